@@ -1,0 +1,56 @@
+# Two commands matter: `make demo` and `make test`. Both set up everything they need.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.stamp
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check unit integration bench lock docs changelog clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(STAMP)-demo  ## an embedded cluster, Sluice before it, real clients through it
+	$(BIN)/sluice demo
+
+test: check unit integration  ## everything CI runs
+
+check: $(STAMP)-test  ## style, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+unit: $(STAMP)-test  ## fast tests: no broker, no sleeping
+	$(BIN)/python -m pytest tests --ignore tests/integration -q
+
+integration: $(STAMP)-test  ## a real Apache Kafka, real clients
+	$(BIN)/python -m pytest tests/integration -q
+
+bench: $(STAMP)-test  ## writes bench/RESULTS.md and bench/results.svg
+	$(BIN)/python -m bench
+
+docs: $(STAMP)-test  ## the site, into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml
+
+changelog: $(STAMP)-test  ## what the next release's entry would say
+	$(BIN)/towncrier build --draft --version next
+
+lock:  ## pin requirements/*.in anew (needs uv)
+	for name in run demo test; do uv pip compile -q --universal --python-version 3.11 \
+	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
+
+# One environment; a wider set of requirements is laid over a narrower one.
+$(STAMP)-%: requirements/%.txt pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/$*.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Sluice needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+clean:  ## forget everything that was made
+	rm -rf $(VENV) .cache build dist site *.egg-info

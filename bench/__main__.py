@@ -1,0 +1,133 @@
+"""`python -m bench`: builds, measures, writes bench/RESULTS.md and bench/results.svg.
+
+Rules: everything is on loopback and everything started is ended; the results are written even
+when a goal is not met, and the exit code is 1 only when something could not be measured that
+should have been.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.build import HERE, BenchError, build
+from bench.goals import goals
+from bench.machine import describe
+from bench.measure import Bench, measure
+from bench.processes import raise_descriptor_limit
+from bench.report import Results, markdown, picture
+from bench.shapes import choose
+from bench.variants import DIRECT, SLUICE, Variant, installed
+
+if TYPE_CHECKING:
+    from bench.figures import Footprint
+
+QUICK = {"rounds": 2, "seconds": 0.3, "warm": 0.1, "starts": 2, "idle_seconds": 2.0}
+FULL = {"rounds": 5, "seconds": 1.0, "warm": 0.3, "starts": 5, "idle_seconds": 10.0}
+QUICK_VARIANTS = "direct,sluice,relay,haproxy"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n", 1)[0])
+    made.add_argument(
+        "--quick", action="store_true", help="about a minute; too short for a judgement"
+    )
+    made.add_argument("--shapes", default="", help="comma-separated; default: all")
+    made.add_argument(
+        "--variants", default="", help="comma-separated; default: all that are installed"
+    )
+    made.add_argument(
+        "--peer", action="append", default=[], metavar="NAME=COMMAND", help="see bench/README.md"
+    )
+    made.add_argument("--rounds", type=int)
+    made.add_argument("--seconds", type=float, help="of each run")
+    made.add_argument("--warm", type=float, help="seconds of warm-up of each run")
+    made.add_argument("--version", type=int, default=9, choices=(9, 10, 11), help="of Produce")
+    made.add_argument("--seed", type=int, default=1, help="of the shuffling")
+    made.add_argument(
+        "--no-footprint", action="store_true", help="leave memory, start and idle CPU out"
+    )
+    made.add_argument(
+        "--out", type=Path, default=HERE, help="folder for RESULTS.md and results.svg"
+    )
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the benchmark; returns the exit code."""
+    given = parser().parse_args(arguments)
+    try:
+        results = run(given)
+    except (BenchError, ValueError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "RESULTS.md").write_text(markdown(results))
+    (given.out / "results.svg").write_text(picture(results))
+    lines = goals(results.samples, results.footprints)
+    for goal in lines:
+        if goal.measured is not None:
+            word = "met    " if goal.met else "NOT MET"
+            found = f"{goal.measured.text(goal.digits)} {goal.unit}".strip()
+            print(f"{word} {goal.what}: {found}, must {goal.must:g}")
+    print(f"written: {given.out / 'RESULTS.md'}")
+    return 1 if any(name == SLUICE for _, name in results.samples.failures) else 0
+
+
+def run(given: argparse.Namespace) -> Results:
+    """Measures what the command line asks for."""
+    preset = QUICK if given.quick else FULL
+    rounds = int(given.rounds or preset["rounds"])
+    seconds, warm = given.seconds or preset["seconds"], given.warm or preset["warm"]
+    shapes = choose(given.shapes)
+    limit = raise_descriptor_limit()
+    programs = build()
+    variants = _choose(
+        installed(programs, given.peer), given.variants or (QUICK_VARIANTS if given.quick else "")
+    )
+    pairs = [
+        count for count in ([1000] if given.quick else [1000, 5000]) if 2 * count + 200 < limit
+    ]
+    footprints: dict[str, Footprint] = {}
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        bench = Bench(programs, Path(folder), given.version)
+        try:
+            samples = measure(bench, variants, shapes, rounds, seconds, warm, given.seed)
+            for variant in variants:
+                if variant.command is None or given.no_footprint:
+                    continue
+                try:
+                    footprints[variant.name] = bench.footprint(
+                        variant, pairs, int(preset["starts"]), preset["idle_seconds"]
+                    )
+                except BenchError as error:
+                    samples.failures["start and memory", variant.name] = str(error)
+        finally:
+            bench.close()
+    facts = {
+        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "rounds": f"{rounds} of {seconds:g} s each, {warm:g} s warm-up",
+        "requests": f"Produce v{given.version}, Fetch v12",
+    }
+    versions = {variant.name: variant.version for variant in variants}
+    return Results(samples, footprints, versions, describe(), facts)
+
+
+def _choose(found: list[Variant], names: str) -> list[Variant]:
+    wanted = [name for name in names.split(",") if name]
+    missing = [name for name in wanted if name not in {variant.name for variant in found}]
+    if missing:
+        print(f"not installed, left out: {', '.join(missing)}")
+    chosen = [variant for variant in found if not wanted or variant.name in wanted]
+    if not any(variant.name != DIRECT for variant in chosen):
+        raise BenchError("nothing to measure: no proxy was chosen")
+    return chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

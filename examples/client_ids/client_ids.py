@@ -1,0 +1,51 @@
+"""`client_ids`: who produces or fetches here says who they are.
+
+    - use: client_ids
+      config: {prefixes: [billing-, audit-]}
+
+A client id is a claim, not a proof: this keeps an honest team's house tidy, it keeps no one out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError, Reject, Request
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from policies.api import Outcome
+
+
+class ClientIdsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings, checked before `ClientIds` is made."""
+
+    prefixes: tuple[str, ...]
+    """A client id must begin with one of these."""
+
+
+class ClientIds(Policy):
+    """Refuses Produce and Fetch of clients whose id begins with none of the prefixes."""
+
+    Config = ClientIdsConfig
+    apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})  # everything else costs nothing
+
+    def __init__(self, config: object, host: Host) -> None:
+        super().__init__(config, host)
+        if not isinstance(config, ClientIdsConfig) or not config.prefixes:
+            raise PolicyConfigError("prefixes", "name at least one")
+        self._prefixes = config.prefixes
+        self.admitted = 0
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Reject:
+        """Judge by the header alone, so that what passes streams as if this were not here."""
+        if peer.client_id.startswith(self._prefixes):
+            return FORWARD
+        return Reject(ErrorCode.POLICY_VIOLATION)
+
+    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+        """Count what was asked about, however it ended."""
+        self.admitted += outcome is not outcome.ANSWERED

@@ -1,0 +1,217 @@
+"""All that a policy author needs: the contract, the verdicts, and who is speaking.
+
+Rules:
+- A policy decides; the core enforces; neither does the work of the other.
+- Hooks are synchronous and quick, do no I/O and read no clock: `now_ms` comes in as an argument.
+- Every hook has a do-nothing default; override what you need. What nobody overrides costs nothing.
+- One instance per config entry per process, one thread, no locks.
+- Once the first byte of a request has gone on, it can no longer be refused. So `needs` says honestly
+  how much of it must be there before `on_request` is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from wire.fetch import FetchHead
+    from wire.produce import ProduceWalker
+
+    from wire.apis import Api
+
+
+class Need(IntEnum):
+    """How much of a request is there when `on_request` is asked."""
+
+    HEADER = 0
+    """The header; for Produce also `acks`. Costs nothing: the body streams through unseen."""
+    HEAD = 1
+    """And `request.head`: the walked fields. A Fetch head is complete when asked; a Produce head
+    knows acks and timeout, and its topics fill as the body streams by (complete in `on_complete`)."""
+    BODY = 2
+    """And `request.body`: the whole body, kept (and counted) until the verdict."""
+
+
+class Outcome(Enum):
+    """How an admitted request ended; told once, to `on_complete`."""
+
+    REPLIED = "replied"
+    NO_REPLY = "no_reply"  # acks=0: none is expected
+    ANSWERED = "answered"  # by a policy; the broker never saw it
+    EXPIRED = "expired"
+    DISCONNECTED = "disconnected"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What we know of the speaker. Replaced when we learn more, never changed."""
+
+    session_id: int
+    host: str
+    port: int
+    node_id: int | None = None
+    """The broker this connection stands for; None on the bootstrap port."""
+    client_id: str = ""
+    user: str = "ANONYMOUS"
+
+
+class Request(Protocol):
+    """One request, as far as `needs` asked for it. Valid only until `on_complete` returns."""
+
+    @property
+    def exchange_id(self) -> int:
+        """Unique in this session; the same in every hook of one request."""
+
+    @property
+    def api(self) -> Api:
+        """The table's facts of this API and version."""
+
+    @property
+    def api_key(self) -> int:
+        """Kafka's number of the API."""
+
+    @property
+    def api_version(self) -> int:
+        """The version the client chose."""
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker it is for; None on the bootstrap port."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Header and body, without the four bytes of length (as Kafka counts it)."""
+
+    @property
+    def acks(self) -> int | None:
+        """Produce only: -1, 0 or 1."""
+
+    @property
+    def head(self) -> ProduceWalker | FetchHead | None:
+        """With Need.HEAD or more, for Produce and Fetch."""
+
+    @property
+    def body(self) -> bytes | None:
+        """With Need.BODY."""
+
+
+class Response(Protocol):
+    """The broker's reply, as it is about to leave for the client."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Header and body, without the four bytes of length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Fixed-width bytes laid over the request at `offset` from its body's start."""
+
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Send it on. The chain goes on asking.
+
+    `patches` need HEAD or BODY and change fixed-width fields in place. `body` needs BODY and replaces
+    the whole body: the slow path, used by no policy that is on by default.
+    """
+
+    patches: tuple[Patch, ...] = ()
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """This body is the reply; the broker never sees the request. The chain stops.
+
+    The reply's header is the core's work. For a request without reply (acks=0) nothing is sent.
+    """
+
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Answer with this error code, in that API's own shape; then close if asked. The chain stops.
+
+    A request without reply (acks=0), or of an API whose shape is not known, closes the connection.
+    """
+
+    code: int
+    close: bool = False
+
+
+Verdict = Forward | Respond | Reject
+FORWARD = Forward()
+"""The usual verdict. Return this very object: the core compares by identity before it looks closer."""
+
+
+class PolicyConfigError(ValueError):
+    """A policy refuses its settings. `path` is the key below the entry's `config`."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+        self.message = message
+
+
+class Host(Protocol):
+    """What the core gives a policy."""
+
+    @property
+    def name(self) -> str:
+        """The entry's name in the config."""
+
+    def wake(self, key: Hashable) -> None:
+        """Ask again whatever waits for this watch key."""
+
+
+class Policy:
+    """The contract. Requests go down the chain in the order of the config file, replies come back up."""
+
+    Config: ClassVar[type]
+    """A frozen msgspec Struct; also the documentation of the settings."""
+    apis: frozenset[int] | None = None
+    """Which API keys it wants to see; None = all. May be narrowed per instance in `__init__`."""
+    needs: Need | Mapping[int, Need] = Need.HEADER
+    """How much must be there; one for all, or by API key (others: HEADER)."""
+    tick_ms: int = 0
+    """How often `on_tick` is wanted; 0 = never."""
+
+    def __init__(self, config: object, host: Host) -> None:
+        self.config = config
+        self.host = host
+
+    def adopt(self, previous: Policy) -> None:
+        """At reload: take over the books of the entry of the same name."""
+
+    def on_connect(self, peer: Peer, now_ms: int) -> Forward | Reject:
+        """A client has connected. Reject closes before a byte is read."""
+        return FORWARD
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        """Judge one request. Asked once, in order, before its first byte goes on."""
+        return FORWARD
+
+    def on_response(self, request: Request, response: Response, peer: Peer, now_ms: int) -> Forward:
+        """The broker's reply is about to leave."""
+        return FORWARD
+
+    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+        """Told exactly once for every request that `on_request` was asked about."""
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        """A client that passed `on_connect` is gone."""
+
+    def on_tick(self, now_ms: int) -> None:
+        """Every `tick_ms`, between two requests."""
+
+    def close(self) -> None:
+        """The process ends, or a reload left this entry out."""

@@ -1,0 +1,198 @@
+"""Plain data (as YAML gives it) into typed settings, with every mistake found at once.
+
+- Strict: no text becomes a number, no unknown key is skipped. What is wrong is a value (`Problem`),
+  named by its key path; a mistake in one place never hides one in another.
+- What is expected is read off the types: msgspec's `Meta` bounds, `Literal` values, field names. A
+  `Meta(extra={"expected": words, "check": Check})` adds words and a check of one value of its own.
+- A Struct may check its fields against each other in `mistakes()`, asked once they fit their types.
+- Whoever cannot go on with problems raises `SettingsError`, which carries all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Protocol, TypeVar, Union, get_args, get_origin, runtime_checkable
+
+import msgspec
+from msgspec import inspect
+
+from policies.api import PolicyConfigError
+from policies.type_words import choices, describe, extra, found, list_words, nearest, strip
+
+T = TypeVar("T")
+Check = Callable[[object], "tuple[str, str] | None"]
+"""None when the value will do, else what was expected in words, and the nearest that would do or ''."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake. `path` is a key path such as `policies[0].config.forbidden_apis[1]`."""
+
+    path: str
+    found: str
+    """What is there, in words; the whole complaint when `expected` is empty."""
+    expected: str = ""
+    nearest: str = ""
+    """The valid key or value that looks most alike, or ''."""
+    origin: str = ""
+    """Where the value was given (`sluice.yaml:4`, `SLUICE_LISTEN_PORT`, `--nodes`), when known."""
+
+    def __str__(self) -> str:
+        place = " ".join(filter(None, (self.path, f"({self.origin})" if self.origin else "")))
+        text = f"{place}: " if place else ""
+        text += f"found {self.found}, expected {self.expected}" if self.expected else self.found
+        return f"{text}; did you mean {self.nearest}?" if self.nearest else text
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be used; `problems` is never empty."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A Struct whose fields must fit each other."""
+
+    def mistakes(self) -> Iterable[Problem]:
+        """What does not; paths are relative to the Struct."""
+
+
+def try_convert(kind: type[T], data: object, path: str = "") -> tuple[T | None, list[Problem]]:
+    """Convert `data` to `kind`. Returns the value and no problem, or None and every problem."""
+    problems: list[Problem] = []
+    _walk(kind, data, path, problems)
+    if problems:
+        return None, problems
+    return msgspec.convert(data, type=kind), problems
+
+
+def join(path: str, key: str) -> str:
+    """`a.b` and `c` give `a.b.c`; an index (`[0]`) and an empty part need no dot."""
+    return f"{path}.{key}" if path and key and not key.startswith("[") else path + key
+
+
+# -- one walk over the types and the data together -------------------------------------------
+
+
+def _walk(kind: object, data: object, path: str, problems: list[Problem]) -> None:
+    if _is_object(kind):
+        return
+    info = inspect.type_info(kind)
+    bare, kind_bare = strip(info), _strip_annotation(kind)
+    match bare:
+        case inspect.UnionType(types=types) if inspect.NoneType() in types:
+            if data is not None:
+                rest = [each for each in get_args(kind_bare) if each is not type(None)]
+                _walk(Union[tuple(rest)], data, path, problems)  # noqa: UP007 - built from parts
+        case inspect.StructType():
+            _walk_struct(bare.cls, data, path, problems)
+        case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType():
+            _walk_items(kind, get_args(kind_bare)[0], data, path, problems)
+        case inspect.DictType() if get_args(kind_bare):
+            _walk_dict(kind, kind_bare, data, path, problems)
+        case _:
+            _check_leaf(kind, info, data, path, problems)
+
+
+def _walk_struct(
+    kind: type[msgspec.Struct], data: object, path: str, problems: list[Problem]
+) -> None:
+    fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}
+    if not isinstance(data, Mapping):
+        problems.append(Problem(path, found(data), f"a mapping with {list_words(fields)}"))
+        return
+    before = len(problems)
+    meant: set[str] = set()
+    for key, value in data.items():
+        if key in fields:
+            _walk(fields[key].type, value, join(path, key), problems)
+        else:
+            words = f"a key: {list_words(fields)}" if fields else "no key at all"
+            near = nearest(str(key), fields)
+            meant.add(near)
+            problems.append(Problem(join(path, str(key)), "an unknown key", words, near))
+    for name, field in fields.items():
+        if field.required and name not in data and name not in meant:
+            _walk_missing(field.type, join(path, name), problems)
+    if len(problems) == before:
+        _ask_struct(kind, data, path, problems)
+
+
+def _walk_missing(kind: object, path: str, problems: list[Problem]) -> None:
+    """Name what is required, not the mapping it is in."""
+    info = inspect.type_info(kind)
+    if isinstance(strip(info), inspect.StructType):
+        _walk(kind, {}, path, problems)
+    else:
+        problems.append(Problem(path, "nothing", describe(info)))
+
+
+def _ask_struct(
+    kind: type[msgspec.Struct], data: object, path: str, problems: list[Problem]
+) -> None:
+    try:
+        made = msgspec.convert(data, type=kind)
+    except msgspec.ValidationError as error:  # its __post_init__ refused
+        cause = error.__cause__
+        if isinstance(cause, PolicyConfigError):
+            problems.append(Problem(join(path, cause.path), cause.message))
+        else:
+            problems.append(Problem(path, str(cause or error)))
+        return
+    if isinstance(made, Checked):
+        problems += [replace(each, path=join(path, each.path)) for each in made.mistakes()]
+
+
+def _walk_items(
+    kind: object, item: object, data: object, path: str, problems: list[Problem]
+) -> None:
+    if not isinstance(data, list | tuple):
+        problems.append(Problem(path, found(data), describe(inspect.type_info(kind))))
+        return
+    before = len(problems)
+    for place, value in enumerate(data):
+        _walk(item, value, f"{path}[{place}]", problems)
+    if len(problems) == before:
+        _check_leaf(kind, inspect.type_info(kind), data, path, problems)
+
+
+def _walk_dict(
+    kind: object, kind_bare: object, data: object, path: str, problems: list[Problem]
+) -> None:
+    if not isinstance(data, Mapping):
+        problems.append(Problem(path, found(data), "a mapping"))
+        return
+    before = len(problems)
+    key_kind, value_kind = get_args(kind_bare)
+    for key, value in data.items():
+        _walk(key_kind, key, join(path, str(key)), problems)
+        _walk(value_kind, value, join(path, str(key)), problems)
+    if len(problems) == before:
+        _check_leaf(kind, inspect.type_info(kind), data, path, problems)
+
+
+def _check_leaf(
+    kind: object, info: inspect.Type, data: object, path: str, problems: list[Problem]
+) -> None:
+    try:
+        msgspec.convert(data, type=kind)
+    except msgspec.ValidationError:
+        near = nearest(str(data), choices(info))
+        problems.append(Problem(path, found(data), describe(info), near))
+        return
+    check = extra(info).get("check")
+    wrong = check(data) if callable(check) else None
+    if wrong is not None:
+        problems.append(Problem(path, found(data), *wrong))
+
+
+def _strip_annotation(kind: object) -> object:
+    return _strip_annotation(get_args(kind)[0]) if get_origin(kind) is Annotated else kind
+
+
+def _is_object(kind: object) -> bool:
+    return _strip_annotation(kind) is object

@@ -1,0 +1,102 @@
+"""Types and values in words, for whoever wrote the settings and not the program.
+
+- What a type expects is said from its msgspec description; `Meta(extra={"expected": words})` has
+  the last word.
+- Words are plain: "a text", "a list", "nothing"; a key or value is shown as it was written.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from msgspec import inspect
+
+_SHOWN_CHARS = 60
+
+
+def nearest(word: str, valid: Iterable[object]) -> str:
+    """The most alike of `valid`, whatever its case, or '' when nothing is."""
+    folded = {str(each).lower(): str(each) for each in valid}
+    close = difflib.get_close_matches(word.lower(), folded, n=1)
+    return folded[close[0]] if close else ""
+
+
+def found(value: object) -> str:
+    """Say what is there, as someone who wrote YAML would."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case Mapping():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+
+
+def describe(info: inspect.Type) -> str:
+    """Say what a type expects: "an integer from 1 to 65535", "one of text, json"."""
+    words = extra(info).get("expected")
+    if isinstance(words, str):
+        return words
+    match strip(info):
+        case inspect.IntType() as number:
+            return "an integer" + _bounds(number)
+        case inspect.FloatType() as number:
+            return "a number" + _bounds(number)
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.StrType(min_length=least):
+            return "a text" if not least else "a text that is not empty"
+        case inspect.NoneType():
+            return "nothing"
+        case inspect.LiteralType() | inspect.EnumType():
+            return f"one of {list_words(choices(info))}"
+        case inspect.UnionType(types=types):
+            return " or ".join(map(describe, types))
+        case (
+            inspect.ListType(item_type=item, min_length=least)
+            | inspect.VarTupleType(item_type=item, min_length=least)
+        ):
+            return f"a list{' that is not empty' if least else ''}, each {describe(item)}"
+        case inspect.DictType() | inspect.StructType():
+            return "a mapping"
+    return "a value of another kind"
+
+
+def _bounds(number: inspect.IntType | inspect.FloatType) -> str:
+    if number.ge is not None and number.le is not None:
+        return f" from {number.ge} to {number.le}"
+    limits = {"at least": number.ge, "above": number.gt, "at most": number.le, "below": number.lt}
+    words = [f"{word} {limit}" for word, limit in limits.items() if limit is not None]
+    return f" {' and '.join(words)}" if words else ""
+
+
+def choices(info: inspect.Type) -> list[object]:
+    """The values that a Literal or Enum allows; empty for other types."""
+    match strip(info):
+        case inspect.LiteralType(values=values):
+            return list(values)
+        case inspect.EnumType(cls=cls):
+            return [each.value for each in cls]
+        case inspect.UnionType(types=types):
+            return [choice for each in types for choice in choices(each)]
+    return []
+
+
+def list_words(words: Iterable[object]) -> str:
+    """`a, b, c`."""
+    return ", ".join(map(str, words))
+
+
+def extra(info: inspect.Type) -> Mapping[str, object]:
+    """What `Meta(extra=...)` adds to a type."""
+    return info.extra or {} if isinstance(info, inspect.Metadata) else {}
+
+
+def strip(info: inspect.Type) -> inspect.Type:
+    """The type without what `Annotated` says of it."""
+    return strip(info.type) if isinstance(info, inspect.Metadata) else info

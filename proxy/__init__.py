@@ -1,0 +1,1 @@
+"""The machine: a core that decides over bytes and integers, and a shell that moves them."""

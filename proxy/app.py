@@ -1,0 +1,186 @@
+"""The only place where everything is put together: config in, a running proxy out.
+
+Life: bind every port -> serve -> SIGTERM: stop listening, answer what is in flight, close gracefully, exit 0.
+A second signal, or the drain's deadline, ends at once.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import signal
+import socket
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from policies import registry
+from policies.chain import Chain
+from proxy.core.engine import Engine
+from proxy.core.errors import CloseReason
+from proxy.core.observer import Observer
+from proxy.core.topology import Topology
+from proxy.shell.clock import Clock
+from proxy.shell.dialer import Dialer, DialError
+from proxy.shell.driver import drive
+from proxy.shell.hub import Hub
+from proxy.shell.listeners import Listeners
+from proxy.shell.transport import PlainTransport
+from proxy.telemetry import log
+from proxy.telemetry.log import LogObserver
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Hashable
+
+    from proxy.config import Config
+
+DESCRIPTORS_SPARE = 64
+"""Kept for everything that is not a client's pair of sockets."""
+DRAIN_LOOK_S = 0.02
+
+
+class App:
+    """One proxy. `run` returns the process's exit code."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._clock = Clock()
+        self._log = structlog.get_logger()
+        observer = LogObserver(self._clock)
+        ports = config.listen.node_ports()
+        self._topology = Topology(
+            config.listen.advertise, config.listen.port, ports, observer
+        )
+        entries = registry.build(config.policies, self)
+        self._chain = Chain(entries, observer)
+        self._engine = Engine(
+            self._topology,
+            self._chain,
+            observer,
+            now_ms=self._clock(),
+            request_max_bytes=config.limits.socket_request_max_bytes,
+            request_timeout_ms=config.upstream.request_timeout_ms,
+            pass_unknown=config.unknown_apis(),
+        )
+        self._hub = Hub(self._engine, self._clock)
+        self._dialer = Dialer(
+            self._topology,
+            config.upstream.addresses(),
+            config.upstream.dial_timeout_ms / 1000,
+        )
+        self._ports = [(None, config.listen.port), *ports.items()]
+        self._most_connections = _most_connections(config.limits.max_connections)
+
+    def wake(self, key: Hashable) -> None:
+        """Policies call this through their host."""
+        self._engine.wake(key)
+
+    async def run(self) -> int:
+        """Serve until a signal ends it."""
+        listen = self._config.listen
+        listeners = Listeners(listen.address, self._ports)
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(drive, self._hub, self._engine, self._clock)
+                self._log.info(
+                    "ready",
+                    listen=f"{listen.address}:{listen.port}",
+                    nodes=listen.nodes,
+                    upstream=",".join(self._config.upstream.bootstrap_servers),
+                )
+                async with trio.open_nursery() as serving:
+                    serving.start_soon(listeners.serve, self._serve, self._may_accept)
+                    await anext(signals)
+                    serving.cancel_scope.cancel()
+                listeners.close()
+                with trio.CancelScope() as draining:
+                    nursery.start_soon(_on_next_signal, signals, draining.cancel)
+                    await self._drain()
+                nursery.cancel_scope.cancel()
+        self._chain.close()
+        self._log.info("stopped")
+        return 0
+
+    async def _serve(self, accepted: socket.socket, node_id: int | None) -> None:
+        """One client, until the hub has it."""
+        try:
+            client = PlainTransport(accepted)
+            host, port = accepted.getpeername()[:2]
+        except OSError:
+            accepted.close()  # gone already
+            return
+        session = self._engine.connect(host, port, node_id)
+        if session is None:
+            client.close()
+            return
+        attached = False
+        try:
+            broker = await self._dialer.reach(node_id)
+            attached = True
+            self._hub.attach(session, client, broker)
+        except DialError as error:
+            session.end(error.reason, error.detail, self._clock())
+        finally:
+            if not attached:
+                client.close()
+                session.release(self._clock())
+
+    def _may_accept(self) -> bool:
+        return len(self._engine.sessions) < self._most_connections
+
+    async def _drain(self) -> None:
+        """Answer what is in flight and let every client go, within the deadline."""
+        timeout_ms = self._config.drain.timeout_ms
+        self._log.info("draining", sessions=len(self._engine.sessions), timeout_ms=timeout_ms)
+        try:
+            with trio.move_on_after(timeout_ms / 1000):
+                self._engine.drain()
+                self._hub.attend()
+                while self._hub.open_sockets:  # noqa: ASYNC110 - an event would be one more thing per close
+                    await trio.sleep(DRAIN_LOOK_S)
+        finally:
+            self._hub.close_all(CloseReason.DRAIN_TIMEOUT)
+
+
+async def _on_next_signal(signals: AsyncIterator[int], call: Callable[[], None]) -> None:
+    async for _ in signals:
+        call()
+
+
+def run(config: Config) -> int:
+    """Run the proxy until a signal ends it; the process's exit code."""
+    log.configure(config.log.level, config.log.format)
+    # Every connection is a few long-lived objects; collecting them again and again costs latency.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+    sys.setswitchinterval(0.0005)
+    try:
+        return trio.run(App(config).run)
+    except OSError as error:  # a port that is taken; what happens later is caught where it happens
+        structlog.get_logger().error("cannot_start", reason=str(error))
+        return 1
+
+
+def try_brokers(config: Config) -> list[tuple[str, str | None]]:
+    """Dial every bootstrap broker once: (HOST:PORT, None or why not)."""
+
+    async def try_each() -> list[tuple[str, str | None]]:
+        topology = Topology("", 0, {}, Observer())
+        timeout_s = config.upstream.dial_timeout_ms / 1000
+        return await Dialer(topology, config.upstream.addresses(), timeout_s).try_each()
+
+    return trio.run(try_each)
+
+
+def _most_connections(wanted: int) -> int:
+    """As many clients as there are descriptors for (two each), or as configured if that is fewer."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # some systems refuse an unlimited soft limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    possible = max(1, (soft - DESCRIPTORS_SPARE) // 2)
+    return min(wanted, possible) if wanted else possible

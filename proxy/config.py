@@ -1,0 +1,199 @@
+"""What Sluice can be told, in the shape of its YAML file.
+
+- These types are the one source: the file, the environment variables, the JSON Schema and the words
+  of a mistake all come from them. Kafka's names where Kafka has them; units end the name.
+- Frozen and strict: no unknown key, no text for a number. Every default is written here.
+- How the values come together is `proxy.config_sources`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from policies.registry import PolicyEntry
+from policies.settings import Problem
+from policies.type_words import found
+from proxy.config_values import (
+    ANY_ADDRESS,
+    Api,
+    Nodes,
+    Server,
+    api_key_of,
+    check_advertise,
+    check_host,
+    parse_nodes,
+    split_server,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Config", "Drain", "Limits", "Listen", "Log", "PolicyEntry", "Upstream"]
+
+LAST_PORT = 65535
+_DAY_MS = 86_400_000
+_INT32_MAX = 2**31 - 1
+
+
+class Upstream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The real cluster."""
+
+    bootstrap_servers: Annotated[
+        tuple[Server, ...],
+        msgspec.Meta(min_length=1, description="Brokers to ask first, HOST:PORT each."),
+    ]
+    dial_timeout_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1, le=_DAY_MS, description="How long one attempt to connect to a broker may take."
+        ),
+    ] = 10_000
+    request_timeout_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=_DAY_MS,
+            description="How long the oldest request may wait for a broker's reply before its "
+            "connection is closed, unless it has a deadline of its own. 0 = for ever.",
+        ),
+    ] = 120_000
+
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """(host, port) of each bootstrap server."""
+        return tuple(map(split_server, self.bootstrap_servers))
+
+
+class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where clients connect: a bootstrap port, and behind it one port per node."""
+
+    address: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            description="Address to bind.",
+            extra={"expected": "a host name or an IP address", "check": check_host},
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=1, le=LAST_PORT, description="The bootstrap port.")] = (
+        19092
+    )
+    nodes: Nodes = "0-31"
+    advertise: Annotated[
+        str,
+        msgspec.Meta(
+            description="Host that clients are told to dial. Default: `address`; needed when that "
+            "is 0.0.0.0 or ::.",
+            extra={"check": check_advertise},
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if not self.advertise and self.address not in ANY_ADDRESS:
+            msgspec.structs.force_setattr(self, "advertise", self.address)
+
+    def node_ids(self) -> tuple[int, ...]:
+        """The declared broker ids, in the order of their ports."""
+        return parse_nodes(self.nodes)
+
+    def node_ports(self) -> dict[int, int]:
+        """Broker id to its port: port + 1 + the id's place in `nodes`."""
+        return {node: self.port + 1 + place for place, node in enumerate(self.node_ids())}
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Ports that do not exist, and hosts nobody can dial."""
+        last = self.port + len(self.node_ids())
+        if last > LAST_PORT:
+            words = (
+                f"a port of at most {LAST_PORT - len(self.node_ids())}, for the ports of all nodes"
+            )
+            yield Problem("port", f"{self.port} (the last node would have {last})", words)
+        if not self.advertise:
+            words = f"a host that clients can dial, because address is {self.address}"
+            yield Problem("advertise", "nothing", words)
+        elif self.advertise in ANY_ADDRESS:
+            yield Problem("advertise", found(self.advertise), "a host that clients can dial")
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What Sluice itself will bear."""
+
+    socket_request_max_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=_INT32_MAX,
+            description="Largest request, header and body (Kafka: socket.request.max.bytes).",
+        ),
+    ] = 104_857_600
+    max_connections: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=_INT32_MAX,
+            description="Most clients at once. 0 = as many as the file descriptors allow.",
+        ),
+    ] = 0
+
+
+class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How it ends after SIGTERM."""
+
+    timeout_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0, le=_DAY_MS, description="How long requests in flight may take to be answered."
+        ),
+    ] = 10_000
+
+
+class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is said, on standard error."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        msgspec.Meta(description="The least that is worth a line."),
+    ] = "info"
+    format: Annotated[
+        Literal["text", "json"], msgspec.Meta(description="For people or for machines.")
+    ] = "text"
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole configuration of one Sluice."""
+
+    upstream: Upstream
+    listen: Listen = msgspec.field(default_factory=Listen)
+    limits: Limits = msgspec.field(default_factory=Limits)
+    drain: Drain = msgspec.field(default_factory=Drain)
+    log: Log = msgspec.field(default_factory=Log)
+    policies: Annotated[
+        tuple[PolicyEntry, ...],
+        msgspec.Meta(description="The chain: requests go down it, responses come back up."),
+    ] = ()
+    pass_unknown_apis: Annotated[
+        tuple[Api, ...],
+        msgspec.Meta(
+            description="API keys or names outside Sluice's table that may pass unread. An address "
+            "in their replies would reach the client."
+        ),
+    ] = ()
+
+    def unknown_apis(self) -> frozenset[int]:
+        """The keys of `pass_unknown_apis`."""
+        return frozenset(map(api_key_of, self.pass_unknown_apis))
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Sluice before itself would be a ring."""
+        ports = range(self.listen.port, self.listen.port + 1 + len(self.listen.node_ids()))
+        here = {self.listen.address, self.listen.advertise}
+        if here & {"127.0.0.1", "::1", "localhost"} or here & ANY_ADDRESS:
+            here |= {"127.0.0.1", "::1", "localhost"}
+        for place, (host, port) in enumerate(self.upstream.addresses()):
+            if host in here and port in ports:
+                path = f"upstream.bootstrap_servers[{place}]"
+                server = self.upstream.bootstrap_servers[place]
+                yield Problem(
+                    path, f"{server!r}, where Sluice itself listens", "a broker's address"
+                )

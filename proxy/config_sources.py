@@ -1,0 +1,207 @@
+"""Put the configuration together and remember where each value came from.
+
+- A flag overrides an environment variable, that the file, that the default. A list is replaced
+  whole, never joined; `policies` too.
+- Each setting has one variable, SLUICE_<SECTION>_<KEY>; lists are comma separated, SLUICE_POLICIES
+  takes YAML. An empty variable counts as not set.
+- An unknown SLUICE_ variable is no mistake (Kubernetes makes some of its own), but worth a hint
+  when it looks like one of ours.
+- All mistakes of all sources come in one `SettingsError`, before anything is bound or dialled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import inspect
+
+from policies.registry import PolicyEntry
+from policies.registry import inspect as inspect_policies
+from policies.settings import Problem, SettingsError, join, try_convert
+from policies.type_words import nearest, strip
+from proxy.config import Config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PREFIX = "SLUICE_"
+DEFAULT = "default"
+CONFIG_VARIABLE = "SLUICE_CONFIG"
+"""Names the file, as `--config` does."""
+
+
+_KUBERNETES = re.compile(r"_SERVICE_(HOST|PORT)|_(TCP|UDP)(_|=)|=(tcp|udp)://")
+"""What a pod is given for a Service called `sluice...`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A configuration that holds, and where each of its values came from."""
+
+    config: Config
+    origins: Mapping[str, str]
+    """Key path to `file:line`, a variable, a flag, or `default`; every value of `config` has one."""
+    hints: tuple[str, ...] = ()
+    """What looks like an oversight and is not a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The environment variable of one setting."""
+
+    name: str
+    path: str
+    kind: inspect.Type
+
+
+@cache
+def variables() -> Mapping[str, Variable]:
+    """Every setting's variable by its name."""
+    found: dict[str, Variable] = {}
+    for section in msgspec.structs.fields(Config):
+        info = strip(inspect.type_info(section.type))
+        if isinstance(info, inspect.StructType):
+            pairs = [(f"{section.name}.{each.name}", each.type) for each in info.fields]
+        else:
+            pairs = [(section.name, info)]
+        for path, kind in pairs:
+            name = PREFIX + path.replace(".", "_").upper()
+            found[name] = Variable(name, path, strip(kind))
+    return found
+
+
+def load(
+    file: Path | None, environ: Mapping[str, str], flags: Mapping[str, tuple[str, str]]
+) -> Effective:
+    """Read, join and check. `flags`: key path to (text, the flag's name).
+
+    Raises SettingsError with every problem, policies' own settings included.
+    """
+    merge = _Merge()
+    if file is not None:
+        merge.take_file(file)
+    known = variables()
+    for name, variable in known.items():
+        if environ.get(name):
+            merge.take_text(variable, environ[name], name)
+    by_path = {variable.path: variable for variable in known.values()}
+    for path, (text, flag) in flags.items():
+        merge.take_text(by_path[path], text, flag)
+    config = merge.finish()
+    return Effective(config, _complete(config, merge.origins), _hints(environ))
+
+
+@dataclass
+class _Merge:
+    data: object = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    unreadable: bool = False
+
+    def take_file(self, file: Path) -> None:
+        from proxy.config_file import read_file  # noqa: PLC0415 - start-up: only with a file
+
+        self.data, self.origins, problems = read_file(file)
+        self.problems += problems
+        self.unreadable = bool(problems)
+
+    def take_text(self, variable: Variable, text: str, origin: str) -> None:
+        """Lay one setting's text over what is there."""
+        value = self._parse(variable, text, origin)
+        section, _, key = variable.path.rpartition(".")
+        if not isinstance(self.data, MutableMapping):
+            return
+        place = self.data.setdefault(section, {}) if section else self.data
+        if not isinstance(place, MutableMapping):
+            return  # the file's mistake, and found there
+        place[key] = value
+        for path in [each for each in self.origins if _is_below(each, variable.path)]:
+            del self.origins[path]
+        _mark(value, variable.path, origin, self.origins)
+
+    def finish(self) -> Config:
+        """Check everything that can be read, and convert."""
+        config: Config | None = None
+        if not self.unreadable:
+            config, problems = try_convert(Config, self.data)
+            self.problems += [self._at(each) for each in problems + self._ask_policies()]
+        if self.problems or config is None:
+            raise SettingsError(self.problems)
+        return config
+
+    def _parse(self, variable: Variable, text: str, origin: str) -> object:
+        if variable.path != "policies":
+            return parse_text(variable.kind, text)
+        from proxy.config_file import read_yaml  # noqa: PLC0415 - start-up: only when it is set
+
+        value, _, problems = read_yaml(text, origin)
+        self.problems += problems
+        return [] if problems else value
+
+    def _ask_policies(self) -> list[Problem]:
+        """Let each policy judge its own settings, whatever is wrong elsewhere."""
+        raw = self.data.get("policies") if isinstance(self.data, Mapping) else None
+        if not isinstance(raw, list):
+            return []
+        return inspect_policies([try_convert(PolicyEntry, each)[0] for each in raw])
+
+    def _at(self, problem: Problem) -> Problem:
+        path = problem.path
+        while path and path not in self.origins:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return replace(problem, origin=problem.origin or self.origins.get(path, ""))
+
+
+def parse_text(kind: inspect.Type, text: str) -> object:
+    """A variable's or flag's text as YAML would give it; what does not fit stays text, to be refused."""
+    match kind:
+        case inspect.VarTupleType(item_type=item):
+            return [parse_text(strip(item), part.strip()) for part in text.split(",")]
+        case inspect.IntType():
+            return int(text) if re.fullmatch(r"\s*-?\d{1,20}\s*", text, re.ASCII) else text
+        case inspect.UnionType(types=types) if re.fullmatch(r"\d{1,10}", text, re.ASCII):
+            numbers = [each for each in types if isinstance(strip(each), inspect.IntType)]
+            return int(text) if numbers else text
+    return text.strip()
+
+
+def _is_below(path: str, top: str) -> bool:
+    return path == top or path.startswith((f"{top}.", f"{top}["))
+
+
+def _mark(value: object, path: str, origin: str, origins: dict[str, str]) -> None:
+    """Say of a value and all that is in it where it came from."""
+    origins[path] = origin
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            _mark(each, join(path, str(key)), origin, origins)
+    elif isinstance(value, list):
+        for place, each in enumerate(value):
+            _mark(each, f"{path}[{place}]", origin, origins)
+
+
+def _complete(config: Config, origins: Mapping[str, str]) -> dict[str, str]:
+    """Add the defaults."""
+    defaults: dict[str, str] = {}
+    _mark(msgspec.to_builtins(config), "", DEFAULT, defaults)
+    defaults["listen.advertise"] = f"{DEFAULT}: listen.address"
+    for place in range(len(config.policies)):
+        defaults[f"policies[{place}].name"] = f"{DEFAULT}: use"
+    return defaults | dict(origins)
+
+
+def _hints(environ: Mapping[str, str]) -> tuple[str, ...]:
+    known = {name.removeprefix(PREFIX) for name in (*variables(), CONFIG_VARIABLE)}
+    hints: list[str] = []
+    for name in sorted(environ):
+        short = name.removeprefix(PREFIX)
+        if short == name or short in known or _KUBERNETES.search(f"{name}={environ[name]}"):
+            continue
+        if near := nearest(short, known):
+            hints.append(f"{name} is not a setting; did you mean {PREFIX}{near}?")
+    return tuple(hints)

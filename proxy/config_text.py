@@ -1,0 +1,71 @@
+"""The effective configuration as YAML that can be loaded again, each line saying where it came from.
+
+- A value per line, a list of plain values on one line; comments stand in a column of their own.
+- Nothing is left out, so the text stays the same Sluice when a default changes later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import yaml
+
+from policies.settings import join
+from proxy.config_sources import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from proxy.config_sources import Effective
+
+_COLUMN = 56
+
+
+def render(effective: Effective) -> str:
+    """YAML text; ends with a newline."""
+    data = msgspec.to_builtins(effective.config)
+    lines = _mapping(data, "", 0, effective.origins)
+    return "".join(f"{text:<{_COLUMN}}# {note}\n" if note else f"{text}\n" for text, note in lines)
+
+
+def _mapping(
+    data: Mapping[str, object], path: str, depth: int, origins: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Each line without its comment, and the comment or ''."""
+    for key, value in data.items():
+        yield from _entry(
+            f"{'  ' * depth}{_flow(key)}:", value, join(path, str(key)), depth, origins
+        )
+
+
+def _entry(
+    lead: str, value: object, path: str, depth: int, origins: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        yield lead, ""
+        yield from _mapping(value, path, depth + 1, origins)
+    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        yield lead, ""
+        for place, each in enumerate(value):
+            yield from _item(each, f"{path}[{place}]", depth + 1, origins)
+    else:
+        yield f"{lead} {_flow(value)} ", origins.get(path, DEFAULT)
+
+
+def _item(
+    value: object, path: str, depth: int, origins: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    if not isinstance(value, dict) or not value:
+        yield f"{'  ' * depth}- {_flow(value)} ", origins.get(path, DEFAULT)
+        return
+    for place, (text, note) in enumerate(_mapping(value, path, depth + 1, origins)):
+        yield (text if place else f"{'  ' * depth}- {text.lstrip()}"), note
+
+
+def _flow(value: object) -> str:
+    """One value on one line."""
+    text = yaml.safe_dump(
+        value, default_flow_style=True, width=1 << 30, allow_unicode=True, sort_keys=False
+    )
+    return text.removesuffix("...\n").rstrip("\n")

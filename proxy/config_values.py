@@ -1,0 +1,136 @@
+"""Settings that are written as text and mean more: HOST:PORT, hosts, ranges of nodes, names of APIs.
+
+- A `check_` says what is wrong with one value, in words, or None (see `policies.settings.Check`).
+- A reader (`split_`, `parse_`) may assume that its check has passed; otherwise it raises ValueError.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from policies.type_words import nearest
+from wire.apis import ApiKey, key_of, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_NODES = 1000
+"""Each node of the range costs a listening socket from the start."""
+LAST_NODE = 2**31 - 1
+ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named here to be refused as an address to dial
+
+_PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
+SERVER_PATTERN = rf"^(?:\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/@]+):{_PORT}$"
+NODES_PATTERN = r"^\d{1,10}(?:-\d{1,10})?(?: *, *\d{1,10}(?:-\d{1,10})?)*$"
+
+_SERVER_WORDS = "HOST:PORT with a port from 1 to 65535 (an IPv6 address in brackets)"
+_HOST_WORDS = "a host name or an IP address, without brackets and port"
+_NODES_WORDS = 'node ids and ranges such as "0-31" or "0-2,10-12"'
+_API_WORDS = "an API key from 0 to 32767, or Kafka's name of an API"
+
+
+def split_server(text: str) -> tuple[str, int]:
+    """`kafka-1:9092` to `("kafka-1", 9092)`; brackets around an IPv6 address are taken off."""
+    host, _, port = text.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def parse_nodes(text: str | int) -> tuple[int, ...]:
+    """Node ids in the order written: `0-2,10` to `(0, 1, 2, 10)`. Raises ValueError in words."""
+    ids: list[int] = []
+    for first, last in _ranges(str(text)):
+        if last < first:
+            raise ValueError(f"a range that ascends ({first}-{last} does not)")
+        if last > LAST_NODE:
+            raise ValueError(f"node ids up to {LAST_NODE}")
+        if len(ids) + last - first >= MOST_NODES:
+            raise ValueError(f"at most {MOST_NODES} nodes")
+        ids += range(first, last + 1)
+    if len(set(ids)) < len(ids):
+        twice = next(each for place, each in enumerate(ids) if each in ids[:place])
+        raise ValueError(f"each node once ({twice} is there twice)")
+    return tuple(ids)
+
+
+def api_key_of(value: int | str) -> int:
+    """A key, or the key Kafka calls by this name. Raises ValueError when Kafka has none."""
+    key = value if isinstance(value, int) else key_of(value)
+    if key is None:
+        raise ValueError(f"no Kafka API is called {value!r}")
+    return key
+
+
+def check_server(value: object) -> tuple[str, str] | None:
+    """HOST:PORT whose shape the pattern has seen."""
+    host = str(value).rpartition(":")[0]
+    return (_SERVER_WORDS, "") if host.startswith("[") and not _is_ipv6(host[1:-1]) else None
+
+
+def check_host(value: object) -> tuple[str, str] | None:
+    """A host without port."""
+    text = str(value)
+    bad = not text or any(each in "[]/@," or each.isspace() for each in text)
+    return (_HOST_WORDS, "") if bad or (":" in text and not _is_ipv6(text)) else None
+
+
+def check_advertise(value: object) -> tuple[str, str] | None:
+    """As a host; empty = not given."""
+    return None if value == "" else check_host(value)
+
+
+def check_nodes(value: object) -> tuple[str, str] | None:
+    """Ranges whose shape the pattern has seen."""
+    try:
+        parse_nodes(str(value))
+    except ValueError as error:
+        return str(error), ""
+    return None
+
+
+def check_api(value: object) -> tuple[str, str] | None:
+    """A key or a name."""
+    if isinstance(value, int) or key_of(str(value)) is not None:
+        return None
+    names = [name for name in map(name_of, ApiKey) if key_of(name) is not None]
+    return _API_WORDS, nearest(str(value), names)
+
+
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        yield int(first), int(last or first)
+
+
+def _is_ipv6(text: str) -> bool:
+    import ipaddress  # noqa: PLC0415 - start-up: few write IPv6 addresses
+
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+Server = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=SERVER_PATTERN,
+        examples=["kafka-1:9092", "[fd00::1]:9092"],
+        extra={"expected": _SERVER_WORDS, "check": check_server},
+    ),
+]
+NodeList = Annotated[str, msgspec.Meta(pattern=NODES_PATTERN)]
+Nodes = Annotated[
+    Annotated[int, msgspec.Meta(ge=0, le=LAST_NODE)] | NodeList,
+    msgspec.Meta(
+        description="Broker ids with a port of their own: port + 1 + place in this list.",
+        examples=["0-31", "0-2,10-12"],
+        extra={"expected": _NODES_WORDS, "check": check_nodes},
+    ),
+]
+Api = Annotated[
+    Annotated[int, msgspec.Meta(ge=0, le=32767)] | str,
+    msgspec.Meta(extra={"expected": _API_WORDS, "check": check_api}),
+]

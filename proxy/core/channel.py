@@ -1,0 +1,107 @@
+"""One side of a session: whether it is read from, and what still has to be written to it.
+
+Rules:
+- A channel is read from while no reason to mute it holds. Reasons are a set (kept as bits), not a
+  product of states: each is added and taken away by whoever gave it.
+- What the kernel did not take stays in `outbox`, in order, counted in the pool until it is sent.
+- `carry` is the beginning of a frame of which too little has come to decide anything. It is laid in
+  front of the next read.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proxy.core.memory import MemoryPool
+
+
+ATTENTION = -1
+"""What a session answers when a read did not simply go on: look at its channels."""
+
+
+class Mute(IntFlag):
+    """Why a channel is not read from."""
+
+    THROTTLED = 1
+    HELD = 2
+    OUT_OF_MEMORY = 4
+    BACKPRESSURE = 8
+    UPSTREAM_AUTH = 16
+    DRAINING = 32
+    ENDING = 64
+    IN_FLIGHT = 128
+    DIALLING = 256
+
+
+class Channel:
+    """The client's or the broker's side. `pool` counts what it holds."""
+
+    __slots__ = ("carry", "head_at", "muted", "outbox", "pool", "unsent_bytes")
+
+    def __init__(self, pool: MemoryPool) -> None:
+        self.pool = pool
+        self.muted = 0
+        self.outbox: list[bytes | bytearray] = []
+        self.head_at = 0  # how much of outbox[0] is already sent: no copy of what remains
+        self.unsent_bytes = 0
+        self.carry = b""
+
+    def mute(self, reason: int) -> None:
+        """Add a reason."""
+        self.muted |= reason
+
+    def unmute(self, reason: int) -> None:
+        """Take a reason away; others may remain."""
+        self.muted &= ~reason
+
+    def put(self, data: bytes | bytearray) -> None:
+        """Append what has to be written to this side. The caller hands it over."""
+        size_bytes = len(data)
+        if size_bytes:
+            self.pool.force_allocate(size_bytes)
+            self.unsent_bytes += size_bytes
+            self.outbox.append(data)
+
+    def front(self, most_bytes: int) -> bytes | bytearray | memoryview:
+        """What to offer the kernel next: the small pieces joined, a large one as it is."""
+        outbox = self.outbox
+        if len(outbox) > 1 and self.unsent_bytes <= most_bytes:
+            joined = b"".join(outbox)
+            outbox[:] = [joined[self.head_at :] if self.head_at else joined]
+            self.head_at = 0
+        first = outbox[0]
+        return memoryview(first)[self.head_at :] if self.head_at else first
+
+    def sent(self, size_bytes: int) -> None:
+        """The kernel took this many bytes from the front of the outbox."""
+        self.pool.release(size_bytes)
+        self.unsent_bytes -= size_bytes
+        outbox = self.outbox
+        at = self.head_at + size_bytes
+        done = 0
+        while done < len(outbox) and at >= len(outbox[done]):
+            at -= len(outbox[done])
+            done += 1
+        del outbox[:done]
+        self.head_at = at
+
+    def keep(self, data: bytes) -> None:
+        """Carry the beginning of a frame over to the next read."""
+        self.carry = data
+        self.pool.force_allocate(len(data))
+
+    def take(self) -> bytes:
+        """What was carried; it is the caller's now."""
+        data, self.carry = self.carry, b""
+        self.pool.release(len(data))
+        return data
+
+    def clear(self) -> None:
+        """The side is gone: give everything back."""
+        self.pool.release(self.unsent_bytes + len(self.carry))
+        self.outbox.clear()
+        self.head_at = 0
+        self.unsent_bytes = 0
+        self.carry = b""

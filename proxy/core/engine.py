@@ -1,0 +1,196 @@
+"""What all sessions of a process share: the chain, the pools, the topology, the timers.
+
+No I/O and no clock: the hub calls `advance(now_ms)` once per step, and everything reads the time it was given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.api import Need, Peer
+from policies.chain import Chain, Hooks
+from proxy.core.errors import CloseReason
+from proxy.core.exchanges import Exchange
+from proxy.core.memory import MemoryPool
+from proxy.core.session import Session
+from proxy.core.timers import Timers
+from wire import addresses, metadata, versions
+from wire.apis import OFFERED, ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable
+
+    from proxy.core.observer import Observer
+    from proxy.core.plan import Rewrite
+    from proxy.core.topology import Topology
+    from wire.apis import Api
+
+REPLY_MOST_BYTES = 256 << 20
+"""A reply that has to be kept whole (Metadata of a very large cluster) may not be larger."""
+TOPICS_MOST = 100_000
+"""Topic names remembered; beyond that the cache begins anew."""
+
+
+class Engine:
+    """One per process. `now_ms` is the time of the last `advance`."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        chain: Chain,
+        observer: Observer,
+        *,
+        now_ms: int = 0,
+        request_max_bytes: int = 104857600,
+        request_timeout_ms: int = 0,
+        pass_unknown: Collection[int] = (),
+    ) -> None:
+        self.topology = topology
+        self.chain = chain
+        self.observer = observer
+        self.now_ms = now_ms
+        self.request_max_bytes = request_max_bytes
+        self.reply_max_bytes = REPLY_MOST_BYTES
+        self.request_timeout_ms = request_timeout_ms
+        self.offered = OFFERED
+        self.pass_unknown = frozenset(pass_unknown)
+        self.request_pool = MemoryPool()
+        self.reply_pool = MemoryPool()
+        self.timers = Timers()
+        self.sessions: set[Session] = set()
+        self.attending: list[Session] = []
+        self.topics: dict[bytes, str] = {}
+        self.no_hooks = Hooks()
+        self._session_ids = 0
+        self.wants_topic_names = any(
+            chain.hooks(key).need > Need.HEADER for key in (ApiKey.PRODUCE, ApiKey.FETCH)
+        )
+        self._rewrites: dict[int, Rewrite | None] = {}
+        self._watchers: dict[Hashable, list[Callable[[int], None]]] = {}
+        for entry in chain.entries:
+            if entry.policy.tick_ms:
+                self._tick(chain, entry.policy.tick_ms)
+
+    # -- sessions --------------------------------------------------------------------------------
+
+    def connect(self, host: str, port: int, node_id: int | None) -> Session | None:
+        """A client has connected from there, for that broker; None when a policy refuses it."""
+        self._session_ids += 1
+        peer = Peer(self._session_ids, host, port, node_id)
+        if self.chain.on_connect(peer, self.now_ms) is not None:
+            self.observer.on_session_closed(peer, CloseReason.POLICY, "refused at connect")
+            return None
+        session = Session(self, peer)
+        self.sessions.add(session)
+        self.observer.on_session_opened(peer)
+        return session
+
+    def release(self, session: Session, now_ms: int) -> None:
+        """A session is closed on both sides."""
+        if session in self.sessions:
+            self.sessions.remove(session)
+            self.chain.on_disconnect(session.peer, now_ms)
+            reason = session.reason or CloseReason.INTERNAL
+            self.observer.on_session_closed(session.peer, reason, session.detail)
+
+    def attend(self, session: Session) -> None:
+        """Something happened to a session outside its own reads: the hub must look at it."""
+        session.attention = True
+        self.attending.append(session)
+
+    def drain(self) -> None:
+        """No new requests: every session ends as soon as what is in flight is answered."""
+        for session in tuple(self.sessions):
+            session.drain()
+            self.attend(session)
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def advance(self, now_ms: int) -> None:
+        """The clock, once per step: fire what is due."""
+        self.now_ms = now_ms
+        self.timers.advance(now_ms)
+
+    def watch_head(self, session: Session, now_ms: int) -> None:
+        """See to it that a request the broker does not answer ends its connection."""
+        if self.request_timeout_ms:
+            due_ms = now_ms + self.request_timeout_ms
+            session.timer = self.timers.arm(
+                due_ms, lambda at_ms: self._look_at_head(session, at_ms)
+            )
+
+    def _look_at_head(self, session: Session, now_ms: int) -> None:
+        session.timer = None
+        head = session.queue[0] if session.queue else None
+        if not isinstance(head, Exchange) or session.ended:
+            return  # nothing waits; the next request arms anew
+        since_ms = now_ms - head.arrived_ms
+        if since_ms < self.request_timeout_ms:
+            due_ms = head.arrived_ms + self.request_timeout_ms
+            session.timer = self.timers.arm(
+                due_ms, lambda at_ms: self._look_at_head(session, at_ms)
+            )
+        elif head.plan.api.may_wait or session.reply_left or session.client.unsent_bytes:
+            self.watch_head(session, now_ms)  # it has a deadline of its own, or is being answered
+        else:
+            detail = f"{head.plan.api.name} unanswered for {since_ms} ms"
+            session.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, detail, now_ms)
+            self.attend(session)
+
+    def _tick(self, chain: Chain, every_ms: int) -> None:
+        def tick(now_ms: int) -> None:
+            if self.chain is chain:
+                for entry in chain.entries:
+                    if entry.policy.tick_ms == every_ms:
+                        chain.tick(entry, now_ms)
+                self.timers.arm(now_ms + every_ms, tick)
+
+        self.timers.arm(self.now_ms + every_ms, tick)
+
+    # -- watch keys ------------------------------------------------------------------------------
+
+    def watch(self, key: Hashable, call: Callable[[int], None]) -> None:
+        """Call once with `now_ms` when `key` is woken."""
+        self._watchers.setdefault(key, []).append(call)
+
+    def wake(self, key: Hashable) -> None:
+        """Whatever waits for this key is asked again."""
+        for call in self._watchers.pop(key, ()):
+            call(self.now_ms)
+
+    # -- what plans are made of ------------------------------------------------------------------
+
+    def rewrite_for(self, api: Api) -> Rewrite | None:
+        """What must be changed in this API's responses, if anything; one closure per API version."""
+        kind = api.key << 16 | api.version
+        if kind not in self._rewrites:
+            self._rewrites[kind] = self._make_rewrite(api)
+        return self._rewrites[kind]
+
+    def _make_rewrite(self, api: Api) -> Rewrite | None:
+        if api.key == ApiKey.API_VERSIONS:
+            return lambda buf, start, end: versions.narrow(
+                buf, start, end, api.version, self.offered, self.pass_unknown
+            )
+        rewriter = addresses.rewriter(api)
+        if rewriter is None:
+            return None
+        # DescribeQuorum names the controllers' listeners: hidden, and nothing to learn from.
+        hide = api.key == ApiKey.DESCRIBE_QUORUM
+        advertise = self.topology.conceal if hide else self.topology.advertise
+        if api.key == ApiKey.METADATA and self.wants_topic_names:
+
+            def learn_and_rewrite(buf: bytearray, start: int, end: int) -> bytes | None:
+                self._learn_topics(buf, start, end, api)
+                return rewriter(buf, start, end, advertise)
+
+            return learn_and_rewrite
+        return lambda buf, start, end: rewriter(buf, start, end, advertise)
+
+    def _learn_topics(self, buf: bytearray, start: int, end: int, api: Api) -> None:
+        if api.version < 10:
+            return
+        learned = metadata.topic_names(buf, start, end, api)
+        if len(self.topics) + len(learned) > TOPICS_MOST:
+            self.topics.clear()
+        self.topics.update(learned)

@@ -1,0 +1,17 @@
+"""What stands behind a frame size that cannot be: the usual victims are HTTP and TLS on a plain port."""
+
+from __future__ import annotations
+
+_HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"CONN", b"PATC", b"HTTP", b"PRI ")
+
+
+def guess_protocol(head: bytes) -> str:
+    """A hint for the log, beginning with ": ", or nothing."""
+    if head.startswith(_HTTP):
+        return ": this looks like HTTP"
+    # A TLS record: handshake (22) or alert (21), version 3.x (read as a size: 352 million and more).
+    if len(head) >= 2 and head[0] in (0x15, 0x16) and head[1] == 0x03:
+        return ": this looks like TLS on a plaintext port"
+    if head.startswith(b"SSH-"):
+        return ": this looks like SSH"
+    return ""

@@ -1,0 +1,37 @@
+"""What the core tells whoever listens: happenings in the past tense, none of them per request.
+
+Telemetry implements this; the core never imports it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from policies.api import Peer, Verdict
+    from proxy.core.errors import CloseReason
+
+
+class Observer:
+    """Every hook does nothing here; override what you want to hear."""
+
+    def on_session_opened(self, peer: Peer) -> None:
+        """A client is connected, and so is its broker."""
+
+    def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
+        """A session has ended."""
+
+    def on_node_learned(self, node_id: int, host: str, port: int) -> None:
+        """A broker's address is new or has changed."""
+
+    def on_unmapped_node(self, node_id: int) -> None:
+        """A broker outside the declared range was seen; it is advertised at the bootstrap port."""
+
+    def on_internal_error(self, error: BaseException) -> None:
+        """A fault of our own ended a session: a bug."""
+
+    def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
+        """A policy raised."""
+
+    def on_policy_observed(self, name: str, verdict: Verdict) -> None:
+        """A policy in mode `observe` would have refused."""

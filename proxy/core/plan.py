@@ -1,0 +1,182 @@
+"""What we know of requests that begin like this one, settled once instead of per request.
+
+A client repeats itself: the same API, version, client id and (for Produce) transactional id and acks. A plan
+is the answer to "what is to be done" for one such beginning; `usual` is the very bytes after the
+correlation id that a request must show for the plan to hold. One comparison then tells API, speaker
+and acks at once. Whatever does not match is parsed in full and gets a plan of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from policies.api import Need
+from proxy.core.errors import ClientProtocolError
+from wire import addresses, apis, header, produce, versions
+from wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.api import Peer
+    from policies.chain import Hooks
+    from proxy.core.session import Session
+    from wire.apis import Api
+
+    Rewrite = Callable[[bytearray, int, int], bytes | None]
+    """(buffer, body start, body end) -> the new body, or None when it may pass as it is."""
+
+_KIND = Struct(">i").unpack_from  # api_key << 16 | api_version
+ACKS_NONE = 0
+UNAUTHENTICATED_MOST_BYTES = 65536
+"""While a SASL exchange is under way (Kafka caps it at 512 KiB, which SaslAuthenticate keeps)."""
+
+
+class Plan:
+    """See the module. `least_bytes` / `most_bytes` bound the frame sizes it holds for.
+
+    `simple`: nobody asks about these requests, and each of them gets a reply.
+    `plain`: nobody asks about the replies, and they pass as they are.
+    `glance`: nobody asks about the replies, and those for which it is True pass as they are.
+    """
+
+    __slots__ = (
+        "acks",
+        "answer",
+        "api",
+        "glance",
+        "hooks",
+        "least_bytes",
+        "look",
+        "most_bytes",
+        "on_request",
+        "peer",
+        "plain",
+        "rewrite",
+        "simple",
+        "usual",
+    )
+
+    def __init__(
+        self,
+        api: Api,
+        peer: Peer,
+        usual: bytes,
+        acks: int | None,
+        hooks: Hooks,
+        rewrite: Rewrite | None,
+        most_bytes: int,
+    ) -> None:
+        self.api = api
+        self.peer = peer
+        self.usual = usual
+        self.acks = acks
+        self.hooks = hooks
+        self.rewrite = rewrite
+        self.answer: bytes | None = None  # a reply body made here, whatever the request says
+        self.least_bytes = 8 + len(usual)
+        self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
+        # Only a policy that is content with the header may be asked in the fast loop.
+        self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
+        self.simple = (
+            hooks.on_request is None
+            and hooks.on_complete is None
+            and hooks.need is Need.HEADER
+            and acks != ACKS_NONE
+        )
+        unheard = hooks.on_response is None and hooks.on_complete is None
+        self.plain = unheard and rewrite is None
+        self.look = addresses.glance(api) if rewrite is not None else None
+        self.glance = self.look if unheard else None
+
+    @property
+    def silent(self) -> bool:
+        """Whether these requests get no reply (a Produce with acks=0)."""
+        return self.acks == ACKS_NONE
+
+    @property
+    def fast(self) -> bool:
+        """Whether the fast loop may settle these requests."""
+        return self.hooks.need is Need.HEADER and not self.silent
+
+
+def plan_for(
+    s: Session, buf: bytearray, pos: int, limit: int, size: int
+) -> tuple[Plan, int] | None:
+    """The plan for the head at `pos` and where its body begins; None when too little is here."""
+    kind = _KIND(buf, pos + 4)[0]
+    api_key, api_version = kind >> 16, kind & 0xFFFF
+    api = apis.find(api_key, api_version)
+    if api is None:
+        plan = _plan_for_stranger(s, api_key, api_version)
+        if size > plan.most_bytes:
+            raise ClientProtocolError(f"{plan.api.name} of {size} bytes ({plan.most_bytes} may be)")
+        return plan, pos
+    most_bytes = _most_bytes(s, api)
+    if size > most_bytes:
+        raise ClientProtocolError(f"{api.name} of {size} bytes ({most_bytes} may be)")
+    body_at = header.body_at(buf, pos, limit, api.request_header_version)
+    if body_at is None:
+        return None
+    acks: int | None = None
+    head_end = body_at
+    if api.key == ApiKey.PRODUCE:
+        read = produce.acks_at(buf, body_at, limit, api.version)
+        if read is None:
+            return None
+        acks, head_end = read
+    known = s.plans.get(kind)
+    if (
+        known is not None  # seen before, but this one is cut, or not for the fast loop
+        and limit - pos >= 4 + known.least_bytes
+        and buf.startswith(known.usual, pos + 12)
+    ):
+        return known, body_at
+    client_id = header.client_id_of(buf, pos, limit).decode(errors="replace")
+    if client_id != s.peer.client_id:
+        s.peer = replace(s.peer, client_id=client_id)
+    rewrite = s.engine.rewrite_for(api)
+    if api.key == ApiKey.SASL_AUTHENTICATE:
+        rewrite = _listen(s)
+    usual = bytes(memoryview(buf)[pos + 12 : head_end])
+    plan = Plan(api, s.peer, usual, acks, s.engine.chain.hooks(api.key), rewrite, most_bytes)
+    s.plans[kind] = plan
+    return plan, body_at
+
+
+def _most_bytes(s: Session, api: Api) -> int:
+    most = min(s.engine.request_max_bytes, api.request_max_bytes or s.engine.request_max_bytes)
+    if s.authenticating and api.key != ApiKey.SASL_AUTHENTICATE:
+        return min(most, UNAUTHENTICATED_MOST_BYTES)
+    return most
+
+
+def _plan_for_stranger(s: Session, api_key: int, api_version: int) -> Plan:
+    """What the table does not have: a newer ApiVersions, a key let through on purpose, or the end."""
+    hooks = s.engine.chain.hooks(api_key)
+    most_bytes = s.engine.request_max_bytes
+    known = apis.find(ApiKey.API_VERSIONS, 0)
+    assert known is not None  # noqa: S101 - the table's first law
+    api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
+    if api_key == ApiKey.API_VERSIONS:
+        plan = Plan(api, s.peer, b"", None, hooks, None, most_bytes)
+        plan.answer = versions.unsupported_version(s.engine.offered)
+        return plan
+    if api_key in s.engine.pass_unknown:
+        # No facts, so no look inside: it is paired by correlation id alone.
+        api = replace(api, request_max_bytes=None)
+        return Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes)
+    raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
+
+
+def _listen(s: Session) -> Rewrite:
+    """Hear from the replies to SaslAuthenticate when authentication is through. Changes nothing."""
+
+    def on_reply(buf: bytearray, start: int, end: int) -> None:
+        if end - start >= 2 and buf[start] == 0 and buf[start + 1] == 0:
+            s.authenticating = False
+            s.plans.clear()
+
+    return on_reply

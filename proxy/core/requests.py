@@ -1,0 +1,301 @@
+"""The general path of requests: whatever the fast loop of `Session.from_client` did not settle.
+
+Rules:
+- Nothing is decided about a request before its head is here: header, and for Produce as far as acks.
+- A head that is not whole is carried to the next read; it is bounded, and counted.
+- A body streams through (STREAM), is kept whole for whoever asked (GATHER), or is dropped because the
+  request was answered here (DROP).
+- Frame sizes are judged before anything is allocated for them.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.api import FORWARD, Forward, Need, Outcome, Reject, Respond
+from proxy.core.channel import ATTENTION
+from proxy.core.errors import ClientProtocolError, CloseReason
+from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange
+from proxy.core.guess import guess_protocol
+from proxy.core.plan import plan_for
+from wire import header, produce
+from wire import replies as wire_replies
+from wire.apis import ApiKey
+from wire.errors import WireError
+from wire.fetch import read as read_fetch
+
+if TYPE_CHECKING:
+    from policies.api import Verdict
+    from proxy.core.session import Session
+
+_REQUEST = Struct(">iii").unpack_from
+_SIZE = Struct(">i").unpack_from
+_REPLY_HEAD = Struct(">ii").pack
+_TAGGED_REPLY_HEAD = Struct(">iix").pack
+
+STREAM, DROP, GATHER = range(3)
+LEAST_BYTES = 10
+"""Key, version, correlation id and a null client id: nothing shorter is a request."""
+HEAD_MOST_BYTES = 65536
+"""A head (header, transactional id) longer than this is nobody's."""
+
+
+class Pending(NamedTuple):
+    """A request whose body is being kept, and what was already decided about it."""
+
+    exchange: Exchange
+    verdict: Verdict | None
+
+
+class Question(NamedTuple):
+    """A request of our own that waits for a frame boundary."""
+
+    frame: bytes
+    exchange: OwnExchange
+
+
+def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int) -> int:
+    """Take buf[pos:end]; buf[start:pos] is settled and may go on. Returns as `from_client` does."""
+    clear = start  # buf[clear:pos] goes on as it lies
+    while pos < end:
+        if s.request_left:
+            taken = min(s.request_left, end - pos)
+            mode = s.request_mode
+            if mode == STREAM:
+                if s.walker is not None:
+                    s.walker.feed(buf, pos, pos + taken)
+            else:
+                s.flush_requests(buf, clear, pos)
+                clear = pos + taken
+                if mode == GATHER:
+                    _gather(s, buf, pos, clear)
+            pos += taken
+            s.request_left -= taken
+            if not s.request_left:
+                s.walker = None
+                s.request_mode = STREAM
+                if mode == GATHER:
+                    _settle_whole(s, now_ms)
+            continue
+        if s.questions:
+            s.flush_requests(buf, clear, pos)
+            clear = pos
+            put_questions(s)
+        if s.ending:
+            s.flush_requests(buf, clear, pos)
+            clear = pos = end
+            break
+        begun = _begin(s, buf, pos, end, now_ms)
+        if begun is None:
+            if end - pos > HEAD_MOST_BYTES:
+                raise ClientProtocolError(f"a request head of more than {HEAD_MOST_BYTES} bytes")
+            s.client.keep(bytes(memoryview(buf)[pos:end]))
+            break
+        pos = begun
+    if not s.request_left:
+        if s.questions:
+            s.flush_requests(buf, clear, pos)
+            clear = pos
+            put_questions(s)
+        if s.ending:
+            s.maybe_end()
+    if s.attention or clear != start:
+        s.attention = False
+        s.flush_requests(buf, clear, pos)
+        return ATTENTION
+    return pos
+
+
+def put_questions(s: Session) -> None:
+    """A frame boundary: our own requests go out."""
+    for question in s.questions:
+        s.broker.put(question.frame)
+        s.queue.append(question.exchange)
+        s.unusual_replies += 1
+    s.questions.clear()
+    s.unusual_requests = s.ending
+    s.attention = True
+
+
+def forget(s: Session, now_ms: int) -> None:
+    """The session ends: give back what was kept of a request."""
+    if s.request_gathered is not None:
+        s.broker.pool.release(len(s.request_gathered))
+        s.request_gathered = None
+    if s.pending is not None:
+        s.complete(s.pending.exchange, Outcome.DISCONNECTED, now_ms)
+        s.pending = None
+    for question in s.questions:
+        question.exchange.on_reply(None)
+    s.questions.clear()
+
+
+def answer(s: Session, exchange: Exchange, body: bytes, now_ms: int) -> None:
+    """Reply from here, when its turn comes. For a request without reply nothing is sent."""
+    s.attention = True
+    if exchange.plan.silent:
+        s.complete(exchange, Outcome.ANSWERED, now_ms)
+        return
+    tagged = exchange.plan.api.response_header_version
+    pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
+    reply = pack(4 + tagged + len(body), exchange.correlation_id) + body
+    if s.queue:
+        s.client.pool.force_allocate(len(reply))
+        s.queue.append(AnsweredExchange(exchange, reply))
+        s.unusual_replies += 1
+    else:
+        s.client.put(reply)
+        s.complete(exchange, Outcome.ANSWERED, now_ms)
+
+
+# -- one request --------------------------------------------------------------------------------
+
+
+def _begin(s: Session, buf: bytearray, pos: int, end: int, now_ms: int) -> int | None:
+    """Decide what becomes of the frame at `pos`; the offset from which its rest is streamed.
+
+    None: too little of it is here. Sets request_left and request_mode.
+    """
+    handed = s.pending
+    if handed is not None:  # the fast loop has asked already
+        s.pending = None
+        return _apply(s, handed.exchange, handed.verdict, pos, pos, now_ms)
+    if end - pos < 4:
+        return None
+    (size,) = _SIZE(buf, pos)
+    if not LEAST_BYTES <= size <= s.engine.request_max_bytes:
+        raise ClientProtocolError(
+            f"a frame of {size} bytes (from {LEAST_BYTES} to {s.engine.request_max_bytes} may be)"
+            + guess_protocol(bytes(memoryview(buf)[pos : min(end, pos + 8)]))
+        )
+    if end - pos < 12:
+        return None
+    stop = pos + 4 + size
+    limit = min(stop, end)
+    found = plan_for(s, buf, pos, limit, size)
+    if found is None:
+        if stop <= end:
+            raise ClientProtocolError("a request head longer than its frame")
+        return None
+    plan, body_at = found
+    exchange = s.admit(plan, _REQUEST(buf, pos)[2], size, now_ms)
+    if plan.answer is not None:
+        answer(s, exchange, plan.answer, now_ms)
+        s.request_left, s.request_mode = 4 + size, DROP
+        return pos
+    hooks = plan.hooks
+    if hooks.need is Need.BODY:
+        s.pending = Pending(exchange, None)
+        s.request_left, s.request_mode = 4 + size, GATHER
+        return pos
+    if hooks.need is Need.HEAD and not _read_head(exchange, buf, body_at, limit):
+        if stop <= end:
+            raise ClientProtocolError("a request body shorter than its fields")
+        return None
+    verdict = s.ask(exchange, now_ms)
+    if isinstance(exchange.head, produce.ProduceWalker):
+        s.walker = exchange.head
+        return _apply(s, exchange, verdict, pos, body_at, now_ms)
+    return _apply(s, exchange, verdict, pos, pos, now_ms)
+
+
+def _apply(
+    s: Session, exchange: Exchange, verdict: Verdict | None, pos: int, stream_from: int, now_ms: int
+) -> int:
+    """Do what was decided before the first byte of the request has gone on."""
+    whole = 4 + exchange.size_bytes
+    if verdict is FORWARD:
+        _forward(s, exchange, now_ms)
+        s.request_left, s.request_mode = whole - (stream_from - pos), STREAM
+        return stream_from
+    s.walker = None
+    if isinstance(verdict, Respond):
+        answer(s, exchange, verdict.body, now_ms)
+        s.request_left, s.request_mode = whole, DROP
+    else:  # patches, a new body, or an error reply that echoes the body: all of it has to be here
+        s.pending = Pending(exchange, verdict)
+        s.request_left, s.request_mode = whole, GATHER
+    return pos
+
+
+def _forward(s: Session, exchange: Exchange, now_ms: int) -> None:
+    plan = exchange.plan
+    if plan.api.key == ApiKey.SASL_HANDSHAKE:
+        s.authenticating = True
+        s.plans.clear()  # smaller requests only, until the broker has said yes
+    if plan.silent:
+        s.complete(exchange, Outcome.NO_REPLY, now_ms)
+    else:
+        s.queue.append(exchange)
+
+
+def _gather(s: Session, buf: bytearray, start: int, stop: int) -> None:
+    if s.request_gathered is None:
+        s.request_gathered = bytearray()
+    s.request_gathered += memoryview(buf)[start:stop]
+    s.broker.pool.force_allocate(stop - start)
+
+
+def _settle_whole(s: Session, now_ms: int) -> None:
+    """A request that was kept whole is here: ask (if not asked yet) and do what was decided."""
+    frame, s.request_gathered = s.request_gathered, None
+    pending, s.pending = s.pending, None
+    assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
+    s.broker.pool.release(len(frame))
+    exchange, verdict = pending
+    api = exchange.plan.api
+    body_at = header.body_at(frame, 0, len(frame), api.request_header_version)
+    if body_at is None:
+        raise ClientProtocolError("a request head longer than its frame")
+    if verdict is None:
+        _read_head(exchange, frame, body_at, len(frame))
+        exchange.body = bytes(memoryview(frame)[body_at:])
+        verdict = s.ask(exchange, now_ms)
+    if isinstance(verdict, Forward):
+        s.broker.put(_changed(frame, body_at, verdict))
+        s.attention = True
+        _forward(s, exchange, now_ms)
+    elif isinstance(verdict, Respond):
+        answer(s, exchange, verdict.body, now_ms)
+    else:
+        _refuse(s, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
+
+
+def _refuse(s: Session, exchange: Exchange, verdict: Reject, body: bytes, now_ms: int) -> None:
+    if not exchange.plan.silent:
+        try:
+            reply = wire_replies.error_body(exchange.plan.api, body, verdict.code)
+        except WireError as error:
+            s.complete(exchange, Outcome.ANSWERED, now_ms)
+            s.end_after_replies(CloseReason.POLICY, f"refused, and no shape to say so: {error}")
+            return
+        answer(s, exchange, reply, now_ms)
+    else:
+        s.complete(exchange, Outcome.ANSWERED, now_ms)
+    if verdict.close or exchange.plan.silent:
+        s.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
+
+
+def _changed(frame: bytearray, body_at: int, verdict: Forward) -> bytes | bytearray:
+    if verdict.body is not None:
+        head = bytes(memoryview(frame)[4:body_at])
+        size = len(head) + len(verdict.body)
+        frame = bytearray(size.to_bytes(4, "big") + head + verdict.body)
+    for patch in verdict.patches:
+        at = body_at + patch.offset
+        if patch.offset < 0 or at + len(patch.data) > len(frame):
+            raise ValueError(f"a patch at {patch.offset} leaves the request's body")
+        frame[at : at + len(patch.data)] = patch.data
+    return frame
+
+
+def _read_head(exchange: Exchange, buf: bytearray, body_at: int, limit: int) -> bool:
+    """Set `exchange.head` for the APIs that have one; False while too little is here."""
+    api = exchange.plan.api
+    if api.key == ApiKey.PRODUCE:
+        exchange.head = produce.ProduceWalker(api.version)
+    elif api.key == ApiKey.FETCH:
+        exchange.head = read_fetch(buf, body_at, limit, api.version)
+        return exchange.head is not None
+    return True

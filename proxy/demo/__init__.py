@@ -1,0 +1,41 @@
+"""What `sluice demo` plays: real clients, a real Sluice, an embedded cluster, a verdict.
+
+Rules:
+- Everything that is judged comes from the clients' own books and from the kernel's list of sockets,
+  never from Sluice's word.
+- The cluster, Sluice and each client are processes of their own, so that no client borrows
+  another's interpreter and each one's sockets can be told apart.
+- The verdict is a pure function of what was collected (`verdict.judge`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+MISSING = "The demo needs two Kafka clients: install kafka-sluice[demo]."
+DEFAULT_SECONDS = 25.0
+INTERRUPTED = 130
+
+
+def run(seconds: float = DEFAULT_SECONDS, *, plain: bool = False) -> int:
+    """Play the demo on standard output and return the exit code.
+
+    0: every check holds. 1: one does not, or the demo could not be played. 2: no Kafka clients.
+    130: interrupted.
+    """
+    import trio  # noqa: PLC0415 - `sluice version` should not pay for the demo
+    from rich.console import Console  # noqa: PLC0415 - same
+
+    from proxy.demo.screen import choose  # noqa: PLC0415 - same
+    from proxy.demo.stage import play  # noqa: PLC0415 - same
+
+    console = Console()
+    if any(importlib.util.find_spec(name) is None for name in ("confluent_kafka", "kafka")):
+        console.print(MISSING, markup=False)
+        return 2
+    code = INTERRUPTED
+    try:
+        code = trio.run(play, seconds, choose(console, plain=plain))
+    except* KeyboardInterrupt:
+        console.print("Interrupted: no verdict.", markup=False)
+    return code

@@ -1,0 +1,127 @@
+"""Sluice as the demo starts it: `sluice run` with no file, one port a broker.
+
+Rules:
+- It is started as a stranger would start it, by its command line, and known only from outside.
+- Its ports are a free block, looked for just before; a port taken in between ends the demo.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import signal
+import socket
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from proxy.demo.process import Child, StageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proxy.demo.messages import Brokers
+
+HOST = "127.0.0.1"
+NODES = 10
+"""Node ids 0 to 9; the embedded cluster uses 1 to 3."""
+PATIENCE_S = 15.0
+
+
+class Front(Protocol):
+    """What the clients are pointed at."""
+
+    bootstrap_port: int
+    advertised: Brokers
+    """Where clients should be told that each broker is."""
+    pid: int | None
+
+    async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
+        """Return when it accepts connections."""
+
+    async def stop(self) -> int | None:
+        """Ask it to end; return its exit code."""
+
+    async def kill(self) -> None:
+        """End it, whatever it does."""
+
+
+def free_block(size: int, attempts: int = 100) -> int:
+    """Return the first of `size` neighbouring ports that are free now on 127.0.0.1.
+
+    Raises StageError when none was found.
+    """
+    for _ in range(attempts):
+        first = random.randrange(20_000, 32_000)  # noqa: S311 - below the kernel's own range, no secret
+        if all(_is_free(port) for port in range(first, first + size)):
+            return first
+    raise StageError(f"no {size} neighbouring ports are free")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+                return False
+            raise
+    return True
+
+
+class Sluice:
+    """The process under demonstration."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._child: Child | None = None
+        self.bootstrap_port = 0
+        self.advertised: Brokers = {}
+        self.pid: int | None = None
+
+    async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
+        """Start it before the cluster and wait until it accepts."""
+        port = free_block(1 + NODES)
+        upstream = ",".join(brokers.values())
+        options = [
+            "--upstream",
+            upstream,
+            "--listen",
+            f"{HOST}:{port}",
+            "--nodes",
+            f"0-{NODES - 1}",
+        ]
+        self._child = Child("sluice", ["proxy", "run", *options], self._folder, speaks=False)
+        await self._child.start(nursery)
+        self.pid = self._child.process.pid
+        self.bootstrap_port = port
+        # Node n listens on the bootstrap port + 1 + n's place in the range, which starts at 0.
+        self.advertised = {node: f"{HOST}:{port + 1 + node}" for node in brokers}
+        await self._until_accepting(self._child)
+
+    async def _until_accepting(self, child: Child) -> None:
+        with trio.move_on_after(PATIENCE_S):
+            while child.process.poll() is None:
+                try:
+                    stream = await trio.open_tcp_stream(HOST, self.bootstrap_port)
+                except OSError:
+                    await trio.sleep(0.02)
+                else:
+                    await stream.aclose()
+                    return
+        raise StageError(f"Sluice does not accept connections\n{child.last_lines()}")
+
+    async def stop(self) -> int | None:
+        """Send SIGTERM and return the exit code; None when it does not end."""
+        if self._child is None:
+            return None
+        process = self._child.process
+        process.send_signal(signal.SIGTERM)
+        with trio.move_on_after(PATIENCE_S):
+            return await process.wait()
+        return None
+
+    async def kill(self) -> None:
+        """End it, whatever it does."""
+        if self._child is not None:
+            await self._child.kill()

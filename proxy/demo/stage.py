@@ -1,0 +1,191 @@
+"""The play: start everything, let it run, stop it in order, judge.
+
+Rules:
+- Readers are ready before the first record is made; producers end before readers do.
+- Sockets are looked at four times a second, for as long as clients live.
+- However it ends, no process is left behind.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.demo.board import Standing
+from proxy.demo.messages import ClientReady, ClusterReady, Message, Tick
+from proxy.demo.process import Child, StageError
+from proxy.demo.sluice import HOST, Sluice
+from proxy.demo.sockets import maybe_remote_ports
+from proxy.demo.verdict import Check, Evidence, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from proxy.demo.screen import Screen
+    from proxy.demo.sluice import Front
+
+PATIENCE_S = 30.0
+LOOK_S = 0.25
+READERS = ("reader-1", "reader-2")
+PRODUCERS = {"polite": "kafka-python", "noisy": "librdkafka"}
+
+
+class Stage:
+    """One run of the demo."""
+
+    def __init__(self, screen: Screen, folder: Path, front: Front) -> None:
+        self._screen = screen
+        self._folder = folder
+        self._front = front
+        self._children: list[Child] = []
+        self._clients: dict[str, Child] = {}
+        self._standings: dict[str, Standing] = {}
+        self._ports: dict[str, set[int]] = {}
+        self._sluice_ports: set[int] = set()
+        self._sockets_seen = True
+
+    async def play(self, seconds: float) -> list[Check]:
+        """Run the demo. Raises StageError when it cannot be played to its end."""
+        try:
+            async with trio.open_nursery() as nursery:
+                evidence = await self._play(nursery, seconds)
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._front.kill()
+                for child in self._children:
+                    await child.kill()
+        return judge(evidence)
+
+    def standings(self) -> list[Standing]:
+        """Return the clients' figures, in the order they are shown."""
+        return [self._standings[name] for name in (*PRODUCERS, *READERS) if name in self._standings]
+
+    async def _play(self, nursery: trio.Nursery, seconds: float) -> Evidence:
+        cluster = await self._child("cluster", ["proxy.demo.cluster"], nursery)
+        ready = await cluster.expect(ClusterReady, PATIENCE_S)
+        self._screen.note(f"cluster  {_listed(ready.brokers.values())} (embedded, three brokers)")
+        await self._front.start(nursery, ready.brokers)
+        bootstrap = f"{HOST}:{self._front.bootstrap_port}"
+        self._screen.note(
+            f"sluice   {bootstrap}, its brokers at {_listed(self._front.advertised.values())}"
+        )
+        nursery.start_soon(self._look)
+        # A reader's latency is from the producer's hand to its own.
+        arguments = [bootstrap, ready.topic, str(ready.partitions)]
+        readers = [
+            await self._client("reader", n, "librdkafka", arguments, nursery) for n in READERS
+        ]
+        for reader in readers:
+            await reader.expect(ClientReady, PATIENCE_S)
+        producers = [
+            await self._client(name, name, library, arguments, nursery)
+            for name, library in PRODUCERS.items()
+        ]
+        for producer in producers:
+            await producer.expect(ClientReady, PATIENCE_S)
+        self._screen.note(f"clients  two producers and a group of two readers, {seconds:.0f} s")
+        await self._watch(seconds)
+        produced = {child.name: await child.finish(PATIENCE_S) for child in producers}
+        await self._until_caught_up()
+        consumed = {child.name: await child.finish(PATIENCE_S) for child in readers}
+        code = await self._front.stop()
+        await cluster.hang_up()
+        return Evidence(
+            brokers=ready.brokers,
+            advertised=self._front.advertised,
+            bootstrap_port=self._front.bootstrap_port,
+            producers=produced,
+            readers=consumed,
+            client_ports=self._ports,
+            sluice_ports=self._sluice_ports,
+            sockets_seen=self._sockets_seen,
+            sluice_exit_code=code,
+        )
+
+    async def _child(
+        self,
+        name: str,
+        module: list[str],
+        nursery: trio.Nursery,
+        on_message: Callable[[Message], None] = lambda _: None,
+    ) -> Child:
+        child = Child(name, module, self._folder)
+        self._children.append(child)
+        await child.start(nursery, on_message)
+        return child
+
+    async def _client(
+        self, role: str, name: str, library: str, arguments: list[str], nursery: trio.Nursery
+    ) -> Child:
+        standing = self._standings[name] = Standing(name, library)
+        self._ports[name] = set()
+
+        def on_message(message: Message) -> None:
+            if isinstance(message, Tick):
+                standing.take(message, trio.current_time())
+
+        module = ["proxy.demo.client", role, name, *arguments]
+        child = self._clients[name] = await self._child(name, module, nursery, on_message)
+        return child
+
+    async def _look(self) -> None:
+        while True:
+            for name, child in self._clients.items():
+                self._seen(child.process, self._ports[name])
+            if self._front.pid is not None:
+                ports = maybe_remote_ports(self._front.pid)
+                self._sluice_ports |= ports or frozenset()
+            await trio.sleep(LOOK_S)
+
+    def _seen(self, process: trio.Process, ports: set[int]) -> None:
+        found = maybe_remote_ports(process.pid)
+        if found is not None:
+            ports |= found
+        elif process.poll() is None:
+            self._sockets_seen = False
+
+    async def _watch(self, seconds: float) -> None:
+        end_s = trio.current_time() + seconds
+        while (left_s := end_s - trio.current_time()) > 0:
+            for child in self._clients.values():
+                if child.process.poll() is not None:
+                    raise StageError(f"{child.name} ended too early\n{child.last_lines()}")
+            rows = [standing.now() for standing in self.standings()]
+            self._screen.show(rows, trio.current_time(), left_s)
+            await trio.sleep(min(LOOK_S, left_s))
+
+    async def _until_caught_up(self) -> None:
+        """Wait until the readers have what was acked and nothing more has come for a second."""
+        with trio.move_on_after(PATIENCE_S):
+            before = -1
+            while True:
+                consumed = sum(self._standings[name].records for name in READERS)
+                acked = sum(self._standings[name].records for name in PRODUCERS)
+                if consumed >= acked and consumed == before:
+                    return
+                before = consumed
+                await trio.sleep(1)
+
+
+def _listed(addresses: Iterable[str]) -> str:
+    return ", ".join(addresses)
+
+
+async def play(seconds: float, screen: Screen, front: Callable[[Path], Front] = Sluice) -> int:
+    """Play the demo for about `seconds` and show it; return 0 when every check holds, else 1."""
+    with tempfile.TemporaryDirectory(prefix="sluice-demo-") as name, screen:
+        folder = Path(name)
+        stage = Stage(screen, folder, front(folder))
+        checks: list[Check] = []
+        try:
+            checks = await stage.play(seconds)
+        except* StageError as group:
+            for error in group.exceptions:
+                screen.note(f"The demo could not be played: {error}")
+        if checks:
+            screen.close([standing.whole() for standing in stage.standings()], checks)
+    return 0 if checks and all(check.holds for check in checks) else 1

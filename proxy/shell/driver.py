@@ -1,0 +1,43 @@
+"""The Trio task that steps the hub.
+
+Rules:
+- While traffic flows the task waits in the hub's own poll set, at most a few milliseconds at a time, and
+  lets Trio's other tasks run in between: a pass through Trio's scheduler per event would cost more than
+  the event itself.
+- When nothing has come for a millisecond it waits in Trio, for nothing, until a socket or a timer is due.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.core.engine import Engine
+    from proxy.shell.hub import Hub
+
+STAY_S = 0.001
+"""How long to wait in the poll set for the next event while traffic flows."""
+TURN_MS = 4
+"""How long to go on before Trio's other tasks get their turn."""
+
+
+async def drive(hub: Hub, engine: Engine, clock: Callable[[], int]) -> None:
+    """Step the hub for ever. Cancel it to stop."""
+    step = hub.step
+    while True:
+        if step(0):
+            leave_ms = clock() + TURN_MS
+            while step(STAY_S) and clock() < leave_ms:
+                pass
+            await trio.lowlevel.checkpoint()
+            continue
+        due_ms = engine.timers.next_ms()
+        if due_ms is None:
+            await trio.lowlevel.wait_readable(hub.fileno())
+        else:
+            with trio.move_on_after(max(0, due_ms - clock()) / 1000):
+                await trio.lowlevel.wait_readable(hub.fileno())

@@ -1,0 +1,88 @@
+"""Our ports: one for bootstrap, one per declared node, all bound before anyone is accepted.
+
+Rules:
+- Ports are the same after every restart: clients keep cached addresses.
+- Running out of descriptors pauses accepting; it does not spin, and it costs nobody who is connected.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    Serve = Callable[[socket.socket, int | None], Awaitable[None]]
+
+BACKLOG = 4096
+PAUSE_S = 0.1
+_OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class Listeners:
+    """`ports` are (node id or None for bootstrap, port)."""
+
+    def __init__(self, address: str, ports: Iterable[tuple[int | None, int]]) -> None:
+        self._bound: list[tuple[int | None, trio.socket.SocketType]] = []
+        try:
+            for node_id, port in ports:
+                self._bound.append((node_id, _bind(address, port)))
+        except OSError:
+            self.close()
+            raise
+
+    async def serve(self, handler: Serve, may_accept: Callable[[], bool]) -> None:
+        """Accept on every port; `handler(socket, node_id)` runs as a task of its own per connection.
+
+        `may_accept` False leaves new clients waiting in the kernel's backlog.
+        """
+        async with trio.open_nursery() as nursery:
+            for node_id, listening in self._bound:
+                nursery.start_soon(_accept, listening, node_id, handler, may_accept, nursery)
+
+    def close(self) -> None:
+        """Stop listening. Connections that were accepted are not touched."""
+        for _, listening in self._bound:
+            listening.close()
+
+
+def _bind(address: str, port: int) -> trio.socket.SocketType:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise OSError(
+            error.errno, f"cannot listen on {address}:{port}: {error.strerror}"
+        ) from error
+    return trio.socket.from_stdlib_socket(listening)
+
+
+async def _accept(
+    listening: trio.socket.SocketType,
+    node_id: int | None,
+    handler: Serve,
+    may_accept: Callable[[], bool],
+    nursery: trio.Nursery,
+) -> None:
+    while True:
+        if not may_accept():
+            await trio.sleep(PAUSE_S)
+            continue
+        try:
+            accepted, _ = await listening.accept()
+        except OSError as error:
+            if error.errno not in _OUT_OF_DESCRIPTORS:
+                if error.errno in {errno.EBADF, errno.EINVAL}:
+                    return  # closed: the proxy drains
+                continue  # this one client was gone before we took it
+            await trio.sleep(PAUSE_S)
+            continue
+        nursery.start_soon(handler, socket.socket(fileno=accepted.detach()), node_id)

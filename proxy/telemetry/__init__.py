@@ -1,0 +1,1 @@
+"""What people and machines see of the proxy. Off the request path."""

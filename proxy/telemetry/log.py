@@ -1,0 +1,133 @@
+"""Log lines: one event a line, stable snake_case names, never a payload byte or a credential.
+
+Rules:
+- Nothing per request. An event that storms (a port scanner, a broker that is down) is let through a few
+  times a second and then counted: the next line that passes carries `suppressed`.
+- Text for people by default, JSON for machines on request; both on stderr, so that stdout stays free.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Literal
+
+import structlog
+
+from proxy.core.errors import CloseReason
+from proxy.core.observer import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.api import Peer, Verdict
+
+_ORDINARY = frozenset(
+    {
+        CloseReason.CLIENT_CLOSED,
+        CloseReason.BROKER_CLOSED,
+        CloseReason.CLIENT_RESET,
+        CloseReason.DRAINED,
+    }
+)
+LINES_PER_SECOND = 5
+"""Of one event; more are counted and not written."""
+
+
+def configure(level: str, form: Literal["text", "json"]) -> None:
+    """Set up structlog for this process."""
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if form == "json"
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(),
+            exception_formatter=structlog.dev.plain_traceback,  # rich's would print local variables
+        )
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+class LogObserver(Observer):
+    """Writes what the core tells."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._log = structlog.get_logger()
+        self._now_ms = now_ms
+        self._seen: dict[str, tuple[int, int, int]] = {}  # event -> second, lines, suppressed
+
+    def on_session_opened(self, peer: Peer) -> None:
+        """See Observer."""
+        self._log.debug("session_opened", **_who(peer))
+
+    def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
+        """Ordinary ends at debug; an end that somebody should know of at warning."""
+        if reason in _ORDINARY:
+            self._log.debug("session_closed", reason=reason.value, **_who(peer))
+        else:
+            self._warn("session_closed", reason=reason.value, detail=detail, **_who(peer))
+
+    def on_node_learned(self, node_id: int, host: str, port: int) -> None:
+        """See Observer."""
+        self._log.info("node_learned", node=node_id, address=f"{_printable(host)}:{port}")
+
+    def on_unmapped_node(self, node_id: int) -> None:
+        """See Observer."""
+        self._warn(
+            "unmapped_node",
+            node=node_id,
+            effect="advertised at the bootstrap port",
+            mend="widen listen.nodes",
+        )
+
+    def on_internal_error(self, error: BaseException) -> None:
+        """See Observer."""
+        self._warn("internal_error", exc_info=error)
+
+    def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
+        """See Observer."""
+        self._warn("policy_error", policy=name, hook=hook, exc_info=error)
+
+    def on_policy_observed(self, name: str, verdict: Verdict) -> None:
+        """The verdict's kind and code; what else it holds may be a payload."""
+        fields: dict[str, object] = {"policy": name, "verdict": type(verdict).__name__}
+        code = getattr(verdict, "code", None)
+        if code is not None:
+            fields["code"] = int(code)
+        self._warn("policy_would_refuse", **fields)
+
+    def _warn(self, event: str, **fields: object) -> None:
+        second = self._now_ms() // 1000
+        seen_second, lines, suppressed = self._seen.get(event, (second, 0, 0))
+        if seen_second != second:
+            lines = 0
+        if lines >= LINES_PER_SECOND:
+            self._seen[event] = (second, lines, suppressed + 1)
+            return
+        self._seen[event] = (second, lines + 1, 0)
+        if suppressed:
+            fields["suppressed"] = suppressed
+        self._log.warning(event, **fields)
+
+
+def _who(peer: Peer) -> dict[str, object]:
+    return {
+        "session": peer.session_id,
+        "client": f"{peer.host}:{peer.port}",
+        "client_id": _printable(peer.client_id),
+        "node": "bootstrap" if peer.node_id is None else peer.node_id,
+    }
+
+
+def _printable(text: str) -> str:
+    """A peer chooses its names: no control characters into a terminal, and no novels."""
+    return "".join(c if c.isprintable() else "?" for c in text[:249])

@@ -1,0 +1,63 @@
+"""Samples, spreads and what compares two variants."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.figures import Footprint, Sample, Samples, Spread, spread
+
+
+def sample(variant: str, nth: int, cpu_us: float, p50_us: float = 100.0) -> Sample:
+    """A run of shape `s`."""
+    return Sample("s", variant, nth, 1000, 0.5, 2_000_000, cpu_us, p50_us, 2 * p50_us)
+
+
+def test_spread_is_the_median_with_both_ends() -> None:
+    """The median of an even count lies between the middle two; the ends are the ends."""
+    assert spread([4.0, 1.0, 2.0, 10.0]) == Spread(3.0, 1.0, 10.0)
+
+
+def test_spread_of_nothing_is_none() -> None:
+    """What was not measured has no figure."""
+    assert spread([]) is None
+
+
+def test_text_leaves_out_a_spread_that_says_nothing() -> None:
+    """Both ends are shown unless they round to the same."""
+    assert Spread(1.0, 0.5, 2.0).text(1) == "1.0 (0.5 to 2.0)"
+    assert Spread(1234.0, 1234.0, 1234.0).text(0) == "1,234"
+
+
+def test_rates_are_per_second() -> None:
+    """Requests and bytes are divided by the seconds they took."""
+    one = sample("a", 0, 1.0)
+    assert one.requests_per_second == 2000
+    assert one.megabytes_per_second == pytest.approx(4.0)
+
+
+def test_efficiency_is_taken_inside_each_round() -> None:
+    """A round twice as slow for both does not move the ratio."""
+    samples = Samples(
+        [sample("a", 0, 10.0), sample("b", 0, 5.0), sample("a", 1, 20.0), sample("b", 1, 10.0)]
+    )
+    assert samples.efficiency("s", "a", "b") == Spread(0.5, 0.5, 0.5)
+
+
+def test_a_round_without_the_other_variant_does_not_count() -> None:
+    """Only rounds that have both are compared."""
+    samples = Samples([sample("a", 0, 10.0), sample("b", 1, 5.0)])
+    assert samples.efficiency("s", "a", "b") is None
+
+
+def test_added_latency_is_minus_direct_of_the_same_round() -> None:
+    """Both percentiles are differences within the round."""
+    samples = Samples([sample("a", 0, 1.0, 150.0), sample("direct", 0, 0.0, 100.0)])
+    assert samples.added_p50_us("s", "a", "direct") == Spread(50.0, 50.0, 50.0)
+    assert samples.added_p99_us("s", "a", "direct") == Spread(100.0, 100.0, 100.0)
+
+
+def test_bytes_per_pair_is_the_slope_to_the_most_pairs() -> None:
+    """What a process needs at start is not charged to its connections."""
+    one = Footprint("a", (0.1,), (0.2,), {0: 10_000, 10: 11_000, 100: 30_000}, 0.0)
+    assert one.bytes_per_pair == 200
+    assert Footprint("a", (), (), {0: 10_000}, 0.0).bytes_per_pair == 0

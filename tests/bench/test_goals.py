@@ -1,0 +1,61 @@
+"""Goals are met, missed, or not measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.figures import Footprint, Sample, Samples, Spread
+from bench.goals import Goal, added_ratio, goals
+
+
+def sample(variant: str, cpu_us: float, p50_us: float, shape: str = "small-10") -> Sample:
+    """A run in the only round."""
+    return Sample(shape, variant, 0, 1, 1.0, 1, cpu_us, p50_us, p50_us)
+
+
+@pytest.mark.parametrize(
+    ("value", "at_least", "met"),
+    [(0.6, True, True), (0.59, True, False), (0.6, False, True), (0.61, False, False)],
+)
+def test_the_bound_itself_meets_a_goal(value: float, at_least: bool, met: bool) -> None:  # noqa: FBT001  a table of cases
+    """The median decides, and equality is enough."""
+    assert Goal("x", "", Spread(value, 0.0, 9.0), 0.6, at_least=at_least).met is met
+
+
+def test_nothing_is_met_before_it_is_measured() -> None:
+    """Without samples every goal is open."""
+    assert {goal.met for goal in goals(Samples(), {})} == {None}
+
+
+def test_efficiency_goals_read_sluice_against_its_yardsticks() -> None:
+    """Twice HAProxy's CPU is 0.5, and misses 0.65."""
+    samples = Samples([sample("sluice", 20.0, 1.0), sample("haproxy", 10.0, 1.0)])
+    line = next(goal for goal in goals(samples, {}) if goal.measured)
+    assert line.measured == Spread(0.5, 0.5, 0.5)
+    assert line.met is False
+
+
+def test_added_ratio_divides_what_each_adds() -> None:
+    """150 against 200 us with direct at 100 is half."""
+    samples = Samples(
+        [
+            sample("direct", 0.0, 100.0),
+            sample("sluice", 1.0, 150.0),
+            sample("relay", 1.0, 200.0),
+            sample("haproxy", 1.0, 90.0),
+        ]
+    )
+    ratio = added_ratio(samples, "small-10", "relay")
+    assert ratio is not None
+    assert ratio.median == pytest.approx(0.5)
+    assert added_ratio(samples, "small-10", "haproxy") is None, "a yardstick that adds nothing"
+
+
+def test_footprint_goals() -> None:
+    """Memory, start and idle CPU are judged from the footprint."""
+    ours = Footprint("sluice", (0.2, 0.3, 0.9), (1.0,), {0: 50_000_000, 5000: 60_000_000}, 0.01)
+    met = {goal.what: goal.met for goal in goals(Samples(), {"sluice": ours})}
+    assert met["memory of an idle pair"] is True
+    assert met["resident memory at start"] is False
+    assert met["start to accepting"] is True
+    assert met["CPU with 100 idle connections"] is True

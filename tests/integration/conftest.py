@@ -1,0 +1,116 @@
+"""The clusters and Sluices that all integration tests share, each started once, when first asked for.
+
+`way_one` and `way_three` run a test twice: straight to the brokers, and through Sluice. Where no Kafka can be had the
+tests are skipped with the reason; with SLUICE_REQUIRE_KAFKA=1 (CI) that is a failure.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.java import Java, KafkaUnavailableError, kafka_java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a test reaches a cluster: `name` is `direct` or `sluice`."""
+
+    name: str
+    bootstrap: str
+    topics: Topics
+
+    @property
+    def is_direct(self) -> bool:
+        """No Sluice between."""
+        return self.name == "direct"
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    """Java with Kafka's jars."""
+    try:
+        return kafka_java()
+    except KafkaUnavailableError as error:
+        if os.environ.get("SLUICE_REQUIRE_KAFKA") == "1":
+            raise
+        pytest.skip(f"no real Kafka here: {error}")
+
+
+@pytest.fixture(scope="session")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for this run's brokers and logs."""
+    return tmp_path_factory.mktemp("kafka")
+
+
+@pytest.fixture(scope="session")
+def kafka_one(java: Java, work: Path) -> Iterator[KafkaCluster]:
+    """One broker."""
+    yield from _running(KafkaCluster(work / "one", 1, 11, java))
+
+
+@pytest.fixture(scope="session")
+def kafka_three(java: Java, work: Path) -> Iterator[KafkaCluster]:
+    """Three brokers."""
+    yield from _running(KafkaCluster(work / "three", 3, 10, java))
+
+
+@pytest.fixture(scope="session")
+def sluice_one(kafka_one: KafkaCluster, work: Path) -> Iterator[SluiceProcess]:
+    """Sluice before the one broker."""
+    sluice = SluiceProcess(kafka_one.bootstrap, work / "sluice-one")
+    sluice.start()
+    yield sluice
+    sluice.stop()
+
+
+@pytest.fixture(scope="session")
+def sluice_three(kafka_three: KafkaCluster, work: Path) -> Iterator[SluiceProcess]:
+    """Sluice before the three brokers."""
+    sluice = SluiceProcess(kafka_three.bootstrap, work / "sluice-three")
+    sluice.start()
+    yield sluice
+    sluice.stop()
+
+
+@pytest.fixture(scope="session")
+def topics_one(kafka_one: KafkaCluster) -> Topics:
+    """Topics of the one broker."""
+    return Topics(kafka_one.bootstrap, 1)
+
+
+@pytest.fixture(scope="session")
+def topics_three(kafka_three: KafkaCluster) -> Topics:
+    """Topics of the three brokers, on all three."""
+    return Topics(kafka_three.bootstrap, 3)
+
+
+@pytest.fixture(params=["direct", "sluice"])
+def way_one(request: pytest.FixtureRequest, kafka_one: KafkaCluster, topics_one: Topics) -> Way:
+    """The one broker, both ways."""
+    if request.param == "direct":
+        return Way("direct", kafka_one.bootstrap, topics_one)
+    return Way("sluice", request.getfixturevalue("sluice_one").bootstrap, topics_one)
+
+
+@pytest.fixture(params=["direct", "sluice"])
+def way_three(
+    request: pytest.FixtureRequest, kafka_three: KafkaCluster, topics_three: Topics
+) -> Way:
+    """The three brokers, both ways."""
+    if request.param == "direct":
+        return Way("direct", kafka_three.bootstrap, topics_three)
+    return Way("sluice", request.getfixturevalue("sluice_three").bootstrap, topics_three)
+
+
+def _running(cluster: KafkaCluster) -> Iterator[KafkaCluster]:
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

@@ -1,0 +1,154 @@
+"""Administration through Sluice: what an operator asks, changes and is told is what the brokers say."""
+
+import re
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
+from kafka import KafkaAdminClient
+
+from tests.integration.conftest import Way
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.python_clients import Librdkafka, poll_records
+from tests.support.sluice_process import SluiceProcess
+
+pytestmark = pytest.mark.kafka
+
+
+def test_topics(way_three: Way) -> None:
+    """Create, describe, widen, delete."""
+    admin = AdminClient({"bootstrap.servers": way_three.bootstrap})
+    name = f"t-{uuid.uuid4()}"
+    admin.create_topics([NewTopic(name, 2, 3)])[name].result(timeout=30)
+    admin.create_partitions([NewPartitions(name, 5)])[name].result(timeout=30)
+    way_three.topics.await_leaders(name, 5)
+    partitions = admin.list_topics(name, timeout=30).topics[name].partitions
+    assert {number: sorted(partition.replicas) for number, partition in partitions.items()} == {
+        number: [1, 2, 3] for number in range(5)
+    }
+    admin.delete_topics([name])[name].result(timeout=30)
+
+
+def test_configs(way_three: Way) -> None:
+    """A topic's setting that was changed is read back."""
+    admin = AdminClient({"bootstrap.servers": way_three.bootstrap})
+    topic = way_three.topics.make()
+    change = ConfigEntry("retention.ms", "123456", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
+    admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    assert (
+        admin.describe_configs([asked])[asked].result(timeout=30)["retention.ms"].value == "123456"
+    )
+
+
+def test_group_offsets(way_three: Way) -> None:
+    """Groups are listed and described, their offsets altered, and the group deleted."""
+    admin = AdminClient({"bootstrap.servers": way_three.bootstrap})
+    topic, group = way_three.topics.make(), f"g-{uuid.uuid4()}"
+    Librdkafka().write(way_three.bootstrap, topic, [b"x"] * 10, 1, "all", "none")
+    config = {
+        "bootstrap.servers": way_three.bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(config)
+    consumer.subscribe([topic])
+    poll_records(consumer, 10)
+    described = admin.describe_consumer_groups([group])[group].result(timeout=30)
+    assert [member.assignment.topic_partitions for member in described.members] == [
+        [TopicPartition(topic, 0)]
+    ]
+    consumer.close()
+    listed = admin.list_consumer_groups().result(timeout=30)
+    assert group in {entry.group_id for entry in listed.valid}
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 4)])
+    admin.alter_consumer_group_offsets([wanted])[group].result(timeout=30)
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
+    answer = admin.list_consumer_group_offsets([asked])[group].result(timeout=30)
+    assert [place.offset for place in answer.topic_partitions] == [4]
+    admin.delete_consumer_groups([group])[group].result(timeout=30)
+
+
+def test_describe_cluster_tells_sluices_addresses(
+    sluice_three: SluiceProcess, kafka_three: KafkaCluster
+) -> None:
+    """Every broker is told at its own port of Sluice, whoever asks; directly, at its own address."""
+    through = {node: f"127.0.0.1:{sluice_three.node_port(node)}" for node in kafka_three.brokers}
+    direct = {node: broker.address for node, broker in kafka_three.brokers.items()}
+    for bootstrap, expected in ((sluice_three.bootstrap, through), (kafka_three.bootstrap, direct)):
+        librdkafka = AdminClient({"bootstrap.servers": bootstrap})  # its answers die with it
+        cluster = librdkafka.describe_cluster().result(timeout=30)
+        assert {node.id: f"{node.host}:{node.port}" for node in cluster.nodes} == expected
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        try:
+            brokers = admin.describe_cluster()["brokers"]
+        finally:
+            admin.close()
+        told = {
+            broker["node_id" if "node_id" in broker else "broker_id"]: broker for broker in brokers
+        }
+        assert {node: f"{one['host']}:{one['port']}" for node, one in told.items()} == expected
+
+
+def test_java_tools(way_three: Way, java: Java) -> None:
+    """kafka-topics, kafka-configs, kafka-get-offsets and kafka-log-dirs work, each with several APIs behind it."""
+    server = ("--bootstrap-server", way_three.bootstrap)
+    name = f"t-{uuid.uuid4()}"
+    topic_command = "org.apache.kafka.tools.TopicCommand"
+    java.run_tool(
+        topic_command,
+        *server,
+        "--create",
+        "--topic",
+        name,
+        "--partitions",
+        "3",
+        "--replication-factor",
+        "3",
+    )
+    way_three.topics.await_leaders(name, 3)
+    described = java.run_tool(topic_command, *server, "--describe", "--topic", name)
+    assert len(re.findall(r"Partition: \d+\s+Leader: [123]", described)) == 3, described
+    configs = "kafka.admin.ConfigCommand"
+    entity = ("--entity-type", "topics", "--entity-name", name)
+    java.run_tool(configs, *server, "--alter", *entity, "--add-config", "max.message.bytes=54321")
+    assert "max.message.bytes=54321" in java.run_tool(configs, *server, "--describe", *entity)
+    Librdkafka().write(way_three.bootstrap, name, [b"x"] * 9, 3, "all", "none")
+    offsets = java.run_tool("org.apache.kafka.tools.GetOffsetShell", *server, "--topic", name)
+    assert sorted(offsets.split()) == [f"{name}:{partition}:3" for partition in range(3)]
+    dirs = java.run_tool(
+        "org.apache.kafka.tools.LogDirsCommand", *server, "--describe", "--topic-list", name
+    )
+    assert dirs.count(f'"{name}-') == 9, dirs  # three partitions on three brokers
+    java.run_tool(topic_command, *server, "--delete", "--topic", name)
+
+
+def test_java_sees_the_quorum(way_three: Way, java: Java, kafka_three: KafkaCluster) -> None:
+    """kafka-metadata-quorum names the leader and every observer; through Sluice, no address of theirs."""
+    quorum = "org.apache.kafka.tools.MetadataQuorumCommand"
+    said = java.run_tool(quorum, "--bootstrap-server", way_three.bootstrap, "describe", "--status")
+    assert re.search(r"LeaderId:\s+1\n", said), said
+    assert re.search(r'CurrentObservers:.*"id": 2', said) or re.search(
+        r'CurrentObservers:.*"id": 3', said
+    ), said
+    assert (kafka_three.address_prefix.decode() in said) == way_three.is_direct, said
+
+
+def test_java_talks_to_every_broker_at_every_offered_version(way_three: Way, java: Java) -> None:
+    """BrokerApiVersionsCommand reaches each broker; through Sluice it is offered no Fetch above v15."""
+    said = java.run_tool(
+        "org.apache.kafka.tools.BrokerApiVersionsCommand", "--bootstrap-server", way_three.bootstrap
+    )
+    assert sorted(re.findall(r"\(id: (\d) rack", said)) == ["1", "2", "3"], said
+    highest = {int(version) for version in re.findall(r"Fetch\(1\): \d+ to (\d+)", said)}
+    assert highest == ({18} if way_three.is_direct else {15}), said

@@ -1,0 +1,88 @@
+"""A broker that refuses, hangs or resets: the client's connection is closed, never answered with invention."""
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ports import free_ports
+from tests.support.raw import api_versions_request, receive_until_closed
+from tests.support.relay import Relay
+from tests.support.sluice_process import SluiceProcess
+
+pytestmark = pytest.mark.kafka
+
+BROKEN = "127.0.13.1"
+
+
+def test_a_refused_connection_closes_the_client(tmp_path: Path) -> None:
+    """Nobody listens upstream: Sluice starts all the same, and its client's connection ends without a byte."""
+    sluice = SluiceProcess(f"{BROKEN}:{free_ports(BROKEN)}", tmp_path)
+    sluice.start()
+    for port in (sluice.port, sluice.node_port(1)):
+        assert _ask(sluice, port) == b""
+    sluice.stop()
+
+
+def test_a_dial_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
+    """A full backlog takes no connection: the client is closed at dial_timeout_ms."""
+    with socket.socket() as listener:
+        listener.bind((BROKEN, free_ports(BROKEN)))
+        listener.listen(0)
+        fillers = []
+        for _ in range(4):  # beyond the backlog a connect hangs
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+            fillers.append(filler)
+        host, port = listener.getsockname()
+        sluice = SluiceProcess(f"{host}:{port}", tmp_path, {"dial_timeout_ms": 700})
+        sluice.start()
+        began = time.monotonic()
+        assert _ask(sluice, sluice.port) == b""
+        assert 0.6 < time.monotonic() - began < 5
+        sluice.stop()
+        for filler in fillers:
+            filler.close()
+
+
+def test_a_reset_upstream_closes_the_client(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+    """The broker's side is reset while it has a request: the client is closed without a byte, and may come again."""
+    broker = kafka_one.brokers[1]
+    port = free_ports(BROKEN)
+    with Relay([(BROKEN, port)], [(broker.host, broker.port)]) as relay:
+        sluice = SluiceProcess(f"{BROKEN}:{port}", tmp_path)
+        sluice.start()
+        with (
+            kafka_one.paused(1),
+            socket.create_connection((sluice.address, sluice.port), 20) as client,
+        ):
+            client.sendall(api_versions_request(1))
+            time.sleep(0.3)
+            relay.cut()
+            assert receive_until_closed(client) == b""
+        assert len(_ask(sluice, sluice.port, until_closed=False)) > 4
+        sluice.stop()
+
+
+def test_a_silent_broker_ends_at_the_request_timeout(
+    kafka_one: KafkaCluster, tmp_path: Path
+) -> None:
+    """A broker that stands still: the client is closed after request_timeout_ms, and served again when it goes on."""
+    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, {"request_timeout_ms": 1000})
+    sluice.start()
+    with kafka_one.paused(1):
+        began = time.monotonic()
+        assert _ask(sluice, sluice.port) == b""
+        assert 0.9 < time.monotonic() - began < 5
+    assert len(_ask(sluice, sluice.port, until_closed=False)) > 4
+    sluice.stop()
+
+
+def _ask(sluice: SluiceProcess, port: int, *, until_closed: bool = True) -> bytes:
+    """What comes back to one ApiVersions request."""
+    with socket.create_connection((sluice.address, port), timeout=20) as client:
+        client.sendall(api_versions_request(1))
+        return receive_until_closed(client) if until_closed else client.recv(65536)

@@ -1,0 +1,116 @@
+"""Kafka's own Java clients on three brokers: they see the same cluster with Sluice between as without, and no error."""
+
+import re
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Way
+from tests.support.java import Java
+from tests.support.python_clients import COMPRESSIONS, Librdkafka
+from tests.support.verifiable import (
+    CONSUMER,
+    PRODUCER,
+    SHARE_CONSUMER,
+    acked_values,
+    config_file,
+    consumed_values,
+    events,
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTITIONS = 6
+
+
+def test_every_acks_and_compression(way_three: Way, java: Java, tmp_path: Path) -> None:
+    """VerifiableProducer has every record acked, whatever acks and compression; VerifiableConsumer reads each once."""
+    topic = way_three.topics.make(PARTITIONS)
+    expected: list[str] = []
+    for acks, compression in [
+        *(("-1", name) for name in COMPRESSIONS),
+        ("0", "none"),
+        ("1", "lz4"),
+    ]:
+        prefix = str(len(expected))  # the tool wants a number
+        config = {"compression.type": compression, "retries": "3"}
+        said = java.run_tool(
+            PRODUCER,
+            *("--bootstrap-server", way_three.bootstrap, "--topic", topic, "--max-messages", "300"),
+            *("--acks", acks, "--value-prefix", prefix),
+            *("--command-config", config_file(tmp_path / "producer.properties", config)),
+        )
+        values = [f"{prefix}.{number}" for number in range(300)]
+        assert sorted(acked_values(said)) == sorted(values), f"acks {acks}, {compression}"
+        expected += values
+    said = java.run_tool(
+        CONSUMER,
+        *("--bootstrap-server", way_three.bootstrap, "--topic", topic, "--verbose"),
+        *("--group-id", f"g-{uuid.uuid4()}", "--max-messages", str(len(expected))),
+    )
+    assert Counter(consumed_values(said)) == Counter(expected)
+
+
+def test_kip848_group(way_three: Way, java: Java) -> None:
+    """The Java client's new group protocol joins, reads everything and commits."""
+    topic = way_three.topics.make(PARTITIONS)
+    values = [b"%d" % number for number in range(600)]
+    Librdkafka().write(way_three.bootstrap, topic, values, PARTITIONS, "all", "lz4")
+    group = f"g-{uuid.uuid4()}"
+    said = java.run_tool(
+        CONSUMER,
+        *("--bootstrap-server", way_three.bootstrap, "--topic", topic, "--verbose"),
+        *("--group-protocol", "consumer", "--group-id", group, "--max-messages", str(len(values))),
+    )
+    assert sorted(consumed_values(said)) == sorted(value.decode() for value in values)
+    described = java.run_tool(
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        *("--bootstrap-server", way_three.bootstrap, "--describe", "--offsets", "--group", group),
+    )
+    lags = re.findall(rf"{topic}\s+\d+\s+\d+\s+\d+\s+(\d+)", described)
+    assert lags == ["0"] * PARTITIONS, described
+
+
+def test_share_group(way_three: Way, java: Java) -> None:
+    """A share consumer acknowledges every record: ShareFetch and ShareAcknowledge pass."""
+    topic = way_three.topics.make(PARTITIONS)
+    values = [b"%d" % number for number in range(600)]
+    Librdkafka().write(way_three.bootstrap, topic, values, PARTITIONS, "all", "none")
+    group = f"s-{uuid.uuid4()}"
+    said = java.run_tool(
+        SHARE_CONSUMER,
+        *("--bootstrap-server", way_three.bootstrap, "--topic", topic, "--verbose"),
+        *("--group-id", group, "--max-messages", str(len(values))),
+        *("--acknowledgement-mode", "sync", "--offset-reset-strategy", "earliest"),
+    )
+    acknowledged = sum(
+        event["count"] for event in events(said, "offsets_acknowledged") if event["success"]
+    )
+    assert acknowledged == len(values), said[-2000:]
+    assert sorted(consumed_values(said)) == sorted(value.decode() for value in values)
+    described = java.run_tool(
+        "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+        *("--bootstrap-server", way_three.bootstrap, "--describe", "--group", group),
+    )
+    assert (
+        len(re.findall(rf"^{group}\s+{topic}\s+\d+\s+\d+", described, re.MULTILINE)) == PARTITIONS
+    ), described
+
+
+def test_performance_tools(way_three: Way, java: Java) -> None:
+    """ProducerPerformance and ConsumerPerformance move 20,000 records of 1 KB."""
+    topic = way_three.topics.make(PARTITIONS)
+    said = java.run_tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--bootstrap-server", way_three.bootstrap, "--topic", topic, "--num-records", "20000"),
+        *("--record-size", "1000", "--throughput", "-1"),
+    )
+    assert said.splitlines()[-1].startswith("20000 records sent"), said
+    said = java.run_tool(
+        "org.apache.kafka.tools.ConsumerPerformance",
+        *("--bootstrap-server", way_three.bootstrap, "--topic", topic, "--num-records", "20000"),
+    )
+    header, numbers = (line.split(", ") for line in said.splitlines()[-2:])
+    assert int(numbers[header.index("data.consumed.in.nMsg")]) >= 20_000, said

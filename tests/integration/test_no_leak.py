@@ -1,0 +1,121 @@
+"""No byte a client receives names a broker, and no client ever speaks to one but through Sluice.
+
+Sluice advertises the address of a relay that keeps every byte on its way to the clients; the brokers have addresses of
+their own, so their bytes can be looked for.
+"""
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.connections import ConnectionWatch
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.relay import Relay
+from tests.support.sluice_process import NODES, SluiceProcess
+from tests.support.topics import Topics
+from tests.support.verifiable import (
+    CONSUMER,
+    PRODUCER,
+    SHARE_CONSUMER,
+    acked_values,
+    consumed_values,
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+RELAY_ADDRESS = "127.0.12.1"
+PARTITIONS = 6
+
+
+@pytest.fixture
+def sluice(kafka_three: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
+    """A Sluice that sends its clients to the relay's address."""
+    sluice = SluiceProcess(kafka_three.bootstrap, tmp_path, advertise=RELAY_ADDRESS)
+    sluice.start()
+    yield sluice
+    sluice.stop()
+
+
+@pytest.fixture
+def relay(sluice: SluiceProcess) -> Iterator[Relay]:
+    """The relay before every port of Sluice."""
+    ports = range(sluice.port, sluice.port + 1 + NODES)
+    with Relay(
+        [(RELAY_ADDRESS, port) for port in ports], [(sluice.address, port) for port in ports]
+    ) as relay:
+        yield relay
+
+
+def test_no_client_learns_where_a_broker_is(
+    sluice: SluiceProcess, relay: Relay, kafka_three: KafkaCluster, topics_three: Topics, java: Java
+) -> None:
+    """Python and Java clients with every kind of group, transactions and administration: not one broker address."""
+    prefix = kafka_three.address_prefix
+    topic = topics_three.make(PARTITIONS)
+    with ConnectionWatch(prefix.decode()) as watch:
+        _run_python_clients(sluice.bootstrap, topic)
+        server = ("--bootstrap-server", sluice.bootstrap)
+        acked = acked_values(
+            java.run_tool(PRODUCER, *server, "--topic", topic, "--max-messages", "600")
+        )
+        assert len(acked) == 600
+        count = ("--topic", topic, "--verbose", "--max-messages", "600")
+        for more in ([], ["--group-protocol", "consumer"]):
+            said = java.run_tool(
+                CONSUMER, *server, *count, "--group-id", f"g-{uuid.uuid4()}", *more
+            )
+            assert len(consumed_values(said)) >= 600
+        java.run_tool(
+            SHARE_CONSUMER,
+            *(*server, *count, "--group-id", f"s-{uuid.uuid4()}"),
+            *("--acknowledgement-mode", "sync", "--offset-reset-strategy", "earliest"),
+        )
+        for tool, *arguments in (
+            ("MetadataQuorumCommand", "describe", "--status"),
+            ("BrokerApiVersionsCommand",),
+            ("TopicCommand", "--describe", "--topic", topic),
+            ("consumer.group.ConsumerGroupCommand", "--describe", "--all-groups"),
+        ):
+            said = java.run_tool(f"org.apache.kafka.tools.{tool}", *server, *arguments)
+            assert prefix.decode() not in said
+    received = relay.bytes_to_clients()
+    assert len(received) > 100_000
+    where = received.find(prefix)
+    assert where < 0, f"a client received {received[max(0, where - 80) : where + 80]!r}"
+    used = {port for port, count in relay.accepted.items() if count}
+    assert used >= {sluice.port, *(sluice.node_port(node) for node in kafka_three.brokers)}
+    assert watch.looks > 10
+    # This process asks the brokers itself (topics); nobody else may, but Sluice.
+    assert watch.pids - kafka_three.pids() - {os.getpid()} == {sluice.pid}
+
+
+def test_the_relay_would_see_a_leak(kafka_three: KafkaCluster, topics_three: Topics) -> None:
+    """Without Sluice the same look finds the brokers' addresses: the check can fail."""
+    broker = kafka_three.brokers[1]
+    topic = topics_three.make(PARTITIONS)
+    with (
+        Relay([(RELAY_ADDRESS, broker.port)], [(broker.host, broker.port)]) as relay,
+        ConnectionWatch(kafka_three.address_prefix.decode()) as watch,
+    ):
+        child = _run_python_clients(f"{RELAY_ADDRESS}:{broker.port}", topic)
+        assert kafka_three.address_prefix in relay.bytes_to_clients()
+    assert child in watch.pids
+
+
+def _run_python_clients(bootstrap: str, topic: str) -> int:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.support.every_client", bootstrap, topic],
+        cwd=Path(__file__).resolve().parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as child:
+        said, _ = child.communicate(timeout=120)
+    assert child.returncode == 0, said
+    return child.pid

@@ -1,0 +1,112 @@
+"""Sluice crashes, comes back or is drained under clients that keep their cached metadata."""
+
+import socket
+import struct
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.connections import peers_of
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.load import GroupReader, LoadProducer
+from tests.support.raw import api_versions_request, receive
+from tests.support.sluice_process import SluiceProcess, accepts
+from tests.support.topics import Topics
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTITIONS = 6
+
+
+@pytest.fixture
+def sluice(kafka_three: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
+    """A Sluice of the test's own."""
+    sluice = SluiceProcess(kafka_three.bootstrap, tmp_path)
+    sluice.start()
+    yield sluice
+    sluice.stop()
+
+
+def test_clients_go_on_after_a_crash(sluice: SluiceProcess, topics_three: Topics) -> None:
+    """Kill -9 and start again, three times: same ports, same clients, nothing lost or doubled."""
+    topic = topics_three.make(PARTITIONS)
+    with GroupReader(sluice.bootstrap, topic, f"g-{uuid.uuid4()}") as reader:
+        with LoadProducer(sluice.bootstrap, topic, PARTITIONS) as producer:
+            for _ in range(3):
+                producer.await_acks(400)
+                sluice.kill()
+                sluice.start()
+            producer.await_acks(400)
+        reader.await_values(set(producer.acked))
+    producer.reckon(topics_three.contents(topic))
+
+
+def test_every_port_listens_when_the_first_does(sluice: SluiceProcess) -> None:
+    """Clients with cached metadata come to node ports first: all are bound before the bootstrap port accepts."""
+    for _ in range(3):
+        sluice.kill()
+        sluice.start()
+        assert all(accepts(sluice.address, sluice.node_port(node)) for node in range(8))
+
+
+def test_a_node_port_works_before_any_metadata(
+    sluice: SluiceProcess, kafka_three: KafkaCluster
+) -> None:
+    """The first connection of all goes to node 3's port: Sluice asks where node 3 is and carries it there."""
+    with socket.create_connection((sluice.address, sluice.node_port(3)), timeout=20) as client:
+        client.sendall(api_versions_request(correlation_id=77))
+        (size,) = struct.unpack(">i", receive(client, 4))
+        correlation_id, error_code = struct.unpack_from(">ih", receive(client, size))
+        assert (correlation_id, error_code) == (77, 0)
+        broker = kafka_three.brokers[3]
+        assert (broker.host, broker.port) in peers_of(sluice.pid)
+
+
+def test_drain_answers_what_is_in_flight(sluice: SluiceProcess, topics_three: Topics) -> None:
+    """SIGTERM under load: exit code 0, and producers that never retry were told of whatever a broker wrote."""
+    topics = [topics_three.make(PARTITIONS) for _ in range(4)]
+    producers = [
+        LoadProducer(sluice.bootstrap, topic, PARTITIONS, rate=500, idempotent=False)
+        for topic in topics
+    ]
+    for producer in producers:
+        producer.__enter__()
+    try:
+        for producer in producers:
+            producer.await_acks(500)
+        sluice.terminate()
+        sluice.await_exit()
+    finally:
+        for producer in producers:
+            producer.end_now()
+    for producer, topic in zip(producers, topics, strict=True):
+        written = {int(record.value) for record in topics_three.contents(topic)}
+        assert written - producer.acked.keys() == set(), "written, but its client was not told"
+        assert producer.acked.keys() - written == set(), "acked, but lost"
+
+
+def test_idempotent_clients_go_on_after_a_drain(
+    sluice: SluiceProcess, topics_three: Topics
+) -> None:
+    """A planned restart under load: exit code 0, the client reconnects, nothing lost or doubled."""
+    topic = topics_three.make(PARTITIONS)
+    with LoadProducer(sluice.bootstrap, topic, PARTITIONS) as producer:
+        for _ in range(2):
+            producer.await_acks(400)
+            sluice.stop()
+            sluice.start()
+        producer.await_acks(400)
+    producer.reckon(topics_three.contents(topic))
+
+
+def test_an_idle_sluice_drains_at_once(sluice: SluiceProcess) -> None:
+    """Idle clients do not keep it: connections without a request in flight are closed and it ends."""
+    with socket.create_connection((sluice.address, sluice.port), timeout=20) as client:
+        client.sendall(api_versions_request(correlation_id=1))
+        (size,) = struct.unpack(">i", receive(client, 4))
+        receive(client, size)
+        sluice.terminate()
+        assert client.recv(1) == b"", "closed gracefully, not reset"
+    sluice.await_exit()

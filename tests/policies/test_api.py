@@ -1,0 +1,119 @@
+"""The contract: what a policy that overrides nothing does, and what the verdicts are made of."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from policies.api import (
+    FORWARD,
+    Forward,
+    Need,
+    Outcome,
+    Patch,
+    Peer,
+    Policy,
+    PolicyConfigError,
+    Reject,
+    Respond,
+)
+from policies.testing import BenchHost, BenchRequest, BenchResponse
+from wire import apis
+
+PEER = Peer(1, "10.0.0.9", 40000)
+
+
+def make() -> Policy:
+    return Policy({"a": 1}, BenchHost("mine"))
+
+
+def request() -> BenchRequest:
+    facts = apis.find(apis.ApiKey.HEARTBEAT, 0)
+    assert facts is not None
+    return BenchRequest(facts)
+
+
+def test_every_hook_that_decides_forwards_unless_overridden():
+    """The very object FORWARD, so that the core can compare by identity."""
+    policy = make()
+    assert policy.on_connect(PEER, 0) is FORWARD
+    assert policy.on_request(request(), PEER, 0) is FORWARD
+    assert policy.on_response(request(), BenchResponse(), PEER, 0) is FORWARD
+
+
+def test_every_hook_that_only_listens_does_nothing_unless_overridden():
+    """None of them raises or changes what the policy holds."""
+    policy = make()
+    before = dict(vars(policy))
+    policy.on_complete(request(), Outcome.REPLIED, 0)
+    policy.on_disconnect(PEER, 0)
+    policy.on_tick(0)
+    policy.adopt(make())
+    policy.close()
+    assert vars(policy) == before
+
+
+def test_a_policy_keeps_its_settings_and_its_host():
+    """Both are given once, when it is made."""
+    policy = make()
+    assert policy.config == {"a": 1}
+    assert policy.host.name == "mine"
+
+
+def test_a_policy_sees_every_api_by_header_and_never_ticks_unless_it_says_otherwise():
+    """The defaults are the cheapest that can judge anything."""
+    assert Policy.apis is None
+    assert Policy.needs is Need.HEADER
+    assert Policy.tick_ms == 0
+
+
+def test_needs_are_ordered_by_how_much_must_be_there():
+    """The chain takes the largest of several policies."""
+    assert Need.HEADER < Need.HEAD < Need.BODY
+
+
+def test_forward_changes_nothing_unless_told():
+    """Neither patches nor a new body."""
+    assert Forward() == FORWARD == Forward(patches=(), body=None)
+    assert Forward(patches=(Patch(0, b"\x01"),)) != FORWARD
+    assert Forward(body=b"") != FORWARD
+
+
+def test_a_rejection_leaves_the_connection_open_unless_told():
+    """Closing is asked for, never assumed."""
+    assert not Reject(44).close
+    assert Reject(44) != Reject(44, close=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (PEER, "client_id"),
+        (FORWARD, "body"),
+        (Patch(0, b"x"), "offset"),
+        (Respond(b"x"), "body"),
+        (Reject(1), "code"),
+    ],
+)
+def test_what_passes_between_core_and_policy_cannot_be_changed(value, name):
+    """A peer is replaced when we learn more; a verdict says one thing."""
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, name, None)
+
+
+def test_a_peer_is_anonymous_on_the_bootstrap_port_until_more_is_known():
+    """Identity is learnt; it is never guessed."""
+    assert (PEER.client_id, PEER.user, PEER.node_id) == ("", "ANONYMOUS", None)
+    assert replace(PEER, client_id="app").session_id == PEER.session_id
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("", "no good"), ("rates[2].limit", "rates[2].limit: no good")]
+)
+def test_a_refused_setting_says_where_it_stands(path, text):
+    """The path is the key below the entry's config; empty for the whole of it."""
+    error = PolicyConfigError(path, "no good")
+    assert str(error) == text
+    assert (error.path, error.message) == (path, "no good")
+    assert isinstance(error, ValueError)

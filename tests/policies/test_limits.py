@@ -1,0 +1,145 @@
+"""`limits`: what is refused with which code, what it never looks at, and which settings it refuses."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from policies.api import FORWARD, Need, PolicyConfigError, Reject
+from policies.limits import Limits, LimitsConfig
+from policies.testing import BenchHost, PolicyBench
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+
+
+def ask(settings, api, **request):
+    bench = PolicyBench(Limits, settings)
+    return bench.ask(bench.request(api, **request))
+
+
+def test_without_settings_nothing_is_limited_and_nothing_is_looked_at():
+    """Every setting is optional."""
+    bench = PolicyBench(Limits)
+    assert bench.policy.apis == frozenset()
+    assert bench.chain.hooks(ApiKey.PRODUCE).on_request is None
+    assert bench.ask(bench.request("Produce", acks=0, size_bytes=1 << 30)) is FORWARD
+
+
+def test_a_forbidden_api_is_a_policy_violation_and_the_others_pass():
+    """The code that every admin client shows as what it is."""
+    settings = {"forbidden_apis": ["DeleteTopics", "AlterConfigs"]}
+    assert ask(settings, "DeleteTopics") == Reject(ErrorCode.POLICY_VIOLATION)
+    assert ask(settings, "AlterConfigs") == Reject(ErrorCode.POLICY_VIOLATION)
+    assert ask(settings, "CreateTopics") is FORWARD
+
+
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        ("Produce", ErrorCode.MESSAGE_TOO_LARGE),
+        ("CreateTopics", ErrorCode.POLICY_VIOLATION),
+    ],
+)
+def test_a_request_larger_than_allowed_is_refused_and_one_as_large_passes(api, code):
+    """Producers know MESSAGE_TOO_LARGE; it is no answer to anything else."""
+    settings = {"request_max_bytes": 2048}
+    assert ask(settings, api, size_bytes=2048) is FORWARD
+    assert ask(settings, api, size_bytes=2049) == Reject(code)
+
+
+@pytest.mark.parametrize(
+    ("required", "acks", "passes"),
+    [
+        ("all", -1, True),
+        ("all", 1, False),
+        ("all", 0, False),
+        ("1", -1, True),
+        ("1", 1, True),
+        ("1", 0, False),
+    ],
+)
+def test_a_produce_must_ask_for_at_least_the_required_acks(required, acks, passes):
+    """More than required is never refused."""
+    verdict = ask({"required_acks": required}, "Produce", acks=acks)
+    assert verdict == (FORWARD if passes else Reject(ErrorCode.INVALID_REQUIRED_ACKS))
+
+
+def test_other_requests_have_no_acks_to_judge():
+    """A Fetch asks for none and is not refused for it."""
+    assert ask({"required_acks": "all", "request_max_bytes": 1024}, "Fetch") is FORWARD
+
+
+def test_what_is_forbidden_is_said_before_what_is_too_large_or_too_weak():
+    """One code a request: the one that no change of the request would mend."""
+    settings = {"forbidden_apis": ["Produce"], "request_max_bytes": 1024, "required_acks": "all"}
+    verdict = ask(settings, "Produce", acks=1, size_bytes=5000)
+    assert verdict == Reject(ErrorCode.POLICY_VIOLATION)
+    del settings["forbidden_apis"]
+    verdict = ask(settings, "Produce", acks=1, size_bytes=5000)
+    assert verdict == Reject(ErrorCode.MESSAGE_TOO_LARGE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "apis"),
+    [
+        ({"forbidden_apis": ["DeleteTopics"]}, {ApiKey.DELETE_TOPICS}),
+        ({"required_acks": "1"}, {ApiKey.PRODUCE}),
+        (
+            {"forbidden_apis": ["DeleteTopics"], "required_acks": "all"},
+            {ApiKey.DELETE_TOPICS, ApiKey.PRODUCE},
+        ),
+        ({"request_max_bytes": 1024}, None),
+    ],
+)
+def test_it_looks_only_at_what_its_settings_can_refuse(settings, apis):
+    """Only a bound on sizes concerns every API."""
+    assert PolicyBench(Limits, settings).policy.apis == apis
+
+
+def test_it_judges_by_the_header_alone():
+    """What it lets through streams as if it were not there."""
+    settings = {"forbidden_apis": ["Produce"], "request_max_bytes": 1024, "required_acks": "all"}
+    bench = PolicyBench(Limits, settings)
+    hooks = bench.chain.hooks(ApiKey.PRODUCE)
+    assert hooks.need is Need.HEADER
+    assert hooks.on_response is None
+    assert hooks.on_complete is None
+
+
+def test_an_api_that_kafka_does_not_have_is_a_mistake_with_its_place():
+    """A limit that never strikes would be worse than none."""
+    with pytest.raises(PolicyConfigError, match="DeleteTopic'") as raised:
+        PolicyBench(Limits, {"forbidden_apis": ["CreateTopics", "DeleteTopic"]})
+    assert raised.value.path == "forbidden_apis[1]"
+
+
+@pytest.mark.parametrize("name", ["ApiVersions", "SaslHandshake", "SaslAuthenticate"])
+def test_what_every_client_says_first_cannot_be_forbidden(name):
+    """Nobody could connect at all."""
+    with pytest.raises(PolicyConfigError, match="no client can connect") as raised:
+        PolicyBench(Limits, {"forbidden_apis": [name]})
+    assert raised.value.path == "forbidden_apis[0]"
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"forbidden_apis": "DeleteTopics"}, "forbidden_apis"),
+        ({"request_max_bytes": 1023}, "request_max_bytes"),
+        ({"request_max_bytes": 1 << 31}, "request_max_bytes"),
+        ({"required_acks": "0"}, "required_acks"),
+        ({"required_acks": -1}, "required_acks"),
+        ({"forbiden_apis": []}, "forbiden_apis"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_refused_by_their_types(settings, key):
+    """The Config is strict: kinds, ranges and unknown keys."""
+    with pytest.raises(msgspec.ValidationError, match=key):
+        PolicyBench(Limits, settings)
+
+
+def test_settings_of_somebody_else_are_refused():
+    """The registry hands over what `Config` made; anything else is a bug of the caller."""
+    with pytest.raises(PolicyConfigError, match="LimitsConfig"):
+        Limits({"forbidden_apis": []}, BenchHost())
+    assert Limits(LimitsConfig(), BenchHost()).apis == frozenset()

@@ -1,0 +1,164 @@
+"""The bench for authors: it behaves as the proxy does, and its clock moves only by hand."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from policies.api import FORWARD, Forward, Outcome, Peer, Policy, Reject
+from policies.testing import BenchHost, PolicyBench
+from wire.apis import OFFERED, ApiKey
+from wire.errors import ErrorCode
+
+
+class DiaryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One setting."""
+
+    refuse: str = ""
+
+
+class Diary(Policy):
+    """Refuses one client; writes down what it was told, and when."""
+
+    Config = DiaryConfig
+    apis = frozenset({ApiKey.PRODUCE, ApiKey.HEARTBEAT})
+    tick_ms = 100
+
+    def __init__(self, config, host):
+        super().__init__(config, host)
+        self.diary: list[tuple[str, object, int]] = []
+        self.ticks: list[int] = []
+
+    def on_request(self, request, peer, now_ms) -> Forward | Reject:
+        self.diary.append(("request", request.exchange_id, now_ms))
+        if peer.client_id == self.config.refuse:
+            return Reject(ErrorCode.POLICY_VIOLATION)
+        return FORWARD
+
+    def on_response(self, request, response, peer, now_ms) -> Forward:
+        self.diary.append(("response", response.size_bytes, now_ms))
+        return FORWARD
+
+    def on_complete(self, request, outcome, now_ms) -> None:
+        self.diary.append(("complete", outcome, now_ms))
+
+    def on_tick(self, now_ms) -> None:
+        self.ticks.append(now_ms)
+
+
+class Ticks(Diary):
+    """The same without a tick."""
+
+    tick_ms = 0
+
+
+def test_settings_are_checked_as_the_registry_checks_them():
+    """Strictly, by the policy's own Config."""
+    assert PolicyBench(Diary, {"refuse": "bench"}).policy.config == DiaryConfig("bench")
+    with pytest.raises(msgspec.ValidationError):
+        PolicyBench(Diary, {"refuse": 1})
+    with pytest.raises(msgspec.ValidationError):
+        PolicyBench(Diary, {"other": 1})
+
+
+def test_a_request_is_made_by_kafkas_name_at_the_newest_version_on_offer():
+    """Unless the author says which."""
+    bench = PolicyBench(Diary)
+    asked = bench.request("Fetch")
+    assert (asked.api_key, asked.api_version) == (ApiKey.FETCH, OFFERED[ApiKey.FETCH][1])
+    assert bench.request("Fetch", 4).api_version == 4
+    assert asked.api.name == "Fetch"
+
+
+def test_every_request_has_an_id_of_its_own():
+    """As in one session of the proxy."""
+    bench = PolicyBench(Diary)
+    assert [bench.request("Heartbeat").exchange_id for _ in range(3)] == [1, 2, 3]
+
+
+def test_only_a_produce_has_acks_and_it_asks_for_all_unless_told():
+    """What most producers send."""
+    bench = PolicyBench(Diary)
+    assert bench.request("Produce").acks == -1
+    assert bench.request("Produce", acks=0).acks == 0
+    assert bench.request("Fetch").acks is None
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "complaint"),
+    [
+        ("DeleteTopic", None, "no Kafka API"),
+        ("Fetch", 99, "Fetch v99"),
+        ("LeaderAndIsr", None, "LeaderAndIsr"),
+    ],
+)
+def test_a_request_no_client_could_send_is_an_error_of_the_author(name, version, complaint):
+    """A name that does not exist, a version or an API that is not offered."""
+    with pytest.raises(ValueError, match=complaint):
+        PolicyBench(Diary).request(name, version)
+
+
+def test_asking_gives_what_the_chain_decides_about_this_speaker():
+    """The bench's own peer unless another is given."""
+    bench = PolicyBench(Diary, {"refuse": "bad"})
+    assert bench.ask(bench.request("Heartbeat")) is FORWARD
+    bad = Peer(2, "127.0.0.1", 50001, client_id="bad")
+    assert bench.ask(bench.request("Heartbeat"), bad) == Reject(ErrorCode.POLICY_VIOLATION)
+
+
+def test_what_the_policy_does_not_want_to_see_is_forwarded_unasked():
+    """And nothing else is told about it."""
+    bench = PolicyBench(Diary)
+    asked = bench.request("Metadata")
+    assert bench.ask(asked) is FORWARD
+    bench.reply(asked)
+    assert bench.policy.diary == []
+
+
+def test_a_reply_is_heard_and_completes_its_request():
+    """In this order, at the bench's time."""
+    bench = PolicyBench(Diary, now_ms=7)
+    asked = bench.request("Heartbeat")
+    bench.ask(asked)
+    bench.advance(3)
+    bench.reply(asked, size_bytes=44)
+    assert bench.policy.diary == [
+        ("request", 1, 7),
+        ("response", 44, 10),
+        ("complete", Outcome.REPLIED, 10),
+    ]
+
+
+def test_a_request_can_end_in_any_way():
+    """Without a reply."""
+    bench = PolicyBench(Diary)
+    bench.complete(bench.request("Heartbeat"), Outcome.DISCONNECTED)
+    assert bench.policy.diary == [("complete", Outcome.DISCONNECTED, 0)]
+
+
+@pytest.mark.parametrize("steps", [[350], [50] * 7, [99, 1, 250], [120, 230]], ids=str)
+def test_the_policy_ticks_as_often_as_it_wants_however_the_clock_is_turned(steps):
+    """Small steps add up."""
+    bench = PolicyBench(Diary, now_ms=1000)
+    for step in steps:
+        bench.advance(step)
+    assert bench.policy.ticks == [1100, 1200, 1300]
+    assert bench.now_ms == 1350
+
+
+def test_a_policy_without_a_tick_is_never_ticked():
+    """The clock moves all the same."""
+    bench = PolicyBench(Ticks)
+    bench.advance(1000)
+    assert bench.policy.ticks == []
+    assert bench.now_ms == 1000
+
+
+def test_the_host_remembers_what_was_woken():
+    """In order, every time."""
+    host = BenchHost("mine")
+    host.wake("a")
+    host.wake(("b", 1))
+    host.wake("a")
+    assert host.woken == ["a", ("b", 1), "a"]
+    assert host.name == "mine"

@@ -1,0 +1,75 @@
+"""Faults and reasons: whose fault it was, and what a session says when it ends."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from policies.chain import PolicyFault
+from proxy.core.errors import BrokerProtocolError, ClientProtocolError, CloseReason, SessionFault
+from tests.support import frames as f
+from tests.support.sessions import Wire
+from wire.errors import WireError
+
+
+def test_every_reason_has_a_stable_name_of_its_own():
+    """They are read by machines: in logs, metrics and records."""
+    values = [reason.value for reason in CloseReason]
+    assert len(set(values)) == len(values)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", value) for value in values)
+    assert all(reason.value == reason.name.lower() for reason in CloseReason)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (ClientProtocolError, CloseReason.CLIENT_PROTOCOL),
+        (BrokerProtocolError, CloseReason.BROKER_PROTOCOL),
+        (SessionFault, CloseReason.INTERNAL),
+    ],
+)
+def test_a_fault_knows_whose_it_is(kind, reason):
+    """The reason is the kind's, the message says what was seen."""
+    fault = kind("a frame of -1 bytes")
+    assert isinstance(fault, SessionFault)
+    assert fault.reason is reason
+    assert str(fault) == "a frame of -1 bytes"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (ClientProtocolError("seen"), CloseReason.CLIENT_PROTOCOL),
+        (BrokerProtocolError("seen"), CloseReason.BROKER_PROTOCOL),
+        (WireError("seen"), CloseReason.BROKER_PROTOCOL),
+        (RuntimeError("seen"), CloseReason.INTERNAL),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_session_ends_with_the_reason_of_its_fault(fault, reason):
+    """Malformed bytes are blamed on the side they came from; what we did not foresee is our bug."""
+    wire = Wire()
+    wire.session.fail(fault, CloseReason.BROKER_PROTOCOL)
+    assert wire.session.ended
+    assert (wire.session.reason, wire.session.detail) == (reason, "seen")
+    assert wire.watcher.internal == ([fault] if reason is CloseReason.INTERNAL else [])
+
+
+def test_a_policys_fault_names_the_policy_and_is_no_bug_of_ours():
+    """It was reported when it was raised."""
+    wire = Wire()
+    wire.session.fail(PolicyFault("mine", "on_request"), CloseReason.CLIENT_PROTOCOL)
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert "mine" in wire.session.detail
+    assert wire.watcher.internal == []
+
+
+def test_a_fault_costs_the_session_it_happened_in_and_no_other():
+    """The neighbour goes on."""
+    failed = Wire()
+    other = Wire(failed.engine)
+    failed.client(b"GET / HTTP/1.1\r\n\r\n")
+    assert failed.session.ended
+    assert other.client(f.heartbeat(1)).broker(f.heartbeat_reply(1)).to_client
+    assert not other.session.ended

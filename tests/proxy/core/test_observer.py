@@ -1,0 +1,72 @@
+"""What the core tells: every hook may be left out, and none of them is called per request."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from policies.api import Peer, Reject
+from policies.chain import Reporter
+from proxy.core.errors import CloseReason
+from proxy.core.observer import Observer
+from proxy.telemetry.log import LogObserver
+from tests.support import frames as f
+from tests.support.sessions import Wire, make_engine
+
+PEER = Peer(1, "10.0.0.9", 40000)
+TELLINGS = {
+    "on_session_opened": (PEER,),
+    "on_session_closed": (PEER, CloseReason.DRAINED, "detail"),
+    "on_node_learned": (1, "kafka-1", 9092),
+    "on_unmapped_node": (99,),
+    "on_internal_error": (RuntimeError("bug"),),
+    "on_policy_error": ("mine", "on_request", RuntimeError("bug")),
+    "on_policy_observed": ("mine", Reject(44)),
+}
+HOOKS = {name for name in vars(Observer) if name.startswith("on_")}
+
+
+def test_these_are_all_the_hooks():
+    """A new hook gets its line above, and so the tests below."""
+    assert set(TELLINGS) == HOOKS
+
+
+@pytest.mark.parametrize("name", sorted(TELLINGS))
+def test_a_hook_that_nobody_overrides_does_nothing(name):
+    """Listeners override what they want to hear."""
+    observer = Observer()
+    getattr(observer, name)(*TELLINGS[name])
+    assert vars(observer) == {}
+
+
+def test_the_log_hears_everything():
+    """What the core has to say and nobody hears would be lost."""
+    assert {name for name in HOOKS if name in vars(LogObserver)} == HOOKS
+
+
+def test_the_chain_can_report_to_it():
+    """The same names, with the same arguments."""
+    for name, hook in inspect.getmembers(Reporter, inspect.isfunction):
+        if name.startswith("on_"):
+            ours = inspect.signature(getattr(Observer, name))
+            assert list(ours.parameters) == list(inspect.signature(hook).parameters)
+
+
+def test_nothing_is_told_per_request():
+    """A thousand requests, and only their session is worth a word."""
+    told: list[str] = []
+
+    class Counting(Observer):
+        def __getattribute__(self, name: str) -> object:
+            if name in HOOKS:
+                told.append(name)
+            return super().__getattribute__(name)
+
+    engine = make_engine()
+    engine.observer = Counting()
+    wire = Wire(engine)
+    for n in range(1000):
+        wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n))
+    wire.release()
+    assert told == ["on_session_opened", "on_session_closed"]

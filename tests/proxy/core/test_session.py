@@ -1,0 +1,146 @@
+"""One session: what reaches the broker, what reaches the client, and how it ends."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.api import Outcome, Respond
+from proxy.core.channel import Mute
+from proxy.core.errors import CloseReason
+from proxy.core.session import IN_FLIGHT_MOST
+from tests.support import frames as f
+from tests.support.policies import Recorder, Silent
+from tests.support.sessions import Wire, make_engine
+
+CHUNKS = st.integers(1, 200)
+
+
+def respond(body: bytes = b"\x00\x2a"):
+    return Recorder(lambda _: Respond(body), apis={f.HEARTBEAT})
+
+
+@given(CHUNKS, st.lists(st.integers(0, 300), min_size=1, max_size=8))
+def test_requests_reach_the_broker_byte_for_byte_in_any_chunking(chunk, pads):
+    """What is in the table and nobody asked to look into passes unchanged."""
+    stream = b"".join(f.heartbeat(n, pad=pad) for n, pad in enumerate(pads))
+    wire = Wire().client(stream, chunk)
+    assert wire.to_broker == stream
+    assert len(wire.session.queue) == len(pads)
+
+
+@given(CHUNKS, CHUNKS, st.lists(st.sampled_from([-1, 0, 1]), min_size=1, max_size=8))
+def test_replies_reach_the_client_in_any_chunking_and_acks_0_opens_no_slot(chunk, back, acks):
+    """A Produce without acks is passed on and never waited for."""
+    stream = b"".join(f.produce(n, acks=ack) for n, ack in enumerate(acks))
+    answers = b"".join(f.produce_reply(n) for n, ack in enumerate(acks) if ack)
+    wire = Wire().client(stream, chunk)
+    assert wire.to_broker == stream
+    assert len(wire.session.queue) == sum(1 for ack in acks if ack)
+    wire.broker(answers, back)
+    assert wire.to_client == answers
+    assert not wire.session.queue
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_large_request_streams_through_without_being_held():
+    """A body never waits for its end."""
+    whole = f.produce(1, size_bytes=600_000)
+    wire = Wire().client(whole[:100_000])
+    assert wire.to_broker == whole[:100_000]
+    assert wire.held_bytes == 0
+    wire.client(whole[100_000:])
+    assert wire.to_broker == whole
+
+
+def test_a_client_that_half_closes_gets_its_replies_first():
+    """EOF from the client is not the end of its replies."""
+    wire = Wire().client(f.heartbeat(1) + f.heartbeat(2))
+    wire.session.client_gone(0)
+    assert not wire.session.ended
+    wire.broker(f.heartbeat_reply(1))
+    assert not wire.session.ended
+    wire.broker(f.heartbeat_reply(2))
+    assert wire.session.ended
+    assert wire.to_client == f.heartbeat_reply(1) + f.heartbeat_reply(2)
+    assert wire.session.reason is CloseReason.CLIENT_CLOSED
+
+
+def test_a_client_that_dies_inside_a_request_is_not_waited_for():
+    """No reply can come to a request that will never be whole."""
+    watcher = Silent()
+    wire = Wire(make_engine([watcher])).client(f.heartbeat(1) + f.produce(2)[:80])
+    wire.session.client_gone(0)
+    assert watcher.completed == [(2, Outcome.DISCONNECTED)]
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.session.ended
+    assert watcher.completed[1:] == [(1, Outcome.REPLIED)]
+
+
+def test_a_broker_that_goes_completes_everything_in_flight_as_disconnected():
+    """Each exactly once."""
+    watcher = Silent()
+    wire = Wire(make_engine([watcher])).client(f.heartbeat(1) + f.heartbeat(2))
+    wire.broker(f.heartbeat_reply(1))
+    wire.session.broker_gone(CloseReason.BROKER_RESET, 0)
+    wire.release()
+    assert watcher.completed == [(1, Outcome.REPLIED), (2, Outcome.DISCONNECTED)]
+    assert watcher.gone == [wire.session.peer.session_id]
+    assert wire.watcher.closed == [(CloseReason.BROKER_RESET, "")]
+
+
+def test_drain_lets_the_passing_request_finish_and_answers_what_is_in_flight():
+    """No new request is taken, none is cut."""
+    asked = f.produce(2, size_bytes=500)
+    wire = Wire().client(f.heartbeat(1) + asked[:100])
+    wire.session.drain()
+    wire.settle()
+    assert not wire.session.client.muted
+    wire.client(asked[100:] + f.heartbeat(3))
+    assert wire.session.client.muted & Mute.ENDING
+    assert wire.to_broker == f.heartbeat(1) + asked
+    wire.broker(f.heartbeat_reply(1) + f.produce_reply(2))
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.DRAINED
+    assert wire.to_client == f.heartbeat_reply(1) + f.produce_reply(2)
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_drain_of_an_idle_session_ends_it_at_once():
+    """Nothing is in flight."""
+    wire = Wire().client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    wire.session.drain()
+    assert wire.session.ended
+
+
+def test_a_request_the_broker_does_not_answer_ends_its_connection():
+    """upstream.request_timeout_ms, counted from the oldest request in flight."""
+    wire = Wire(make_engine(request_timeout_ms=1000)).client(f.heartbeat(1))
+    wire.advance(600)
+    wire.broker(f.heartbeat_reply(1)).client(f.heartbeat(2))
+    wire.advance(600)
+    assert not wire.session.ended
+    wire.advance(400)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
+
+
+def test_a_request_that_may_wait_is_not_timed_out_here():
+    """A long poll has a deadline of its own."""
+    wire = Wire(make_engine(request_timeout_ms=1000)).client(f.produce(1))
+    for _ in range(5):
+        wire.advance(1000)
+    assert not wire.session.ended
+
+
+def test_too_many_requests_in_flight_mute_the_client_until_half_are_answered():
+    """A client that only asks and never listens is not read without end."""
+    wire = Wire()
+    stream = b"".join(f.heartbeat(n) for n in range(IN_FLIGHT_MOST + 1))
+    wire.client(stream)
+    assert wire.session.client.muted & Mute.IN_FLIGHT
+    wire.broker(b"".join(f.heartbeat_reply(n) for n in range(IN_FLIGHT_MOST // 2 + 2)))
+    assert not wire.session.client.muted
+    assert wire.to_broker == stream

@@ -1,0 +1,84 @@
+"""Screen: the same figures on a terminal and in a log, and a last line that tells the verdict."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from proxy.demo.board import Row
+from proxy.demo.screen import Plain, Screen, Terminal, cells, choose, summary
+from proxy.demo.verdict import Check
+
+ROWS = [
+    Row("polite", "kafka-python", 99.6, 100.2, 1234, 0, 1.26, 4.9),
+    Row("reader-1", "librdkafka", 420, 1025, 0, 5678, None, None),
+]
+GOOD = Check("nothing lost", True, "12 of 12")
+BAD = Check("order intact", False, "consumed out of order: {'reader-1': 2}")
+
+
+def console(*, terminal: bool) -> Console:
+    """Return a console that writes into a string."""
+    return Console(
+        file=io.StringIO(), force_terminal=terminal, width=120, _environ={"TERM": "xterm"}
+    )
+
+
+def written(on: Console) -> str:
+    """Return what was written."""
+    assert isinstance(on.file, io.StringIO)
+    return on.file.getvalue()
+
+
+def play(screen: Screen) -> None:
+    """Show a short run."""
+    with screen:
+        screen.note("cluster  [1] at /dev/null")
+        for tenth in range(25):
+            screen.show(ROWS, 100 + tenth / 10, 2.5 - tenth / 10)
+        screen.close(ROWS, [GOOD, BAD])
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_both_screens_show_the_figures_and_the_verdict(terminal: bool) -> None:  # noqa: FBT001 - pytest's way
+    """Notes, every figure, every check and the last line are there."""
+    on = console(terminal=terminal)
+
+    play(choose(on, plain=False))
+
+    text = written(on)
+    for part in ("[1] at /dev/null", "1,234", "5,678", "1.3", "nothing lost", "{'reader-1': 2}"):
+        assert part in text, part
+    assert "Verdict: failed (order intact)" in text
+    assert ("\x1b[" in text) == terminal
+
+
+def test_plain_lines_come_every_two_seconds() -> None:
+    """However often figures come in, a log gets one line a client each two seconds."""
+    on = console(terminal=False)
+    screen = Plain(on)
+
+    for tenth in range(45):
+        screen.show(ROWS, tenth / 10, 5)
+
+    assert written(on).count("polite") == 2
+
+
+def test_a_terminal_can_be_told_to_be_plain() -> None:
+    """`plain` wins over what the terminal could do; without a terminal there is no choice."""
+    assert isinstance(choose(console(terminal=True), plain=True), Plain)
+    assert isinstance(choose(console(terminal=True), plain=False), Terminal)
+    assert isinstance(choose(console(terminal=False), plain=False), Plain)
+
+
+def test_a_missing_figure_is_a_dash() -> None:
+    """What is not there is not shown as nought."""
+    assert cells(ROWS[1])[4:] == ("-", "5,678", "-", "-")
+
+
+def test_the_last_line_passes_only_without_failures() -> None:
+    """The summary names what failed, or says passed."""
+    assert summary([GOOD]) == "Verdict: passed"
+    assert summary([GOOD, BAD]) == "Verdict: failed (order intact)"

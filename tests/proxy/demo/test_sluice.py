@@ -1,0 +1,68 @@
+"""Sluice as the demo starts it: free ports, one a broker, and an explained failure."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from proxy.demo import sluice
+from proxy.demo.process import StageError
+from proxy.demo.sluice import HOST, NODES, Sluice, free_block
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_free_block_can_be_bound() -> None:
+    """Every port of the block can be bound, all at once."""
+    first = free_block(5)
+
+    servers = [socket.create_server((HOST, port)) for port in range(first, first + 5)]
+
+    for server in servers:
+        server.close()
+
+
+def test_a_taken_port_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block with a taken port in it is not offered; when none is left, that is said."""
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(sluice.random, "randrange", lambda *_: port - 1)
+
+        with pytest.raises(StageError, match="3 neighbouring ports"):
+            free_block(3, attempts=2)
+
+
+async def test_sluice_accepts_and_ends_at_sigterm(tmp_path: Path) -> None:
+    """It listens on the bootstrap port and on a port for each broker, and exits 0 at SIGTERM."""
+    front = Sluice(tmp_path)
+    with socket.create_server((HOST, 0)) as broker:
+        address = f"{HOST}:{broker.getsockname()[1]}"
+        async with trio.open_nursery() as nursery:
+            await front.start(nursery, {1: address, NODES - 1: address})
+
+            for place in front.advertised.values():
+                port = int(place.rpartition(":")[2])
+                await (await trio.open_tcp_stream(HOST, port)).aclose()
+            code = await front.stop()
+            await front.kill()
+
+    assert code == 0
+    assert front.advertised[1] == f"{HOST}:{front.bootstrap_port + 2}"
+
+
+async def test_a_sluice_that_does_not_start_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When Sluice ends instead of listening, its own words are in the error."""
+    front = Sluice(tmp_path)
+    monkeypatch.setattr(sluice, "NODES", -5)
+    monkeypatch.setattr(sluice, "free_block", lambda _: free_block(1))
+
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(StageError, match=r"does not accept[^\n]*\n +sluice: "):
+            await front.start(nursery, {1: "127.0.0.1:1"})
+        await front.kill()

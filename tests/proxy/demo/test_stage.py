@@ -1,0 +1,118 @@
+"""Stage: the demo passes through Sluice, and finds out when clients go past it."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+from rich.console import Console
+
+from proxy.demo import run, stage
+from proxy.demo.process import StageError
+from proxy.demo.screen import Plain
+from proxy.demo.sluice import Sluice
+from proxy.demo.stage import play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proxy.demo.messages import Brokers
+    from proxy.demo.sluice import Front
+
+
+class Direct:
+    """No Sluice at all: clients are pointed at the brokers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bootstrap_port = 0
+        self.advertised: Brokers = {}
+        self.pid: int | None = None
+
+    async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
+        """Advertise the brokers themselves."""
+        self.advertised = dict(brokers)
+        self.bootstrap_port = int(brokers[1].rpartition(":")[2])
+
+    async def stop(self) -> int | None:
+        """Nothing to stop."""
+        return 0
+
+    async def kill(self) -> None:
+        """Nothing to end."""
+
+
+class Broken(Direct):
+    """A front that points at a port where nobody listens."""
+
+    async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
+        """Start a Sluice whose ports are taken."""
+        del nursery, brokers
+        raise StageError("every port is taken")
+
+
+async def perform(front: type[Front], seconds: float) -> tuple[int, str]:
+    """Play the demo and return its exit code and what it wrote."""
+    console = Console(file=io.StringIO(), width=200)
+    code = await play(seconds, Plain(console), front)
+    assert isinstance(console.file, io.StringIO)
+    return code, console.file.getvalue()
+
+
+@pytest.mark.slow
+async def test_the_demo_passes_through_sluice() -> None:
+    """With Sluice in front every check holds and the exit code is 0."""
+    code, text = await perform(Sluice, 3)
+
+    assert code == 0, text
+    assert "Verdict: passed" in text
+    assert "FAIL" not in text
+
+
+@pytest.mark.slow
+async def test_the_demo_finds_out_a_bypass() -> None:
+    """Without Sluice the records are all there, and only the check on sockets fails."""
+    code, text = await perform(Direct, 2)
+
+    assert code == 1, text
+    assert "Verdict: failed (brokers reached only through Sluice)" in text
+    assert "ok   nothing lost" in text
+
+
+async def test_a_demo_that_cannot_be_played_says_why() -> None:
+    """A part that does not start ends the demo with exit code 1 and its reason, never a verdict."""
+    code, text = await perform(Broken, 1)
+
+    assert code == 1
+    assert "every port is taken" in text
+    assert "Verdict" not in text
+
+
+@pytest.mark.parametrize(
+    ("happening", "code"), [(KeyboardInterrupt, 130), (None, 0)], ids=["interrupted", "passed"]
+)
+def test_the_command_tells_how_it_ended(
+    happening: type[BaseException] | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is the stage's; an interrupt is one of its own, without a traceback."""
+
+    async def played(*_: object) -> int:
+        async with trio.open_nursery():
+            if happening is not None:
+                raise happening
+        return 0
+
+    monkeypatch.setattr(stage, "play", played)
+
+    assert run(1, plain=True) == code
+
+
+def test_missing_clients_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the extra's libraries the demo says what to install, with an exit code of its own."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    assert run(1, plain=True) == 2
+    assert "kafka-sluice[demo]" in capsys.readouterr().out

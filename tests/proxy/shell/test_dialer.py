@@ -1,0 +1,167 @@
+"""The dialer against real sockets on loopback: who is reached, who is asked first, and what a failure says."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+import trio
+
+from proxy.core.errors import CloseReason
+from proxy.core.topology import Topology
+from proxy.shell.dialer import ASK_AGAIN_S, Dialer, DialError, dial
+from tests.support import frames as f
+from tests.support.sessions import Watcher
+
+
+class FakeBroker:
+    """Accepts, counts, and answers metadata questions (or closes, as a broker that wants SASL does)."""
+
+    def __init__(self, brokers=(), *, answers: bool = True) -> None:
+        self.brokers = list(brokers)
+        self.answers = answers
+        self.questions = 0
+        self.connections = 0
+        self.port = 0
+
+    async def serve(self, task_status=trio.TASK_STATUS_IGNORED) -> None:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self.port = listeners[0].socket.getsockname()[1]
+        await trio.serve_listeners(self._one, listeners, task_status=task_status)
+
+    async def _one(self, stream: trio.SocketStream) -> None:
+        self.connections += 1
+        async with stream:
+            data = b""
+            async for chunk in stream:
+                data += chunk
+                if len(data) < 4 or len(data) < 4 + struct.unpack_from(">i", data)[0]:
+                    continue
+                self.questions += 1
+                if not self.answers:
+                    return
+                key, version, ident = struct.unpack_from(">hhi", data, 4)
+                assert (key, version) == (f.METADATA, 1)
+                await stream.send_all(f.metadata_reply(ident, self.brokers))
+                data = b""
+
+
+def topology() -> Topology:
+    return Topology("127.0.0.1", 19092, {0: 19093, 1: 19094}, Watcher())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_a_known_node_is_dialled_without_asking_anybody(nursery):
+    """The address was learnt from a client's metadata."""
+    broker = FakeBroker()
+    await nursery.start(broker.serve)
+    known = topology()
+    known.learn({1: (b"127.0.0.1", broker.port)})
+    (await Dialer(known, [("127.0.0.1", free_port())], 5).reach(1)).close()
+    assert broker.questions == 0
+
+
+async def test_an_unknown_node_is_asked_of_a_bootstrap_broker_first(nursery):
+    """A client that kept its cached addresses over our restart comes to a node port first."""
+    node = FakeBroker()
+    await nursery.start(node.serve)
+    bootstrap = FakeBroker([(0, "127.0.0.1", 1), (1, "127.0.0.1", node.port)])
+    await nursery.start(bootstrap.serve)
+    learning = topology()
+    dialer = Dialer(learning, [("127.0.0.1", bootstrap.port)], 5)
+    async with trio.open_nursery() as at_once:
+        for _ in range(5):
+            at_once.start_soon(_reach_and_close, dialer, 1)
+    assert bootstrap.questions == 1
+    assert learning.address_of(1) == ("127.0.0.1", node.port)
+
+
+async def _reach_and_close(dialer: Dialer, node_id: int) -> None:
+    (await dialer.reach(node_id)).close()
+
+
+async def test_the_next_bootstrap_broker_is_asked_when_one_is_down(nursery):
+    """And it goes on being first."""
+    node = FakeBroker()
+    await nursery.start(node.serve)
+    bootstrap = FakeBroker([(1, "127.0.0.1", node.port)])
+    await nursery.start(bootstrap.serve)
+    servers = [("127.0.0.1", free_port()), ("127.0.0.1", bootstrap.port)]
+    (await Dialer(topology(), servers, 5).reach(1)).close()
+    dialer = Dialer(topology(), servers, 5)
+    (await dialer.reach(None)).close()
+    (await dialer.reach(None)).close()
+
+
+async def test_a_cluster_that_wants_authentication_gets_the_client_at_a_bootstrap_broker(nursery):
+    """Only the client can authenticate; the broker's own errors will send it to the right node."""
+    bootstrap = FakeBroker(answers=False)
+    await nursery.start(bootstrap.serve)
+    (await Dialer(topology(), [("127.0.0.1", bootstrap.port)], 5).reach(1)).close()
+    assert bootstrap.connections == 2
+
+
+async def test_a_node_nobody_knows_is_an_unknown_node(nursery, autojump_clock):
+    """It is closed, and not sent to anybody else; the question is not repeated at once."""
+    bootstrap = FakeBroker([(0, "127.0.0.1", 1)])
+    await nursery.start(bootstrap.serve)
+    dialer = Dialer(topology(), [("127.0.0.1", bootstrap.port)], 5000)
+    for _ in range(3):
+        with pytest.raises(DialError) as caught:
+            await dialer.reach(1)
+        assert caught.value.reason is CloseReason.UNKNOWN_NODE
+    assert bootstrap.questions == 1
+    await trio.sleep(ASK_AGAIN_S)
+    with pytest.raises(DialError):
+        await dialer.reach(1)
+    assert bootstrap.questions == 2
+
+
+async def test_a_broker_that_moved_is_found_again(nursery):
+    """Its old address refuses; a bootstrap broker knows the new one."""
+    node = FakeBroker()
+    await nursery.start(node.serve)
+    bootstrap = FakeBroker([(1, "127.0.0.1", node.port)])
+    await nursery.start(bootstrap.serve)
+    moved = topology()
+    moved.learn({1: (b"127.0.0.1", free_port())})
+    (await Dialer(moved, [("127.0.0.1", bootstrap.port)], 5).reach(1)).close()
+    assert moved.address_of(1) == ("127.0.0.1", node.port)
+
+
+async def test_a_refused_dial_says_where_and_why():
+    """Nothing is answered in the broker's name."""
+    port = free_port()
+    with pytest.raises(DialError, match=f"127.0.0.1:{port}") as caught:
+        await dial("127.0.0.1", port, 5)
+    assert caught.value.reason is CloseReason.UPSTREAM_REFUSED
+
+
+async def test_a_dial_that_takes_too_long_is_given_up(autojump_clock, monkeypatch):
+    """In virtual time."""
+
+    async def never(host: str, port: int) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(trio, "open_tcp_stream", never)
+    with pytest.raises(DialError) as caught:
+        await dial("10.255.255.1", 9092, 3)
+    assert caught.value.reason is CloseReason.UPSTREAM_DIAL_TIMEOUT
+
+
+async def test_try_each_tells_of_every_bootstrap_broker(nursery):
+    """For `sluice check --connect`."""
+    broker = FakeBroker()
+    await nursery.start(broker.serve)
+    down = free_port()
+    dialer = Dialer(topology(), [("127.0.0.1", broker.port), ("127.0.0.1", down)], 5)
+    (first, second) = await dialer.try_each()
+    assert first == (f"127.0.0.1:{broker.port}", None)
+    assert second[0] == f"127.0.0.1:{down}"
+    assert second[1] is not None

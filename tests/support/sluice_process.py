@@ -1,0 +1,143 @@
+"""`sluice run` as a process of its own, as a user starts it.
+
+Its log goes to a file. `stop` asks it to drain (SIGTERM) and insists on exit code 0 and a log without a traceback;
+`kill` is for tests of a crash. The ports are chosen once, so that a process started again listens where its forerunner
+did.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.support.ports import free_ports
+
+START_TIMEOUT_SECONDS: Final = 15.0
+STOP_TIMEOUT_SECONDS: Final = 30.0
+COMMAND: Final = Path(sys.executable).with_name("sluice")
+NODES: Final = 8
+
+
+@dataclass(slots=True)
+class SluiceProcess:
+    """A Sluice before `upstream` (host:port, comma-separated); node n listens on `port` + 1 + n.
+
+    `upstream_settings` are further keys of `upstream` in its configuration; `advertise` is the host clients are told.
+    """
+
+    upstream: str
+    directory: Path
+    upstream_settings: dict[str, int] = field(default_factory=dict)
+    advertise: str = "127.0.0.1"
+    address: str = "127.0.0.1"
+    port: int = field(init=False)
+    process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+    starts: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.port = free_ports(self.address, 1 + NODES)
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client is given as bootstrap.servers."""
+        return f"{self.advertise}:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the process said since its last start."""
+        return self.directory / f"sluice-{self.starts}.log"
+
+    @property
+    def pid(self) -> int:
+        """The running process."""
+        assert self.process is not None, "Sluice does not run"
+        return self.process.pid
+
+    def node_port(self, node_id: int) -> int:
+        """Where broker `node_id` is reached."""
+        return self.port + 1 + node_id
+
+    def start(self) -> None:
+        """Starts it and waits until its bootstrap port accepts."""
+        assert self.process is None, "Sluice runs already"
+        self.starts += 1
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [COMMAND, "run", *self._arguments()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={
+                    key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")
+                },
+            )
+        give_up = time.monotonic() + START_TIMEOUT_SECONDS
+        while not accepts(self.address, self.port):
+            assert self.process.poll() is None, f"Sluice ended: {self.said()}"
+            assert time.monotonic() < give_up, f"Sluice does not listen: {self.said()}"
+            time.sleep(0.02)
+
+    def terminate(self) -> None:
+        """Asks it to drain and returns at once."""
+        assert self.process is not None, "Sluice does not run"
+        self.process.send_signal(signal.SIGTERM)
+
+    def await_exit(self) -> None:
+        """Waits for the end of a drain; exit code 0 and no traceback must be seen."""
+        assert self.process is not None, "Sluice does not run"
+        try:
+            code = self.process.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"Sluice does not end after SIGTERM: {self.said()}") from None
+        self.process = None
+        assert code == 0, f"Sluice ended with {code}: {self.said()}"
+        assert "Traceback" not in self.said(), self.said()
+
+    def stop(self) -> None:
+        """Drains it; does nothing when it does not run."""
+        if self.process is not None:
+            self.terminate()
+            self.await_exit()
+
+    def kill(self) -> None:
+        """SIGKILL: a crash."""
+        assert self.process is not None, "Sluice does not run"
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def said(self) -> str:
+        """Its log."""
+        return self.log.read_text(errors="replace")
+
+    def _arguments(self) -> list[str]:
+        if not self.upstream_settings and self.advertise == self.address:
+            listen = f"{self.address}:{self.port}"
+            return ["--upstream", self.upstream, "--listen", listen, "--nodes", f"0-{NODES - 1}"]
+        path = self.directory / "sluice.yaml"
+        listener = {
+            "address": self.address,
+            "port": self.port,
+            "nodes": f"0-{NODES - 1}",
+            "advertise": self.advertise,
+        }
+        upstream = {"bootstrap_servers": self.upstream.split(","), **self.upstream_settings}
+        path.write_text(json.dumps({"upstream": upstream, "listen": listener}))  # JSON is YAML
+        return ["--config", str(path)]
+
+
+def accepts(address: str, port: int) -> bool:
+    """Whether somebody listens there now."""
+    try:
+        with socket.create_connection((address, port), timeout=1):
+            return True
+    except OSError:
+        return False

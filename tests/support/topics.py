@@ -1,0 +1,91 @@
+"""Topics made for one test, and what really lies in them: asked of the brokers directly, never through Sluice."""
+
+import itertools
+import os
+import time
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from tests.support.python_clients import Read, read_of
+
+_serial = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Topics:
+    """Makes topics on the cluster at `bootstrap` (direct) and reads them to their end."""
+
+    bootstrap: str
+    replicas: int
+    _admin: AdminClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def make(self, partitions: int = 1, **config: str) -> str:
+        """The name of a new topic."""
+        name = f"t{os.getpid()}-{next(_serial)}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        made = self._admin.create_topics(
+            [NewTopic(name, partitions, self.replicas, config=settings)]
+        )
+        made[name].result(timeout=30)
+        self.await_leaders(name, partitions)
+        return name
+
+    def contents(self, topic: str, *, committed: bool = True) -> list[Read]:
+        """Every record of the topic up to its end now, in order within each partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed" if committed else "read_uncommitted",
+            }
+        )
+        try:
+            partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+            found: list[Read] = []
+            for partition in partitions:
+                found += self._partition(consumer, TopicPartition(topic, partition, 0))
+        finally:
+            consumer.close()
+        return found
+
+    def await_leaders(self, name: str, partitions: int) -> None:
+        """Until each partition's leader knows that it is: an acks=0 record sent before would be lost, by right."""
+        places = {
+            TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)
+        }
+        give_up = time.monotonic() + 30
+        while True:
+            try:
+                for answer in self._admin.list_offsets(places, request_timeout=10).values():
+                    answer.result(timeout=10)
+            except KafkaException as error:
+                if time.monotonic() > give_up:
+                    raise AssertionError(f"no leader for {name}") from error
+                time.sleep(0.05)
+                self._admin.list_topics(name, timeout=10)  # or it would ask its cache for ever
+            else:
+                return
+
+    @staticmethod
+    def _partition(consumer: Consumer, place: TopicPartition) -> list[Read]:
+        # The consumer itself says where the end is: control records make offsets no measure of it.
+        consumer.assign([place])
+        found: list[Read] = []
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
+            for message in consumer.consume(1000, timeout=1):
+                error = message.error()
+                if error is None:
+                    found.append(read_of(message))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    return found
+                else:
+                    raise AssertionError(str(error))
+        raise AssertionError(f"no end of {place} within a minute")

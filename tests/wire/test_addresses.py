@@ -1,0 +1,246 @@
+"""Every response that names brokers, in every version, says only what we advertise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.metadata.v12.response import MetadataResponse as MetadataResponse12
+from kio.schema.metadata.v12.response import MetadataResponseBroker
+from kafka.protocol.admin import DescribeClusterResponse
+from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
+
+from tests.support.kafka_messages import api_of, changed, messages_of, name, survives
+from wire import messages
+from wire.addresses import TEACHES, rewriter
+from wire.apis import BY_WORD, ApiKey
+from wire.primitives import INT32, encode_compact, encode_compact_count
+
+CARRIERS = [
+    *(api for api in BY_WORD.values() if api.carries_addresses),
+    *(api_of(ApiKey.FETCH, version) for version in (16, 17, 18)),
+]
+KNOWN = [api for api in CARRIERS if messages.is_known(api)]
+KAFKA_PYTHON = {
+    ApiKey.METADATA: MetadataResponse,
+    ApiKey.FIND_COORDINATOR: FindCoordinatorResponse,
+    ApiKey.DESCRIBE_CLUSTER: DescribeClusterResponse,
+}
+STALE = b"\x02\x00stale bytes of an older frame\xff\x7f\x00\x02"
+
+
+def advertise(node_id: int, host: bytes, port: int) -> tuple[bytes, int]:
+    """Hosts of several lengths, so that size bytes and tag sizes grow and shrink."""
+    told = (b"127.0.0.1", b"p", b"proxy." * 40, host)[node_id % 4]
+    return told, (port + node_id + 1) % 0x10000
+
+
+def rewritten(api, body: bytes, told=advertise) -> bytes:
+    """The body after rewriting, in a buffer with other bytes before and behind it."""
+    rewrite = rewriter(api)
+    assert rewrite is not None
+    buf = bytearray(b"before" + body + STALE)
+    new = rewrite(buf, 6, 6 + len(body), told)
+    assert buf == b"before" + body + STALE
+    return body if new is None else new
+
+
+def told_to_client(struct, owner):
+    """What the client should read in the place of one struct."""
+    if not hasattr(struct, "host") or not struct.host:
+        return struct
+    node_id = getattr(struct, "node_id", getattr(struct, "broker_id", None))
+    if node_id is None:  # DescribeQuorum: the id is the node's, the listeners are its own
+        node_id = owner.node_id
+    host, port = advertise(node_id, struct.host.encode(), struct.port)
+    return replace(struct, host=host.decode(), port=port)
+
+
+@pytest.mark.parametrize("api", KNOWN, ids=name)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_only_hosts_and_ports_change(api, data):
+    """A decoded response after rewriting equals the one before, but for hosts and ports."""
+    message = data.draw(messages_of(messages.response_shape(api)))
+    new = rewritten(api, messages.encode(message))
+    assert messages.decode_response(api, new) == changed(message, told_to_client)
+
+
+@pytest.mark.parametrize("api", KNOWN, ids=name)
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_nothing_to_change_is_none(api, data):
+    """A response that already says what is advertised is not copied."""
+    message = data.draw(messages_of(messages.response_shape(api)))
+    body = bytearray(messages.encode(message))
+    assert rewriter(api)(body, 0, len(body), lambda _, host, port: (host, port)) is None
+
+
+@pytest.mark.parametrize("api", KNOWN, ids=name)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_damaged_bodies_raise_wire_error_only(api, data):
+    """Whatever is cut off or overwritten, a rewriter returns or raises WireError."""
+    body = bytearray(messages.encode(data.draw(messages_of(messages.response_shape(api)))))
+    for at, byte in data.draw(
+        st.lists(st.tuples(st.integers(0, len(body) - 1), st.integers(0, 255)), max_size=4)
+    ):
+        body[at] = byte
+    cut = data.draw(st.integers(0, len(body)))
+    survives(rewriter(api), body + STALE, 0, len(body), advertise)
+    survives(rewriter(api), body + STALE, 0, cut, advertise)
+
+
+@pytest.mark.parametrize("api", KNOWN, ids=name)
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_bytes_behind_the_end_say_nothing(api, data):
+    """A body cut anywhere gives the same outcome whatever lies behind the cut."""
+    body = messages.encode(data.draw(messages_of(messages.response_shape(api))))
+    cut = data.draw(st.integers(0, len(body)))
+    asked: list[list[tuple[int, bytes, int]]] = []
+    outcomes = []
+    for tail in (body[cut:], STALE * 3, b""):
+        asked.append([])
+
+        def told(node_id, host, port, seen=asked[-1]):
+            seen.append((node_id, host, port))
+            return advertise(node_id, host, port)
+
+        outcomes.append(survives(rewriter(api), bytearray(body[:cut] + tail), 0, cut, told))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert asked[0] == asked[1] == asked[2]
+
+
+@pytest.mark.parametrize("api", CARRIERS, ids=name)
+def test_every_carrier_has_a_rewriter(api):
+    """No version that the table says carries addresses is left without a rewriter."""
+    assert rewriter(api) is not None
+
+
+def test_others_have_none():
+    """What carries no address is not looked at."""
+    others = [api for api in BY_WORD.values() if not api.carries_addresses]
+    assert others
+    assert not [api for api in others if rewriter(api)]
+
+
+def test_the_table_agrees_with_the_schemas():
+    """A version carries addresses exactly if its schema has a broker's host in it."""
+    not_brokers = {
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+    }
+
+    def has_host(shape):
+        every = (*shape.untagged, *shape.tagged.values())
+        return any(f.name == "host" or (f.shape and has_host(f.shape)) for f in every)
+
+    for api in BY_WORD.values():
+        if messages.is_known(api) and api.key not in not_brokers:
+            assert has_host(messages.response_shape(api)) == api.carries_addresses, name(api)
+
+
+def test_only_brokers_own_listeners_teach():
+    """Keys that may name controllers do not say where a broker can be dialled."""
+    assert {api.key for api in CARRIERS} - TEACHES == {
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_QUORUM,
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [(key, v) for key, cls in KAFKA_PYTHON.items() for v in range(cls.max_version + 1)],
+)
+def test_kafka_python_reads_the_same(key, version):
+    """A second codec, kafka-python, reads from a rewritten response what we meant."""
+    response, listed = kafka_python_response(key, version)
+    new = rewritten(api_of(key, version), bytes(response.encode(version=version)), by_id)
+    for each in listed:
+        node_id = each.broker_id if key == ApiKey.DESCRIBE_CLUSTER else each.node_id
+        host, each.port = by_id(node_id)
+        each.host = host.decode()
+    cls = type(response)
+    meant = cls.decode(response.encode(version=version), version=version)
+    assert cls.decode(new, version=version).to_dict() == meant.to_dict()
+
+
+def by_id(node_id: int, *_) -> tuple[bytes, int]:
+    return b"127.0.0.1", 19093 + node_id
+
+
+def kafka_python_response(key, version):
+    """A response with five brokers of growing names, and these brokers."""
+    cls = KAFKA_PYTHON[key]
+    brokers = [(n, "kafka-" + "x" * (n * 50), 9092 + n) for n in range(5)]
+    said = {"throttle_time_ms": 0, "error_code": 0, "error_message": None}
+    if key == ApiKey.FIND_COORDINATOR:
+        if version < 4:
+            response = cls(node_id=2, host=brokers[2][1], port=9094, **said)
+            return response, [response]
+        item = cls.fields["coordinators"].data_class
+        rest = {"key": "group", "error_code": 0, "error_message": "none"}
+        listed = [item(node_id=n, host=host, port=port, **rest) for n, host, port in brokers]
+        return cls(throttle_time_ms=0, coordinators=listed), listed
+    item = cls.fields["brokers"].data_class
+    said |= {"cluster_id": "MkU3OEVBNTcwNTJENDM2Qg", "controller_id": 1}
+    if key == ApiKey.METADATA:
+        rack = "rack-" * 40 if version else None
+        listed = [item(node_id=n, host=host, port=port, rack=rack) for n, host, port in brokers]
+        del said["error_message"]
+        return cls(brokers=listed, topics=[], **said), listed
+    rest = {"rack": None, "is_fenced": False}
+    listed = [item(broker_id=n, host=host, port=port, **rest) for n, host, port in brokers]
+    return cls(brokers=listed, **said), listed
+
+
+def test_find_coordinator_without_a_node_stays():
+    """A coordinator that is not available has id -1, no host (librdkafka: null) and stays so."""
+    never = rewriter(api_of(ApiKey.FIND_COORDINATOR, 2))
+    for host in (b"\x00\x00", b"\xff\xff"):
+        body = b"\x00\x00\x00\x00\x00\x0f\xff\xff\xff\xff\xff\xff" + host + b"\xff\xff\xff\xff"
+        assert never(bytearray(body), 0, len(body), advertise) is None
+    body = bytes(4) + b"\x02\x02g\xff\xff\xff\xff\x01\xff\xff\xff\xff\x00\x0f\x00\x00\x00"
+    batched = rewriter(api_of(ApiKey.FIND_COORDINATOR, 4))
+    assert batched(bytearray(body), 0, len(body), advertise) is None
+
+
+def test_unknown_tags_of_brokers_pass():
+    """A tagged field that nobody knows yet stays in its broker, byte for byte."""
+    tags = b"\x02\x05\x01x\xe7\x24\x03new"
+    brokers = b"".join(
+        INT32.pack(n) + encode_compact(b"kafka-%d" % n) + INT32.pack(9092) + b"\x00" + each
+        for n, each in ((1, b"\x00"), (2, tags), (3, b"\x00"))
+    )
+    body = bytes(4) + encode_compact_count(3) + brokers + b"\x00" + bytes(4) + b"\x01" + tags
+    new = rewritten(api_of(ApiKey.METADATA, 12), body, lambda n, *_: (b"proxy", 100 + n))
+    told = b"".join(
+        INT32.pack(n) + encode_compact(b"proxy") + INT32.pack(100 + n) + b"\x00" + each
+        for n, each in ((1, b"\x00"), (2, tags), (3, b"\x00"))
+    )
+    assert new == body.replace(brokers, told)
+
+
+@pytest.mark.parametrize("rack", [None, "a", "r" * 200])
+def test_neighbours_alike_and_not(rack):
+    """Runs of like brokers, single ones and odd ones between them all come out right."""
+    hosts = ["h" * size for size in (3, 3, 3, 9, 130, 130, 3, 9, 9, 1, 126, 127, 126, 126, 3)]
+    hosts[6] = ""
+    brokers = tuple(
+        MetadataResponseBroker(node_id=n, host=host, port=9092, rack=rack if n % 5 else None)
+        for n, host in enumerate(hosts)
+    )
+    message = MetadataResponse12(throttle_time=timedelta(0), brokers=brokers, topics=())
+    api = api_of(ApiKey.METADATA, 12)
+    new = messages.decode_response(api, rewritten(api, messages.encode(message), by_id))
+    told = [(b.host, b.port, b.rack) for b in new.brokers]
+    assert told == [
+        ("127.0.0.1", 19093 + n, broker.rack) if broker.host else ("", 9092, broker.rack)
+        for n, broker in enumerate(brokers)
+    ]

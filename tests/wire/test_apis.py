@@ -1,0 +1,221 @@
+"""The table of APIs against two other witnesses: the checked-in facts and kio's schemas."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import api_key_map, schema_name_map
+
+from tests.support.golden import cases, facts
+from wire import apis
+from wire.apis import ApiKey, Throttle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INT16 = st.integers(-(2**15), 2**15 - 1)
+
+SPOKEN_AMONG_BROKERS = {
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+}
+"""On the broker's listener, yet asked by brokers only (KIP-932: the share coordinator)."""
+
+CAPPED = {ApiKey.FETCH: (0, 15), ApiKey.SASL_HANDSHAKE: (1, 1), ApiKey.API_VERSIONS: (0, 4)}
+
+KIO = [
+    (key, version)
+    for key, name in sorted(api_key_map.items())
+    for version in sorted(schema_name_map[name])
+]
+
+
+def place_of(api: apis.Api) -> str:
+    """The place of throttle_time_ms in the spelling of the checked-in facts."""
+    if api.throttle is Throttle.LAST:
+        return "last"
+    return "" if api.throttle is Throttle.ABSENT else str(api.throttle_offset)
+
+
+def test_every_fact_of_the_table_is_kafkas() -> None:
+    """Flexibility, header versions, throttle, addresses: each version, both directions."""
+    for fact in facts():
+        api = apis.known(fact.api_key, fact.version)
+        assert api is not None, fact
+        assert (api.key, api.version, api.name) == (fact.api_key, fact.version, fact.name)
+        assert api.flexible == fact.flexible, fact
+        if fact.kind == "request":
+            assert api.request_header_version == fact.header_version, fact
+            assert api.may_wait or not fact.own_wait, fact
+        else:
+            assert api.response_header_version == fact.header_version, fact
+            assert place_of(api) == fact.throttle, fact
+            assert api.carries_addresses == bool(fact.broker_addresses), fact
+
+
+def test_the_table_has_no_version_that_kafka_does_not_know() -> None:
+    """Each key's first and last version are known; the one after and before are not."""
+    versions: dict[int, set[int]] = {}
+    for fact in facts():
+        versions.setdefault(fact.api_key, set()).add(fact.version)
+    assert set(versions) == set(ApiKey)
+    for key, those in versions.items():
+        assert {v for v in range(-1, 60) if apis.known(key, v) is not None} == those
+
+
+def test_what_is_offered_is_what_a_client_may_ask_a_broker() -> None:
+    """Every version valid on a broker's listener in 3.9 to 4.4, but for the named exceptions."""
+    expected: dict[int, tuple[int, int]] = {}
+    for fact in facts():
+        if fact.broker_listener and fact.api_key not in SPOKEN_AMONG_BROKERS:
+            low, high = expected.get(fact.api_key, (fact.version, fact.version))
+            expected[fact.api_key] = (min(low, fact.version), max(high, fact.version))
+    assert dict(apis.OFFERED) == expected | CAPPED
+
+
+def test_what_may_wait_has_a_wait_of_its_own_or_waits_for_a_group() -> None:
+    """Nothing else is excused from the deadline for replies."""
+    own = {(f.api_key, f.version) for f in facts() if f.own_wait}
+    groups = {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
+    for fact in facts():
+        api = apis.known(fact.api_key, fact.version)
+        assert api is not None
+        assert api.may_wait == ((api.key, api.version) in own or api.key in groups), fact
+
+
+@pytest.mark.parametrize(("key", "version"), KIO)
+def test_the_table_agrees_with_the_schemas_of_kio(key: int, version: int) -> None:
+    """A second witness, generated from Kafka's definitions by others."""
+    api = apis.known(key, version)
+    assert api is not None
+    request, response = load_request_schema(key, version), load_response_schema(key, version)
+    assert api.flexible == request.__flexible__ == response.__flexible__
+    assert api.request_header_version == request.__header_schema__.__version__
+    assert api.response_header_version == response.__header_schema__.__version__
+    assert place_of(api) == kio_throttle(response)
+    assert api.carries_addresses == any(kio_hosts(response))
+    assert api.name.lower() == api_key_map[key].replace("_", "")
+
+
+WIDTHS = {"int16": 2, "error_code": 2, "int32": 4, "int64": 8, "datetime_i64": 8, "bool": 1}
+
+
+def kio_throttle(response: type[Any]) -> str:
+    """Where kio's schema puts the field, in the spelling of the checked-in facts."""
+    fields = [f for f in dataclasses.fields(response) if "tag" not in f.metadata]
+    names = [f.name for f in fields]
+    if "throttle_time" not in names:
+        return ""
+    index = names.index("throttle_time")
+    kinds = [f.metadata.get("kafka_type") for f in fields[:index]]
+    if all(kind in WIDTHS for kind in kinds):
+        return str(sum(WIDTHS[str(kind)] for kind in kinds))
+    assert index == len(fields) - 1
+    return "last"
+
+
+def kio_hosts(struct: type[Any]) -> Iterator[str]:
+    """Structs with a broker's host and port, anywhere below `struct`.
+
+    `Endpoint` is what a Streams application says of itself (KIP-1071), no broker's address.
+    """
+    hints = get_type_hints(struct)
+    if {"host", "port"} <= set(hints) and struct.__name__ != "Endpoint":
+        yield struct.__name__
+    for hint in hints.values():
+        for inner in (hint, *get_args(hint)):
+            if dataclasses.is_dataclass(inner) and isinstance(inner, type):
+                yield from kio_hosts(inner)
+
+
+@given(key=INT16, version=INT16)
+def test_find_knows_what_is_offered_and_nothing_else(key: int, version: int) -> None:
+    """Any two int16: the entry inside the offered range, None outside; the same object twice."""
+    api = apis.find(key, version)
+    low, high = apis.OFFERED.get(key, (0, -1))
+    assert (api is not None) == (low <= version <= high)
+    if api is not None:
+        assert (api.key, api.version) == (key, version)
+    assert apis.find(key, version) is api
+    assert apis.BY_WORD.get(key << 16 | version) is api
+
+
+def test_every_offered_version_is_found() -> None:
+    """Each key and version of OFFERED, the very object that `known` gives."""
+    for key, (low, high) in apis.OFFERED.items():
+        for version in range(low, high + 1):
+            api = apis.find(key, version)
+            assert api is not None
+            assert api is apis.known(key, version)
+    assert len(apis.BY_WORD) == sum(high - low + 1 for low, high in apis.OFFERED.values())
+
+
+def test_names_and_keys_lead_to_each_other() -> None:
+    """Kafka's spelling of each name gives its key; an unknown key is called by its number."""
+    for key in ApiKey:
+        assert apis.key_of(apis.name_of(key)) == key
+    assert apis.key_of("DeleteTopics") == ApiKey.DELETE_TOPICS
+    assert apis.key_of("deletetopics") is None
+    assert apis.name_of(4711) == "api 4711"
+
+
+def test_only_produce_may_go_unanswered() -> None:
+    """acks=0 is the one request without a reply."""
+    silent = {f.api_key for f in facts() if not apis.known(f.api_key, f.version).always_replies}
+    assert silent == {ApiKey.PRODUCE}
+
+
+def test_what_a_stranger_may_send_is_small() -> None:
+    """The three APIs legal before authentication have limits of their own, the others none."""
+    limits = {api.key: api.request_max_bytes for api in apis.BY_WORD.values()}
+    assert {key: limit for key, limit in limits.items() if limit is not None} == {
+        ApiKey.SASL_HANDSHAKE: 4096,
+        ApiKey.API_VERSIONS: 4096,
+        ApiKey.SASL_AUTHENTICATE: 524_288,
+    }
+
+
+def test_api_versions_v5_is_not_offered() -> None:
+    """Its pair of cluster id and node id names a broker, and the client believes it is us."""
+    version = cases("apiversions")["apiversions-v5-pair"]["api_version"]
+    assert apis.known(ApiKey.API_VERSIONS, version) is not None
+    assert apis.find(ApiKey.API_VERSIONS, version) is None
+
+
+def test_no_offered_fetch_response_carries_addresses() -> None:
+    """Fetch replies stream, so versions with node endpoints at their end stay hidden."""
+    low, high = apis.OFFERED[ApiKey.FETCH]
+    assert not any(apis.find(ApiKey.FETCH, v).carries_addresses for v in range(low, high + 1))
+    assert apis.known(ApiKey.FETCH, high + 1).carries_addresses
+
+
+def test_sasl_handshake_v0_is_hidden() -> None:
+    """After it both sides exchange tokens without Kafka headers, which nobody could frame here."""
+    assert apis.find(ApiKey.SASL_HANDSHAKE, 0) is None
+    assert apis.find(ApiKey.SASL_HANDSHAKE, 1) is not None
+
+
+def test_the_table_cannot_be_changed_from_outside() -> None:
+    """OFFERED is read-only and every entry frozen: all sessions share them."""
+    with pytest.raises(TypeError):
+        apis.OFFERED[0] = (0, 0)  # type: ignore[index] - that is the point
+    api = apis.find(0, 9)
+    assert api is not None
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        api.flexible = False  # type: ignore[misc] - that is the point
+
+
+def test_enum_names_are_the_table_names_in_capitals() -> None:
+    """ApiKey.LIST_OFFSETS is the ListOffsets of the table."""
+    for key in ApiKey:
+        snake = re.sub(r"(?<!^)(?=[A-Z])", "_", apis.name_of(key)).upper()
+        assert key.name == snake

@@ -1,0 +1,197 @@
+"""NodeEndpoints: found behind any topics, rewritten inside their tag, nothing else touched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v17 import response as fetch17
+from kio.schema.produce.v12 import response as produce12
+from kio.schema.produce.v13 import response as produce13
+from kio.schema.share_acknowledge.v1 import response as ack1
+from kio.schema.share_fetch.v1 import response as share1
+
+from tests.support.kafka_messages import api_of, with_unknown_tag
+from wire import messages
+from wire.addresses import rewriter
+from wire.apis import ApiKey
+from wire.errors import WireError
+
+MOVED = ErrorCode.not_leader_or_follower
+TOPIC_ID = UUID(int=7)
+NODES = [(1, "kafka-1.real", 9092), (2, "k" * 200, 9093), (3, "kafka-3.real", 9094)]
+
+
+def by_id(node_id: int, *_) -> tuple[bytes, int]:
+    return b"127.0.0.1", 19093 + node_id
+
+
+def never(*_):
+    raise AssertionError("nothing to ask")
+
+
+def endpoints(module):
+    return tuple(module.NodeEndpoint(node_id=n, host=h, port=p, rack="r") for n, h, p in NODES)
+
+
+def told(message):
+    """The message as the client should read it."""
+    nodes = tuple(replace(n, host="127.0.0.1", port=19093 + n.node_id)
+                  for n in message.node_endpoints)  # fmt: skip
+    return replace(message, node_endpoints=nodes)
+
+
+def produced(module, *, error=ErrorCode.none, nodes=(), topics=1, partitions=1):
+    """A Produce response; partitions with an error name their new leader in tag 0."""
+    leader = module.LeaderIdAndEpoch(leader_id=2, leader_epoch=5)
+    partition = {"base_offset": 1, "record_errors": ()}
+    if error:
+        partition["current_leader"] = leader
+    naming = {"topic_id": TOPIC_ID} if module is produce13 else {"name": "orders"}
+    topic = module.TopicProduceResponse(
+        **naming,
+        partition_responses=tuple(
+            module.PartitionProduceResponse(index=n, error_code=error, **partition)
+            for n in range(partitions)
+        ),
+    )
+    return module.ProduceResponse(responses=(topic,) * topics, node_endpoints=nodes)
+
+
+def rewritten(key, version, body: bytes, advertise=by_id) -> bytes | None:
+    buf = bytearray(b"xx" + body + b"\x02\x00\x01stale")
+    return rewriter(api_of(key, version))(buf, 2, 2 + len(body), advertise)
+
+
+@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 1), (3, 2), (0, 0), (1, 0)])
+def test_produce_tells_every_endpoint(module, version, topics, partitions):
+    """Several endpoints are all rewritten; CurrentLeader in the partitions survives."""
+    message = produced(
+        module, error=MOVED, nodes=endpoints(module), topics=topics, partitions=partitions
+    )
+    new = rewritten(ApiKey.PRODUCE, version, messages.encode(message))
+    assert messages.decode_response(api_of(ApiKey.PRODUCE, version), new) == told(message)
+
+
+@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
+@pytest.mark.parametrize("error", [ErrorCode.none, MOVED])
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 1), (3, 2), (0, 0), (1, 0)])
+def test_produce_without_endpoints_is_left(module, version, error, topics, partitions):
+    """A reply without NodeEndpoints, usual or not, asks nothing and changes nothing."""
+    message = produced(module, error=error, topics=topics, partitions=partitions)
+    assert rewritten(ApiKey.PRODUCE, version, messages.encode(message), never) is None
+
+
+def test_the_usual_shape_cannot_hide_endpoints():
+    """A name whose size takes two bytes is not taken for the usual reply one byte off."""
+    topic = produced(produce12, nodes=endpoints(produce12)[:1], partitions=0).responses[0]
+    for size in range(120, 140):
+        message = produce12.ProduceResponse(
+            responses=(replace(topic, name="n" * size),), node_endpoints=endpoints(produce12)[:1]
+        )
+        new = rewritten(ApiKey.PRODUCE, 12, messages.encode(message))
+        assert messages.decode_response(api_of(ApiKey.PRODUCE, 12), new) == told(message)
+
+
+def test_unknown_tags_pass():
+    """Tags behind NodeEndpoints stay, in order, byte for byte."""
+    message = produced(produce12, error=MOVED, nodes=endpoints(produce12))
+    plain = messages.encode(produced(produce12, error=MOVED))
+    body = with_unknown_tag(messages.encode(message), len(plain) - 1)
+    new = rewritten(ApiKey.PRODUCE, 12, body)
+    assert new == with_unknown_tag(messages.encode(told(message)), len(plain) - 1)
+    assert rewritten(ApiKey.PRODUCE, 12, with_unknown_tag(plain, len(plain) - 1), never) is None
+
+
+def test_bytes_behind_the_tags_are_malformed():
+    """What follows the last tag section could hide an address, so it is refused."""
+    body = messages.encode(produced(produce12))
+    with pytest.raises(WireError):
+        rewritten(ApiKey.PRODUCE, 12, body + b"\x00")
+    clean = messages.encode(produced(produce12, error=MOVED, nodes=endpoints(produce12)))
+    with pytest.raises(WireError):
+        rewritten(ApiKey.PRODUCE, 12, clean + b"\x00")
+
+
+def test_endpoints_shorter_than_their_tag_are_malformed():
+    """A tagged field with bytes behind its list is refused."""
+    plain = messages.encode(produced(produce12))
+    with pytest.raises(WireError):
+        rewritten(ApiKey.PRODUCE, 12, plain[:-1] + b"\x01\x00\x03\x01\x00\x00")
+
+
+def test_fetch_behind_records():
+    """Fetch v16+ is walked across records and aborted transactions to its endpoints."""
+    partition = fetch17.PartitionData(
+        partition_index=0,
+        error_code=MOVED,
+        high_watermark=9,
+        current_leader=fetch17.LeaderIdAndEpoch(leader_id=2, leader_epoch=5),
+        aborted_transactions=(fetch17.AbortedTransaction(producer_id=1, first_offset=2),),
+        records=b"r" * 5000,
+    )
+    topic = fetch17.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=(partition,) * 3)
+    message = fetch17.FetchResponse(
+        throttle_time=timedelta(0),
+        error_code=ErrorCode.none,
+        responses=(topic, topic),
+        node_endpoints=endpoints(fetch17),
+    )
+    new = rewritten(ApiKey.FETCH, 17, messages.encode(message))
+    assert messages.decode_response(api_of(ApiKey.FETCH, 17), new) == told(message)
+
+
+def share_fetched():
+    partition = share1.PartitionData(
+        partition_index=0,
+        error_code=MOVED,
+        acknowledge_error_code=0,
+        current_leader=share1.LeaderIdAndEpoch(leader_id=2, leader_epoch=5),
+        records=b"r" * 300,
+        acquired_records=(share1.AcquiredRecords(first_offset=0, last_offset=9, delivery_count=1),),
+    )
+    topic = share1.ShareFetchableTopicResponse(topic_id=TOPIC_ID, partitions=(partition,) * 2)
+    return share1.ShareFetchResponse(
+        throttle_time=timedelta(0),
+        error_code=ErrorCode.none,
+        acquisition_lock_timeout=timedelta(seconds=30),
+        responses=(topic,),
+        node_endpoints=endpoints(share1),
+    )
+
+
+def test_share_fetch_of_the_early_access():
+    """ShareFetch v0 lacks the acquisition lock timeout (bytes 7 to 11) and is rewritten too."""
+    body, meant = (messages.encode(m) for m in (share_fetched(), told(share_fetched())))
+    new = rewritten(ApiKey.SHARE_FETCH, 0, body[:7] + body[11:])
+    assert new == meant[:7] + meant[11:]
+
+
+def test_share_acknowledge_of_the_early_access():
+    """ShareAcknowledge v0 has the layout of v1."""
+    partition = ack1.PartitionData(
+        partition_index=0,
+        error_code=MOVED,
+        current_leader=ack1.LeaderIdAndEpoch(leader_id=2, leader_epoch=5),
+    )
+    topic = ack1.ShareAcknowledgeTopicResponse(topic_id=TOPIC_ID, partitions=(partition,))
+    message = ack1.ShareAcknowledgeResponse(
+        throttle_time=timedelta(0),
+        error_code=ErrorCode.none,
+        responses=(topic,),
+        node_endpoints=endpoints(ack1),
+    )
+    new = rewritten(ApiKey.SHARE_ACKNOWLEDGE, 0, messages.encode(message))
+    assert new == messages.encode(told(message))
+
+
+def test_element_budget():
+    """A body of more elements than a frame may have is refused, not walked."""
+    topic = b"\x02t" + b"\x01\x00"
+    body = b"\xa2\x9c\x01" + topic * 20_001 + bytes(5)
+    with pytest.raises(WireError, match="budget"):
+        rewritten(ApiKey.PRODUCE, 12, body)

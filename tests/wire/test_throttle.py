@@ -1,0 +1,156 @@
+"""Where throttle_time_ms lies in every response, with kio as the witness."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import io
+from struct import pack
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.index import load_response_schema
+from kio.schema.errors import ErrorCode as KioErrorCode
+from kio.schema.index import api_key_map, schema_name_map
+from kio.serial import entity_writer
+
+from tests.support.golden import cases
+from wire import throttle
+from wire.apis import Api, ApiKey, Throttle, known
+from wire.errors import WireError
+
+SPEC_MS = 0x01020304
+
+KIO = [
+    api
+    for key, name in sorted(api_key_map.items())
+    for version in sorted(schema_name_map[name])
+    if (api := known(key, version)) is not None
+]
+WALKED = [api for api in KIO if api.throttle is Throttle.LAST]
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=10)
+
+
+def frame(api: Api, entity: Any) -> bytearray:
+    """The whole response frame, its body encoded by kio."""
+    out = io.BytesIO()
+    entity_writer(type(entity))(out, entity)
+    rest = pack(">i", 7) + b"\x00" * api.response_header_version + out.getvalue()
+    return bytearray(pack(">i", len(rest)) + rest)
+
+
+def throttled(entity: Any, milliseconds: int) -> Any:
+    """The same response with another throttle time, by kio's own field."""
+    delay = dt.timedelta(milliseconds=milliseconds)
+    return dataclasses.replace(entity, throttle_time=delay)
+
+
+@pytest.mark.parametrize("api", WALKED, ids=lambda api: f"{api.name}-v{api.version}")
+@SLOW
+@given(data=st.data())
+def test_bodies_are_walked_to_a_field_at_their_end(api: Api, data: st.DataObject) -> None:
+    """Stamping bytes equals setting kio's field before encoding, and touches nothing else."""
+    schema = load_response_schema(api.key, api.version)
+    entity = data.draw(st.from_type(schema).filter(lambda e: not is_v0_shaped(api, e)))
+    zero, ours = frame(api, throttled(entity, 0)), frame(api, throttled(entity, SPEC_MS))
+    buf = bytearray(b"???" + zero + b"???")
+    assert throttle.stamp(buf, 3, 3 + len(zero), api, SPEC_MS)
+    assert buf[3:-3] == ours
+    assert buf[:3] == buf[-3:] == b"???"
+
+
+@given(
+    api=st.sampled_from([api for api in KIO if api.throttle in {Throttle.FIRST, Throttle.FIXED}]),
+    tags=st.sampled_from([b"\x00", b"\x02\x00\x01?\x07\x00"]),
+    rest=st.binary(max_size=40),
+)
+def test_a_field_at_a_fixed_place_is_stamped_there(api: Api, tags: bytes, rest: bytes) -> None:
+    """Behind the header, however long its tags, at the table's offset (which kio confirms)."""
+    head = pack(">i", 7) + tags * api.response_header_version
+    before = head + bytes(api.throttle_offset or 0)
+    buf = bytearray(pack(">i", len(before) + 4 + len(rest)) + before + bytes(4) + rest)
+    assert throttle.stamp(buf, 0, len(buf), api, SPEC_MS)
+    assert buf[4:] == before + pack(">i", SPEC_MS) + rest
+
+
+def is_v0_shaped(api: Api, entity: Any) -> bool:
+    """Error 35 of ApiVersions: a real one would have the v0 layout, which kio does not know."""
+    return api.key == ApiKey.API_VERSIONS and entity.error_code == KioErrorCode.unsupported_version
+
+
+@pytest.mark.parametrize(
+    "case_id",
+    [case for case in cases("wire") if "hex" in cases("wire")[case] and "hdr" not in case],
+)
+def test_throttle_time_lies_where_kafka_puts_it(case_id: str) -> None:
+    """Frames written down byte by byte: the offset, and the value that lies there."""
+    case = cases("wire")[case_id]
+    api = known(case["api_key"], case["api_version"])
+    assert api is not None
+    data = bytes.fromhex(case["hex"])
+    found = throttle.throttle_at(data, 0, len(data), api)
+    assert found == case.get("throttle_at")
+    if found is not None:
+        assert int.from_bytes(data[found : found + 4], "big") == SPEC_MS
+
+
+def test_ours_and_the_brokers_are_joined_by_the_larger() -> None:
+    """A reply that already asks for more keeps asking for it; a larger wish than int32 is cut."""
+    api = known(ApiKey.HEARTBEAT, 4)
+    assert api is not None
+    buf = bytearray.fromhex(cases("wire")["wire-heartbeat-v4"]["hex"])
+    before = bytes(buf)
+    assert throttle.stamp(buf, 0, len(buf), api, SPEC_MS - 1)
+    assert buf == before
+    assert throttle.stamp(buf, 0, len(buf), api, 2**40)
+    assert buf[9:13] == b"\x7f\xff\xff\xff"
+
+
+def test_a_reply_without_the_field_is_not_stamped() -> None:
+    """False, and not a byte changed."""
+    api = known(ApiKey.SASL_HANDSHAKE, 1)
+    assert api is not None
+    buf = bytearray.fromhex("0000000a 00000007 0000 00000000")
+    before = bytes(buf)
+    assert not throttle.stamp(buf, 0, len(buf), api, 100)
+    assert buf == before
+
+
+@given(
+    api=st.sampled_from([api for api in KIO if api.throttle is not Throttle.ABSENT]),
+    size=st.none() | st.integers(-(2**31), 2**31 - 1),
+    rest=st.binary(max_size=120),
+    behind=st.binary(max_size=20),
+)
+def test_any_bytes_give_an_offset_inside_the_frame_or_a_wire_error(
+    api: Api, size: int | None, rest: bytes, behind: bytes
+) -> None:
+    """And the same one, whatever lies behind the frame."""
+    data = pack(">i", len(rest) if size is None else size) + rest
+    found = outcome(data, len(data), api)
+    assert outcome(data + behind, len(data), api) == found
+    if found is not None:
+        assert 8 <= found <= len(data) - 4
+
+
+@pytest.mark.parametrize("api", WALKED, ids=lambda api: f"{api.name}-v{api.version}")
+@SLOW
+@given(data=st.data())
+def test_mutated_responses_give_an_offset_or_a_wire_error(api: Api, data: st.DataObject) -> None:
+    """One flipped byte of a real response: never another exception, never outside the frame."""
+    schema = load_response_schema(api.key, api.version)
+    buf = frame(api, data.draw(st.from_type(schema)))
+    buf[data.draw(st.integers(4, len(buf) - 1))] = data.draw(st.integers(0, 255))
+    found = outcome(bytes(buf), len(buf), api)
+    if found is not None:
+        assert 8 <= found <= len(buf) - 4
+
+
+def outcome(data: bytes, end: int, api: Api) -> int | None:
+    """The offset, or None for none and for a WireError; anything else escapes."""
+    try:
+        return throttle.throttle_at(data, 0, end, api)
+    except WireError:
+        return None

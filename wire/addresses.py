@@ -1,0 +1,211 @@
+"""Broker addresses in responses: which bodies carry them, and their rewriting.
+
+- No real broker address reaches a client (law 8): every API of the table with `carries_addresses`
+  has a rewriter here.
+- Only the segment with the addresses is touched. What lies before and behind it (topics,
+  partitions, tagged fields known or not) is copied byte for byte.
+- A rewriter takes a whole response body and gives a new one, or None: nothing had to change.
+- A null or empty host names no broker (FindCoordinator with an error) and stays as it is. Hosts
+  that are not brokers (ACL entries, Streams user endpoints) are no business of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias
+
+from wire import endpoints
+from wire.apis import Api, ApiKey
+from wire.broker_lists import (
+    Advertise,
+    Parts,
+    classic_address,
+    classic_brokers,
+    compact_address,
+    compact_brokers,
+    same,
+    spliced,
+)
+from wire.primitives import (
+    ELEMENT_BUDGET,
+    compact_count,
+    int32_at,
+    skip,
+    skip_compact,
+    skip_string,
+    skip_tags,
+    spend,
+)
+
+__all__ = ["TEACHES", "Advertise", "Glance", "Rewriter", "glance", "rewriter"]
+
+Rewriter: TypeAlias = Callable[[bytearray, int, int, Advertise], bytes | None]
+"""(buf, body_start, body_end, advertise) -> the new body, or None when nothing changed."""
+
+Glance: TypeAlias = Callable[[bytearray, int, int], bool]
+"""(buf, frame start, frame stop) -> True if the whole response frame surely names no broker."""
+
+TEACHES: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+    }
+)
+"""Keys whose responses say where a broker's own listener is, so that one may be dialled there.
+DescribeQuorum names controllers' listeners, and DescribeCluster does if asked for controllers."""
+
+_REPLICA_FIXED_BYTES: Final = 4 + 16 + 8 + 8 + 8  # id, directory, end offset, two timestamps
+
+
+def rewriter(api: Api) -> Rewriter | None:
+    """The rewriter of an API's responses; None if they name no broker.
+
+    A rewriter raises `WireError` for a malformed body. Ask once per API, not once per frame.
+    """
+    if not api.carries_addresses:
+        return None
+    find = _REWRITERS.get(api.key)
+    return find(api.version) if find else None
+
+
+def glance(api: Api) -> Glance | None:
+    """For responses that may name brokers and hardly ever do: the cheap look before the walk."""
+    if api.key == ApiKey.PRODUCE and api.carries_addresses:
+        return endpoints.usual_produce(api.version)
+    return None
+
+
+def _metadata(version: int) -> Rewriter:
+    lead_bytes = 4 if version >= 3 else 0  # throttle_time_ms
+    if version >= 9:
+        return partial(_metadata_flexible, lead_bytes)
+    return partial(_metadata_classic, lead_bytes, racks=version >= 1)
+
+
+def _metadata_flexible(
+    lead_bytes: int, buf: bytearray, start: int, end: int, advertise: Advertise
+) -> bytes | None:
+    at = skip(start, lead_bytes, end)
+    new, after = compact_brokers(buf, at, end, 0, advertise)
+    return spliced(buf, start, end, new, at, after)
+
+
+def _metadata_classic(
+    lead_bytes: int, buf: bytearray, start: int, end: int, advertise: Advertise, *, racks: bool
+) -> bytes | None:
+    at = skip(start, lead_bytes, end)
+    new, after = classic_brokers(buf, at, end, advertise, racks=racks)
+    return spliced(buf, start, end, new, at, after)
+
+
+def _describe_cluster(version: int) -> Rewriter:
+    endpoint_type_bytes = 1 if version >= 1 else 0
+    fenced_bytes = 1 if version >= 2 else 0
+
+    def rewrite(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
+        at = skip_compact(buf, skip(start, 6, end), end)  # throttle time, error code, message
+        at = skip_compact(buf, skip(at, endpoint_type_bytes, end), end)  # cluster id
+        at = skip(at, 4, end)  # controller id
+        new, after = compact_brokers(buf, at, end, fenced_bytes, advertise)
+        return spliced(buf, start, end, new, at, after)
+
+    return rewrite
+
+
+def _find_coordinator(version: int) -> Rewriter:
+    return _coordinators if version >= 4 else partial(_coordinator, version)
+
+
+def _coordinator(
+    version: int, buf: bytearray, start: int, end: int, advertise: Advertise
+) -> bytes | None:
+    """v0 to v3: throttle time (v1+), error code, message (v1+), node id, host, port."""
+    at = skip(start, 6 if version >= 1 else 2, end)
+    if version >= 1:
+        at = skip_compact(buf, at, end) if version >= 3 else skip_string(buf, at, end)
+    node_at, at = at, skip(at, 4, end)
+    address = compact_address if version >= 3 else classic_address
+    new, after = address(buf, int32_at(buf, node_at)[0], at, end, advertise)
+    return None if same(buf, at, after, [new]) else spliced(buf, start, end, [new], at, after)
+
+
+def _coordinators(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
+    """v4+: throttle time, [key, node id, host, port, error code, message, tags]."""
+    at = skip(start, 4, end)
+    count, pos = compact_count(buf, at, end, 14)
+    spend(ELEMENT_BUDGET, count)
+    copied = at
+    parts: Parts = []
+    for _ in range(count):
+        node_at = skip_compact(buf, pos, end)
+        pos = skip(node_at, 4, end)
+        parts.append(buf[copied:pos])
+        address, copied = compact_address(buf, int32_at(buf, node_at)[0], pos, end, advertise)
+        parts.append(address)
+        pos = skip_tags(buf, skip_compact(buf, skip(copied, 2, end), end), end)
+    parts.append(buf[copied:pos])
+    return None if same(buf, at, pos, parts) else spliced(buf, start, end, parts, at, pos)
+
+
+def _describe_quorum(_version: int) -> Rewriter:
+    return _quorum
+
+
+def _quorum(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
+    """v2+: the listeners of the controllers, each told under its node's id."""
+    at = _after_quorum_topics(buf, start, end)
+    count, pos = compact_count(buf, at, end, 6)
+    budget = spend(ELEMENT_BUDGET, count)
+    copied = at
+    parts: Parts = []
+    for _ in range(count):
+        listeners_at = skip(pos, 4, end)
+        node_id: int = int32_at(buf, pos)[0]
+        listeners, pos = compact_count(buf, listeners_at, end, 5)
+        budget = spend(budget, listeners)
+        for _ in range(listeners):
+            pos = skip_compact(buf, pos, end)  # the listener's name
+            parts.append(buf[copied:pos])
+            address, copied = compact_address(buf, node_id, pos, end, advertise, port_bytes=2)
+            parts.append(address)
+            pos = skip_tags(buf, copied, end)
+        pos = skip_tags(buf, pos, end)
+    parts.append(buf[copied:pos])
+    return None if same(buf, at, pos, parts) else spliced(buf, start, end, parts, at, pos)
+
+
+def _after_quorum_topics(buf: bytearray, start: int, end: int) -> int:
+    pos = skip_compact(buf, skip(start, 2, end), end)  # error code, message
+    topics, pos = compact_count(buf, pos, end, 3)
+    budget = spend(ELEMENT_BUDGET, topics)
+    for _ in range(topics):
+        partitions, pos = compact_count(buf, skip_compact(buf, pos, end), end, 26)
+        budget = spend(budget, partitions)
+        for _ in range(partitions):
+            pos = skip_compact(buf, skip(pos, 6, end), end)  # index, error code, message
+            pos = skip(pos, 16, end)  # leader, its epoch, high watermark
+            for _ in ("current_voters", "observers"):
+                replicas, pos = compact_count(buf, pos, end, _REPLICA_FIXED_BYTES + 1)
+                budget = spend(budget, replicas)
+                for _ in range(replicas):
+                    pos = skip_tags(buf, skip(pos, _REPLICA_FIXED_BYTES, end), end)
+            pos = skip_tags(buf, pos, end)
+        pos = skip_tags(buf, pos, end)
+    return pos
+
+
+_REWRITERS: Final[dict[int, Callable[[int], Rewriter]]] = {
+    ApiKey.PRODUCE: endpoints.produce,
+    ApiKey.FETCH: endpoints.fetch,
+    ApiKey.METADATA: _metadata,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.DESCRIBE_QUORUM: _describe_quorum,
+    ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
+    ApiKey.SHARE_FETCH: endpoints.share_fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: endpoints.share_acknowledge,
+}

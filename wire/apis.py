@@ -1,0 +1,270 @@
+"""One table of facts per API and version: what the core must know of a frame without its body.
+
+- Facts are Kafka's (its message definitions, releases 3.9 to 4.4), one line an API; `N+` reads
+  "from version N on". Nothing here is a choice of Sluice's but the `offered` column.
+- Offered is what a client may ask on a broker's listener. Not offered: what brokers and
+  controllers say among themselves (`_hidden`), Fetch from v16 (broker addresses at the end of a
+  reply that streams), ApiVersions from v5 (KIP-1242 names a cluster and node that are not ours),
+  SaslHandshake v0 (raw tokens without headers follow it).
+- `find` answers for offered versions only: None ends the connection. `known` answers for all.
+- Two headers break the rule "flexible body, flexible header": an ApiVersions response always has
+  header v0 (KIP-511), a ControlledShutdown v0 request has header v0, without a client id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from wire.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["BY_WORD", "OFFERED", "Api", "ApiKey", "Throttle", "find", "key_of", "known", "name_of"]
+
+
+class Throttle(IntEnum):
+    """Where a response body has its throttle_time_ms; never tagged, never nested."""
+
+    ABSENT = 0
+    FIRST = 1
+    LAST = 2
+    """The last untagged field, behind fields of variable length."""
+    FIXED = 3
+    """At `Api.throttle_offset` bytes from the body's start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """What holds for one API key and version."""
+
+    key: int
+    version: int
+    name: str
+    flexible: bool
+    request_header_version: int
+    response_header_version: int
+    throttle: Throttle
+    throttle_offset: int | None
+    """Bytes from the body's start; 0 for FIRST, None for ABSENT and LAST."""
+    carries_addresses: bool
+    """The response may name brokers by host and port."""
+    may_wait: bool
+    """The broker may hold the reply on purpose: by a wait or timeout of the request's own, or
+    until a group is complete."""
+    request_max_bytes: int | None
+    """Largest request worth accepting, size field excluded; None: the general limit holds.
+    For those a stranger may send before authentication (Kafka: sasl.server.max.receive.size)."""
+    always_replies: bool
+    """False for Produce alone: acks=0 has no reply."""
+
+
+BY_WORD: Final[dict[int, Api]] = {}
+"""Offered facts by `api_key << 16 | api_version`, the word that `header.REQUEST` unpacks."""
+
+_known: Final[dict[int, Api]] = {}
+_offered: Final[dict[int, tuple[int, int]]] = {}
+_keys: Final[dict[str, int]] = {}
+_names: Final[dict[int, str]] = {}
+
+OFFERED: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(_offered)
+"""Key to (min, max) of the versions a client may use through Sluice."""
+
+
+def find(api_key: int, api_version: int) -> Api | None:
+    """The facts of an offered version, the same object every time; both numbers are int16."""
+    return BY_WORD.get(api_key << 16 | api_version)
+
+
+def known(api_key: int, api_version: int) -> Api | None:
+    """The facts of any version in the table, offered or not."""
+    return _known.get(api_key << 16 | api_version)
+
+
+def name_of(api_key: int) -> str:
+    """Kafka's name of a key; a key outside the table is called by its number."""
+    return _names.get(api_key) or f"api {api_key}"
+
+
+def key_of(name: str) -> int | None:
+    """The key that Kafka calls `name` ("DeleteTopics")."""
+    return _keys.get(name)
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
+
+
+def _from(text: str | None, version: int) -> bool:
+    """Whether `version` lies in "N+"; None is no version."""
+    return text is not None and version >= int(text.rstrip("+"))
+
+
+def _place(text: str | None, version: int) -> tuple[Throttle, int | None]:
+    """The place that "N+", "N+ last" or "N+ at OFFSET" gives to `version`."""
+    since, _, where = (text or "").partition(" ")
+    if not _from(since or None, version):
+        return Throttle.ABSENT, None
+    if where == "last":
+        return Throttle.LAST, None
+    return (Throttle.FIXED, int(where.removeprefix("at "))) if where else (Throttle.FIRST, 0)
+
+
+def _api(
+    key: int,
+    name: str,
+    versions: str,
+    *,
+    offered: str | None = None,
+    flexible: int | None = None,
+    throttle: str | None = None,
+    addresses: str | None = None,
+    waits: str | None = None,
+    max_bytes: int | None = None,
+) -> None:
+    """Enter one API: `flexible` is its first flexible version, the rest as in `Api`."""
+    _names[key] = name
+    _keys[name] = key
+    lowest, highest = _range(versions)
+    if offered != "":
+        _offered[key] = _range(offered or versions)
+    for version in range(lowest, highest + 1):
+        is_flexible = flexible is not None and version >= flexible
+        bare = key == ApiKey.CONTROLLED_SHUTDOWN and version == 0
+        place, offset = _place(throttle, version)
+        api = Api(
+            key=key,
+            version=version,
+            name=name,
+            flexible=is_flexible,
+            request_header_version=0 if bare else 1 + is_flexible,
+            response_header_version=int(is_flexible and key != ApiKey.API_VERSIONS),
+            throttle=place,
+            throttle_offset=offset,
+            carries_addresses=_from(addresses, version),
+            may_wait=_from(waits, version),
+            request_max_bytes=max_bytes,
+            always_replies=key != ApiKey.PRODUCE,
+        )
+        word = key << 16 | version
+        _known[word] = api
+        if key in _offered and _offered[key][0] <= version <= _offered[key][1]:
+            BY_WORD[word] = api
+
+
+def _hidden(
+    key: int,
+    name: str,
+    versions: str,
+    *,
+    flexible: int,
+    throttle: str | None = None,
+    addresses: str | None = None,
+) -> None:
+    """Enter an API that is no client's to ask; its facts stay for logs and tests."""
+    _api(key, name, versions, offered="", flexible=flexible, throttle=throttle, addresses=addresses)
+
+
+# fmt: off - one line an API
+_api(0, "Produce", "0-13", flexible=9, throttle="1+ last", addresses="10+", waits="0+")
+_api(1, "Fetch", "0-18", offered="0-15", flexible=12, throttle="1+", addresses="16+", waits="0+")
+_api(2, "ListOffsets", "0-11", flexible=6, throttle="2+", waits="10+")
+_api(3, "Metadata", "0-13", flexible=9, throttle="3+", addresses="0+")
+_api(8, "OffsetCommit", "0-10", flexible=8, throttle="3+")
+_api(9, "OffsetFetch", "0-10", flexible=6, throttle="3+")
+_api(10, "FindCoordinator", "0-6", flexible=3, throttle="1+", addresses="0+")
+_api(11, "JoinGroup", "0-9", flexible=6, throttle="2+", waits="0+")
+_api(12, "Heartbeat", "0-4", flexible=4, throttle="1+")
+_api(13, "LeaveGroup", "0-5", flexible=4, throttle="1+")
+_api(14, "SyncGroup", "0-5", flexible=4, throttle="1+", waits="0+")
+_api(15, "DescribeGroups", "0-6", flexible=5, throttle="1+")
+_api(16, "ListGroups", "0-5", flexible=3, throttle="1+")
+_api(17, "SaslHandshake", "0-1", offered="1", max_bytes=4096)
+_api(18, "ApiVersions", "0-5", offered="0-4", flexible=3, throttle="1+ last", max_bytes=4096)
+_api(19, "CreateTopics", "0-7", flexible=5, throttle="2+", waits="0+")
+_api(20, "DeleteTopics", "0-6", flexible=4, throttle="1+", waits="0+")
+_api(21, "DeleteRecords", "0-2", flexible=2, throttle="0+", waits="0+")
+_api(22, "InitProducerId", "0-6", flexible=2, throttle="0+")
+_api(23, "OffsetForLeaderEpoch", "0-4", flexible=4, throttle="2+")
+_api(24, "AddPartitionsToTxn", "0-5", flexible=3, throttle="0+")
+_api(25, "AddOffsetsToTxn", "0-4", flexible=3, throttle="0+")
+_api(26, "EndTxn", "0-5", flexible=3, throttle="0+")
+_api(27, "WriteTxnMarkers", "0-2", flexible=1)
+_api(28, "TxnOffsetCommit", "0-6", flexible=3, throttle="0+")
+_api(29, "DescribeAcls", "0-3", flexible=2, throttle="0+")
+_api(30, "CreateAcls", "0-3", flexible=2, throttle="0+")
+_api(31, "DeleteAcls", "0-3", flexible=2, throttle="0+")
+_api(32, "DescribeConfigs", "0-4", flexible=4, throttle="0+")
+_api(33, "AlterConfigs", "0-2", flexible=2, throttle="0+")
+_api(34, "AlterReplicaLogDirs", "0-2", flexible=2, throttle="0+")
+_api(35, "DescribeLogDirs", "0-5", flexible=2, throttle="0+")
+_api(36, "SaslAuthenticate", "0-2", flexible=2, max_bytes=524_288)
+_api(37, "CreatePartitions", "0-3", flexible=2, throttle="0+", waits="0+")
+_api(38, "CreateDelegationToken", "0-3", flexible=2, throttle="0+ last")
+_api(39, "RenewDelegationToken", "0-2", flexible=2, throttle="0+ at 10")
+_api(40, "ExpireDelegationToken", "0-2", flexible=2, throttle="0+ at 10")
+_api(41, "DescribeDelegationToken", "0-3", flexible=2, throttle="0+ last")
+_api(42, "DeleteGroups", "0-3", flexible=2, throttle="0+")
+_api(43, "ElectLeaders", "0-2", flexible=2, throttle="0+", waits="0+")
+_api(44, "IncrementalAlterConfigs", "0-1", flexible=1, throttle="0+")
+_api(45, "AlterPartitionReassignments", "0-1", flexible=0, throttle="0+", waits="0+")
+_api(46, "ListPartitionReassignments", "0", flexible=0, throttle="0+", waits="0+")
+_api(47, "OffsetDelete", "0", throttle="0+ at 2")
+_api(48, "DescribeClientQuotas", "0-1", flexible=1, throttle="0+")
+_api(49, "AlterClientQuotas", "0-1", flexible=1, throttle="0+")
+_api(50, "DescribeUserScramCredentials", "0", flexible=0, throttle="0+")
+_api(51, "AlterUserScramCredentials", "0", flexible=0, throttle="0+")
+_api(55, "DescribeQuorum", "0-2", flexible=0, addresses="2+")
+_api(57, "UpdateFeatures", "0-2", flexible=0, throttle="0+", waits="0+")
+_api(60, "DescribeCluster", "0-2", flexible=0, throttle="0+", addresses="0+")
+_api(61, "DescribeProducers", "0", flexible=0, throttle="0+")
+_api(64, "UnregisterBroker", "0", flexible=0, throttle="0+")
+_api(65, "DescribeTransactions", "0", flexible=0, throttle="0+")
+_api(66, "ListTransactions", "0-2", flexible=0, throttle="0+")
+_api(68, "ConsumerGroupHeartbeat", "0-1", flexible=0, throttle="0+")
+_api(69, "ConsumerGroupDescribe", "0-1", flexible=0, throttle="0+")
+_api(71, "GetTelemetrySubscriptions", "0", flexible=0, throttle="0+")
+_api(72, "PushTelemetry", "0", flexible=0, throttle="0+")
+_api(74, "ListConfigResources", "0-1", flexible=0, throttle="0+")
+_api(75, "DescribeTopicPartitions", "0", flexible=0, throttle="0+")
+_api(76, "ShareGroupHeartbeat", "0-1", flexible=0, throttle="0+")
+_api(77, "ShareGroupDescribe", "0-1", flexible=0, throttle="0+")
+_api(78, "ShareFetch", "0-2", flexible=0, throttle="0+", addresses="0+", waits="0+")
+_api(79, "ShareAcknowledge", "0-2", flexible=0, throttle="0+", addresses="0+")
+_api(80, "AddRaftVoter", "0-1", flexible=0, throttle="0+", waits="0+")
+_api(81, "RemoveRaftVoter", "0", flexible=0, throttle="0+")
+_api(88, "StreamsGroupHeartbeat", "0-1", flexible=0, throttle="0+")
+_api(89, "StreamsGroupDescribe", "0-1", flexible=0, throttle="0+")
+_api(90, "DescribeShareGroupOffsets", "0-1", flexible=0, throttle="0+")
+_api(91, "AlterShareGroupOffsets", "0", flexible=0, throttle="0+")
+_api(92, "DeleteShareGroupOffsets", "0", flexible=0, throttle="0+")
+_api(93, "StreamsGroupTopologyDescriptionUpdate", "0", flexible=0, throttle="0+")
+_api(94, "UnregisterController", "0", flexible=0, throttle="0+")
+
+# Spoken among brokers and controllers only.
+_hidden(4, "LeaderAndIsr", "0-7", flexible=4)
+_hidden(5, "StopReplica", "0-4", flexible=2)
+_hidden(6, "UpdateMetadata", "0-8", flexible=6)
+_hidden(7, "ControlledShutdown", "0-3", flexible=3)
+_hidden(52, "Vote", "0-2", flexible=0, addresses="1+")
+_hidden(53, "BeginQuorumEpoch", "0-1", flexible=1, addresses="1+")
+_hidden(54, "EndQuorumEpoch", "0-1", flexible=1, addresses="1+")
+_hidden(56, "AlterPartition", "0-3", flexible=0, throttle="0+")
+_hidden(58, "Envelope", "0", flexible=0)
+_hidden(59, "FetchSnapshot", "0-1", flexible=0, throttle="0+", addresses="1+")
+_hidden(62, "BrokerRegistration", "0-4", flexible=0, throttle="0+")
+_hidden(63, "BrokerHeartbeat", "0-2", flexible=0, throttle="0+")
+_hidden(67, "AllocateProducerIds", "0", flexible=0, throttle="0+")
+_hidden(70, "ControllerRegistration", "0", flexible=0, throttle="0+")
+_hidden(73, "AssignReplicasToDirs", "0", flexible=0, throttle="0+")
+_hidden(82, "UpdateRaftVoter", "0", flexible=0, throttle="0+", addresses="0+")
+_hidden(83, "InitializeShareGroupState", "0", flexible=0)
+_hidden(84, "ReadShareGroupState", "0", flexible=0)
+_hidden(85, "WriteShareGroupState", "0-1", flexible=0)
+_hidden(86, "DeleteShareGroupState", "0", flexible=0)
+_hidden(87, "ReadShareGroupStateSummary", "0-1", flexible=0)
+# fmt: on

@@ -1,0 +1,200 @@
+"""Broker addresses where they lie: (node id, host, port) read, asked about, written anew.
+
+- Only host and port change. Racks, tags and whatever else a broker's struct holds pass as they are.
+- A broker without a host (FindCoordinator's "no node") names nobody and is left alone.
+- A list is answered as `(parts | None, offset after it)`: None when nothing changed.
+- Clusters name their brokers alike, so neighbours of the same shape (host and rack of the same
+  size, no tags) are taken as one run: their size bytes are compared column by column, and one
+  precompiled struct reads them all. It is what keeps a list of 50 brokers under 20 us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from struct import Struct
+from typing import Final, Protocol, TypeAlias
+
+from wire.primitives import (
+    ELEMENT_BUDGET,
+    INT32,
+    Buffer,
+    array_count,
+    compact_count,
+    compact_length,
+    encode_compact,
+    encode_string,
+    int32_at,
+    skip,
+    skip_compact,
+    skip_string,
+    skip_tags,
+    spend,
+    string_length,
+)
+
+Advertise: TypeAlias = Callable[[int, bytes, int], tuple[bytes, int]]
+"""(node_id, real host, real port) -> the host and port that the client is told."""
+
+Parts: TypeAlias = list[bytes | bytearray]
+"""What takes the place of a segment: the pieces, not yet joined."""
+
+_UINT16: Final = Struct(">H")
+_BYTE: Final = tuple(bytes((value,)) for value in range(256))
+
+
+class _Pack(Protocol):
+    def __call__(self, node_id: int, host: bytes, port: int, rest: bytes, /) -> bytes: ...
+
+
+class _IterUnpack(Protocol):
+    def __call__(self, buf: Buffer, /) -> Iterator[tuple[int, bytes, int, bytes]]: ...
+
+
+@lru_cache(maxsize=1024)
+def _shape(host_bytes: int, rest_bytes: int) -> _IterUnpack:
+    """Reads brokers of one shape: node id, size byte, host, port, and the rest as it is."""
+    return Struct(f">ix{host_bytes}si{rest_bytes}s").iter_unpack
+
+
+@lru_cache(maxsize=1024)
+def _packer(host_bytes: int, rest_bytes: int) -> _Pack:
+    """Writes one broker; its host comes with its size before it."""
+    return Struct(f">i{host_bytes}si{rest_bytes}s").pack
+
+
+def compact_brokers(
+    buf: Buffer, start: int, end: int, extra_bytes: int, advertise: Advertise
+) -> tuple[Parts | None, int]:
+    """A compact array of {node id, host, port, rack, `extra_bytes`, tags} at `start`.
+
+    Metadata v9+, DescribeCluster, NodeEndpoints of Produce, Fetch and the share APIs.
+    """
+    count, pos = compact_count(buf, start, end, 11 + extra_bytes)
+    spend(ELEMENT_BUDGET, count)
+    parts: Parts = [buf[start:pos]]
+    add = parts.append
+    last, encoded = b"", b"\x01"
+    while count > 0:
+        host_size = buf[pos + 4] if pos + 4 < end else 0
+        rack_at = pos + 8 + host_size
+        rack_size = buf[rack_at] if rack_at < end else 0x80
+        rest_bytes = (rack_size or 1) + extra_bytes + 1
+        after = rack_at + rest_bytes
+        if not 1 < host_size < 0x80 or rack_size >= 0x80 or after > end or buf[after - 1]:
+            pos = _one(buf, pos, end, extra_bytes, advertise, add)
+            count -= 1
+            continue
+        if count > 1 and after + 4 < end and buf[after + 4] == host_size:
+            # A column is one byte of each broker; a run ends before the first that differs.
+            stride = after - pos
+            run = (end - pos) // stride
+            run = min(run, count)
+            stop = pos + run * stride
+            run -= max(
+                len(buf[pos + 4 : stop : stride].lstrip(_BYTE[host_size])),
+                len(buf[rack_at:stop:stride].lstrip(_BYTE[rack_size])),
+                len(buf[after - 1 : stop : stride].lstrip(b"\0")),
+            )
+            after = pos + run * stride
+            count -= run
+        else:
+            count -= 1
+        pack = _packer(len(encoded), rest_bytes)
+        shape = _shape(host_size - 1, rest_bytes)
+        for node_id, host, port, rest in shape(buf[pos:after]):
+            told, told_port = advertise(node_id, host, port)
+            if told is not last:  # once a list: one host for all, a port for each
+                last, encoded = told, encode_compact(told)
+                pack = _packer(len(encoded), rest_bytes)
+            add(pack(node_id, encoded, told_port, rest))
+        pos = after
+    return _unless_same(buf, start, pos, parts), pos
+
+
+def _one(
+    buf: Buffer,
+    pos: int,
+    end: int,
+    extra_bytes: int,
+    advertise: Advertise,
+    add: Callable[[bytes | bytearray], None],
+) -> int:
+    """One broker of unusual shape: tagged fields, no host, a host or rack of 127 bytes or more."""
+    at = skip(pos, 4, end)
+    add(buf[pos:at])
+    address, after = compact_address(buf, int32_at(buf, pos)[0], at, end, advertise)
+    add(address)
+    at = after
+    after = skip_tags(buf, skip(skip_compact(buf, at, end), extra_bytes, end), end)
+    add(buf[at:after])
+    return after
+
+
+def compact_address(
+    buf: Buffer, node_id: int, pos: int, end: int, advertise: Advertise, port_bytes: int = 4
+) -> tuple[bytes | bytearray, int]:
+    """A compact host and its port at `pos`: the bytes to put there, and the offset after both."""
+    length, at = compact_length(buf, pos, end)
+    port_at = at + max(length, 0)
+    after = skip(port_at, port_bytes, end)
+    if length <= 0:
+        return buf[pos:after], after
+    number = INT32 if port_bytes == 4 else _UINT16  # DescribeQuorum's listeners have uint16
+    told, told_port = advertise(
+        node_id, bytes(buf[at:port_at]), number.unpack_from(buf, port_at)[0]
+    )
+    return encode_compact(told) + number.pack(told_port), after
+
+
+def classic_address(
+    buf: Buffer, node_id: int, pos: int, end: int, advertise: Advertise
+) -> tuple[bytes | bytearray, int]:
+    """As `compact_address`, with an int16 length before the host."""
+    length, at = string_length(buf, pos, end)
+    port_at = at + max(length, 0)
+    after = skip(port_at, 4, end)
+    if length <= 0:
+        return buf[pos:after], after
+    told, told_port = advertise(node_id, bytes(buf[at:port_at]), int32_at(buf, port_at)[0])
+    return encode_string(told) + INT32.pack(told_port), after
+
+
+def classic_brokers(
+    buf: Buffer, start: int, end: int, advertise: Advertise, *, racks: bool
+) -> tuple[Parts | None, int]:
+    """An int32-counted array of {node id, host, port, rack if `racks`}: Metadata v0 to v8."""
+    count, pos = array_count(buf, start, end, 12 if racks else 10)
+    spend(ELEMENT_BUDGET, count)
+    parts: Parts = [buf[start:pos]]
+    for _ in range(count):
+        at = skip(pos, 4, end)
+        parts.append(buf[pos:at])
+        address, pos = classic_address(buf, int32_at(buf, pos)[0], at, end, advertise)
+        parts.append(address)
+        if racks:
+            at, pos = pos, skip_string(buf, pos, end)
+            parts.append(buf[at:pos])
+    return _unless_same(buf, start, pos, parts), pos
+
+
+def _unless_same(buf: Buffer, start: int, after: int, parts: Parts) -> Parts | None:
+    return None if same(buf, start, after, parts) else parts
+
+
+def same(buf: Buffer, start: int, after: int, parts: Parts) -> bool:
+    """Whether `parts` say what `buf[start:after]` says; the first address mostly tells."""
+    if len(parts) > 1 and not buf.startswith(parts[1], start + len(parts[0])):
+        return False
+    new = b"".join(parts)
+    return len(new) == after - start and buf.startswith(new, start)
+
+
+def spliced(
+    buf: Buffer, start: int, end: int, parts: Parts | None, at: int, after: int
+) -> bytes | None:
+    """The body `buf[start:end]` with `parts` in the place of `buf[at:after]`; None stays None."""
+    if parts is None:
+        return None
+    view = memoryview(buf)  # copies the long remainder once, not twice; dies with this call
+    return b"".join((view[start:at], *parts, view[after:end]))

@@ -1,0 +1,219 @@
+"""NodeEndpoints (KIP-951, KIP-932): where the new leaders are, behind the topics of a response.
+
+- Produce v10+ and Fetch v16+ have them as tag 0 of the body's last tag section, so the topics are
+  walked to find it; the share APIs have them untagged, always, as the last field but the tags.
+- A Produce response is on the request path and nearly always says "one topic, one partition, no
+  tags": `usual_produce` recognises that shape with one unpack, before anything is walked.
+- CurrentLeader inside a partition names a node id only; it passes with the partition's tags.
+- The walk ends where the body ends. Bytes behind the last tag section could hide anything, so they
+  are malformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Final, TypeAlias
+
+from wire.broker_lists import Advertise, compact_brokers, spliced
+from wire.errors import WireError
+from wire.primitives import (
+    ELEMENT_BUDGET,
+    compact_count,
+    encode_uvarint,
+    skip,
+    skip_compact,
+    skip_tags,
+    spend,
+    uvarint,
+)
+
+_Rewriter: TypeAlias = Callable[[bytearray, int, int, Advertise], bytes | None]
+
+_NODE_ENDPOINTS_TAG: Final = 0
+_TOPIC_ID_BYTES: Final = 16
+_PRODUCE_FIXED_BYTES: Final = 4 + 2 + 8 + 8 + 8  # index, error, base offset, append time, start
+_FETCH_FIXED_BYTES: Final = 4 + 2 + 8 + 8 + 8  # index, error, high watermark, stable, start
+_ABORTED_FIXED_BYTES: Final = 8 + 8
+_LEADER_FIXED_BYTES: Final = 4 + 4
+_ACQUIRED_FIXED_BYTES: Final = 8 + 8 + 2
+
+# After the only topic's name: one partition; no record errors, no message, no tags of partition
+# and topic; throttle time; no tags of the body.
+_USUAL: Final = Struct(f">B{_PRODUCE_FIXED_BYTES}xI4xB")
+_usual_at: Final = _USUAL.unpack_from
+_USUAL_BYTES: Final = _USUAL.size
+_NOTHING_MORE: Final = 0x01_00_00_00
+
+
+def produce(version: int) -> _Rewriter:
+    """v10 to v12 name topics, v13+ give their ids."""
+    return partial(_produce, by_id=version >= 13)
+
+
+def usual_produce(version: int) -> Callable[[bytearray, int, int], bool]:
+    """A glance at a whole Produce v10+ response frame: True if it surely names no broker.
+
+    False means only that it has to be walked. Cheaper than the walk, because this is on the
+    request path: (buf, frame start, frame stop), nothing made.
+    """
+    return _usual_by_id if version >= 13 else _usual_by_name
+
+
+def _usual_by_name(buf: bytearray, pos: int, stop: int) -> bool:
+    if stop - pos <= _USUAL_BYTES + 11:
+        return False
+    name_size = buf[pos + 10]  # behind size, correlation id, no header tags, one topic
+    at = pos + 10 + name_size
+    if stop != at + _USUAL_BYTES or not 0 < name_size < 0x80:
+        return False
+    partitions, nothing, tags = _usual_at(buf, at)
+    return (
+        buf[pos + 9] == partitions == 2 and nothing == _NOTHING_MORE and not (tags or buf[pos + 8])
+    )
+
+
+def _usual_by_id(buf: bytearray, pos: int, stop: int) -> bool:
+    at = pos + 10 + _TOPIC_ID_BYTES
+    if stop != at + _USUAL_BYTES:
+        return False
+    partitions, nothing, tags = _usual_at(buf, at)
+    return (
+        buf[pos + 9] == partitions == 2 and nothing == _NOTHING_MORE and not (tags or buf[pos + 8])
+    )
+
+
+def _produce(
+    buf: bytearray, start: int, end: int, advertise: Advertise, *, by_id: bool
+) -> bytes | None:
+    topics, pos = compact_count(buf, start, end, 3)
+    budget = spend(ELEMENT_BUDGET, topics)
+    for _ in range(topics):
+        pos = skip(pos, _TOPIC_ID_BYTES, end) if by_id else skip_compact(buf, pos, end)
+        partitions, pos = compact_count(buf, pos, end, _PRODUCE_FIXED_BYTES + 3)
+        budget = spend(budget, partitions)
+        for _ in range(partitions):
+            pos = skip(pos, _PRODUCE_FIXED_BYTES, end)
+            if pos + 3 <= end and buf.startswith(b"\x01\x00\x00", pos):
+                pos += 3
+                continue
+            record_errors, pos = compact_count(buf, pos, end, 6)
+            budget = spend(budget, record_errors)
+            for _ in range(record_errors):
+                pos = skip_tags(buf, skip_compact(buf, skip(pos, 4, end), end), end)
+            pos = skip_tags(buf, skip_compact(buf, pos, end), end)
+        pos = skip_tags(buf, pos, end)
+    return _tagged(buf, start, skip(pos, 4, end), end, advertise)  # throttle_time_ms
+
+
+def fetch(_version: int) -> _Rewriter:
+    """v16 to v18; capped at v15 in `wire.apis`, here so that raising the cap leaks nothing."""
+    return _fetch
+
+
+def _fetch(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
+    pos = skip(start, 10, end)  # throttle time, error code, session id
+    topics, pos = compact_count(buf, pos, end, _TOPIC_ID_BYTES + 2)
+    budget = spend(ELEMENT_BUDGET, topics)
+    for _ in range(topics):
+        pos = skip(pos, _TOPIC_ID_BYTES, end)
+        partitions, pos = compact_count(buf, pos, end, _FETCH_FIXED_BYTES + 7)
+        budget = spend(budget, partitions)
+        for _ in range(partitions):
+            aborted, pos = compact_count(
+                buf, skip(pos, _FETCH_FIXED_BYTES, end), end, _ABORTED_FIXED_BYTES + 1
+            )
+            budget = spend(budget, aborted)
+            for _ in range(aborted):
+                pos = skip_tags(buf, skip(pos, _ABORTED_FIXED_BYTES, end), end)
+            pos = skip_compact(buf, skip(pos, 4, end), end)  # preferred replica, records
+            pos = skip_tags(buf, pos, end)
+        pos = skip_tags(buf, pos, end)
+    return _tagged(buf, start, pos, end, advertise)
+
+
+def _tagged(
+    buf: bytearray, start: int, tags_at: int, end: int, advertise: Advertise
+) -> bytes | None:
+    """Rewrites tag 0 of the body's own tag section, the first one since tags ascend."""
+    if skip_tags(buf, tags_at, end) != end:
+        raise WireError("bytes behind a response's last field")
+    count, pos = uvarint(buf, tags_at, end)
+    if count == 0:
+        return None
+    tag, size_at = uvarint(buf, pos, end)
+    if tag != _NODE_ENDPOINTS_TAG:
+        return None
+    size_bytes, at = uvarint(buf, size_at, end)
+    stop = at + size_bytes
+    new, after = compact_brokers(buf, at, stop, 0, advertise)
+    if after != stop:
+        raise WireError("NodeEndpoints shorter than its tagged field")
+    if new is None:
+        return None
+    new_size = encode_uvarint(sum(map(len, new)))
+    return spliced(buf, start, end, [new_size, *new], size_at, stop)
+
+
+def share_fetch(version: int) -> _Rewriter:
+    """v0 (early access) lacks the acquisition lock timeout."""
+    lead_bytes = 4 if version >= 1 else 0
+
+    def rewrite(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
+        return _share(buf, start, end, advertise, lead_bytes, _after_share_fetch_partition)
+
+    return rewrite
+
+
+def share_acknowledge(version: int) -> _Rewriter:
+    """v2 brings the acquisition lock timeout (KIP-1222)."""
+    lead_bytes = 4 if version >= 2 else 0
+
+    def rewrite(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
+        return _share(buf, start, end, advertise, lead_bytes, _after_share_ack_partition)
+
+    return rewrite
+
+
+def _share(
+    buf: bytearray,
+    start: int,
+    end: int,
+    advertise: Advertise,
+    lead_bytes: int,
+    after_partition: Callable[[bytearray, int, int, int], tuple[int, int]],
+) -> bytes | None:
+    pos = skip_compact(buf, skip(start, 6, end), end)  # throttle time, error code, message
+    topics, pos = compact_count(buf, skip(pos, lead_bytes, end), end, _TOPIC_ID_BYTES + 2)
+    budget = spend(ELEMENT_BUDGET, topics)
+    for _ in range(topics):
+        partitions, pos = compact_count(buf, skip(pos, _TOPIC_ID_BYTES, end), end, 17)
+        budget = spend(budget, partitions)
+        for _ in range(partitions):
+            pos, budget = after_partition(buf, pos, end, budget)
+        pos = skip_tags(buf, pos, end)
+    new, after = compact_brokers(buf, pos, end, 0, advertise)
+    if skip_tags(buf, after, end) != end:
+        raise WireError("bytes behind a response's last field")
+    return spliced(buf, start, end, new, pos, after)
+
+
+def _after_share_ack_partition(buf: bytearray, pos: int, end: int, budget: int) -> tuple[int, int]:
+    pos = skip_compact(buf, skip(pos, 6, end), end)  # index, error code, message
+    pos = skip_tags(buf, skip(pos, _LEADER_FIXED_BYTES, end), end)  # current leader
+    return skip_tags(buf, pos, end), budget
+
+
+def _after_share_fetch_partition(
+    buf: bytearray, pos: int, end: int, budget: int
+) -> tuple[int, int]:
+    pos = skip_compact(buf, skip(pos, 6, end), end)  # index, error code, message
+    pos = skip_compact(buf, skip(pos, 2, end), end)  # acknowledge error code, message
+    pos = skip_tags(buf, skip(pos, _LEADER_FIXED_BYTES, end), end)  # current leader
+    pos = skip_compact(buf, pos, end)  # records
+    acquired, pos = compact_count(buf, pos, end, _ACQUIRED_FIXED_BYTES + 1)
+    budget = spend(budget, acquired)
+    for _ in range(acquired):
+        pos = skip_tags(buf, skip(pos, _ACQUIRED_FIXED_BYTES, end), end)
+    return skip_tags(buf, pos, end), budget

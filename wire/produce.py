@@ -1,0 +1,267 @@
+"""Produce requests: acks, timeout and the skeleton of topics and partitions, never the records.
+
+- `acks_at` peeks at the start of a body; `ProduceWalker` takes the body in any chunks.
+- Between chunks the walker keeps a state, a number of bytes to step over, and the few bytes of an
+  element that a chunk boundary cut: never a record, never a tagged field, 32 KiB at most.
+- Work is proportional to what is not records; topics and partitions cost element budget.
+- v3 brought the transactional id before acks, v9 compact sizes and tags, v13 topic ids for names.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from wire.errors import WireError
+from wire.partial import try_size, try_string, try_uvarint
+from wire.primitives import ELEMENT_BUDGET, TAGS_PER_STRUCT_MAX, Buffer, int16_at, int32_at, spend
+
+_TOPIC_ID_BYTES: Final = 16
+_ACKS_AND_TIMEOUT: Final = Struct(">hi")
+
+
+def acks_at(buf: Buffer, body_at: int, end: int, version: int) -> tuple[int, int] | None:
+    """(acks, offset just after acks) of a Produce body; None if not yet there."""
+    pos = body_at
+    if version >= 3:
+        length, pos = try_string(buf, pos, end, compact=version >= 9)
+        if pos < 0:
+            return None
+        pos += max(length, 0)
+    if pos + 2 > end:
+        return None
+    acks: int = int16_at(buf, pos)[0]
+    return acks, pos + 2
+
+
+class _State(IntEnum):
+    """What the next bytes are."""
+
+    HEAD = 0
+    TOPIC = 1
+    PARTITION = 2
+    TAG_COUNT = 3
+    TAG = 4
+    END = 5
+
+
+class _Level(IntEnum):
+    """Whose fields, and then tags, come to their end."""
+
+    BODY = 0
+    TOPIC = 1
+    PARTITION = 2
+
+
+class ProduceWalker:
+    """Reads the skeleton of one Produce body, fed in any chunks.
+
+    `acks` and `timeout_ms` are None until known. `topics` grows as the body comes: (name, or the
+    16 bytes of its id from v13, partition indexes).
+    """
+
+    __slots__ = (
+        "_budget",
+        "_by_id",
+        "_carry",
+        "_flexible",
+        "_last_tag",
+        "_level",
+        "_partitions_left",
+        "_skip_bytes",
+        "_state",
+        "_tags_left",
+        "_topics_left",
+        "_transactional",
+        "acks",
+        "timeout_ms",
+        "topics",
+    )
+
+    def __init__(self, version: int, *, budget: int = ELEMENT_BUDGET) -> None:
+        self.acks: int | None = None
+        self.timeout_ms: int | None = None
+        self.topics: list[tuple[str | bytes, list[int]]] = []
+        self._transactional = version >= 3
+        self._flexible = version >= 9
+        self._by_id = version >= 13
+        self._budget = budget
+        self._state = _State.HEAD
+        self._level = _Level.BODY
+        self._skip_bytes = 0  # of records or of a tagged field, still to come
+        self._carry = bytearray()  # the start of an element that a chunk boundary cut
+        self._topics_left = 0
+        self._partitions_left = 0
+        self._tags_left = 0
+        self._last_tag = -1
+
+    @property
+    def done(self) -> bool:
+        """The body's last byte was taken. A frame that ends without is malformed."""
+        return self._state is _State.END and not self._skip_bytes
+
+    def feed(self, buf: Buffer, start: int, end: int) -> None:
+        """Take the next body bytes `buf[start:end]`; raises `WireError` if they cannot be."""
+        carry = self._carry
+        step = 64
+        while carry and start < end:
+            # Lend the cut element bytes, more each time, until it is whole.
+            kept = len(carry)
+            lent = min(step, end - start)
+            whole = carry + buf[start : start + lent]
+            used = self._element(whole, 0, len(whole))
+            if used < 0:
+                carry += whole[kept:]
+                start += lent
+                step *= 4
+            else:
+                carry.clear()
+                start += used - kept
+        while start < end:
+            if self._skip_bytes:
+                step = min(self._skip_bytes, end - start)
+                self._skip_bytes -= step
+                start += step
+                continue
+            after = self._element(buf, start, end)
+            if after < 0:
+                carry += buf[start:end]
+                return
+            start = after
+
+    def _element(self, buf: Buffer, pos: int, end: int) -> int:
+        """Read one element; the offset after it, or -1 if it is not all there."""
+        state = self._state
+        if state is _State.PARTITION:
+            return self._partition(buf, pos, end)
+        if state is _State.TAG_COUNT:
+            return self._tag_count(buf, pos, end)
+        if state is _State.TAG:
+            return self._tag(buf, pos, end)
+        if state is _State.TOPIC:
+            return self._topic(buf, pos, end)
+        if state is _State.HEAD:
+            return self._head(buf, pos, end)
+        raise WireError("bytes behind the end of a Produce request")
+
+    def _head(self, buf: Buffer, pos: int, end: int) -> int:
+        if self._transactional:
+            length, pos = try_string(buf, pos, end, compact=self._flexible)
+            if pos < 0:
+                return -1
+            pos += max(length, 0)
+        if pos + 6 > end:
+            return -1
+        acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(buf, pos)
+        count, after = try_size(buf, pos + 6, end, compact=self._flexible)
+        if after < 0:
+            return -1
+        self.acks, self.timeout_ms = acks, timeout_ms
+        self._topics_left = self._counted(count)
+        if count:
+            self._state = _State.TOPIC
+        else:
+            self._fields_end(_Level.BODY)
+        return after
+
+    def _topic(self, buf: Buffer, pos: int, end: int) -> int:
+        length = _TOPIC_ID_BYTES
+        if not self._by_id:
+            length, pos = try_string(buf, pos, end, compact=self._flexible)
+            if pos < 0:
+                return -1
+            if length < 0:
+                raise WireError("topic name is null")
+        if pos + length > end:
+            return -1
+        count, after = try_size(buf, pos + length, end, compact=self._flexible)
+        if after < 0:
+            return -1
+        name = bytes(buf[pos : pos + length])
+        self.topics.append((name if self._by_id else _decoded(name), []))
+        self._topics_left -= 1
+        self._partitions_left = self._counted(count)
+        if count:
+            self._state = _State.PARTITION
+        else:
+            self._fields_end(_Level.TOPIC)
+        return after
+
+    def _partition(self, buf: Buffer, pos: int, end: int) -> int:
+        if pos + 4 > end:
+            return -1
+        size_bytes, after = try_size(buf, pos + 4, end, compact=self._flexible)
+        if after < 0:
+            return -1
+        self.topics[-1][1].append(int32_at(buf, pos)[0])
+        self._skip_bytes = max(size_bytes, 0)
+        self._partitions_left -= 1
+        self._fields_end(_Level.PARTITION)
+        return after
+
+    def _counted(self, count: int) -> int:
+        """An array's count, paid for; a null array is none that Kafka would send here."""
+        if count < 0:
+            raise WireError("array is null")
+        self._budget = spend(self._budget, count)
+        return count
+
+    def _fields_end(self, level: _Level) -> None:
+        """A struct's untagged fields are read; in flexible versions its tags follow."""
+        self._level = level
+        if self._flexible:
+            self._state = _State.TAG_COUNT
+        else:
+            self._struct_end()
+
+    def _struct_end(self) -> None:
+        if self._level is _Level.PARTITION:
+            if self._partitions_left:
+                self._state = _State.PARTITION
+            else:
+                self._fields_end(_Level.TOPIC)
+        elif self._level is _Level.TOPIC:
+            if self._topics_left:
+                self._state = _State.TOPIC
+            else:
+                self._fields_end(_Level.BODY)
+        else:
+            self._state = _State.END
+
+    def _tag_count(self, buf: Buffer, pos: int, end: int) -> int:
+        count, after = try_uvarint(buf, pos, end)
+        if after < 0:
+            return -1
+        if count > TAGS_PER_STRUCT_MAX:
+            raise WireError(f"{count} tagged fields in one struct")
+        self._tags_left = count
+        self._last_tag = -1
+        if count:
+            self._state = _State.TAG
+        else:
+            self._struct_end()
+        return after
+
+    def _tag(self, buf: Buffer, pos: int, end: int) -> int:
+        tag, after = try_uvarint(buf, pos, end)
+        if after < 0:
+            return -1
+        size_bytes, after = try_uvarint(buf, after, end)
+        if after < 0:
+            return -1
+        if tag <= self._last_tag:
+            raise WireError(f"tag {tag} after tag {self._last_tag}")
+        self._last_tag = tag
+        self._skip_bytes = size_bytes
+        self._tags_left -= 1
+        if not self._tags_left:
+            self._struct_end()
+        return after
+
+
+def _decoded(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError as error:
+        raise WireError("topic name is not UTF-8") from error

@@ -1,0 +1,188 @@
+"""Error replies: a refusal in the shape that each API has for it.
+
+- As Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top-level error_code where
+  there is one, and to each item of the request, echoed, where the response answers items.
+- Which request array feeds which response array is one table. The rest follows from the schema:
+  fields that name an item are copied, error codes set, everything else is left blank.
+- A request that asks for everything by naming nothing (Metadata of all topics, say) has no item
+  to carry the code; below the version with a top-level one the reply is empty, as Kafka's is.
+- An API or version that the codec does not know has no reply: `WireError`, and the caller closes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from wire import messages
+from wire.apis import Api, key_of
+from wire.errors import WireError
+from wire.schema import Shape, blank
+
+
+@dataclass(frozen=True, slots=True)
+class _Echo:
+    """One request array and the response array that answers it, item by item."""
+
+    asked: tuple[str, ...]
+    """Field names that lead to the array; more than one: an array in each item of an array.
+    None at all: the response has one item that answers no item."""
+    answered: str
+    renamed: tuple[tuple[str, str], ...]
+    """(request field, response field); "*" is an item that is itself a number or a string."""
+    inner: _Echo | None
+
+
+def _echo(text: str) -> _Echo:
+    """Reads `asked > answered (field=field)`; behind a slash the same for the items' own array."""
+    outer, _, inner = " ".join(text.split()).partition(" / ")
+    arrays, _, renames = outer.partition(" (")
+    asked, _, answered = arrays.partition(">")
+    pairs = tuple(
+        (left, right)
+        for left, _, right in (each.partition("=") for each in renames.rstrip(")").split())
+    )
+    path = tuple(asked.strip().split(".")) if asked.strip() else ()
+    return _Echo(path, answered.strip(), pairs, _echo(inner) if inner else None)
+
+
+_TABLE: Final = """
+Produce                   topic_data > responses / partition_data > partition_responses
+Fetch <13                 topics > responses / partitions > partitions (partition=partition_index)
+ListOffsets               topics > topics / partitions > partitions
+Metadata                  topics > topics
+OffsetCommit              topics > topics / partitions > partitions
+OffsetFetch <2            topics > topics / partition_indexes > partitions (*=partition_index)
+OffsetFetch               groups > groups
+FindCoordinator           coordinator_keys > coordinators (*=key)
+DescribeGroups            groups > groups (*=group_id)
+CreateTopics              topics > topics
+DeleteTopics <6           topic_names > responses (*=name)
+DeleteTopics              topics > responses
+DeleteRecords             topics > topics / partitions > partitions
+OffsetForLeaderEpoch      topics > topics / partitions > partitions
+AddPartitionsToTxn        v3_and_below_topics > results_by_topic_v3_and_below \
+                          / partitions > results_by_partition (*=partition_index)
+WriteTxnMarkers           markers > markers / topics > topics \
+                          / partition_indexes > partitions (*=partition_index)
+TxnOffsetCommit           topics > topics / partitions > partitions
+CreateAcls                creations > results
+DeleteAcls                filters > filter_results
+DescribeConfigs           resources > results
+AlterConfigs              resources > responses
+AlterReplicaLogDirs       dirs.topics > results (name=topic_name) \
+                          / partitions > partitions (*=partition_index)
+DescribeLogDirs <3        > results
+CreatePartitions          topics > results
+DeleteGroups              groups_names > results (*=group_id)
+ElectLeaders              topic_partitions > replica_election_results \
+                          / partitions > partition_result (*=partition_id)
+IncrementalAlterConfigs   resources > responses
+AlterPartitionReassignments topics > responses / partitions > partitions
+AlterClientQuotas         entries > entries / entity > entity
+AlterUserScramCredentials deletions > results (name=user)
+AlterUserScramCredentials upsertions > results (name=user)
+DescribeProducers         topics > topics / partition_indexes > partitions (*=partition_index)
+DescribeTransactions      transactional_ids > transaction_states (*=transactional_id)
+ConsumerGroupDescribe     group_ids > groups (*=group_id)
+DescribeTopicPartitions   topics > topics
+ShareGroupDescribe        group_ids > groups (*=group_id)
+StreamsGroupDescribe      group_ids > groups (*=group_id)
+DescribeShareGroupOffsets groups > groups
+"""
+"""API (below the version), request array > response array, their items' arrays behind a slash.
+DescribeLogDirs below v3 has no place for the code but an item that answers nothing asked; Kafka
+sends an empty list there, which reads as success."""
+
+_ECHOES: Final[dict[int, list[tuple[int | None, _Echo]]]] = {}
+
+
+_NAMING: Final = frozenset(
+    {
+        "entity_name",
+        "entity_type",
+        "group_id",
+        "index",
+        "name",
+        "partition",
+        "partition_index",
+        "producer_id",
+        "resource_name",
+        "resource_type",
+        "topic",
+        "topic_id",
+        "transactional_id",
+    }
+)
+"""Fields that say which item is answered: copied. Others of one name (a timestamp, an epoch) mean
+one thing asked and another answered."""
+
+
+def _read_table() -> None:
+    for line in _TABLE.strip().splitlines():
+        name, _, text = line.partition(" ")
+        text = text.strip()
+        below = None
+        if text.startswith("<"):
+            limit, _, text = text.partition(" ")
+            below = int(limit[1:])
+        key = key_of(name)
+        if key is None:
+            raise LookupError(f"no API is called {name}")
+        _ECHOES.setdefault(key, []).append((below, _echo(text)))
+
+
+_read_table()
+
+
+def error_body(api: Api, request_body: bytes, code: int) -> bytes:
+    """The response body that refuses a request with `code`, in the shape of its API and version.
+
+    Raises `WireError` if the codec does not know the version or the request is malformed. Asks
+    nothing of Produce's acks: to acks=0 nobody replies, which is for the caller to see.
+    """
+    shape = messages.response_shape(api)
+    said: dict[str, object] = {}
+    for below, echo in _ECHOES.get(api.key, ()):
+        if below is not None and api.version >= below:
+            continue
+        request = messages.decode_request(api, request_body)
+        earlier = said.get(echo.answered, ())
+        answers = _answers(shape, echo, request, code)
+        if answers is not None and isinstance(earlier, tuple):
+            said[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
+    return messages.encode(blank(shape, code, said))
+
+
+def _answers(shape: Shape, echo: _Echo, request: object, code: int) -> tuple[object, ...] | None:
+    """An answer to each item of the array that `echo` names; None if a version has no such."""
+    field = shape.field(echo.answered)
+    if field is None or field.shape is None:
+        return None
+    return tuple(_answer(field.shape, echo, item, code) for item in _items(request, echo.asked))
+
+
+def _items(request: object, path: tuple[str, ...]) -> list[object]:
+    items = [request]
+    for name in path:
+        # A null array asks for everything, and a version without the array names nothing.
+        items = [each for item in items for each in getattr(item, name, None) or ()]
+    return items
+
+
+def _answer(shape: Shape, echo: _Echo, item: object, code: int) -> object:
+    said: dict[str, object] = {}
+    for field in shape.untagged:
+        if field.name in _NAMING and hasattr(item, field.name):
+            value = getattr(item, field.name)
+            if value is not None or field.is_nullable or field.kafka_type == "uuid":
+                said[field.name] = value
+    for asked, answered in echo.renamed:
+        if shape.field(answered) is None:
+            raise WireError(f"{shape.type_.__name__} has no field {answered}")
+        said[answered] = item if asked == "*" else getattr(item, asked)
+    if echo.inner is not None:
+        inner = _answers(shape, echo.inner, item, code)
+        if inner is not None:
+            said[echo.inner.answered] = inner
+    return blank(shape, code, said)

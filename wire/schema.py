@@ -1,0 +1,265 @@
+"""The shape of a message: what the codec's generated classes tell about their bytes.
+
+- The codec library's decoder believes an array's count before it looks for the elements, and a
+  count of two thousand million ends the whole process. So `check` walks a body first, by the same
+  schema and with our readers: every size inside the body, every element paid for.
+- A shape is read off a class once (dataclass fields: types, metadata `kafka_type` and `tag`).
+- `blank` makes a message in which nothing is said but an error code: what a reply needs that only
+  refuses. It holds what Kafka's generated classes hold before a setter is called, and Kafka's
+  "unknown", -1, where `getErrorResponse` puts it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from functools import cache
+from types import MappingProxyType, NoneType
+from typing import TYPE_CHECKING, Final, cast, get_args, get_origin
+
+from wire.errors import WireError
+from wire.primitives import (
+    TAGS_PER_STRUCT_MAX,
+    Buffer,
+    array_count,
+    compact_count,
+    skip,
+    skip_bytes,
+    skip_compact,
+    skip_string,
+    spend,
+    uvarint,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FIXED_BYTES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "bool": 1,
+        "int8": 1,
+        "uint8": 1,
+        "int16": 2,
+        "uint16": 2,
+        "error_code": 2,
+        "int32": 4,
+        "uint32": 4,
+        "timedelta_i32": 4,
+        "int64": 8,
+        "uint64": 8,
+        "float64": 8,
+        "timedelta_i64": 8,
+        "datetime_i64": 8,
+        "uuid": 16,
+    }
+)
+
+_BLANKS: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "bool": False,
+        "string": "",
+        "bytes": b"",
+        "records": b"",
+        "float64": 0.0,
+        "timedelta_i32": timedelta(0),
+        "timedelta_i64": timedelta(0),
+        "datetime_i64": datetime.fromtimestamp(0, UTC),
+        "uuid": None,  # how the codec spells the zero id
+    }
+)
+
+_ERROR_FIELDS: Final = frozenset({"error_code", "partition_error_code"})
+
+_UNKNOWN_FIELDS: Final = frozenset(
+    {
+        "base_offset",
+        "committed_offset",
+        "generation_id",
+        "high_watermark",
+        "low_watermark",
+        "node_id",
+        "port",
+        "producer_epoch",
+        "producer_id",
+    }
+)
+"""Fields without a default in the schema that are -1 in an error response of Kafka's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # one a field of a class: the same or another
+class FieldShape:
+    """One field: of `kafka_type`, or a struct of `shape`; a list of these if `is_array`."""
+
+    name: str
+    kafka_type: str
+    shape: Shape | None
+    is_array: bool
+    is_nullable: bool
+    has_default: bool
+    python_type: type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """A struct: its untagged fields in their order, its tagged ones by tag."""
+
+    type_: type
+    is_flexible: bool
+    untagged: tuple[FieldShape, ...]
+    tagged: Mapping[int, FieldShape]
+
+    def field(self, name: str) -> FieldShape | None:
+        """The field of that name."""
+        for each in (*self.untagged, *self.tagged.values()):
+            if each.name == name:
+                return each
+        return None
+
+
+@cache  # one entry for each class of the codec that is ever used
+def shape_of(type_: type) -> Shape:
+    """The shape of one of the codec's classes."""
+    untagged: list[FieldShape] = []
+    tagged: dict[int, FieldShape] = {}
+    for each in fields(type_):
+        if "tag" in each.metadata:
+            tagged[int(each.metadata["tag"])] = _field_shape(each)
+        else:
+            untagged.append(_field_shape(each))
+    is_flexible = bool(getattr(type_, "__flexible__", False))
+    return Shape(type_, is_flexible, tuple(untagged), MappingProxyType(tagged))
+
+
+def _field_shape(field: Field[object]) -> FieldShape:
+    python_type, is_nullable = _without_none(field.type)
+    is_array = get_origin(python_type) is tuple
+    if is_array:
+        python_type, _ = _without_none(get_args(python_type)[0])
+    if not isinstance(python_type, type):
+        raise TypeError(f"{field.name}: {python_type} is no type of the codec's")
+    return FieldShape(
+        name=field.name,
+        kafka_type=str(field.metadata.get("kafka_type", "")),
+        shape=shape_of(python_type) if is_dataclass(python_type) else None,
+        is_array=is_array,
+        is_nullable=is_nullable,
+        has_default=field.default is not MISSING,
+        python_type=python_type,
+    )
+
+
+def _without_none(annotation: object) -> tuple[object, bool]:
+    """`X | None` as (X, True), anything else as it is."""
+    options = get_args(annotation)
+    if NoneType not in options:
+        return annotation, False
+    return next(each for each in options if each is not NoneType), True
+
+
+# --- checking ----------------------------------------------------------------------------------
+
+
+def check(shape: Shape, buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
+    """The offset after a struct and what is left of `budget`; `WireError` if it cannot be."""
+    for field in shape.untagged:
+        pos, budget = _check_field(field, shape.is_flexible, buf, pos, end, budget)
+    if not shape.is_flexible:
+        return pos, budget
+    count, pos = uvarint(buf, pos, end)
+    if count > TAGS_PER_STRUCT_MAX:
+        raise WireError(f"{count} tagged fields in one struct")
+    last_tag = -1
+    for _ in range(count):
+        tag, pos = uvarint(buf, pos, end)
+        if tag <= last_tag:
+            raise WireError(f"tag {tag} after tag {last_tag}")
+        last_tag = tag
+        size_bytes, pos = uvarint(buf, pos, end)
+        stop = skip(pos, size_bytes, end)
+        known = shape.tagged.get(tag)
+        if known is not None:
+            pos, budget = _check_field(known, True, buf, pos, stop, budget)
+            if pos != stop:
+                raise WireError(f"tagged field {known.name} shorter than its size")
+        pos = stop
+    return pos, budget
+
+
+def _check_field(
+    field: FieldShape,
+    is_flexible: bool,  # noqa: FBT001 - the struct's, handed down
+    buf: Buffer,
+    pos: int,
+    end: int,
+    budget: int,
+) -> tuple[int, int]:
+    if not field.is_array:
+        if field.shape is not None and field.is_nullable:
+            marker_at, pos = pos, skip(pos, 1, end)
+            if buf[marker_at] == 0xFF:
+                return pos, budget
+        return _check_value(field, is_flexible, buf, pos, end, budget)
+    count, pos = (compact_count if is_flexible else array_count)(buf, pos, end)
+    budget = spend(budget, count)
+    for _ in range(count):
+        pos, budget = _check_value(field, is_flexible, buf, pos, end, budget)
+    return pos, budget
+
+
+def _check_value(
+    field: FieldShape,
+    is_flexible: bool,  # noqa: FBT001 - the struct's, handed down
+    buf: Buffer,
+    pos: int,
+    end: int,
+    budget: int,
+) -> tuple[int, int]:
+    if field.shape is not None:
+        return check(field.shape, buf, pos, end, budget)
+    if size_bytes := _FIXED_BYTES.get(field.kafka_type):
+        return skip(pos, size_bytes, end), budget
+    if is_flexible:
+        return skip_compact(buf, pos, end), budget
+    if field.kafka_type == "string":
+        return skip_string(buf, pos, end), budget
+    return skip_bytes(buf, pos, end), budget
+
+
+# --- making ------------------------------------------------------------------------------------
+
+
+def blank(shape: Shape, code: int, said: Mapping[str, object] | None = None) -> object:
+    """A message that says `code` wherever it has an error code, and `said`, and nothing else."""
+    values = dict(said or {})
+    for field in (*shape.untagged, *shape.tagged.values()):
+        if field.name in values:
+            continue
+        if field.name in _ERROR_FIELDS:
+            values[field.name] = _error_value(field, code)
+        elif not field.has_default:
+            values[field.name] = _blank_value(field)
+    return cast("object", shape.type_(**values))
+
+
+def _error_value(field: FieldShape, code: int) -> object:
+    if not issubclass(field.python_type, Enum):
+        return code
+    try:
+        return field.python_type(code)
+    except ValueError as error:
+        raise WireError(f"error code {code} is not one that the codec knows") from error
+
+
+def _blank_value(field: FieldShape) -> object:
+    if field.is_array:
+        return ()
+    if field.is_nullable and field.kafka_type != "records":
+        return None
+    if field.shape is not None:
+        return blank(field.shape, 0)
+    if issubclass(field.python_type, Enum):
+        return field.python_type(0)
+    if field.name in _UNKNOWN_FIELDS and field.kafka_type.startswith("int"):
+        return -1
+    return _BLANKS.get(field.kafka_type, 0)

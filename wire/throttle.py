@@ -1,0 +1,136 @@
+"""Find and raise throttle_time_ms in a whole response, where it lies.
+
+- The field is an int32 of fixed width everywhere: stamping never changes a frame's length.
+- In most responses it is the body's first field or at a fixed offset; both are facts of the table.
+- Where it is the last field, a classic body ends with it. A flexible body has a tag section behind
+  it (which may hold broker addresses), so those four APIs are walked from the front.
+- The broker's own figure and ours are joined by the larger; a reply is never made more lenient.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wire.api_keys import ApiKey
+from wire.apis import Api, Throttle
+from wire.errors import ErrorCode, WireError
+from wire.header import response_body_at
+from wire.primitives import (
+    ELEMENT_BUDGET,
+    INT32,
+    Buffer,
+    compact_count,
+    int16_at,
+    int32_at,
+    skip,
+    skip_compact,
+    skip_tags,
+    spend,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INT32_MAX: Final = 0x7FFF_FFFF
+
+
+def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int | None:
+    """Offset in `buf` of throttle_time_ms in the response frame at `frame_start`, size field
+    included; None where this response has none. The frame must be whole.
+    """
+    if api.throttle is Throttle.ABSENT:
+        return None
+    body = response_body_at(buf, frame_start, frame_end, api.response_header_version)
+    if body is None:
+        raise WireError("response frame is not whole")
+    if api.throttle is not Throttle.LAST:
+        pos = body + (api.throttle_offset or 0)
+    elif api.key == ApiKey.API_VERSIONS and _is_unsupported(buf, body, frame_end):
+        return None  # the v0 layout, which has no such field
+    elif api.flexible:
+        pos = _LAST_FLEXIBLE[api.key](buf, body, frame_end, api.version)
+        if skip_tags(buf, skip(pos, 4, frame_end), frame_end) != frame_end:
+            raise WireError(f"bytes behind a {api.name} response")
+    else:
+        pos = frame_end - 4
+        skip(body, 4, frame_end)
+    skip(pos, 4, frame_end)
+    return pos
+
+
+def stamp(
+    buf: bytearray, frame_start: int, frame_end: int, api: Api, throttle_time_ms: int
+) -> bool:
+    """Raise the reply's throttle_time_ms to ours, if ours is larger; False where there is none."""
+    pos = throttle_at(buf, frame_start, frame_end, api)
+    if pos is None:
+        return False
+    if throttle_time_ms > int32_at(buf, pos)[0]:
+        INT32.pack_into(buf, pos, min(throttle_time_ms, _INT32_MAX))
+    return True
+
+
+def _is_unsupported(buf: Buffer, body: int, end: int) -> bool:
+    skip(body, 2, end)
+    return bool(int16_at(buf, body)[0] == ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _after_api_versions(buf: Buffer, pos: int, end: int, _version: int) -> int:
+    count, pos = compact_count(buf, skip(pos, 2, end), end, 7)
+    spend(ELEMENT_BUDGET, count)
+    for _ in range(count):
+        pos = skip_tags(buf, skip(pos, 6, end), end)  # key, min, max
+    return pos
+
+
+def _after_produce(buf: Buffer, pos: int, end: int, version: int) -> int:
+    topics, pos = compact_count(buf, pos, end, 3)
+    budget = spend(ELEMENT_BUDGET, topics)
+    for _ in range(topics):
+        pos = skip(pos, 16, end) if version >= 13 else skip_compact(buf, pos, end)
+        partitions, pos = compact_count(buf, pos, end, 33)
+        budget = spend(budget, partitions)
+        for _ in range(partitions):
+            pos = skip(pos, 30, end)  # index, error, base_offset, log_append_time, log_start
+            errors, pos = compact_count(buf, pos, end, 6)
+            budget = spend(budget, errors)
+            for _ in range(errors):
+                pos = skip_compact(buf, skip(pos, 4, end), end)  # batch_index, message
+                pos = skip_tags(buf, pos, end)
+            pos = skip_compact(buf, pos, end)  # error_message
+            pos = skip_tags(buf, pos, end)
+        pos = skip_tags(buf, pos, end)
+    return pos
+
+
+def _after_created_token(buf: Buffer, pos: int, end: int, version: int) -> int:
+    pos = skip(pos, 2, end)
+    for _ in range(4 if version >= 3 else 2):  # owner's and, from v3, requester's principal
+        pos = skip_compact(buf, pos, end)
+    pos = skip(pos, 24, end)  # issue, expiry and max timestamp
+    return skip_compact(buf, skip_compact(buf, pos, end), end)  # token_id, hmac
+
+
+def _after_described_tokens(buf: Buffer, pos: int, end: int, version: int) -> int:
+    tokens, pos = compact_count(buf, skip(pos, 2, end), end, 29)
+    budget = spend(ELEMENT_BUDGET, tokens)
+    for _ in range(tokens):
+        for _ in range(4 if version >= 3 else 2):
+            pos = skip_compact(buf, pos, end)
+        pos = skip(pos, 24, end)
+        pos = skip_compact(buf, skip_compact(buf, pos, end), end)
+        renewers, pos = compact_count(buf, pos, end, 3)
+        budget = spend(budget, renewers)
+        for _ in range(renewers):
+            pos = skip_compact(buf, skip_compact(buf, pos, end), end)
+            pos = skip_tags(buf, pos, end)
+        pos = skip_tags(buf, pos, end)
+    return pos
+
+
+_LAST_FLEXIBLE: Final[dict[int, Callable[[Buffer, int, int, int], int]]] = {
+    ApiKey.PRODUCE: _after_produce,
+    ApiKey.API_VERSIONS: _after_api_versions,
+    ApiKey.CREATE_DELEGATION_TOKEN: _after_created_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _after_described_tokens,
+}

@@ -1,0 +1,94 @@
+"""Narrow an ApiVersions response to what Sluice lets through.
+
+- Each range becomes its intersection with `offered`; a key without one is dropped, unless it is in
+  `pass_unknown` and not in `offered` at all: then it passes as the broker sent it.
+- The least version of Produce stays the broker's own: brokers from 4.0 announce 0 though they
+  refuse it, because librdkafka needs to see it (KAFKA-18659).
+- Error 35 in the first two bytes means the layout of v0, whatever version was asked (KIP-511).
+- Tagged fields (features, ZooKeeper migration) pass byte for byte.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from wire.api_keys import ApiKey
+from wire.apis import known
+from wire.errors import ErrorCode, WireError
+from wire.primitives import (
+    ELEMENT_BUDGET,
+    Buffer,
+    array_count,
+    compact_count,
+    encode_compact_count,
+    encode_count,
+    int16_at,
+    skip,
+    skip_tags,
+    spend,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RANGE: Final = Struct(">hhh")  # api_key, min_version, max_version
+_RANGE_BYTES: Final = _RANGE.size
+
+
+def narrow(
+    body: Buffer,
+    start: int,
+    end: int,
+    version: int,
+    offered: Mapping[int, tuple[int, int]],
+    pass_unknown: frozenset[int] = frozenset(),
+) -> bytes:
+    """The narrowed body of the ApiVersions response that lies whole at `body[start:end]`.
+
+    `version` is the version that was asked. The order of keys stays.
+    """
+    pos = skip(start, 2, end)
+    if int16_at(body, start)[0] == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0
+    api = known(ApiKey.API_VERSIONS, version)
+    if api is None:
+        raise WireError(f"ApiVersions v{version} is not known")
+    if api.flexible:
+        count, pos = compact_count(body, pos, end, _RANGE_BYTES + 1)
+    else:
+        count, pos = array_count(body, pos, end, _RANGE_BYTES)
+    if count < 0:
+        raise WireError("ApiVersions response with a null array of keys")
+    spend(ELEMENT_BUDGET, count)
+    kept: list[bytes] = []
+    for _ in range(count):
+        tags_at = skip(pos, _RANGE_BYTES, end)
+        key, lowest, highest = _RANGE.unpack_from(body, pos)
+        pos = skip_tags(body, tags_at, end) if api.flexible else tags_at
+        ours = offered.get(key)
+        if ours is not None:
+            lowest = lowest if key == ApiKey.PRODUCE else max(lowest, ours[0])
+            highest = min(highest, ours[1])
+        elif key not in pass_unknown:
+            continue
+        if lowest <= highest:
+            kept.append(_RANGE.pack(key, lowest, highest) + body[tags_at:pos])
+    keys_end = pos
+    if version > 0:
+        pos = skip(pos, 4, end)  # throttle_time_ms
+    if api.flexible:
+        pos = skip_tags(body, pos, end)
+    if pos != end:
+        raise WireError(f"{end - pos} bytes behind an ApiVersions response")
+    size = encode_compact_count(len(kept)) if api.flexible else encode_count(len(kept))
+    return b"".join((body[start : start + 2], size, *kept, body[keys_end:end]))
+
+
+def unsupported_version(offered: Mapping[int, tuple[int, int]]) -> bytes:
+    """The answer to an ApiVersions request newer than offered: v0 layout, error 35, and our range
+    of ApiVersions itself, with which the client asks again (KIP-511).
+    """
+    lowest, highest = offered[ApiKey.API_VERSIONS]
+    key = _RANGE.pack(ApiKey.API_VERSIONS, lowest, highest)
+    return b"".join((ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"), encode_count(1), key))
