@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import resource
 import signal
-import socket
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -33,6 +32,7 @@ from proxy.telemetry import log
 from proxy.telemetry.log import LogObserver
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Callable, Hashable
 
     from proxy.config import Config
@@ -51,9 +51,7 @@ class App:
         self._log = structlog.get_logger()
         observer = LogObserver(self._clock)
         ports = config.listen.node_ports()
-        self._topology = Topology(
-            config.listen.advertise, config.listen.port, ports, observer
-        )
+        self._topology = Topology(config.listen.advertise, config.listen.port, ports, observer)
         entries = registry.build(config.policies, self)
         self._chain = Chain(entries, observer)
         self._engine = Engine(
@@ -80,29 +78,38 @@ class App:
 
     async def run(self) -> int:
         """Serve until a signal ends it."""
-        listen = self._config.listen
-        listeners = Listeners(listen.address, self._ports)
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(drive, self._hub, self._engine, self._clock)
-                self._log.info(
-                    "ready",
-                    listen=f"{listen.address}:{listen.port}",
-                    nodes=listen.nodes,
-                    upstream=",".join(self._config.upstream.bootstrap_servers),
-                )
-                async with trio.open_nursery() as serving:
-                    serving.start_soon(listeners.serve, self._serve, self._may_accept)
-                    await anext(signals)
-                    serving.cancel_scope.cancel()
-                listeners.close()
-                with trio.CancelScope() as draining:
-                    nursery.start_soon(_on_next_signal, signals, draining.cancel)
-                    await self._drain()
-                nursery.cancel_scope.cancel()
-        self._chain.close()
+        listeners = Listeners(self._config.listen.address, self._ports)
+        try:
+            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(drive, self._hub, self._engine, self._clock)
+                    await self._serve_until(signals, listeners)
+                    with trio.CancelScope() as draining:
+                        nursery.start_soon(_on_next_signal, signals, draining.cancel)
+                        await self._drain()
+                    nursery.cancel_scope.cancel()
+        finally:
+            listeners.close()
+            self._hub.close_all(CloseReason.DRAIN_TIMEOUT)
+            self._hub.close()
+            self._chain.close()
         self._log.info("stopped")
         return 0
+
+    async def _serve_until(self, signals: AsyncIterator[int], listeners: Listeners) -> None:
+        """Accept and serve until the first signal; then stop listening."""
+        listen = self._config.listen
+        self._log.info(
+            "ready",
+            listen=f"{listen.address}:{listen.port}",
+            nodes=listen.nodes,
+            upstream=",".join(self._config.upstream.bootstrap_servers),
+        )
+        async with trio.open_nursery() as serving:
+            serving.start_soon(listeners.serve, self._serve, self._may_accept)
+            await anext(signals)
+            serving.cancel_scope.cancel()
+        listeners.close()
 
     async def _serve(self, accepted: socket.socket, node_id: int | None) -> None:
         """One client, until the hub has it."""
@@ -135,14 +142,11 @@ class App:
         """Answer what is in flight and let every client go, within the deadline."""
         timeout_ms = self._config.drain.timeout_ms
         self._log.info("draining", sessions=len(self._engine.sessions), timeout_ms=timeout_ms)
-        try:
-            with trio.move_on_after(timeout_ms / 1000):
-                self._engine.drain()
-                self._hub.attend()
-                while self._hub.open_sockets:  # noqa: ASYNC110 - an event would be one more thing per close
-                    await trio.sleep(DRAIN_LOOK_S)
-        finally:
-            self._hub.close_all(CloseReason.DRAIN_TIMEOUT)
+        with trio.move_on_after(timeout_ms / 1000):
+            self._engine.drain()
+            self._hub.attend()
+            while self._hub.open_sockets:  # noqa: ASYNC110 - an event would be one more thing per close
+                await trio.sleep(DRAIN_LOOK_S)
 
 
 async def _on_next_signal(signals: AsyncIterator[int], call: Callable[[], None]) -> None:

@@ -66,7 +66,10 @@ def _sources(command: Command) -> Command:
 @main.command()
 @_sources
 def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str | None) -> None:
-    """Run the proxy until SIGTERM or Ctrl-C; what is in flight is answered first."""
+    """Run the proxy until SIGTERM.
+
+    What is in flight is answered first; a second signal ends it at once.
+    """
     effective = _load(file, _flags(upstream, listen, nodes), UNUSABLE)
     from proxy import app  # noqa: PLC0415 - see the module: only what the command needs
 
@@ -79,7 +82,10 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
 def check(
     file: Path | None, upstream: str | None, listen: str | None, nodes: str | None, *, connect: bool
 ) -> None:
-    """Say everything that is wrong with the settings. Exit 0: nothing is; 1: something is."""
+    """Name every mistake in the settings.
+
+    Exit code 0: there is none; 1: there is one, or a broker does not answer.
+    """
     effective = _load(file, _flags(upstream, listen, nodes), INVALID)
     count = len(effective.config.policies)
     click.echo(f"The settings are valid; policies: {count}.")
@@ -93,7 +99,7 @@ def check(
 def config(
     file: Path | None, upstream: str | None, listen: str | None, nodes: str | None, *, schema: bool
 ) -> None:
-    """Print the effective settings as YAML, each with where it came from."""
+    """Print the effective settings and their origins."""
     if schema:
         _print_schema()
         return
@@ -113,7 +119,10 @@ def config(
 )
 @click.option("--plain", is_flag=True, help="Lines instead of a live table.")
 def demo(seconds: float, *, plain: bool) -> None:
-    """Show it: an embedded cluster, Sluice before it, real clients, a verdict."""
+    """Play real clients through Sluice.
+
+    Starts an embedded cluster, Sluice before it and clients, and ends with a verdict.
+    """
     from proxy.demo import run as play  # noqa: PLC0415 - see the module
 
     sys.exit(play(seconds, plain=plain))

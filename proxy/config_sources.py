@@ -180,7 +180,7 @@ def _mark(value: object, path: str, origin: str, origins: dict[str, str]) -> Non
     if isinstance(value, Mapping):
         for key, each in value.items():
             _mark(each, join(path, str(key)), origin, origins)
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for place, each in enumerate(value):
             _mark(each, f"{path}[{place}]", origin, origins)
 

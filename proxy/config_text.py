@@ -45,7 +45,7 @@ def _entry(
     if isinstance(value, dict) and value:
         yield lead, ""
         yield from _mapping(value, path, depth + 1, origins)
-    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+    elif isinstance(value, list | tuple) and any(isinstance(each, dict) for each in value):
         yield lead, ""
         for place, each in enumerate(value):
             yield from _item(each, f"{path}[{place}]", depth + 1, origins)

@@ -90,7 +90,7 @@ def _metadata(version: int) -> Rewriter:
 def _metadata_flexible(
     lead_bytes: int, buf: bytearray, start: int, end: int, advertise: Advertise
 ) -> bytes | None:
-    at = skip(start, lead_bytes, end)
+    at = start + lead_bytes  # a body cut before it has no count to read
     new, after = compact_brokers(buf, at, end, 0, advertise)
     return spliced(buf, start, end, new, at, after)
 

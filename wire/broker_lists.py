@@ -88,14 +88,9 @@ def compact_brokers(
         if count > 1 and after + 4 < end and buf[after + 4] == host_size:
             # A column is one byte of each broker; a run ends before the first that differs.
             stride = after - pos
-            run = (end - pos) // stride
-            run = min(run, count)
-            stop = pos + run * stride
-            run -= max(
-                len(buf[pos + 4 : stop : stride].lstrip(_BYTE[host_size])),
-                len(buf[rack_at:stop:stride].lstrip(_BYTE[rack_size])),
-                len(buf[after - 1 : stop : stride].lstrip(b"\0")),
-            )
+            run = min(count, (end - pos) // stride)
+            for at, byte in ((pos + 4, host_size), (rack_at, rack_size), (after - 1, 0)):
+                run -= len(buf[at : pos + run * stride : stride].lstrip(_BYTE[byte]))
             after = pos + run * stride
             count -= run
         else:
@@ -109,6 +104,8 @@ def compact_brokers(
                 pack = _packer(len(encoded), rest_bytes)
             add(pack(node_id, encoded, told_port, rest))
         pos = after
+    if len(parts) > 1 and not buf.startswith(parts[1], start + len(parts[0])):
+        return parts, pos  # as `same` would find, without the calls
     return _unless_same(buf, start, pos, parts), pos
 
 

@@ -5,6 +5,8 @@
 - The least version of Produce stays the broker's own: brokers from 4.0 announce 0 though they
   refuse it, because librdkafka needs to see it (KAFKA-18659).
 - Error 35 in the first two bytes means the layout of v0, whatever version was asked (KIP-511).
+  Some brokers (librdkafka's mock) lay their refusal out otherwise: it passes as it is. It names no
+  range but that of ApiVersions itself, and clients know it by its error and ask again with v0.
 - Tagged fields (features, ZooKeeper migration) pass byte for byte.
 """
 
@@ -48,9 +50,24 @@ def narrow(
 
     `version` is the version that was asked. The order of keys stays.
     """
-    pos = skip(start, 2, end)
-    if int16_at(body, start)[0] == ErrorCode.UNSUPPORTED_VERSION:
-        version = 0
+    skip(start, 2, end)
+    if int16_at(body, start)[0] != ErrorCode.UNSUPPORTED_VERSION:
+        return _narrow(body, start, end, version, offered, pass_unknown)
+    try:
+        return _narrow(body, start, end, 0, offered, pass_unknown)
+    except WireError:
+        return bytes(body[start:end])
+
+
+def _narrow(
+    body: Buffer,
+    start: int,
+    end: int,
+    version: int,
+    offered: Mapping[int, tuple[int, int]],
+    pass_unknown: frozenset[int],
+) -> bytes:
+    pos = start + 2
     api = known(ApiKey.API_VERSIONS, version)
     if api is None:
         raise WireError(f"ApiVersions v{version} is not known")

@@ -45,6 +45,9 @@ class Front(Protocol):
     async def kill(self) -> None:
         """End it, whatever it does."""
 
+    def last_lines(self) -> str:
+        """Return the end of its log."""
+
 
 def free_block(size: int, attempts: int = 100) -> int:
     """Return the first of `size` neighbouring ports that are free now on 127.0.0.1.
@@ -109,7 +112,7 @@ class Sluice:
                 else:
                     await stream.aclose()
                     return
-        raise StageError(f"Sluice does not accept connections\n{child.last_lines()}")
+        raise StageError("Sluice does not accept connections")
 
     async def stop(self) -> int | None:
         """Send SIGTERM and return the exit code; None when it does not end."""
@@ -125,3 +128,7 @@ class Sluice:
         """End it, whatever it does."""
         if self._child is not None:
             await self._child.kill()
+
+    def last_lines(self) -> str:
+        """Return the end of its log."""
+        return "" if self._child is None else self._child.last_lines()

@@ -179,13 +179,16 @@ async def play(seconds: float, screen: Screen, front: Callable[[Path], Front] = 
     """Play the demo for about `seconds` and show it; return 0 when every check holds, else 1."""
     with tempfile.TemporaryDirectory(prefix="sluice-demo-") as name, screen:
         folder = Path(name)
-        stage = Stage(screen, folder, front(folder))
+        before = front(folder)
+        stage = Stage(screen, folder, before)
         checks: list[Check] = []
         try:
             checks = await stage.play(seconds)
         except* StageError as group:
             for error in group.exceptions:
                 screen.note(f"The demo could not be played: {error}")
+            if said := before.last_lines():
+                screen.note(said)
         if checks:
             screen.close([standing.whole() for standing in stage.standings()], checks)
     return 0 if checks and all(check.holds for check in checks) else 1

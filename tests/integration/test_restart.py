@@ -4,6 +4,7 @@ import socket
 import struct
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -67,20 +68,17 @@ def test_a_node_port_works_before_any_metadata(
 def test_drain_answers_what_is_in_flight(sluice: SluiceProcess, topics_three: Topics) -> None:
     """SIGTERM under load: exit code 0, and producers that never retry were told of whatever a broker wrote."""
     topics = [topics_three.make(PARTITIONS) for _ in range(4)]
-    producers = [
-        LoadProducer(sluice.bootstrap, topic, PARTITIONS, rate=500, idempotent=False)
-        for topic in topics
-    ]
-    for producer in producers:
-        producer.__enter__()
-    try:
+    with ExitStack() as stack:
+        producers = [
+            stack.enter_context(LoadProducer(sluice.bootstrap, topic, PARTITIONS, idempotent=False))
+            for topic in topics
+        ]
         for producer in producers:
-            producer.await_acks(500)
+            producer.await_acks(400)
         sluice.terminate()
         sluice.await_exit()
-    finally:
         for producer in producers:
-            producer.end_now()
+            producer.abandon()
     for producer, topic in zip(producers, topics, strict=True):
         written = {int(record.value) for record in topics_three.contents(topic)}
         assert written - producer.acked.keys() == set(), "written, but its client was not told"

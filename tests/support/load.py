@@ -47,10 +47,10 @@ class LoadProducer:
         self._thread.join(2 * WAIT_SECONDS)
         assert not self._thread.is_alive(), "the producer does not end"
 
-    def end_now(self) -> None:
-        """Leaves although nobody answers any more: what was not acked stays so."""
+    def abandon(self) -> None:
+        """From now on nobody answers: what is not acked in a moment stays so. Leaving comes after."""
         self._abandon = True
-        self.__exit__()
+        self._ending.set()
 
     def await_acks(self, more: int) -> None:
         """Until `more` further records are acked: the load goes on."""
@@ -88,6 +88,7 @@ class LoadProducer:
             "acks": "all",
             "enable.idempotence": self.idempotent,
             "linger.ms": 5,
+            "max.in.flight": 5,  # as the Java client's default; librdkafka's own would be a million
             "message.timeout.ms": WAIT_SECONDS * 1000,
             "reconnect.backoff.max.ms": 500,
             "log_level": 2,  # lost connections are what a test makes on purpose

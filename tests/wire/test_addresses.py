@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio.schema.metadata.v12.response import MetadataResponse as MetadataResponse12
-from kio.schema.metadata.v12.response import MetadataResponseBroker
 from kafka.protocol.admin import DescribeClusterResponse
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
+from kio.schema.metadata.v12.response import MetadataResponse as MetadataResponse12
+from kio.schema.metadata.v12.response import MetadataResponseBroker
 
 from tests.support.kafka_messages import api_of, changed, messages_of, name, survives
 from wire import messages

@@ -152,6 +152,13 @@ def test_our_own_answer_to_a_too_new_request_is_kafkas() -> None:
     assert decode(schema, bytes.fromhex(case["body"])).error_code == 35
 
 
+def test_a_refusal_laid_out_otherwise_passes_as_it_is() -> None:
+    """The mock of librdkafka 2.16 answers v3 and v4 with error 35 in a layout of no version."""
+    refusal = bytes.fromhex("0023 01 0012 0000 0002 00000000")
+
+    assert versions.narrow(b"ab" + refusal + b"c", 2, 2 + len(refusal), 4, OFFERED) == refusal
+
+
 def test_a_version_whose_layout_is_unknown_is_refused() -> None:
     """Without error 35 a response of v6 could have any shape."""
     with pytest.raises(WireError, match="v6"):

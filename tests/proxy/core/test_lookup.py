@@ -77,12 +77,12 @@ def test_a_size_that_cannot_be_is_refused_before_anything_is_kept_for_it(size):
     "answer",
     [
         f.reply(0, struct.pack(">i", 1000)),
-        f.reply(0, struct.pack(">i", -1)),
+        f.reply(0, struct.pack(">i", -2)),
         f.metadata_reply(0, [(1, "", 9092)]),
         f.metadata_reply(0, [(1, "kafka-1", 0)]),
         f.metadata_reply(0, [(1, "kafka-1", 65536)]),
     ],
-    ids=["too many", "null", "no host", "no port", "no such port"],
+    ids=["too many", "negative", "no host", "no port", "no such port"],
 )
 def test_an_answer_that_is_no_metadata_is_the_brokers_fault_and_teaches_nothing(answer):
     """The dialer asks the next one."""

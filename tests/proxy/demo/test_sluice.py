@@ -63,6 +63,8 @@ async def test_a_sluice_that_does_not_start_is_explained(
     monkeypatch.setattr(sluice, "free_block", lambda _: free_block(1))
 
     async with trio.open_nursery() as nursery:
-        with pytest.raises(StageError, match=r"does not accept[^\n]*\n +sluice: "):
+        with pytest.raises(StageError, match="does not accept"):
             await front.start(nursery, {1: "127.0.0.1:1"})
         await front.kill()
+
+    assert "nodes" in front.last_lines()

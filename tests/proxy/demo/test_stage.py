@@ -42,6 +42,10 @@ class Direct:
     async def kill(self) -> None:
         """Nothing to end."""
 
+    def last_lines(self) -> str:
+        """Say something."""
+        return "the front says goodbye"
+
 
 class Broken(Direct):
     """A front that points at a port where nobody listens."""
@@ -86,6 +90,7 @@ async def test_a_demo_that_cannot_be_played_says_why() -> None:
 
     assert code == 1
     assert "every port is taken" in text
+    assert "the front says goodbye" in text
     assert "Verdict" not in text
 
 

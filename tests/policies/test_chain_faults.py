@@ -1,0 +1,156 @@
+"""The chain: what a bug costs, and who hears of clients, ticks and the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import Outcome
+from policies.chain import PolicyFault
+from tests.support.chains import PEER, REFUSED, OnlyCounts, Told, make, request, walk
+from wire.apis import ApiKey
+
+# -- bugs ---------------------------------------------------------------------------------------
+
+
+def test_a_guard_that_raises_is_reported_and_closes():
+    """Nothing goes on unjudged; those behind it are not asked, nor told of the end."""
+    diary: list[str] = []
+    bug = RuntimeError("bug")
+    chain, reporter = make(Told("a", diary), Told("b", diary, request=bug), Told("c", diary))
+    asked = request()
+    hooks = chain.hooks(asked.api_key)
+    assert hooks.on_request is not None
+    assert hooks.on_complete is not None
+    with pytest.raises(PolicyFault) as raised:
+        hooks.on_request(asked, PEER, 0)
+    hooks.on_complete(asked, Outcome.DISCONNECTED, 0)
+    assert (raised.value.name, raised.value.hook) == ("b", "on_request")
+    assert reporter.errors == [("b", "on_request", bug)]
+    assert diary == ["a request", "b request", "a complete", "b complete"]
+
+
+def test_a_watcher_that_raises_is_reported_and_yields():
+    """on_error: forward; the rest of the chain still decides."""
+    diary: list[str] = []
+    chain, reporter = make(
+        Told("a", diary, request=RuntimeError("bug"), response=RuntimeError("bug")),
+        Told("b", diary, request=REFUSED),
+        on_errors={"a": "forward"},
+    )
+    assert walk(chain) is REFUSED
+    assert [hook for _, hook, _ in reporter.errors] == ["on_request"]
+
+
+def test_a_guard_that_raises_about_a_reply_closes():
+    """The reply may be what it guards."""
+    chain, reporter = make(Told("a", [], response=RuntimeError("bug")))
+    with pytest.raises(PolicyFault, match="on_response"):
+        walk(chain)
+    assert len(reporter.errors) == 1
+
+
+def test_what_is_raised_on_hearing_of_the_end_is_reported_and_the_others_hear_it_too():
+    """The request is over, so there is nothing to close."""
+    diary: list[str] = []
+    chain, reporter = make(Told("a", diary, complete=RuntimeError("bug")), Told("b", diary))
+    walk(chain)
+    assert diary[-2:] == ["a complete", "b complete"]
+    assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_complete")]
+
+
+def test_a_lone_policys_bug_is_laid_at_its_door():
+    """The core hands over what the bare hook raised and raises what it gets."""
+    diary: list[str] = []
+    chain, reporter = make(
+        Told("other", diary, apis=frozenset({ApiKey.PRODUCE})), OnlyCounts(), Told("mine", diary)
+    )
+    bug = RuntimeError("bug")
+    fault = chain.blame(ApiKey.HEARTBEAT, bug)
+    assert (fault.name, fault.hook) == ("mine", "on_request")
+    assert reporter.errors == [("mine", "on_request", bug)]
+
+
+def test_what_was_blamed_once_is_not_blamed_again():
+    """The joined hook has reported it already."""
+    chain, reporter = make(Told("a", []))
+    fault = PolicyFault("a", "on_request")
+    assert chain.blame(ApiKey.HEARTBEAT, fault) is fault
+    assert reporter.errors == []
+
+
+# -- connections, ticks, the end ----------------------------------------------------------------
+
+
+def test_a_client_is_let_in_when_nobody_objects():
+    """Everybody is asked, in order."""
+    diary: list[str] = []
+    chain, _ = make(Told("a", diary), OnlyCounts(), Told("b", diary))
+    assert chain.on_connect(PEER, 0) is None
+    assert diary == ["a connect", "b connect"]
+
+
+def test_the_first_refusal_keeps_a_client_out_and_those_that_let_it_in_hear_it_is_gone():
+    """A policy that counts connections must not count this one for ever."""
+    diary: list[str] = []
+    chain, _ = make(Told("a", diary), Told("b", diary, connect=REFUSED), Told("c", diary))
+    assert chain.on_connect(PEER, 0) is REFUSED
+    assert diary == ["a connect", "b connect", "a disconnect"]
+
+
+def test_an_observer_keeps_nobody_out():
+    """What it would have done is reported."""
+    diary: list[str] = []
+    chain, reporter = make(
+        Told("a", diary, connect=REFUSED), Told("b", diary), modes={"a": "observe"}
+    )
+    assert chain.on_connect(PEER, 0) is None
+    assert diary == ["a connect", "b connect"]
+    assert reporter.observed == [("a", REFUSED)]
+
+
+def test_a_guard_that_raises_at_connect_keeps_the_client_out():
+    """And nothing but this connection is lost by it: the chain answers, it does not raise."""
+    chain, reporter = make(Told("a", [], connect=RuntimeError("bug")))
+    refusal = chain.on_connect(PEER, 0)
+    assert refusal is not None
+    assert refusal.close
+    assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_connect")]
+
+
+def test_a_watcher_that_raises_at_connect_lets_the_client_in():
+    """on_error: forward."""
+    chain, reporter = make(Told("a", [], connect=RuntimeError("bug")), on_errors={"a": "forward"})
+    assert chain.on_connect(PEER, 0) is None
+    assert len(reporter.errors) == 1
+
+
+def test_everybody_hears_that_a_client_is_gone_whoever_raises():
+    """In order; a bug is reported."""
+    diary: list[str] = []
+    chain, reporter = make(
+        Told("a", diary, disconnect=RuntimeError("bug")), OnlyCounts(), Told("b", diary)
+    )
+    chain.on_disconnect(PEER, 0)
+    assert diary == ["a disconnect", "b disconnect"]
+    assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_disconnect")]
+
+
+def test_a_tick_is_one_entrys_own_and_its_bugs_are_only_reported():
+    """Nobody's session is to blame for it."""
+    diary: list[str] = []
+    chain, reporter = make(Told("a", diary, tick=RuntimeError("bug")), Told("b", diary))
+    chain.tick(chain.entries[0], 0)
+    chain.tick(chain.entries[1], 0)
+    assert diary == ["a tick", "b tick"]
+    assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_tick")]
+
+
+def test_policies_are_closed_last_first_whoever_raises():
+    """What was made last may lean on what was made first."""
+    diary: list[str] = []
+    chain, reporter = make(
+        Told("a", diary), Told("b", diary, close=RuntimeError("bug")), Told("c", diary)
+    )
+    chain.close()
+    assert diary == ["c close", "b close", "a close"]
+    assert [(name, hook) for name, hook, _ in reporter.errors] == [("b", "close")]

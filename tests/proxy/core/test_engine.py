@@ -1,0 +1,302 @@
+"""The engine: who comes in and goes, and what is due when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.api import FORWARD, Policy, Reject
+from policies.chain import Chain
+from policies.testing import BenchHost
+from proxy.core.channel import Mute
+from proxy.core.errors import CloseReason
+from tests.support import frames as f
+from tests.support.sessions import Watcher, Wire, make_engine
+from wire import apis
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from proxy.core.engine import Engine
+
+
+class Doorman(Policy):
+    """Decides about connections; remembers who is gone."""
+
+    Config = dict
+
+    def __init__(self, decide):
+        super().__init__({}, BenchHost())
+        self._decide = decide
+        self.gone: list[int] = []
+
+    def on_connect(self, peer, now_ms):
+        return self._decide(peer)
+
+    def on_disconnect(self, peer, now_ms):
+        self.gone.append(peer.session_id)
+
+
+class Ticking(Policy):
+    """Remembers when it was ticked."""
+
+    Config = dict
+
+    def __init__(self, tick_ms):
+        super().__init__({}, BenchHost())
+        self.tick_ms = tick_ms
+        self.ticks: list[int] = []
+
+    def on_tick(self, now_ms):
+        self.ticks.append(now_ms)
+
+
+def watcher(engine: Engine) -> Watcher:
+    assert isinstance(engine.observer, Watcher)
+    return engine.observer
+
+
+# -- coming and going ---------------------------------------------------------------------------
+
+
+def test_everyone_who_comes_in_is_a_session_of_its_own():
+    """With an id that is never used again, and the broker of the port it came in at."""
+    engine = make_engine()
+    first, second = engine.connect("10.0.0.9", 1, None), engine.connect("10.0.0.9", 2, 3)
+    assert first is not None
+    assert second is not None
+    assert engine.sessions == {first, second}
+    assert (first.peer.session_id, first.peer.node_id) == (1, None)
+    assert (second.peer.session_id, second.peer.node_id) == (2, 3)
+    assert (second.peer.host, second.peer.port) == ("10.0.0.9", 2)
+
+
+def test_a_client_that_a_policy_refuses_is_no_session():
+    """It is told why in the log, and policies hear nothing more of it."""
+    door = Doorman(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
+    engine = make_engine([door])
+    assert engine.connect("10.0.0.9", 1, None) is None
+    assert engine.sessions == set()
+    assert watcher(engine).closed == [(CloseReason.POLICY, "refused at connect")]
+    assert door.gone == []
+
+
+def test_a_policy_that_raises_at_connect_costs_this_client_only():
+    """The engine answers None; nothing is raised into whoever accepts connections."""
+
+    def explode(peer):
+        if peer.port == 1:
+            raise RuntimeError("bug")
+        return FORWARD
+
+    engine = make_engine([Doorman(explode)])
+    assert engine.connect("10.0.0.9", 1, None) is None
+    assert watcher(engine).policy_errors == [("p0", "on_connect")]
+    assert engine.connect("10.0.0.9", 2, None) is not None
+
+
+def test_a_session_is_released_once():
+    """However often the hub says so, everybody hears of it one time."""
+    door = Doorman(lambda _: FORWARD)
+    wire = Wire(make_engine([door]))
+    wire.release()
+    wire.release()
+    assert wire.engine.sessions == set()
+    assert door.gone == [1]
+    assert wire.watcher.closed == [(CloseReason.CLIENT_CLOSED, "")]
+
+
+def test_draining_ends_every_session_and_calls_the_hub():
+    """Idle ones at once, the others when what is in flight is answered."""
+    engine = make_engine()
+    idle, busy = Wire(engine), Wire(engine).client(f.heartbeat(1))
+    engine.drain()
+    assert {idle.session, busy.session} == set(engine.attending)
+    assert idle.session.ended
+    assert not busy.session.ended
+    busy.broker(f.heartbeat_reply(1))
+    assert busy.session.ended
+    assert busy.session.reason is CloseReason.DRAINED
+
+
+def test_what_happens_outside_a_read_is_brought_to_the_hubs_attention():
+    """In the order in which it happened."""
+    engine = make_engine()
+    first, second = Wire(engine).session, Wire(engine).session
+    for session in (second, first):
+        engine.attend(session)
+    assert engine.attending == [second, first]
+    assert first.attention
+    assert second.attention
+
+
+# -- requests the broker does not answer --------------------------------------------------------
+
+
+def silent(data: bytes, timeout_ms: int = 1000) -> Wire:
+    return Wire(make_engine(request_timeout_ms=timeout_ms)).client(data)
+
+
+def test_a_silent_request_ends_its_connection_and_no_other():
+    """The log says which API, and how long it waited."""
+    wire = silent(f.heartbeat(1))
+    other = Wire(wire.engine)
+    wire.advance(999)
+    assert not wire.session.ended
+    wire.advance(1)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
+    assert wire.session.detail == "Heartbeat unanswered for 1000 ms"
+    assert wire.session in wire.engine.attending
+    assert not other.session.ended
+
+
+def test_a_session_waits_with_one_timer_however_much_it_asks():
+    """Armed by the first request that finds none; looked at when it is due."""
+    wire = silent(f.heartbeat(1))
+    timer = wire.session.timer
+    for n in range(2, 50):
+        wire.client(f.heartbeat(n))
+    assert wire.session.timer is timer
+
+
+def test_the_time_counts_from_the_oldest_request_in_flight():
+    """An answered one says nothing about the next."""
+    wire = silent(f.heartbeat(1))
+    wire.advance(700)
+    wire.broker(f.heartbeat_reply(1)).client(f.heartbeat(2))
+    wire.advance(999)
+    assert not wire.session.ended
+    wire.advance(1)
+    assert wire.session.ended
+
+
+def test_a_session_with_nothing_in_flight_is_left_alone():
+    """And its next request is watched again."""
+    wire = silent(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    wire.advance(5000)
+    assert not wire.session.ended
+    assert wire.engine.timers.next_ms() is None
+    wire.client(f.heartbeat(2))
+    wire.advance(1000)
+    assert wire.session.ended
+
+
+@pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP])
+def test_a_request_that_may_wait_has_a_deadline_of_its_own(key):
+    """A long poll or a rebalance is no silence."""
+    lowest = apis.OFFERED[key][0]
+    asked = f.request(key, lowest, 1, b"\xff\xff\xff\xff" + bytes(60))
+    wire = silent(asked)
+    assert len(wire.session.queue) == 1
+    for _ in range(10):
+        wire.advance(1000)
+    assert not wire.session.ended
+
+
+def test_a_reply_that_is_on_its_way_is_no_silence():
+    """However slowly it comes."""
+    wire = silent(f.heartbeat(1)).broker(f.reply(1, bytes(100))[:50])
+    wire.advance(5000)
+    assert not wire.session.ended
+
+
+def test_a_client_that_does_not_read_its_replies_is_not_the_brokers_silence():
+    """The broker may be waiting for us to take more."""
+    wire = silent(f.heartbeat(1))
+    wire.session.client.put(b"still unsent")
+    wire.now_ms = 5000
+    wire.engine.advance(5000)
+    assert not wire.session.ended
+
+
+def test_without_a_timeout_nothing_is_watched():
+    """0 means for ever."""
+    wire = silent(f.heartbeat(1), timeout_ms=0)
+    assert wire.engine.timers.next_ms() is None
+    wire.advance(10**9)
+    assert not wire.session.ended
+
+
+def test_a_released_session_is_not_woken_by_its_timer():
+    """It is cancelled, not only ignored."""
+    wire = silent(f.heartbeat(1))
+    wire.release()
+    assert wire.engine.timers.next_ms() is None
+
+
+def test_a_muted_client_is_watched_all_the_same():
+    """Its request is on its way, and the broker owes it a reply."""
+    wire = silent(f.heartbeat(1))
+    wire.session.client.mute(Mute.BACKPRESSURE)
+    wire.advance(1000)
+    assert wire.session.ended
+
+
+# -- ticks and watch keys -----------------------------------------------------------------------
+
+
+def test_each_policy_ticks_at_its_own_pace():
+    """As often as it wants, whoever else wants the same; none for who wants none."""
+    fast, other_fast, slow, never = Ticking(100), Ticking(100), Ticking(250), Ticking(0)
+    engine = make_engine([fast, other_fast, slow, never])
+    for now_ms in range(50, 501, 50):
+        engine.advance(now_ms)
+    assert fast.ticks == [100, 200, 300, 400, 500]
+    assert other_fast.ticks == fast.ticks
+    assert slow.ticks == [250, 500]
+    assert never.ticks == []
+
+
+def test_a_late_step_ticks_once():
+    """Ticks that were missed are not made up for."""
+    ticking = Ticking(100)
+    engine = make_engine([ticking])
+    engine.advance(1000)
+    assert ticking.ticks == [1000]
+    engine.advance(1099)
+    assert ticking.ticks == [1000]
+    engine.advance(1100)
+    assert ticking.ticks == [1000, 1100]
+
+
+def test_a_chain_that_was_replaced_is_not_ticked_any_more():
+    """Nor does its timer stay."""
+    ticking = Ticking(100)
+    engine = make_engine([ticking])
+    engine.chain = Chain([], watcher(engine))
+    engine.advance(100)
+    engine.advance(200)
+    assert ticking.ticks == []
+    assert engine.timers.next_ms() is None
+
+
+def test_what_waits_for_a_key_is_called_once_when_it_is_woken():
+    """With the engine's time, in the order in which it began to wait."""
+    engine = make_engine()
+    called: list[tuple[str, int]] = []
+    engine.watch("key", lambda now_ms: called.append(("first", now_ms)))
+    engine.watch("key", lambda now_ms: called.append(("second", now_ms)))
+    engine.watch("other", lambda now_ms: called.append(("other", now_ms)))
+    engine.advance(42)
+    engine.wake("key")
+    engine.wake("key")
+    engine.wake("nobody waits for this")
+    assert called == [("first", 42), ("second", 42)]
+
+
+def test_who_waits_again_while_woken_is_called_the_next_time():
+    """Waking never goes round in a circle."""
+    engine = make_engine()
+    called: list[int] = []
+
+    def again(now_ms: int) -> None:
+        called.append(now_ms)
+        engine.watch("key", again)
+
+    engine.watch("key", again)
+    engine.wake("key")
+    assert called == [0]
+    engine.wake("key")
+    assert called == [0, 0]

@@ -1,0 +1,184 @@
+"""The engine's part in replies: what must be rewritten, and what is learnt for everybody."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+from kio.schema.errors import ErrorCode as KioErrorCode
+
+from policies.api import Need
+from proxy.core import engine as engine_module
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Watcher, Wire, make_engine
+from wire import apis
+from wire.apis import Api, ApiKey
+from wire.messages import encode
+
+if TYPE_CHECKING:
+    from proxy.core.engine import Engine
+
+ONE, TWO, THREE = bytes(15) + b"\x01", bytes(15) + b"\x02", bytes(15) + b"\x03"
+
+
+def metadata(version: int, topics: dict[bytes, str]) -> bytes:
+    """A Metadata response body with one broker and these topics."""
+    kinds = import_module(f"kio.schema.metadata.v{version}.response")
+    broker = kinds.MetadataResponseBroker(node_id=1, host="kafka-1.real", port=9092)
+    return encode(
+        kinds.MetadataResponse(
+            throttle_time=timedelta(),
+            brokers=(broker,),
+            topics=tuple(
+                kinds.MetadataResponseTopic(
+                    error_code=KioErrorCode.none,
+                    name=name,
+                    partitions=(),
+                    **({"topic_id": uuid.UUID(bytes=topic_id)} if version >= 10 else {}),
+                )
+                for topic_id, name in topics.items()
+            ),
+        )
+    )
+
+
+def api(key: int, version: int) -> Api:
+    found = apis.find(key, version)
+    assert found is not None
+    return found
+
+
+# -- topic names --------------------------------------------------------------------------------
+
+
+def metadata_through(engine: Engine, version: int, topics: dict[bytes, str], n: int = 1) -> None:
+    asked = f.request(f.METADATA, version, n, bytes(9), tagged=version >= 9)
+    wire = Wire(engine).client(asked)
+    wire.broker(f.reply(n, metadata(version, topics), tagged=version >= 9))
+    assert not wire.session.ended
+    assert b"kafka-1.real" not in wire.to_client
+    assert b"127.0.0.1" in wire.to_client
+
+
+@pytest.mark.parametrize("version", [10, 12])
+@pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.FETCH])
+@pytest.mark.parametrize("need", [Need.HEAD, Need.BODY])
+def test_topic_names_are_learnt_from_passing_metadata_when_a_policy_wants_heads(version, key, need):
+    """Newer heads name topics by id only; passing metadata says which is which."""
+    engine = make_engine([Recorder(needs=need, apis={key})])
+    metadata_through(engine, version, {ONE: "orders", TWO: "payments"})
+    assert engine.topics == {ONE: "orders", TWO: "payments"}
+    metadata_through(engine, version, {TWO: "renamed"})
+    assert engine.topics == {ONE: "orders", TWO: "renamed"}
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [[], [Recorder()], [Recorder(needs=Need.BODY, apis={ApiKey.HEARTBEAT})]],
+    ids=["none", "headers only", "other bodies"],
+)
+def test_topic_names_are_not_read_when_no_policy_wants_them(policies):
+    """Metadata of a large cluster would pay for nothing."""
+    engine = make_engine(policies)
+    metadata_through(engine, 12, {ONE: "orders"})
+    assert engine.topics == {}
+
+
+def test_metadata_without_topic_ids_teaches_none():
+    """Before v10 there are names only; the addresses are rewritten all the same."""
+    engine = make_engine([Recorder(needs=Need.HEAD)])
+    metadata_through(engine, 9, {ONE: "orders"})
+    assert engine.topics == {}
+
+
+def test_the_names_remembered_are_bounded(monkeypatch):
+    """Beyond the bound the cache begins anew, with what was just learnt."""
+    monkeypatch.setattr(engine_module, "TOPICS_MOST", 2)
+    engine = make_engine([Recorder(needs=Need.HEAD)])
+    metadata_through(engine, 12, {ONE: "one", TWO: "two"})
+    metadata_through(engine, 12, {THREE: "three"})
+    assert engine.topics == {THREE: "three"}
+
+
+# -- what must be rewritten ---------------------------------------------------------------------
+
+
+def test_a_rewrite_is_made_once_per_api_and_version():
+    """The same closure every time; another version has its own."""
+    engine = make_engine()
+    assert engine.rewrite_for(api(ApiKey.METADATA, 12)) is engine.rewrite_for(
+        api(ApiKey.METADATA, 12)
+    )
+    assert engine.rewrite_for(api(ApiKey.METADATA, 12)) is not engine.rewrite_for(
+        api(ApiKey.METADATA, 11)
+    )
+    assert make_engine().rewrite_for(api(ApiKey.METADATA, 12)) is not None
+
+
+def test_whatever_can_name_a_broker_is_rewritten_and_nothing_else_but_api_versions():
+    """The table says which; the closures follow it."""
+    engine = make_engine()
+    for facts in apis.BY_WORD.values():
+        wanted = facts.carries_addresses or facts.key == ApiKey.API_VERSIONS
+        assert (engine.rewrite_for(facts) is not None) is wanted, facts
+
+
+def test_api_versions_are_narrowed_to_what_is_offered():
+    """A key that is let through on purpose stays as the broker says."""
+    engine = make_engine(pass_unknown=(999,))
+    ranges = struct.pack(">hhh", 1, 0, 99) + struct.pack(">hhh", 998, 0, 1)
+    answer = bytearray(struct.pack(">hi", 0, 3) + ranges + struct.pack(">hhh", 999, 0, 7))
+    narrow = engine.rewrite_for(api(ApiKey.API_VERSIONS, 0))
+    assert narrow is not None
+    low, high = apis.OFFERED[ApiKey.FETCH]
+    assert narrow(answer, 0, len(answer)) == struct.pack(
+        ">hihhhhhh", 0, 2, ApiKey.FETCH, low, high, 999, 0, 7
+    )
+
+
+def describe_cluster() -> tuple[Api, bytes]:
+    """What a controller's listener would be called, when asked for controllers."""
+    kinds = import_module("kio.schema.describe_cluster.v1.response")
+    node = kinds.DescribeClusterBroker(broker_id=1, host="controller.real", port=9093)
+    return api(ApiKey.DESCRIBE_CLUSTER, 1), encode(
+        kinds.DescribeClusterResponse(
+            throttle_time=timedelta(),
+            error_code=KioErrorCode.none,
+            endpoint_type=2,
+            cluster_id="c",
+            brokers=(node,),
+        )
+    )
+
+
+def describe_quorum() -> tuple[Api, bytes]:
+    kinds = import_module("kio.schema.describe_quorum.v2.response")
+    listener = kinds.Listener(name="CONTROLLER", host="controller.real", port=9093)
+    return api(ApiKey.DESCRIBE_QUORUM, 2), encode(
+        kinds.DescribeQuorumResponse(
+            error_code=KioErrorCode.none,
+            error_message=None,
+            topics=(),
+            nodes=(kinds.Node(node_id=1, listeners=(listener,)),),
+        )
+    )
+
+
+@pytest.mark.parametrize("made", [describe_cluster, describe_quorum])
+def test_controllers_are_hidden_and_never_taken_for_brokers(made):
+    """Their listener is no place to dial: a client of node 1 would end up there."""
+    engine = make_engine()
+    facts, answer = made()
+    rewrite = engine.rewrite_for(facts)
+    assert rewrite is not None
+    told = rewrite(bytearray(answer), 0, len(answer))
+    assert told is not None
+    assert b"controller.real" not in told
+    assert engine.topology.address_of(1) is None
+    assert isinstance(engine.observer, Watcher)
+    assert engine.observer.learned == {}

@@ -1,0 +1,256 @@
+"""Log lines: what is written at which level, in which form, and what is held back."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import structlog
+
+from policies.api import Forward, Patch, Peer, Reject, Respond
+from proxy.core.errors import CloseReason
+from proxy.telemetry import log
+from proxy.telemetry.log import LINES_PER_SECOND, LogObserver
+from tests.support.sockets import HandClock
+
+PEER = Peer(7, "10.0.0.9", 40000, node_id=2, client_id="billing-1")
+ORDINARY = [
+    CloseReason.CLIENT_CLOSED,
+    CloseReason.BROKER_CLOSED,
+    CloseReason.CLIENT_RESET,
+    CloseReason.DRAINED,
+]
+SECRET = "hunter2"  # noqa: S105 - stands for one in a payload
+
+
+class Lines:
+    """A LogObserver, and what it has written so far."""
+
+    def __init__(self, capsys, form="json", level="debug"):
+        self.form = form
+        self.clock = HandClock()
+        log.configure(level, form)
+        self.observer = LogObserver(self.clock)
+        self._capsys = capsys
+
+    def take(self) -> list[dict]:
+        out, err = self._capsys.readouterr()
+        assert out == "", "stdout is for results"
+        return [json.loads(line) for line in err.splitlines()]
+
+    def text(self) -> str:
+        return self._capsys.readouterr().err
+
+
+@pytest.fixture
+def lines(capsys):
+    yield lambda **options: Lines(capsys, **options)
+    structlog.reset_defaults()
+
+
+def bug() -> RuntimeError:
+    """One that was raised, with a secret beside it."""
+
+    def stumble(password: str) -> None:
+        raise RuntimeError("bug")
+
+    try:
+        stumble(SECRET)
+    except RuntimeError as error:
+        return error
+    raise AssertionError
+
+
+def test_json_is_one_object_a_line_with_time_level_and_event(lines):
+    """For machines: the names are stable."""
+    written = lines()
+    written.observer.on_session_opened(PEER)
+    (line,) = written.take()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line.pop("ts"))
+    assert line == {
+        "event": "session_opened",
+        "level": "debug",
+        "session": 7,
+        "client": "10.0.0.9:40000",
+        "client_id": "billing-1",
+        "node": 2,
+    }
+
+
+def test_text_is_one_line_for_people_on_stderr(lines):
+    """No colours where nobody looks at a terminal."""
+    written = lines(form="text")
+    written.observer.on_node_learned(3, "kafka-3", 9092)
+    text = written.text()
+    assert len(text.splitlines()) == 1
+    assert "\x1b" not in text
+    for word in ("info", "node_learned", "node=3", "address=kafka-3:9092"):
+        assert word in text
+
+
+def test_a_client_of_the_bootstrap_port_is_named_as_such(lines):
+    """There is no node it stands for."""
+    written = lines()
+    written.observer.on_session_opened(Peer(1, "::1", 5))
+    assert written.take()[0]["node"] == "bootstrap"
+
+
+@pytest.mark.parametrize("reason", ORDINARY)
+def test_an_ordinary_end_is_worth_a_line_only_to_who_debugs(lines, reason):
+    """Clients come and go."""
+    written = lines(level="info")
+    written.observer.on_session_opened(PEER)
+    written.observer.on_session_closed(PEER, reason, "")
+    assert written.take() == []
+    written = lines(level="debug")
+    written.observer.on_session_closed(PEER, reason, "")
+    (line,) = written.take()
+    assert (line["level"], line["reason"]) == ("debug", reason.value)
+
+
+@pytest.mark.parametrize("reason", [each for each in CloseReason if each not in ORDINARY])
+def test_an_end_that_somebody_should_know_of_is_a_warning_with_its_detail(lines, reason):
+    """Why, who, and what was seen."""
+    written = lines(level="warning")
+    written.observer.on_session_closed(PEER, reason, "a frame of -1 bytes")
+    (line,) = written.take()
+    assert (line["level"], line["event"]) == ("warning", "session_closed")
+    assert (line["reason"], line["detail"]) == (reason.value, "a frame of -1 bytes")
+    assert line["client_id"] == "billing-1"
+
+
+def test_a_node_without_a_port_says_what_to_do(lines):
+    """It is the operator's to mend."""
+    written = lines()
+    written.observer.on_unmapped_node(99)
+    (line,) = written.take()
+    assert (line["event"], line["level"], line["node"]) == ("unmapped_node", "warning", 99)
+    assert "listen.nodes" in line["mend"]
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_bug_is_written_with_its_traceback_and_without_its_variables(lines, form):
+    """What stood beside it may be somebody's data."""
+    written = lines(form=form)
+    written.observer.on_policy_error("mine", "on_request", bug())
+    written.observer.on_internal_error(bug())
+    text = written.text()
+    for word in ("policy_error", "mine", "on_request", "internal_error"):
+        assert word in text
+    assert text.count("RuntimeError: bug") == 2
+    assert text.count("Traceback") == 2
+    assert SECRET not in text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fields"),
+    [
+        (Reject(44), {"verdict": "Reject", "code": 44}),
+        (Respond(SECRET.encode()), {"verdict": "Respond"}),
+        (Forward((Patch(0, SECRET.encode()),)), {"verdict": "Forward"}),
+        (Forward(body=SECRET.encode()), {"verdict": "Forward"}),
+    ],
+    ids=["reject", "respond", "patch", "body"],
+)
+def test_what_an_observer_would_have_done_is_told_without_a_payload_byte(lines, verdict, fields):
+    """Its kind, and the code if it has one."""
+    written = lines()
+    written.observer.on_policy_observed("mine", verdict)
+    text = written.text()
+    assert SECRET not in text
+    line = json.loads(text)
+    assert line["event"] == "policy_would_refuse"
+    assert {key: line[key] for key in line.keys() - {"event", "level", "ts", "policy"}} == fields
+
+
+def test_a_storm_is_let_through_a_few_times_a_second_and_then_counted(lines):
+    """The next line that passes says how many did not."""
+    written = lines()
+
+    def storm(events: int) -> list[dict]:
+        for _ in range(events):
+            written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
+        return written.take()
+
+    first = storm(LINES_PER_SECOND + 37)
+    assert len(first) == LINES_PER_SECOND
+    assert all("suppressed" not in line for line in first)
+    written.clock.now_ms += 1000
+    second = storm(3)
+    assert [line.get("suppressed") for line in second] == [37, None, None]
+    written.clock.now_ms += 1000
+    assert [line.get("suppressed") for line in storm(1)] == [None]
+
+
+def test_a_storm_that_lasts_for_seconds_loses_nothing_of_its_count(lines):
+    """Every event is either a line or counted by one."""
+    written = lines()
+    told = 0
+    for _ in range(10):
+        for _ in range(100):
+            written.observer.on_unmapped_node(99)
+        told += sum(1 + line.get("suppressed", 0) for line in written.take())
+        written.clock.now_ms += 1000
+    written.observer.on_unmapped_node(99)
+    told += sum(1 + line.get("suppressed", 0) for line in written.take())
+    assert told == 1001
+
+
+def test_one_storm_does_not_silence_another_event(lines):
+    """Each event has its own count."""
+    written = lines()
+    for _ in range(100):
+        written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
+    written.observer.on_unmapped_node(99)
+    assert written.take()[-1]["event"] == "unmapped_node"
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize(
+    ("client_id", "shown"),
+    [
+        ("a\x1b[2Jb", "a?[2Jb"),
+        ("a\nts=fake event=ready", "a?ts=fake event=ready"),
+        ("a\u202eb\u200bc\x00d\x7f", "a?b?c?d?"),
+        ("zwölf-名前", "zwölf-名前"),
+        ("x" * 10_000, "x" * 249),
+    ],
+    ids=["escape", "newline", "invisible", "letters", "long"],
+)
+def test_a_client_id_is_made_printable(lines, form, client_id, shown):
+    """The client chooses it: no control characters into a terminal, no forged lines, no novels."""
+    written = lines(form=form)
+    written.observer.on_session_opened(Peer(1, "10.0.0.9", 1, client_id=client_id))
+    if form == "json":
+        assert written.take()[0]["client_id"] == shown
+    else:
+        text = written.text()
+        assert len(text.splitlines()) == 1
+        assert shown in text
+        assert text.rstrip("\n").isprintable()
+
+
+def test_a_brokers_host_is_made_printable_too(lines):
+    """It came over the wire as well."""
+    written = lines()
+    written.observer.on_node_learned(1, "kafka\x1b[2J", 9092)
+    assert written.take()[0]["address"] == "kafka?[2J:9092"
+
+
+@pytest.mark.parametrize(
+    ("level", "events"),
+    [
+        ("debug", ["session_opened", "node_learned", "unmapped_node"]),
+        ("INFO", ["node_learned", "unmapped_node"]),
+        ("warning", ["unmapped_node"]),
+        ("error", []),
+    ],
+)
+def test_the_level_says_what_is_written(lines, level, events):
+    """In either case of letters."""
+    written = lines(level=level)
+    written.observer.on_session_opened(PEER)
+    written.observer.on_node_learned(1, "kafka-1", 9092)
+    written.observer.on_unmapped_node(99)
+    assert [line["event"] for line in written.take()] == events

@@ -1,0 +1,217 @@
+"""The whole proxy in one process, between plain sockets: from bound ports to a clean end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+import trio
+import trio.testing
+
+from policies.api import Reject
+from proxy import app
+from proxy.app import App
+from proxy.config import Config, Drain, Limits, Listen, PolicyEntry, Upstream
+from tests.proxy.shell.test_dialer import free_port
+from tests.support import frames as f
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class EchoBroker:
+    """Answers every Heartbeat and Metadata; keeps others waiting until told."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.answer = trio.Event()
+        self.seen: list[bytes] = []
+
+    async def serve(self, task_status=trio.TASK_STATUS_IGNORED) -> None:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self.port = listeners[0].socket.getsockname()[1]
+        await trio.serve_listeners(self._one, listeners, task_status=task_status)
+
+    async def _one(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            data = b""
+            async for chunk in stream:
+                data += chunk
+                while len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
+                    size = 4 + int.from_bytes(data[:4], "big")
+                    asked, data = data[:size], data[size:]
+                    self.seen.append(asked)
+                    key = int.from_bytes(asked[4:6], "big")
+                    ident = int.from_bytes(asked[8:12], "big")
+                    if key == f.METADATA:
+                        brokers = [(1, "127.0.0.1", self.port)]
+                        await stream.send_all(f.metadata_reply(ident, brokers))
+                    elif key == f.HEARTBEAT:
+                        await stream.send_all(f.heartbeat_reply(ident))
+                    else:
+                        await self.answer.wait()
+                        await stream.send_all(f.produce_reply(ident))
+
+
+def three_free_ports() -> int:
+    """A port with two more behind it."""
+    for _ in range(100):
+        port = free_port()
+        try:
+            for each in (port + 1, port + 2):
+                socket.create_server(("127.0.0.1", each)).close()
+        except OSError:
+            continue
+        return port
+    pytest.fail("no three free ports in a row")
+
+
+@pytest.fixture(autouse=True)
+def fresh_logging():
+    """Nobody keeps a captured stderr that is closed after its test."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+async def running(nursery) -> AsyncIterator[tuple[App, EchoBroker, int]]:
+    broker = EchoBroker()
+    await nursery.start(broker.serve)
+    port = three_free_ports()
+    config = Config(
+        upstream=Upstream(bootstrap_servers=(f"127.0.0.1:{broker.port}",)),
+        listen=Listen(port=port, nodes="0-1"),
+        limits=Limits(),
+        drain=Drain(timeout_ms=1_000),
+        policies=(PolicyEntry(use="limits", config={"forbidden_apis": ["DeleteTopics"]}),),
+    )
+    return App(config), broker, port
+
+
+async def ask(stream: trio.SocketStream, request: bytes, size: int) -> bytes:
+    await stream.send_all(request)
+    data = b""
+    while len(data) < size:
+        chunk = await stream.receive_some()
+        assert chunk, "closed instead of answering"
+        data += chunk
+    return data
+
+
+async def test_requests_pass_and_sigterm_ends_it_with_0(running, nursery):
+    """Bootstrap and node ports; metadata rewritten; a drain that answers what is in flight."""
+    proxy, broker, port = running
+    codes: list[int] = []
+
+    async def run() -> None:
+        codes.append(await proxy.run())
+
+    nursery.start_soon(run)
+    await trio.testing.wait_all_tasks_blocked()
+    first = await trio.open_tcp_stream("127.0.0.1", port)
+    expected = f.metadata_reply(1, [(1, "127.0.0.1", port + 2)])
+    assert await ask(first, f.metadata_request(1), len(expected)) == expected
+    node = await trio.open_tcp_stream("127.0.0.1", port + 2)
+    assert await ask(node, f.heartbeat(2), 10) == f.heartbeat_reply(2)
+    await node.send_all(f.produce(3))
+    while not any(each == f.produce(3) for each in broker.seen):
+        await trio.lowlevel.checkpoint()
+    signal.raise_signal(signal.SIGTERM)
+    assert await first.receive_some() == b""
+    with pytest.raises(OSError, match="all attempts to connect"):
+        await trio.open_tcp_stream("127.0.0.1", port)
+    broker.answer.set()
+    assert await node.receive_some() == f.produce_reply(3)
+    assert await node.receive_some() == b""
+    await first.aclose()
+    await node.aclose()
+    while not codes:
+        await trio.lowlevel.checkpoint()
+    assert codes == [0]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_second_signal_ends_at_once(running, nursery):
+    """Whatever is in flight."""
+    proxy, broker, port = running
+    done = trio.Event()
+
+    async def run() -> None:
+        await proxy.run()
+        done.set()
+
+    nursery.start_soon(run)
+    await trio.testing.wait_all_tasks_blocked()
+    client = await trio.open_tcp_stream("127.0.0.1", port)
+    await client.send_all(f.produce(3))
+    while not broker.seen:
+        await trio.lowlevel.checkpoint()
+    began = trio.current_time()
+    signal.raise_signal(signal.SIGTERM)
+    await trio.testing.wait_all_tasks_blocked()
+    signal.raise_signal(signal.SIGTERM)
+    await done.wait()
+    assert trio.current_time() - began < 0.9
+    await client.aclose()
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_policy_from_the_config_is_asked(running, nursery):
+    """Limits answers in the API's own shape; the broker never sees it."""
+    proxy, broker, port = running
+    nursery.start_soon(proxy.run)
+    await trio.testing.wait_all_tasks_blocked()
+    client = await trio.open_tcp_stream("127.0.0.1", port)
+    body = b"\x00\x00\x00\x01" + f.string("t") + b"\x00\x00\x00\x64"
+    refused = struct.pack(">ii", 0, 1) + f.string("t") + struct.pack(">h", 44)  # POLICY_VIOLATION
+    expected = f.reply(4, refused)
+    assert await ask(client, f.request(f.DELETE_TOPICS, 1, 4, body), len(expected)) == expected
+    assert broker.seen == []
+    await client.aclose()
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_refuses_closes_the_client_without_a_word(nursery):
+    """Nothing is answered in its name."""
+    port = three_free_ports()
+    config = Config(
+        upstream=Upstream(bootstrap_servers=(f"127.0.0.1:{free_port()}",)),
+        listen=Listen(port=port, nodes="0-1"),
+    )
+    nursery.start_soon(App(config).run)
+    await trio.testing.wait_all_tasks_blocked()
+    client = await trio.open_tcp_stream("127.0.0.1", port)
+    with suppress(trio.BrokenResourceError):  # a reset is a closed connection too
+        assert await client.receive_some() == b""
+    await client.aclose()
+    nursery.cancel_scope.cancel()
+
+
+def test_a_port_that_is_taken_exits_with_1_and_says_which(capfd):
+    """Before anything is served."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = Config(
+            upstream=Upstream(bootstrap_servers=("127.0.0.1:1",)),
+            listen=Listen(port=port, nodes="0"),
+        )
+        assert app.run(config) == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in capfd.readouterr().err
+
+
+async def test_a_client_refused_at_connect_is_closed(running, nursery, monkeypatch):
+    """on_connect may refuse before a byte is read."""
+    proxy, _, port = running
+    monkeypatch.setattr(proxy._chain, "on_connect", lambda *_: Reject(1))
+    nursery.start_soon(proxy.run)
+    await trio.testing.wait_all_tasks_blocked()
+    client = await trio.open_tcp_stream("127.0.0.1", port)
+    assert await client.receive_some() == b""
+    await client.aclose()
+    nursery.cancel_scope.cancel()

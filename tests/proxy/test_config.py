@@ -1,0 +1,122 @@
+"""What the configuration's types must hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.settings import try_convert
+from proxy.config import Config, Listen, PolicyEntry, Upstream
+
+SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
+
+
+def problems_of(**sections: object) -> list[str]:
+    value, problems = try_convert(Config, {"upstream": SERVERS, **sections})
+    assert (value is None) == bool(problems)
+    return [str(each) for each in problems]
+
+
+def test_only_the_upstream_is_needed() -> None:
+    """With nothing else said, every default holds as documented."""
+    config, problems = try_convert(Config, {"upstream": SERVERS})
+    assert problems == []
+    assert config == Config(upstream=Upstream(bootstrap_servers=("kafka-1:9092",)))
+    assert config.upstream.addresses() == (("kafka-1", 9092),)
+    assert (config.upstream.dial_timeout_ms, config.upstream.request_timeout_ms) == (
+        10_000,
+        120_000,
+    )
+    assert (config.listen.address, config.listen.port) == ("127.0.0.1", 19092)
+    assert config.listen.advertise == "127.0.0.1"
+    assert config.listen.node_ids() == tuple(range(32))
+    assert config.limits.socket_request_max_bytes == 100 * 1024 * 1024
+    assert config.limits.max_connections == 0
+    assert config.drain.timeout_ms == 10_000
+    assert (config.log.level, config.log.format) == ("info", "text")
+    assert config.policies == ()
+    assert config.unknown_apis() == frozenset()
+
+
+def test_without_upstream_the_missing_key_is_named() -> None:
+    """The first thing a user forgets is named in full."""
+    _, (problem,) = try_convert(Config, {})
+    assert problem.path == "upstream.bootstrap_servers"
+
+
+def test_ports_follow_the_order_of_the_nodes() -> None:
+    """A node's port is the bootstrap port + 1 + its place in the list."""
+    listen = Listen(port=9092, nodes="0-2,10-11")
+    assert listen.node_ports() == {0: 9093, 1: 9094, 2: 9095, 10: 9096, 11: 9097}
+
+
+def test_all_ports_must_exist() -> None:
+    """The last node's port is at most 65535."""
+    assert problems_of(listen={"port": 65533, "nodes": "0-1"}) == []
+    assert problems_of(listen={"port": 65534, "nodes": "0-1"}) == [
+        "listen.port: found 65534 (the last node would have 65536), expected a port of at most"
+        " 65533, for the ports of all nodes"
+    ]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::"])  # noqa: S104 - the point of the test
+def test_all_addresses_is_no_address_to_dial(address: str) -> None:
+    """Who binds everywhere must say what clients dial, and cannot say "everywhere"."""
+    (text,) = problems_of(listen={"address": address})
+    assert text.startswith("listen.advertise: found nothing, expected a host that clients can dial")
+    assert problems_of(listen={"address": address, "advertise": "sluice.internal"}) == []
+    (text,) = problems_of(listen={"advertise": address})
+    assert text == f"listen.advertise: found '{address}', expected a host that clients can dial"
+
+
+@pytest.mark.parametrize(
+    ("server", "listen"),
+    [
+        ("127.0.0.1:19092", {}),
+        ("localhost:19100", {}),
+        ("[::1]:19092", {"address": "0.0.0.0", "advertise": "s"}),  # noqa: S104 - as above
+        ("s:19092", {"advertise": "s"}),
+    ],
+)
+def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) -> None:
+    """A bootstrap server that is one of our own ports would be a ring."""
+    found = problems_of(upstream={"bootstrap_servers": ["a:1", server]}, listen=listen)
+    assert found == [
+        f"upstream.bootstrap_servers[1]: found {server!r}, where Sluice itself listens, expected"
+        " a broker's address"
+    ]
+
+
+def test_a_broker_on_the_same_host_is_no_ring() -> None:
+    """Only our own ports are refused."""
+    assert problems_of(upstream={"bootstrap_servers": ["localhost:9092", "127.0.0.1:19125"]}) == []
+
+
+def test_mistakes_of_all_sections_come_together() -> None:
+    """What one section has wrong hides nothing in another, cross-checks included."""
+    found = problems_of(
+        upstream={"bootstrap_servers": ["a"], "dial_timeout_ms": 0},
+        listen={"port": 65535},
+        log={"level": "inf"},
+        policies=[{"name": "x"}],
+        pass_unknown_apis=["Vote", 40000],
+    )
+    assert [text.partition(":")[0] for text in found] == [
+        "upstream.bootstrap_servers[0]",
+        "upstream.dial_timeout_ms",
+        "listen.port",
+        "log.level",
+        "policies[0].use",
+        "pass_unknown_apis[1]",
+    ]
+
+
+def test_a_policy_is_called_by_its_use_unless_named() -> None:
+    """The name's default is the policy's."""
+    assert PolicyEntry(use="limits").name == "limits"
+    assert PolicyEntry(use="limits", name="mine").name == "mine"
+
+
+def test_unknown_apis_by_key_or_name() -> None:
+    """Names and numbers end as keys."""
+    config = Config(upstream=Upstream(bootstrap_servers=("a:1",)), pass_unknown_apis=(1234, "Vote"))
+    assert config.unknown_apis() == {1234, 52}

@@ -1,0 +1,107 @@
+"""Reading the YAML file with its lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.config_file import read_file, read_yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def problems_of(text: str | bytes) -> list[str]:
+    return [str(each) for each in read_yaml(text, "f")[2]]
+
+
+def test_every_key_path_knows_its_line() -> None:
+    """Keys, items and what is nested in them each name the line they begin on."""
+    data, origins, problems = read_yaml("a:\n  b: 1\nc:\n  - d: 2\n    e: 3\n  - 4\n", "f")
+    assert problems == []
+    assert data == {"a": {"b": 1}, "c": [{"d": 2, "e": 3}, 4]}
+    assert origins == {
+        "": "f",
+        "a": "f:1",
+        "a.b": "f:2",
+        "c": "f:3",
+        "c[0]": "f:4",
+        "c[0].d": "f:4",
+        "c[0].e": "f:5",
+        "c[1]": "f:6",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
+def test_an_empty_file_says_nothing(text: str) -> None:
+    """Everything may come from elsewhere, so a file may be empty."""
+    data, _, problems = read_yaml(text, "f")
+    assert not data
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "a (f:3): found this key again, expected it once (it is on line 1)"),
+        (
+            "a: &x [*x]\n",
+            "a[0] (f:1): found an alias of what it is inside of, expected a value that ends",
+        ),
+        ("? [k]\n: 1\n", "(f:1): found a key that is not a text, expected a plain key"),
+    ],
+)
+def test_yaml_that_cannot_be_meant(text: str, words: str) -> None:
+    """A key twice, an endless alias and a key that is a list are mistakes with a line."""
+    assert problems_of(text) == [words]
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: b: c", "\ta: 1", b"a: \xff", b"\x00"])
+def test_what_is_no_yaml(text: str | bytes) -> None:
+    """Broken YAML and broken text are one problem that says so."""
+    (words,) = problems_of(text)
+    assert "this is not YAML: " in words
+
+
+def test_broken_yaml_names_line_and_column() -> None:
+    """An editor can jump to where the reader stumbled."""
+    assert problems_of("a: 1\nb: c: d\n")[0].startswith("(f:2:5): this is not YAML: ")
+
+
+def test_tags_make_no_objects() -> None:
+    """The file is data, never a program."""
+    assert "not YAML" in problems_of("a: !!python/object/apply:os.getcwd []\n")[0]
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file and a folder are problems, not faults."""
+    for place in (tmp_path / "none.yaml", tmp_path):
+        _, _, (problem,) = read_file(place)
+        assert problem.origin == str(place)
+        assert problem.found.startswith("the file cannot be read: ")
+
+
+def test_a_file_is_called_by_its_path(tmp_path: Path) -> None:
+    """Origins carry the path as it was given."""
+    file = tmp_path / "s.yaml"
+    file.write_text("a: 1\n", "utf-8")
+    assert read_file(file)[:2] == ({"a": 1}, {"": str(file), "a": f"{file}:1"})
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8), values, max_size=3))
+def test_reads_what_yaml_writes(data: dict[str, object]) -> None:
+    """Any plain data survives, and nothing in it is a problem."""
+    assert read_yaml(yaml.safe_dump(data, allow_unicode=True), "f")[::2] == (data, [])

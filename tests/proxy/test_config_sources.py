@@ -1,0 +1,200 @@
+"""How flags, variables, the file and defaults come together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from policies.settings import SettingsError
+from proxy.config import Config
+from proxy.config_sources import load, variables
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
+FILE = """\
+upstream:
+  bootstrap_servers: [a:1, b:2]
+listen:
+  port: 1000
+  nodes: 0-3
+policies:
+  - use: limits
+    config:
+      forbidden_apis: [DeleteTopics]
+"""
+UPSTREAM = {"upstream.bootstrap_servers": ("a:1", "--upstream")}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "s.yaml"
+    path.write_text(FILE, "utf-8")
+    return path
+
+
+def refused(
+    file: Path | None = None,
+    environ: dict[str, str] | None = None,
+    flags: dict[str, tuple[str, str]] | None = None,
+) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load(file, environ or {}, UPSTREAM if flags is None else flags)
+    return [str(each).replace(str(file), "F") for each in caught.value.problems]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_loads(example: Path) -> None:
+    """What we show works."""
+    assert load(example, {}, {}).config.upstream.bootstrap_servers
+
+
+def test_the_examples_are_there() -> None:
+    """The list above is not empty by accident."""
+    assert {path.name for path in EXAMPLES} >= {"minimal.yaml", "sluice.yaml", "trial.yaml"}
+
+
+def test_the_full_example_shows_every_setting_with_its_default() -> None:
+    """examples/sluice.yaml names each setting, and but for upstream and policies, its default."""
+    (full,) = (path for path in EXAMPLES if path.name == "sluice.yaml")
+    effective = load(full, {}, {})
+    unsaid = [
+        path for path, origin in effective.origins.items() if not origin.startswith(str(full))
+    ]
+    assert unsaid == []
+    default = Config(upstream=effective.config.upstream, policies=effective.config.policies)
+    assert effective.config == default
+
+
+def test_a_flag_beats_a_variable_beats_the_file_beats_the_default(file: Path) -> None:
+    """Each source covers the one below, and each value knows its source."""
+    environ = {
+        "SLUICE_LISTEN_PORT": "2000",
+        "SLUICE_LISTEN_NODES": "7",
+        "SLUICE_LOG_LEVEL": "debug",
+    }
+    effective = load(file, environ, {"listen.port": ("3000", "--listen")})
+    config, origins = effective.config, effective.origins
+    assert (config.listen.port, origins["listen.port"]) == (3000, "--listen")
+    assert (config.listen.node_ids(), origins["listen.nodes"]) == ((7,), "SLUICE_LISTEN_NODES")
+    assert (config.log.level, origins["log.level"]) == ("debug", "SLUICE_LOG_LEVEL")
+    assert origins["upstream.bootstrap_servers"] == f"{file}:2"
+    assert origins["policies[0].config.forbidden_apis"] == f"{file}:9"
+    assert origins["policies[0].mode"] == "default"
+    assert origins["policies[0].name"] == "default: use"
+    assert origins["listen.advertise"] == "default: listen.address"
+    assert origins["drain.timeout_ms"] == "default"
+
+
+def test_a_list_is_replaced_whole(file: Path) -> None:
+    """Nothing of the file's list is left, nor of its origins."""
+    effective = load(file, {"SLUICE_UPSTREAM_BOOTSTRAP_SERVERS": "c:3, d:4,e:5"}, {})
+    assert effective.config.upstream.bootstrap_servers == ("c:3", "d:4", "e:5")
+    places = {path: at for path, at in effective.origins.items() if "servers" in path}
+    assert set(places.values()) == {"SLUICE_UPSTREAM_BOOTSTRAP_SERVERS"}
+
+
+def test_every_setting_has_a_variable() -> None:
+    """Each field of each section, and each list at the top, is named once."""
+    config = load(None, {}, UPSTREAM).config
+    paths = {each.path for each in variables().values()}
+    expected = set()
+    for section, value in msgspec.structs.asdict(config).items():
+        fields = value.__struct_fields__ if isinstance(value, msgspec.Struct) else ()
+        expected |= {f"{section}.{field}" for field in fields} or {section}
+    assert paths == expected
+    assert "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS" in variables()
+
+
+def test_every_variable_takes_effect() -> None:
+    """Each variable, set alone to something else than the default, changes its setting."""
+    texts = {
+        "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS": "z:9",
+        "SLUICE_LISTEN_ADDRESS": "::1",
+        "SLUICE_LISTEN_NODES": "1-2,5",
+        "SLUICE_LISTEN_ADVERTISE": "proxy",
+        "SLUICE_LOG_LEVEL": "error",
+        "SLUICE_LOG_FORMAT": "json",
+        "SLUICE_POLICIES": "[{use: limits, name: x}]",
+        "SLUICE_PASS_UNKNOWN_APIS": "1234,Vote",
+    }
+    before = load(None, {}, UPSTREAM)
+    for name, variable in variables().items():
+        flags = {} if name == "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS" else UPSTREAM
+        after = load(None, {name: texts.get(name, "77")}, flags)
+        assert after.config != before.config, name
+        assert after.origins[variable.path] == name
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    """Templates leave empty variables behind; they change nothing."""
+    assert load(None, {"SLUICE_LISTEN_PORT": ""}, UPSTREAM) == load(None, {}, UPSTREAM)
+
+
+def test_text_that_does_not_fit_is_refused_where_it_was_given() -> None:
+    """A variable that is no number is named, with what was expected."""
+    assert refused(None, {"SLUICE_LISTEN_PORT": "http", "SLUICE_DRAIN_TIMEOUT_MS": "1.5"}) == [
+        "listen.port (SLUICE_LISTEN_PORT): found 'http', expected an integer from 1 to 65535",
+        "drain.timeout_ms (SLUICE_DRAIN_TIMEOUT_MS): found '1.5', expected an integer from 0 to"
+        " 86400000",
+    ]
+
+
+def test_all_sources_are_judged_at_once(tmp_path: Path) -> None:
+    """File, variable, flag and policies' own settings: one list, each with its origin."""
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "listen:\n  prot: 1\npolicies:\n- 7\n- use: limits\n  config: {required_acks: some}\n"
+        "- use: limit\n",
+        "utf-8",
+    )
+    found = refused(file, {"SLUICE_LOG_FORMAT": "jsn"}, {"listen.nodes": ("3-1", "--nodes")})
+    assert [text.partition(" found")[0] for text in found] == [
+        "listen.prot (F:2):",
+        "listen.nodes (--nodes):",
+        "log.format (SLUICE_LOG_FORMAT):",
+        "policies[0] (F:4):",
+        "upstream.bootstrap_servers (F):",
+        "policies[1].config.required_acks (F:6):",
+        "policies[2].use (F:7):",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- 1\n", "(F): found a list, expected a mapping with upstream, listen, limits"),
+        ("listen: 7\n", "listen (F:1): found 7, expected a mapping with address"),
+        ("listen: [\n", "(F:2:1): this is not YAML: "),
+    ],
+)
+def test_a_file_of_another_shape_is_told(tmp_path: Path, text: str, words: str) -> None:
+    """Variables laid over a file that is no mapping do not hide that."""
+    file = tmp_path / "s.yaml"
+    file.write_text(text, "utf-8")
+    assert any(each.startswith(words) for each in refused(file, {"SLUICE_LISTEN_PORT": "77"}))
+
+
+def test_policies_in_a_variable_are_yaml() -> None:
+    """They replace the file's, and broken YAML is told under the variable's name."""
+    effective = load(None, {"SLUICE_POLICIES": "[{use: limits, mode: observe}]"}, UPSTREAM)
+    assert effective.config.policies[0].mode == "observe"
+    assert effective.origins["policies[0].mode"] == "SLUICE_POLICIES"
+    (text,) = refused(None, {"SLUICE_POLICIES": "[{"})
+    assert text.startswith("(SLUICE_POLICIES:1:3): this is not YAML")
+
+
+def test_a_variable_with_a_slip_gets_a_hint_and_kubernetes_does_not() -> None:
+    """What looks like a setting is worth a word; what Kubernetes makes for a Service is not."""
+    environ = {
+        "SLUICE_LISTEN_PROT": "1",
+        "SLUICE_CONFIG": "x",
+        "SLUICE_PORT": "tcp://10.0.0.1:19092",
+        "SLUICE_SERVICE_PORT": "19092",
+        "SLUICE_PORT_19092_TCP_ADDR": "10.0.0.1",
+        "SLUICE_ZZZ": "1",
+        "OTHER": "1",
+    }
+    assert load(None, environ, UPSTREAM).hints == (
+        "SLUICE_LISTEN_PROT is not a setting; did you mean SLUICE_LISTEN_PORT?",
+    )

@@ -1,0 +1,133 @@
+"""Settings written as text: what they mean and what they may not be."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.config_values import (
+    LAST_NODE,
+    NODES_PATTERN,
+    SERVER_PATTERN,
+    api_key_of,
+    check_advertise,
+    check_api,
+    check_host,
+    check_nodes,
+    check_server,
+    parse_nodes,
+    split_server,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("kafka-1:9092", ("kafka-1", 9092)),
+        ("10.0.0.1:1", ("10.0.0.1", 1)),
+        ("[::1]:65535", ("::1", 65535)),
+        ("[fd00::3]:9092", ("fd00::3", 9092)),
+    ],
+)
+def test_a_server_is_host_and_port(text: str, pair: tuple[str, int]) -> None:
+    """Host and port are told apart; the brackets of IPv6 are not part of the host."""
+    assert re.match(SERVER_PATTERN, text)
+    assert check_server(text) is None
+    assert split_server(text) == pair
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["kafka", "kafka:", ":9092", "::1:9092", "a:0", "a:65536", "a:09", "a b:1", "a:1,b:1", "[x]:1"],
+)
+def test_what_is_no_server(text: str) -> None:
+    """A host without port, a port out of range, bare IPv6 and lists in one text are refused."""
+    assert not re.match(SERVER_PATTERN, text)
+
+
+def test_brackets_hold_an_ipv6_address() -> None:
+    """Hexadecimal digits and colons alone do not make an address."""
+    assert check_server("[1:2]:9092") is not None
+
+
+@given(st.integers(0, 70_000))
+def test_the_pattern_knows_every_port(port: int) -> None:
+    """Exactly 1 to 65535 are ports."""
+    assert bool(re.match(SERVER_PATTERN, f"a:{port}")) == (1 <= port <= 65535)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("0-3", (0, 1, 2, 3)),
+        ("0-2,10-11", (0, 1, 2, 10, 11)),
+        ("5, 1-2", (5, 1, 2)),
+        (7, (7,)),
+        (str(LAST_NODE), (LAST_NODE,)),
+    ],
+)
+def test_nodes_in_the_order_written(text: str | int, ids: tuple[int, ...]) -> None:
+    """Ids and ranges give node ids in the order in which they stand."""
+    assert re.match(NODES_PATTERN, str(text))
+    assert check_nodes(text) is None
+    assert parse_nodes(text) == ids
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("3-1", "a range that ascends (3-1 does not)"),
+        ("0-1000", "at most 1000 nodes"),
+        ("0-499,600-1100", "at most 1000 nodes"),
+        ("0-2147483647", "at most 1000 nodes"),
+        ("2147483648", "node ids up to 2147483647"),
+        ("0-5,3", "each node once (3 is there twice)"),
+    ],
+)
+def test_nodes_that_cannot_be(text: str, words: str) -> None:
+    """Descending, too many, too large and repeated nodes are refused, each in its own words."""
+    assert check_nodes(text) == (words, "")
+
+
+def test_exactly_the_most_nodes_are_allowed() -> None:
+    """A thousand nodes in two ranges will do."""
+    assert check_nodes("0-499,600-1099") is None
+
+
+@pytest.mark.parametrize("text", ["", "-1", "0-", "a", "0-2,", "0..2", "1-2-3"])
+def test_what_is_no_list_of_nodes(text: str) -> None:
+    """The pattern refuses what has not the shape of ids and ranges."""
+    assert not re.match(NODES_PATTERN, text)
+
+
+@pytest.mark.parametrize("text", ["localhost", "127.0.0.1", "::1", "0.0.0.0", "kafka.internal"])  # noqa: S104 - a text
+def test_a_host(text: str) -> None:
+    """Names and addresses without brackets are hosts."""
+    assert check_host(text) is None
+
+
+@pytest.mark.parametrize("text", ["", "[::1]", "a:9092", "a b", "a/b", "a,b", "u@a"])
+def test_what_is_no_host(text: str) -> None:
+    """Brackets, ports, spaces and lists are no part of a host."""
+    assert check_host(text) is not None
+
+
+def test_advertise_may_be_left_empty() -> None:
+    """An empty advertised host means: not given."""
+    assert check_advertise("") is None
+    assert check_advertise("a:1") is not None
+
+
+def test_an_api_by_key_or_name() -> None:
+    """Any key will do, and every name that Kafka has; others get the nearest."""
+    assert [api_key_of(99), api_key_of("DeleteTopics"), api_key_of("Vote")] == [99, 20, 52]
+    assert check_api(99) is None
+    assert check_api("DeleteTopics") is None
+    wrong = check_api("DeleteTopic")
+    assert wrong is not None
+    assert wrong[1] == "DeleteTopics"
+    with pytest.raises(ValueError, match="DeleteTopic"):
+        api_key_of("DeleteTopic")

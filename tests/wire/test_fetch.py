@@ -1,0 +1,195 @@
+"""Fetch heads, and the rules of fetch sessions as far as a proxy can keep them.
+
+The golden cases of area `fetch_session` that are bytes or rules are settled here; what a broker
+does with its own sessions (`sess-full-then-incremental`, `sess-bad-epoch`, `sess-unknown-id`) only
+a broker can show. Client cases are put to a real client, kafka-python's `FetchSessionHandler`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.consumer.fetcher import FetchMetadata, FetchSessionHandler
+from kafka.protocol.consumer import FetchResponse
+from kafka.structs import TopicPartition
+
+from tests.support.kafka_messages import api_of, messages_of
+from wire import fetch, messages
+from wire.apis import OFFERED, ApiKey
+from wire.errors import WireError
+from wire.fetch import FetchHead, FetchKind, empty_reply, head_offsets, next_epoch
+from wire.primitives import INT32
+
+VERSIONS = range(19)
+
+
+def client(session_id: int, epoch: int) -> FetchSessionHandler:
+    """A kafka-python client that has just sent a fetch with this session id and epoch."""
+    handler = FetchSessionHandler(1)
+    handler.next_metadata = FetchMetadata(session_id, epoch)
+    handler.build_next({TopicPartition("orders", 0): None})
+    return handler
+
+
+def after(handler: FetchSessionHandler, response: FetchResponse) -> tuple[bool, tuple[int, int]]:
+    """Whether the client took the response, and the (id, epoch) of its next fetch."""
+    taken = bool(handler.handle_response(response))
+    return taken, (handler.next_metadata.session_id, handler.next_metadata.epoch)
+
+
+def failed(error_code: int) -> FetchResponse:
+    return FetchResponse(
+        version=12, throttle_time_ms=0, error_code=error_code, session_id=0, responses=[]
+    )
+
+
+def throttled(version: int = 12, throttle_time_ms: int = 100) -> FetchResponse:
+    """Our own empty reply, as kafka-python reads it."""
+    body = empty_reply(api_of(ApiKey.FETCH, version), throttle_time_ms)
+    return FetchResponse.decode(body, version=version)
+
+
+def test_sess_sessionless():
+    """(0, -1) asks for no session, and the answer to it names none."""
+    assert FetchHead(0, 0, session_id=0, session_epoch=-1).kind is FetchKind.SESSIONLESS
+    assert throttled().session_id == 0
+
+
+def test_sess_throttled_incremental():
+    """A swallowed incremental fetch is answered: error 0, no partitions, the throttle, session 0.
+
+    A broker would keep S, having advanced its epoch to 3; we have not moved it and may not.
+    """
+    assert FetchHead(0, 0, session_id=123, session_epoch=2).kind is FetchKind.INCREMENTAL
+    reply = throttled()
+    assert (reply.error_code, reply.throttle_time_ms, reply.responses) == (0, 100, [])
+    assert reply.session_id == 0
+    assert next_epoch(2) == 3
+
+
+def test_sess_throttled_full():
+    """A throttled full fetch is answered with session id 0: no session was created."""
+    assert FetchHead(0, 0, session_id=0, session_epoch=0).kind is FetchKind.FULL
+    reply = throttled()
+    assert (reply.error_code, reply.session_id, reply.responses) == (0, 0, [])
+
+
+def test_sess_epoch_wrap():
+    """Epochs count up, wrap to 1, and the final one stays."""
+    assert [next_epoch(epoch) for epoch in (0, 1, 2147483647, -1)] == [1, 2, 1, -1]
+
+
+def test_sess_client_full_throttled():
+    """A client that gets our empty reply to a full fetch does a full fetch again."""
+    assert after(client(0, 0), throttled(throttle_time_ms=10)) == (False, (0, 0))
+
+
+def test_sess_client_incremental_closed_by_server():
+    """A client in a session takes our empty reply as the session's end: next is a full fetch."""
+    assert after(client(123, 4), throttled()) == (True, (0, 0))
+
+
+def test_sess_client_error_70():
+    """An unknown session id makes the client begin anew with (0, 0)."""
+    assert after(client(123, 1), failed(70)) == (False, (0, 0))
+
+
+@pytest.mark.parametrize("error_code", [100, 71, 106])
+def test_sess_client_error_other(error_code):
+    """Any other error makes the client close its session and wish a new one: (S, 0), full."""
+    assert after(client(123, 1), failed(error_code)) == (False, (123, 0))
+    assert FetchHead(0, 0, session_id=123, session_epoch=0).kind is FetchKind.FULL
+
+
+def test_sess_proxy_swallow():
+    """Keeping S in an answer of our own would send (123, 5) to a broker that still expects 4.
+
+    Our reply makes the next fetch (0, 0) instead, which no broker can refuse.
+    """
+    kept = throttled()
+    kept.session_id = 123
+    assert after(client(123, 4), kept) == (True, (123, 5))
+    assert after(client(123, 4), throttled()) == (True, (0, 0))
+
+
+def test_closing_a_session():
+    """(S, -1) closes a session; the answer to it names none either."""
+    assert FetchHead(0, 0, session_id=123, session_epoch=-1).kind is FetchKind.CLOSE
+
+
+@pytest.mark.parametrize("version", range(1, 19))
+def test_empty_reply_in_every_version(version):
+    """The empty reply is what the codec reads as: throttled, no error, no session, no topic."""
+    api = api_of(ApiKey.FETCH, version)
+    body = empty_reply(api, 2500)
+    if not messages.is_known(api):  # v1 to v3: throttle, topics
+        assert body == INT32.pack(2500) + INT32.pack(0)
+        return
+    reply = messages.decode_response(api, body)
+    assert reply.throttle_time == timedelta(milliseconds=2500)
+    assert reply.responses == ()
+    assert not getattr(reply, "error_code", 0)
+    assert getattr(reply, "session_id", 0) == 0
+
+
+def test_empty_reply_needs_a_throttle():
+    """Without a throttle the client would call it a broker's fault; v0 cannot say one."""
+    with pytest.raises(WireError):
+        empty_reply(api_of(ApiKey.FETCH, 12), 0)
+    with pytest.raises(WireError):
+        empty_reply(api_of(ApiKey.FETCH, 0), 100)
+    with pytest.raises(WireError):
+        empty_reply(api_of(ApiKey.METADATA, 12), 100)
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_head_agrees_with_the_codec(version, data):
+    """The head's fields are those that the codec reads, and are None until all there."""
+    message = data.draw(messages_of(messages.request_shape(api_of(ApiKey.FETCH, version))))
+    body = messages.encode(message)
+    head = fetch.read(b"xx" + body, 2, 2 + len(body), version)
+    assert timedelta(milliseconds=head.max_wait_ms) == message.max_wait
+    assert (head.min_bytes, head.max_bytes) == (message.min_bytes, message.max_bytes)
+    assert head.isolation_level == message.isolation_level
+    if version >= 7:
+        assert (head.session_id, head.session_epoch) == (message.session_id, message.session_epoch)
+    else:
+        assert head.kind is FetchKind.SESSIONLESS
+    offsets = head_offsets(version)
+    fixed = (offsets.session_epoch or offsets.isolation_level) + (4 if version >= 7 else 1)
+    assert fetch.read(body, 0, fixed, version) == head
+    assert all(fetch.read(body, 0, cut, version) is None for cut in range(fixed))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_patches_land_in_their_fields(version):
+    """A value written at a field's offset is read back as that field and no other."""
+    plain = bytes(40)
+    for name in ("max_wait_ms", "min_bytes", "max_bytes", "session_id", "session_epoch"):
+        at = getattr(head_offsets(version), name)
+        if at is None:
+            continue
+        patched = bytearray(plain)
+        patched[at : at + 4] = INT32.pack(77)
+        changed = fetch.read(patched, 0, 40, version)
+        assert getattr(changed, name) == 77
+        setattr(changed, name, 0)
+        assert changed == fetch.read(plain, 0, 40, version)
+
+
+def test_defaults_before_a_field_was():
+    """Before v3 there is no max_bytes, before v7 no session: Kafka's defaults stand for them."""
+    head = fetch.read(bytes(12), 0, 12, 0)
+    assert (head.max_bytes, head.isolation_level) == (0x7FFFFFFF, 0)
+    assert head.kind is FetchKind.SESSIONLESS
+
+
+def test_every_offered_version_is_covered():
+    """The tests above speak of every version that a client may use."""
+    low, high = OFFERED[ApiKey.FETCH]
+    assert set(range(low, high + 1)) <= set(VERSIONS)

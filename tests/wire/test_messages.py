@@ -1,0 +1,69 @@
+"""The codec room: any API's bodies to objects and back, and only WireError on the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.heartbeat.v4.response import HeartbeatResponse
+
+from tests.support.kafka_messages import api_of, apis_known, messages_of, name, survives
+from wire import messages
+from wire.apis import ApiKey
+from wire.errors import WireError
+
+
+@pytest.mark.parametrize("api", apis_known(), ids=name)
+@settings(max_examples=2, deadline=None)
+@given(data=st.data())
+def test_what_is_encoded_is_decoded(api, data):
+    """Every API in every version that the codec knows makes the round trip."""
+    request = data.draw(messages_of(messages.request_shape(api)))
+    assert messages.decode_request(api, bytearray(messages.encode(request))) == request
+    response = data.draw(messages_of(messages.response_shape(api)))
+    assert messages.decode_response(api, messages.encode(response)) == response
+
+
+@pytest.mark.parametrize("api", apis_known(), ids=name)
+@settings(max_examples=2, deadline=None)
+@given(data=st.data())
+def test_damage_is_a_wire_error(api, data):
+    """Overwritten, cut or lengthened bodies are decoded or refused, and never end the process."""
+    for shape, decode in (
+        (messages.request_shape(api), messages.decode_request),
+        (messages.response_shape(api), messages.decode_response),
+    ):
+        body = bytearray(messages.encode(data.draw(messages_of(shape))))
+        places = st.tuples(st.integers(0, len(body) - 1), st.sampled_from([0, 1, 127, 128, 255]))
+        for at, byte in data.draw(st.lists(places, max_size=6)) if body else ():
+            body[at] = byte
+        survives(decode, api, bytes(body))
+        survives(decode, api, bytes(body[: data.draw(st.integers(0, len(body)))]))
+        assert not survives(decode, api, messages.encode(data.draw(messages_of(shape))) + b"\x00")
+
+
+def test_versions_the_codec_does_not_know():
+    """Produce v0 is offered but unknown to the codec: WireError, and `is_known` says so."""
+    api = api_of(ApiKey.PRODUCE, 0)
+    assert not messages.is_known(api)
+    for call in (messages.decode_request, messages.decode_response):
+        with pytest.raises(WireError, match="Produce v0"):
+            call(api, b"")
+    assert messages.is_known(api_of(ApiKey.PRODUCE, 3))
+
+
+def test_values_that_cannot_be_written():
+    """A message with a value of the wrong kind is a WireError, not whatever the codec raises."""
+    with pytest.raises(WireError):
+        messages.encode(HeartbeatResponse(throttle_time="soon", error_code=0))
+    with pytest.raises(WireError):
+        messages.encode("no message")
+
+
+def test_the_codec_is_imported_late():
+    """Importing the room does not bring in kio: start-up must not pay for it."""
+    code = "import sys, wire.messages, wire.replies; sys.exit('kio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

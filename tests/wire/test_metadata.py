@@ -1,0 +1,153 @@
+"""Our own Metadata question, its answer, and topic names out of others' answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.protocol.metadata import MetadataRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v1 import response as metadata1
+from kio.schema.metadata.v12 import response as metadata12
+
+from tests.support.kafka_messages import api_of, messages_of, survives
+from wire import messages
+from wire.apis import ApiKey
+from wire.errors import WireError
+from wire.metadata import brokers, question, topic_names
+from wire.primitives import INT32
+
+V1 = api_of(ApiKey.METADATA, 1)
+
+
+def reply(*hosts: tuple[int, str, int]) -> bytes:
+    listed = tuple(
+        metadata1.MetadataResponseBroker(node_id=n, host=host, port=port, rack="r")
+        for n, host, port in hosts
+    )
+    body = messages.encode(metadata1.MetadataResponse(brokers=listed, topics=()))
+    return INT32.pack(len(body) + 4) + INT32.pack(5) + body
+
+
+def test_the_question_is_kafkas():
+    """kafka-python reads the question as Metadata v1 from client "sluice" for no topic."""
+    frame = question(77)
+    body = MetadataRequest.decode(frame, version=1, header=True, framed=True)
+    header = body.header
+    assert (header.api_key, header.api_version, header.client_id) == (3, 1, "sluice")
+    assert header.correlation_id == 77
+    assert body.topics == []  # an empty list is "none" from v1 on, null would be "all"
+
+
+def test_the_answer_names_brokers():
+    """Brokers come out by node id with the real host and port."""
+    frame = reply((1, "kafka-1", 9092), (7, "10.0.0.7", 65535))
+    assert brokers(frame) == {1: (b"kafka-1", 9092), 7: (b"10.0.0.7", 65535)}
+    assert brokers(bytearray(frame)) == brokers(frame)
+
+
+@pytest.mark.parametrize("broker", [(1, "", 9092), (1, "kafka-1", 0), (1, "kafka-1", 65536)])
+def test_an_answer_that_cannot_be_dialled(broker):
+    """A broker without a host or with an impossible port is refused, not handed to a dialer."""
+    with pytest.raises(WireError):
+        brokers(reply(broker))
+
+
+def test_a_cut_answer():
+    """An answer cut anywhere, or with a size that lies, is a WireError."""
+    frame = reply((1, "kafka-1", 9092))
+    for cut in range(len(frame)):
+        with pytest.raises(WireError):
+            brokers(frame[:cut])
+    with pytest.raises(WireError):
+        brokers(frame + b"\x00")
+
+
+@given(st.binary(max_size=60))
+def test_any_answer(body):
+    """Any bytes at all give brokers or WireError."""
+    survives(brokers, INT32.pack(len(body) + 4) + bytes(4) + body)
+
+
+def partition(index: int, replicas=(1, 2, 3), isr=(1, 2, 3)):
+    return metadata12.MetadataResponsePartition(
+        error_code=ErrorCode.none,
+        partition_index=index,
+        leader_id=1,
+        leader_epoch=4,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=(),
+    )
+
+
+def names_in(partitions) -> dict[bytes, str]:
+    """The names of two topics, each with these partitions, among other bytes."""
+    topics = tuple(
+        metadata12.MetadataResponseTopic(
+            error_code=ErrorCode.none, name=name, topic_id=UUID(int=n), partitions=partitions
+        )
+        for n, name in ((1, "orders"), (2, "payments"))
+    )
+    broker = metadata12.MetadataResponseBroker(node_id=1, host="kafka-1", port=9092, rack=None)
+    body = messages.encode(
+        metadata12.MetadataResponse(throttle_time=timedelta(0), brokers=(broker,), topics=topics)
+    )
+    buf = bytearray(b"xx" + body + b"\x05stale")
+    return topic_names(buf, 2, 2 + len(body), api_of(ApiKey.METADATA, 12))
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        (),
+        (partition(0),),
+        tuple(partition(n) for n in range(50)),
+        tuple(partition(n, isr=(1, 2, 3)[: 1 + n % 3]) for n in range(20)),
+        (*(partition(n) for n in range(9)), partition(9, isr=())),
+        tuple(partition(n, replicas=tuple(range(200))) for n in range(3)),
+    ],
+    ids=["none", "one", "alike", "shrinking isr", "last differs", "200 replicas"],
+)
+def test_partitions_are_stepped_over(partitions):
+    """Names are found behind partitions alike and not alike."""
+    assert names_in(partitions) == {
+        UUID(int=1).bytes: "orders",
+        UUID(int=2).bytes: "payments",
+    }
+
+
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_names_agree_with_the_codec(version, data):
+    """Names and ids are those that the codec reads; damaged bytes raise WireError only."""
+    api = api_of(ApiKey.METADATA, version)
+    message = data.draw(messages_of(messages.response_shape(api)))
+    body = bytearray(messages.encode(message))
+    meant = {t.topic_id.bytes: t.name for t in message.topics if t.topic_id and t.name}
+    assert topic_names(body, 0, len(body), api) == meant
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(body)))
+    survives(topic_names, body, 0, cut, api)
+
+
+def test_older_versions_have_no_ids():
+    """Below v10 there is nothing to learn, and nothing is read."""
+    assert topic_names(bytearray(), 0, 0, api_of(ApiKey.METADATA, 9)) == {}
+
+
+def test_topics_without_a_name():
+    """v12 answers an unknown id with a null name, which teaches nothing."""
+    topic = metadata12.MetadataResponseTopic(
+        error_code=ErrorCode.unknown_topic_id, name=None, topic_id=UUID(int=9), partitions=()
+    )
+    message = metadata12.MetadataResponse(
+        throttle_time=timedelta(0), brokers=(), topics=(topic, replace(topic, name="b"))
+    )
+    body = bytearray(messages.encode(message))
+    assert topic_names(body, 0, len(body), api_of(ApiKey.METADATA, 12)) == {UUID(int=9).bytes: "b"}

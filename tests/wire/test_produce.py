@@ -1,0 +1,189 @@
+"""Produce requests in any chunks: acks, timeout, topics and partitions, and no record byte."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import api_of, messages_of, survives
+from wire import messages
+from wire.apis import ApiKey
+from wire.errors import WireError
+from wire.primitives import INT32, encode_compact, encode_compact_count, encode_string
+from wire.produce import ProduceWalker, acks_at
+
+VERSIONS = range(3, 14)
+
+
+def walked(version: int, body: bytes, cuts=()) -> ProduceWalker:
+    """A walker fed with the body cut at these places."""
+    walker = ProduceWalker(version)
+    places = sorted({0, len(body), *cuts})
+    for start, end in pairwise(places):
+        buf = bytearray(b"\x00" + body[start:end] + b"\x07stale")
+        walker.feed(buf, 1, 1 + end - start)
+    return walker
+
+
+def skeleton(version: int, message) -> list:
+    """What the walker should say of a decoded request."""
+    return [
+        (
+            (topic.topic_id.bytes if topic.topic_id else bytes(16))
+            if version >= 13
+            else topic.name,
+            [partition.index for partition in topic.partition_data],
+        )
+        for topic in message.topic_data
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_any_chunking_gives_the_same(version, data):
+    """However the body is cut, the walker says what the codec reads."""
+    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
+    message = data.draw(messages_of(shape))
+    body = messages.encode(message)
+    cuts = data.draw(st.sets(st.integers(0, len(body)), max_size=12))
+    for walker in (walked(version, body), walked(version, body, cuts)):
+        assert walker.done
+        assert walker.acks == message.acks
+        assert timedelta(milliseconds=walker.timeout_ms) == message.timeout
+        assert walker.topics == skeleton(version, message)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_damage_is_a_wire_error(version, data):
+    """Overwritten bytes are walked or refused, alike in one piece and byte by byte."""
+    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
+    body = bytearray(messages.encode(data.draw(messages_of(shape))))
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    whole = survives(walked, version, bytes(body))
+    assert survives(walked, version, bytes(body), range(len(body))) == whole
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_before_transactions(version):
+    """v0 to v2 begin with acks; the rest is as in v3."""
+    body = (
+        b"\xff\xff" + INT32.pack(30000) + INT32.pack(1) + encode_string(b"orders")
+        + INT32.pack(2) + INT32.pack(0) + INT32.pack(3) + b"rec" + INT32.pack(5) + INT32.pack(-1)
+    )  # fmt: skip
+    for cuts in ((), range(len(body))):
+        walker = walked(version, body, cuts)
+        assert (walker.acks, walker.timeout_ms, walker.done) == (-1, 30000, True)
+        assert walker.topics == [("orders", [0, 5])]
+    assert acks_at(body, 0, len(body), version) == (-1, 2)
+
+
+def flexible(*topics: bytes, tags: bytes = b"\x00") -> bytes:
+    head = b"\x00" + b"\x00\x01" + INT32.pack(100) + encode_compact_count(len(topics))
+    return head + b"".join(topics) + tags
+
+
+def topic(name: bytes, *partitions: bytes, tags: bytes = b"\x00") -> bytes:
+    return (
+        encode_compact(name) + encode_compact_count(len(partitions)) + b"".join(partitions) + tags
+    )
+
+
+def partition(index: int, records: bytes, tags: bytes = b"\x00") -> bytes:
+    return INT32.pack(index) + encode_compact(records) + tags
+
+
+def test_unknown_tags_are_stepped_over():
+    """Tagged fields of every level are skipped, large ones across many chunks."""
+    tags = b"\x02\x05\x01x\x07\xe8\x07" + b"t" * 1000
+    body = flexible(topic(b"a", partition(3, b"r" * 500, tags), tags=tags), tags=tags)
+    for cuts in ((), range(0, len(body), 7), range(len(body))):
+        walker = walked(9, body, cuts)
+        assert walker.done
+        assert walker.topics == [("a", [3])]
+
+
+def test_keeps_no_record_bytes():
+    """In the middle of records the walker holds nothing, whatever their size."""
+    body = flexible(topic(b"a", partition(0, b"r" * 10**6)))
+    walker = ProduceWalker(9)
+    for start in range(0, len(body), 4096):
+        chunk = body[start : start + 4096]
+        walker.feed(chunk, 0, len(chunk))
+        assert len(walker._carry) < 64
+    assert walker.done
+
+
+def test_known_as_early_as_may_be():
+    """The acks and timeout are known with the head, a topic with its name, before any record."""
+    body = flexible(topic(b"orders", partition(0, b"r" * 100)))
+    walker = ProduceWalker(9)
+    walker.feed(body, 0, 8)
+    assert (walker.acks, walker.timeout_ms, walker.topics) == (1, 100, [])
+    walker.feed(body, 8, 25)
+    assert walker.topics == [("orders", [0])]
+    assert not walker.done
+
+
+def test_not_done_before_the_last_byte():
+    """A walker is done exactly when the last byte was taken, records of a classic body too."""
+    classic = (
+        b"\xff\xff" + b"\x00\x01" + INT32.pack(1) + INT32.pack(1)
+        + encode_string(b"a") + INT32.pack(1) + INT32.pack(0) + INT32.pack(3) + b"rec"
+    )  # fmt: skip
+    for version, body in ((3, classic), (9, flexible(topic(b"a", partition(0, b"rec"))))):
+        walker = ProduceWalker(version)
+        for at in range(len(body)):
+            assert not walker.done
+            walker.feed(body, at, at + 1)
+        assert walker.done
+        with pytest.raises(WireError):
+            walker.feed(b"\x00", 0, 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        flexible(topic(b"a", tags=b"\x41")),
+        flexible(topic(b"a", tags=b"\x02\x05\x00\x05\x00")),
+        flexible(b"\x00\x01\x00"),
+        flexible(topic(b"\xff")),
+        b"\x00\x00\x01" + INT32.pack(100) + b"\x00",
+        b"\x00\x00\x01" + INT32.pack(100) + b"\xff\xff\xff\xff\x0f",
+        b"\x81\x80\x02",
+    ],
+    ids=["65 tags", "a tag twice", "null name", "not UTF-8", "null topics", "bomb", "long id"],
+)
+def test_refused(body):
+    """What Kafka would not send is refused, in one piece and byte by byte."""
+    for cuts in ((), range(len(body))):
+        with pytest.raises(WireError):
+            walked(9, body, cuts)
+
+
+def test_element_budget():
+    """Topics and partitions are paid for; the budget is one for the whole request."""
+    few = ProduceWalker(9, budget=4)
+    body = flexible(*(topic(b"a", partition(0, b"")) for _ in range(2)))
+    few.feed(body, 0, len(body))
+    assert few.done
+    with pytest.raises(WireError, match="budget"):
+        ProduceWalker(9, budget=3).feed(body, 0, len(body))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_acks_at(version):
+    """The acks are found behind the transactional id, as soon as it is there and not before."""
+    for txn in (None, b"", b"t" * 200):
+        compact = version >= 9
+        head = encode_compact(txn) if compact else encode_string(txn)
+        body = b"xx" + head + b"\xff\xff" + INT32.pack(100)
+        at = 2 + len(head) + 2
+        assert acks_at(body, 2, len(body), version) == (-1, at)
+        assert all(acks_at(body, 2, cut, version) is None for cut in range(2, at))

@@ -1,0 +1,175 @@
+"""Error replies: every API says no in its own shape, to each item that was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode as KioErrorCode
+
+from tests.support.kafka_messages import api_of, apis_known, messages_of, name, structs, survives
+from wire import messages
+from wire.apis import BY_WORD, ApiKey
+from wire.errors import ErrorCode, WireError
+from wire.replies import error_body
+from wire.schema import Shape, blank
+
+CODE = int(ErrorCode.POLICY_VIOLATION)
+
+
+def asking(shape: Shape) -> object:
+    """A request that asks for two of everything, so that every list has items to answer."""
+    said: dict[str, object] = {}
+    for field in shape.untagged:
+        if field.is_array and field.shape is not None:
+            said[field.name] = (asking(field.shape), asking(field.shape))
+        elif field.is_array:
+            of_kind = {"string": ("a", "b"), "uuid": (None, None), "bytes": (b"", b"")}
+            said[field.name] = of_kind.get(field.kafka_type, (4, 5))
+        elif field.kafka_type == "string":
+            said[field.name] = f"the {field.name}"
+    return blank(shape, 0, said)
+
+
+def codes(message: object) -> list[int]:
+    """Every error code in a message."""
+    return [
+        int(getattr(struct, field.name))
+        for struct in structs(message)
+        for field in fields(struct)
+        if field.name in {"error_code", "partition_error_code"}
+    ]
+
+
+def refused(key: int, version: int, request=None, code: int = CODE):
+    """The decoded error reply to a request that asks for two of everything, or to this one."""
+    api = api_of(key, version)
+    body = messages.encode(request or asking(messages.request_shape(api)))
+    return messages.decode_response(api, error_body(api, body, code))
+
+
+@pytest.mark.parametrize("api", apis_known(), ids=name)
+def test_every_api_carries_the_code(api):
+    """The reply decodes with the codec, carries the code, and says no other code but none."""
+    body = messages.encode(asking(messages.request_shape(api)))
+    found = codes(messages.decode_response(api, error_body(api, body, CODE)))
+    assert CODE in found
+    assert set(found) <= {CODE}
+
+
+@pytest.mark.parametrize("api", apis_known(), ids=name)
+@settings(max_examples=2, deadline=None)
+@given(data=st.data())
+def test_any_request_can_be_refused(api, data):
+    """Whatever the request holds, the reply decodes; damaged requests raise WireError only."""
+    body = bytearray(messages.encode(data.draw(messages_of(messages.request_shape(api)))))
+    reply = messages.decode_response(api, error_body(api, bytes(body), CODE))
+    assert set(codes(reply)) <= {CODE}
+    assert getattr(reply, "throttle_time", timedelta(0)) == timedelta(0)
+    if body:
+        body[data.draw(st.integers(0, len(body) - 1))] ^= 0x81
+        survives(error_body, api, bytes(body), CODE)
+
+
+@pytest.mark.parametrize("api", [a for a in BY_WORD.values() if not messages.is_known(a)], ids=name)
+def test_unknown_versions_have_no_reply(api):
+    """A version that the codec does not know raises, so that the caller closes."""
+    with pytest.raises(WireError):
+        error_body(api, b"", CODE)
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_produce(version):
+    """Each partition asked for is answered with the code and unknown offsets."""
+    reply = refused(ApiKey.PRODUCE, version)
+    assert len(reply.responses) == 2
+    for topic in reply.responses:
+        assert getattr(topic, "name", "the name") == "the name"
+        assert [p.error_code for p in topic.partition_responses] == [CODE, CODE]
+        assert {p.base_offset for p in topic.partition_responses} == {-1}
+
+
+def test_fetch_partitions_until_v12():
+    """Fetch answers each partition up to v12 and only at the top from v13, as Kafka does."""
+    older, newer = refused(ApiKey.FETCH, 12), refused(ApiKey.FETCH, 13)
+    assert older.error_code == newer.error_code == CODE
+    assert [len(topic.partitions) for topic in older.responses] == [2, 2]
+    assert {p.high_watermark for topic in older.responses for p in topic.partitions} == {-1}
+    assert newer.responses == ()
+    assert newer.session_id == older.session_id == 0
+
+
+def test_list_offsets_does_not_echo_the_question():
+    """The timestamp asked for is not answered: unknown is -1."""
+    shape = messages.request_shape(api_of(ApiKey.LIST_OFFSETS, 7))
+    partition = blank(shape.field("topics").shape.field("partitions").shape, 0,
+                      {"partition_index": 3, "timestamp": 12345})  # fmt: skip
+    topic = blank(shape.field("topics").shape, 0, {"name": "a", "partitions": (partition,)})
+    reply = refused(ApiKey.LIST_OFFSETS, 7, blank(shape, 0, {"topics": (topic,)}))
+    answered = reply.topics[0].partitions[0]
+    assert (answered.partition_index, answered.timestamp, answered.offset) == (3, -1, -1)
+
+
+def test_metadata_of_all_topics():
+    """Null topics ask for all: below v13 nothing carries the code, from v13 the top does."""
+    for version, found in ((12, []), (13, [CODE])):
+        shape = messages.request_shape(api_of(ApiKey.METADATA, version))
+        assert codes(refused(ApiKey.METADATA, version, blank(shape, 0, {"topics": None}))) == found
+
+
+def test_offset_fetch_in_its_three_shapes():
+    """Each partition (v1), the top (v2 to v7), each group (v8+)."""
+    assert codes(refused(ApiKey.OFFSET_FETCH, 1)) == [CODE] * 4
+    assert refused(ApiKey.OFFSET_FETCH, 1).topics[0].partitions[0].committed_offset == -1
+    assert codes(refused(ApiKey.OFFSET_FETCH, 7)) == [CODE]
+    assert refused(ApiKey.OFFSET_FETCH, 7).topics == ()
+    assert codes(refused(ApiKey.OFFSET_FETCH, 8)) == [CODE] * 2
+
+
+def test_find_coordinator_names_no_node():
+    """A refused FindCoordinator gives node -1, no host, port -1: nobody to connect to."""
+    older = refused(ApiKey.FIND_COORDINATOR, 3)
+    assert (older.node_id, older.host, older.port) == (-1, "", -1)
+    newer = refused(ApiKey.FIND_COORDINATOR, 4)
+    assert [(c.key, c.node_id, c.host, c.port) for c in newer.coordinators] == [
+        ("a", -1, "", -1),
+        ("b", -1, "", -1),
+    ]
+
+
+def test_items_that_are_bare_names():
+    """Lists of strings and numbers are answered item by item, under their names."""
+    assert [g.group_id for g in refused(ApiKey.DELETE_GROUPS, 2).results] == ["a", "b"]
+    assert [t.name for t in refused(ApiKey.DELETE_TOPICS, 5).responses] == ["a", "b"]
+    marked = refused(ApiKey.WRITE_TXN_MARKERS, 1).markers[0].topics[0].partitions
+    assert [(p.partition_index, p.error_code) for p in marked] == [(4, CODE), (5, CODE)]
+
+
+def test_nested_lists_are_flattened():
+    """AlterReplicaLogDirs asks dir by dir and answers topic by topic."""
+    results = refused(ApiKey.ALTER_REPLICA_LOG_DIRS, 2).results
+    assert [r.topic_name for r in results] == ["the name"] * 4
+    assert [p.partition_index for p in results[0].partitions] == [4, 5]
+
+
+def test_one_answer_per_user():
+    """A user with a deletion and an upsertion is answered once."""
+    api = api_of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0)
+    shape = messages.request_shape(api)
+    deletion = blank(shape.field("deletions").shape, 0, {"name": "ann"})
+    upsertions = tuple(
+        blank(shape.field("upsertions").shape, 0, {"name": user}) for user in ("ann", "bob")
+    )
+    request = blank(shape, 0, {"deletions": (deletion,), "upsertions": upsertions})
+    reply = refused(api.key, 0, request)
+    assert [(r.user, r.error_code) for r in reply.results] == [("ann", CODE), ("bob", CODE)]
+
+
+def test_codes_come_as_they_are():
+    """Kafka's unknown server error, -1, and our own list of codes are all sayable."""
+    for code in ErrorCode:
+        reply = refused(ApiKey.HEARTBEAT, 4, code=int(code))
+        assert reply.error_code == KioErrorCode(int(code))

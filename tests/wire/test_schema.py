@@ -1,0 +1,97 @@
+"""Shapes read off the codec's classes; the check that must pass before its decoder may look."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.consumer_group_heartbeat.v0.response import ConsumerGroupHeartbeatResponse
+from kio.schema.heartbeat.v4.response import HeartbeatResponse
+from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.produce.v12.response import ProduceResponse
+
+from tests.support.kafka_messages import apis_known, messages_of, name, structs, survives
+from wire import messages
+from wire.errors import WireError
+from wire.schema import blank, check, shape_of
+
+BUDGET = 20_000
+
+
+@pytest.mark.parametrize("api", apis_known(), ids=name)
+@settings(max_examples=2, deadline=None)
+@given(data=st.data())
+def test_check_walks_what_the_codec_writes(api, data):
+    """Any message of any API is walked to its last byte, and no byte further."""
+    for shape in (messages.request_shape(api), messages.response_shape(api)):
+        body = messages.encode(data.draw(messages_of(shape)))
+        assert check(shape, body + b"\x01stale", 0, len(body), BUDGET)[0] == len(body)
+        cut = data.draw(st.integers(0, len(body)))
+        if cut < len(body):
+            assert not survives(check, shape, body, 0, cut, BUDGET)
+
+
+def test_a_bomb_is_refused():
+    """A count that cannot fit is refused: the codec would end the process over it."""
+    for count in (b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"):
+        with pytest.raises(WireError):
+            check(shape_of(MetadataResponse), bytes(4) + count, 0, 9, BUDGET)
+
+
+def test_elements_are_paid_for():
+    """Elements of all lists of a body come out of one budget."""
+    body = bytes(4) + b"\x01\x00" + bytes(4) + b"\x04" + (b"\x00\x00\x00" + bytes(17) + b"\x01" +
+        bytes(4) + b"\x00") * 3 + b"\x00"  # fmt: skip
+    shape = shape_of(MetadataResponse)
+    assert check(shape, body, 0, len(body), 3) == (len(body), 0)
+    with pytest.raises(WireError, match="budget"):
+        check(shape, body, 0, len(body), 2)
+
+
+def test_tags():
+    """Unknown tags pass, known ones must fill their size, and tags ascend."""
+    shape = shape_of(ProduceResponse)
+    head = b"\x01" + bytes(4)
+    assert check(shape, head + b"\x01\x63\x02ab", 0, 10, BUDGET)[0] == 10
+    for tags in (b"\x01\x00\x02\x01\x00", b"\x02\x05\x00\x05\x00", b"\x41", b"\x01\x00\x01\x02"):
+        with pytest.raises(WireError):
+            check(shape, head + tags, 0, len(head + tags), BUDGET)
+
+
+def test_nullable_structs():
+    """A nullable struct is a marker byte, -1 for null."""
+    shape = shape_of(ConsumerGroupHeartbeatResponse)
+    head = bytes(4) + b"\x00\x00" + b"\x00" + b"\x00" + bytes(4) + bytes(4)
+    assert check(shape, head + b"\xff\x00", 0, len(head) + 2, BUDGET)[0] == len(head) + 2
+    whole = head + b"\x01" + b"\x01\x00" + b"\x00"
+    assert check(shape, whole, 0, len(whole), BUDGET)[0] == len(whole)
+
+
+def test_blank_says_only_the_code():
+    """A blank message holds the code, what was said, and nothing else."""
+    message = blank(shape_of(HeartbeatResponse), 35)
+    assert message == HeartbeatResponse(
+        throttle_time=timedelta(0), error_code=type(message.error_code)(35)
+    )
+    said = blank(shape_of(MetadataResponse), 3, {"cluster_id": "c"})
+    assert (said.cluster_id, said.brokers, said.topics) == ("c", (), ())
+
+
+def test_a_code_that_nobody_knows():
+    """The codec has no word for an unknown code: that is said, not guessed."""
+    with pytest.raises(WireError):
+        blank(shape_of(HeartbeatResponse), 12345)
+
+
+@pytest.mark.parametrize("api", apis_known(), ids=name)
+def test_every_blank_can_be_encoded(api):
+    """A blank of every request and response is a message that the codec writes and reads."""
+    for shape, decode in (
+        (messages.request_shape(api), messages.decode_request),
+        (messages.response_shape(api), messages.decode_response),
+    ):
+        message = blank(shape, 42)
+        assert next(structs(message)) is message
+        assert type(decode(api, messages.encode(message))) is shape.type_
