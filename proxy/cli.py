@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INVALID = 1
 UNUSABLE = 2
-DEMO_SECONDS = 30.0
+DEMO_SECONDS = 24.0  # half a minute with setting the stage
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -65,7 +65,5 @@ def _item(
 
 def _flow(value: object) -> str:
     """One value on one line."""
-    text = yaml.safe_dump(
-        value, default_flow_style=True, width=1 << 30, allow_unicode=True, sort_keys=False
-    )
+    text = yaml.safe_dump(value, default_flow_style=True, width=1 << 30, sort_keys=False)
     return text.removesuffix("...\n").rstrip("\n")

@@ -67,9 +67,8 @@ class Engine:
         )
         self._rewrites: dict[int, Rewrite | None] = {}
         self._watchers: dict[Hashable, list[Callable[[int], None]]] = {}
-        for entry in chain.entries:
-            if entry.policy.tick_ms:
-                self._tick(chain, entry.policy.tick_ms)
+        for every_ms in sorted({entry.policy.tick_ms for entry in chain.entries} - {0}):
+            self._tick(chain, every_ms)
 
     # -- sessions --------------------------------------------------------------------------------
 
@@ -111,10 +110,10 @@ class Engine:
         self.now_ms = now_ms
         self.timers.advance(now_ms)
 
-    def watch_head(self, session: Session, now_ms: int) -> None:
+    def watch_head(self, session: Session, since_ms: int) -> None:
         """See to it that a request the broker does not answer ends its connection."""
         if self.request_timeout_ms:
-            due_ms = now_ms + self.request_timeout_ms
+            due_ms = since_ms + self.request_timeout_ms
             session.timer = self.timers.arm(
                 due_ms, lambda at_ms: self._look_at_head(session, at_ms)
             )
@@ -122,18 +121,21 @@ class Engine:
     def _look_at_head(self, session: Session, now_ms: int) -> None:
         session.timer = None
         head = session.queue[0] if session.queue else None
-        if not isinstance(head, Exchange) or session.ended:
+        if head is None or session.ended:
             return  # nothing waits; the next request arms anew
-        since_ms = now_ms - head.arrived_ms
-        if since_ms < self.request_timeout_ms:
-            due_ms = head.arrived_ms + self.request_timeout_ms
-            session.timer = self.timers.arm(
-                due_ms, lambda at_ms: self._look_at_head(session, at_ms)
-            )
+        if not isinstance(head, Exchange):
+            self.watch_head(
+                session, now_ms
+            )  # our own question; a client's request stands behind it
+            return
+        # The broker answers in order, so the head has been its business since the reply before it.
+        since_ms = max(head.arrived_ms, session.replied_ms)
+        if now_ms - since_ms < self.request_timeout_ms:
+            self.watch_head(session, since_ms)
         elif head.plan.api.may_wait or session.reply_left or session.client.unsent_bytes:
             self.watch_head(session, now_ms)  # it has a deadline of its own, or is being answered
         else:
-            detail = f"{head.plan.api.name} unanswered for {since_ms} ms"
+            detail = f"{head.plan.api.name} unanswered for {now_ms - since_ms} ms"
             session.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, detail, now_ms)
             self.attend(session)
 
@@ -175,9 +177,9 @@ class Engine:
         rewriter = addresses.rewriter(api)
         if rewriter is None:
             return None
-        # DescribeQuorum names the controllers' listeners: hidden, and nothing to learn from.
-        hide = api.key == ApiKey.DESCRIBE_QUORUM
-        advertise = self.topology.conceal if hide else self.topology.advertise
+        # Where controllers are named their addresses are hidden, and nothing is learnt from them.
+        learns = api.key in addresses.TEACHES
+        advertise = self.topology.advertise if learns else self.topology.conceal
         if api.key == ApiKey.METADATA and self.wants_topic_names:
 
             def learn_and_rewrite(buf: bytearray, start: int, end: int) -> bytes | None:

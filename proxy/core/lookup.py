@@ -38,6 +38,8 @@ class Lookup:
         if not 8 <= size <= ANSWER_MOST_BYTES:
             raise BrokerProtocolError(f"an answer of {size} bytes to a metadata question")
         if len(self._received) >= 4 + size:
+            if self._received[4:8] != self.question[8:12]:
+                raise BrokerProtocolError("an answer to another question")
             try:
                 brokers = metadata.brokers(bytes(self._received[: 4 + size]))
             except WireError as error:

@@ -82,6 +82,7 @@ class Plan:
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
         self.simple = (
             hooks.on_request is None
+            and hooks.on_response is None
             and hooks.on_complete is None
             and hooks.need is Need.HEADER
             and acks != ACKS_NONE

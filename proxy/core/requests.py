@@ -73,6 +73,8 @@ def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int
             pos += taken
             s.request_left -= taken
             if not s.request_left:
+                if s.walker is not None and not s.walker.done:
+                    raise ClientProtocolError("a Produce body that ends inside its fields")
                 s.walker = None
                 s.request_mode = STREAM
                 if mode == GATHER:
@@ -253,7 +255,10 @@ def _settle_whole(s: Session, now_ms: int) -> None:
         exchange.body = bytes(memoryview(frame)[body_at:])
         verdict = s.ask(exchange, now_ms)
     if isinstance(verdict, Forward):
-        s.broker.put(_changed(frame, body_at, verdict))
+        try:
+            s.broker.put(_changed(frame, body_at, verdict))
+        except ValueError as error:
+            raise s.blame(exchange, error, now_ms) from error
         s.attention = True
         _forward(s, exchange, now_ms)
     elif isinstance(verdict, Respond):

@@ -22,7 +22,7 @@ from collections import deque
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from policies.api import FORWARD, Outcome
+from policies.api import FORWARD, Forward, Outcome, Reject, Respond
 from policies.chain import ASKED_ALL, PolicyFault
 from proxy.core import replies, requests
 from proxy.core.channel import ATTENTION, Channel, Mute
@@ -67,6 +67,7 @@ class Session:
         "questions",
         "queue",
         "reason",
+        "replied_ms",
         "reply_gathered",
         "reply_left",
         "request_gathered",
@@ -104,6 +105,7 @@ class Session:
         self.walker: ProduceWalker | None = None
         self.questions: list[requests.Question] = []
         # the reply that is passing
+        self.replied_ms = 0  # when the broker last sent something
         self.reply_left = 0
         self.reply_gathered: bytearray | None = None
 
@@ -169,6 +171,7 @@ class Session:
     def from_broker(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the broker. See the module for what comes back."""
         pos = start
+        self.replied_ms = now_ms
         try:
             if not self.unusual_replies and self.reply_gathered is None:
                 left = self.reply_left
@@ -232,10 +235,17 @@ class Session:
         if on_request is None:
             return FORWARD
         try:
-            return on_request(exchange, plan.peer, now_ms)
+            verdict = on_request(exchange, plan.peer, now_ms)
+            if verdict is FORWARD or isinstance(verdict, Forward | Respond | Reject):
+                return verdict
+            raise TypeError(f"{verdict!r} is no verdict")  # noqa: TRY301 - the same bug, the same blame
         except Exception as error:
-            self.complete(exchange, Outcome.DISCONNECTED, now_ms)
-            raise self.engine.chain.blame(plan.api.key, error) from error
+            raise self.blame(exchange, error, now_ms) from error
+
+    def blame(self, exchange: Exchange, error: Exception, now_ms: int) -> PolicyFault:
+        """A policy's bug: the request ends here, and so does the session."""
+        self.complete(exchange, Outcome.DISCONNECTED, now_ms)
+        return self.engine.chain.blame(exchange.plan.api.key, error)
 
     def complete(self, exchange: Exchange, outcome: Outcome, now_ms: int) -> None:
         """Tell the policies how an admitted request ended."""

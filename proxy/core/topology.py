@@ -54,7 +54,7 @@ class Topology:
     def address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where to dial for this node; None when no response has named it yet."""
         found = self._addresses.get(node_id)
-        return None if found is None else (found[0].decode(), found[1])
+        return None if found is None else (found[0].decode(errors="replace"), found[1])
 
     @property
     def unmapped_nodes(self) -> frozenset[int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib.util
 
 MISSING = "The demo needs two Kafka clients: install kafka-sluice[demo]."
-DEFAULT_SECONDS = 25.0
+DEFAULT_SECONDS = 24.0
 INTERRUPTED = 130
 
 

@@ -151,10 +151,11 @@ class Terminal:
 
 def table(rows: Sequence[Row], caption: str) -> Table:
     """Return the table of all clients."""
-    drawn = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD)
+    # Narrow enough for 80 columns.
+    drawn = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     for place, column in enumerate(COLUMNS):
         drawn.add_column(
-            column, justify="left" if place < 2 else "right", no_wrap=True, min_width=8
+            column, justify="left" if place < 2 else "right", no_wrap=True, min_width=6
         )
     for row in rows:
         drawn.add_row(*cells(row))

@@ -145,6 +145,7 @@ async def dial(host: str, port: int, timeout_s: float) -> Transport:
 async def _connect(host: str, port: int) -> trio.SocketStream:
     try:
         return await trio.open_tcp_stream(host, port)
-    except OSError as error:
-        detail = f"{host}:{port}: {error.strerror or error}"
+    except (OSError, UnicodeError) as error:  # a host that is no name at all is a UnicodeError
+        reason = error.strerror if isinstance(error, OSError) else None
+        detail = f"{host}:{port}: {reason or error}"
         raise DialError(CloseReason.UPSTREAM_REFUSED, detail) from error

@@ -43,6 +43,7 @@ class SelectorPoller:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._masks: dict[int, int] = {}
+        self._passed = 0
 
     def fileno(self) -> int:
         """Kqueue and epoll selectors have one."""
@@ -74,7 +75,11 @@ class SelectorPoller:
 
     def poll(self, timeout: float, maxevents: int) -> Sequence[tuple[int, int]]:
         """See Poller."""
-        ready = self._selector.select(timeout)[:maxevents]
+        ready = self._selector.select(timeout)
+        if len(ready) > maxevents:  # begin where the last poll left off, so that nobody starves
+            self._passed %= len(ready)
+            ready = (ready[self._passed :] + ready[: self._passed])[:maxevents]
+            self._passed += maxevents
         return [
             (
                 key.fd,

@@ -70,11 +70,13 @@ def test_drain_answers_what_is_in_flight(sluice: SluiceProcess, topics_three: To
     topics = [topics_three.make(PARTITIONS) for _ in range(4)]
     with ExitStack() as stack:
         producers = [
-            stack.enter_context(LoadProducer(sluice.bootstrap, topic, PARTITIONS, idempotent=False))
+            stack.enter_context(
+                LoadProducer(sluice.bootstrap, topic, PARTITIONS, rate=150, idempotent=False)
+            )
             for topic in topics
         ]
         for producer in producers:
-            producer.await_acks(400)
+            producer.await_acks(150)
         sluice.terminate()
         sluice.await_exit()
         for producer in producers:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from importlib.metadata import EntryPoint, EntryPoints
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -16,7 +18,7 @@ from policies.registry import PolicyEntry
 from policies.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +54,7 @@ class Bell:
 
 
 @pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three strangers beside our own."""
     real = importlib.metadata.entry_points(group=registry.GROUP)
     here = {"stranger": "Stranger", "wrong": "NoPolicy", "absent": "Missing"}
@@ -65,18 +67,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             ),
         ]
     )
-    monkeypatch.setitem(
-        __import__("sys").modules,
-        __name__,
-        __import__("types").SimpleNamespace(Stranger=Stranger, NoPolicy=NoPolicy),
-    )
+    module = SimpleNamespace(Stranger=Stranger, NoPolicy=NoPolicy)
+    monkeypatch.setitem(sys.modules, __name__, module)
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda group: points.select(group=group)
     )
-    registry._entry_points.cache_clear()
     Stranger.closed.clear()
-    yield
-    registry._entry_points.cache_clear()
 
 
 def texts(*entries: PolicyEntry | None) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.api import PolicyConfigError
@@ -180,6 +180,7 @@ plain = st.recursive(
 )
 
 
+@settings(deadline=None)  # a busy machine is no mistake
 @given(plain)
 def test_agrees_with_msgspec_on_any_data(data: object) -> None:
     """The walk finds a problem exactly when msgspec (or a check of ours) would refuse."""

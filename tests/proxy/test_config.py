@@ -53,8 +53,10 @@ def test_all_ports_must_exist() -> None:
     """The last node's port is at most 65535."""
     assert problems_of(listen={"port": 65533, "nodes": "0-1"}) == []
     assert problems_of(listen={"port": 65534, "nodes": "0-1"}) == [
-        "listen.port: found 65534 (the last node would have 65536), expected a port of at most"
-        " 65533, for the ports of all nodes"
+        (
+            "listen.port: found 65534 (the last node would have 65536), expected a port of at most"
+            " 65533, for the ports of all nodes"
+        )
     ]
 
 
@@ -81,8 +83,10 @@ def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) 
     """A bootstrap server that is one of our own ports would be a ring."""
     found = problems_of(upstream={"bootstrap_servers": ["a:1", server]}, listen=listen)
     assert found == [
-        f"upstream.bootstrap_servers[1]: found {server!r}, where Sluice itself listens, expected"
-        " a broker's address"
+        (
+            f"upstream.bootstrap_servers[1]: found {server!r}, where Sluice itself listens, expected"
+            " a broker's address"
+        )
     ]
 
 

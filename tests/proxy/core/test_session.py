@@ -144,3 +144,26 @@ def test_too_many_requests_in_flight_mute_the_client_until_half_are_answered():
     wire.broker(b"".join(f.heartbeat_reply(n) for n in range(IN_FLIGHT_MOST // 2 + 2)))
     assert not wire.session.client.muted
     assert wire.to_broker == stream
+
+
+def test_a_request_behind_a_long_poll_has_its_full_time_once_it_is_its_turn():
+    """The broker answers in order, so it is not late before that."""
+    wire = Wire(make_engine(request_timeout_ms=1000)).client(f.produce(1) + f.heartbeat(2))
+    wire.advance(900)
+    wire.broker(f.produce_reply(1))
+    wire.advance(900)
+    assert not wire.session.ended
+    wire.advance(200)
+    assert wire.session.ended
+
+
+def test_a_request_behind_a_question_of_our_own_is_watched_too():
+    """Nobody waits for ever behind us."""
+    wire = Wire(make_engine(request_timeout_ms=1000))
+    wire.session.inquire(f.heartbeat(77), 77, lambda _: None)
+    wire.settle()
+    wire.client(f.heartbeat(1))
+    wire.advance(1000)
+    wire.broker(f.heartbeat_reply(77))
+    wire.advance(2500)
+    assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from proxy.demo.board import Row
-from proxy.demo.screen import Plain, Screen, Terminal, cells, choose, summary
+from proxy.demo.screen import COLUMNS, Plain, Screen, Terminal, cells, choose, summary, table
 from proxy.demo.verdict import Check
 
 ROWS = [
@@ -82,3 +82,14 @@ def test_the_last_line_passes_only_without_failures() -> None:
     """The summary names what failed, or says passed."""
     assert summary([GOOD]) == "Verdict: passed"
     assert summary([GOOD, BAD]) == "Verdict: failed (order intact)"
+
+
+def test_the_table_fits_eighty_columns() -> None:
+    """On an old terminal no heading and no figure is cut."""
+    on = Console(file=io.StringIO(), width=80)
+
+    on.print(table([ROWS[0]._replace(acked=1_234_567), ROWS[1]], "5 s left"))
+
+    assert "…" not in written(on)
+    assert all(column in written(on) for column in COLUMNS)
+    assert "1,234,567" in written(on)

@@ -1,0 +1,184 @@
+"""What each command answers, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import types
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from proxy.cli import DEMO_SECONDS, main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from proxy.config import Config
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """`proxy.app` that remembers what it was asked to run."""
+    ran: list[Config] = []
+
+    def run(config: Config) -> int:
+        ran.append(config)
+        return 7
+
+    def try_brokers(config: Config) -> list[tuple[str, str | None]]:
+        servers = config.upstream.bootstrap_servers
+        return [(each, "refused" if each.startswith("dead") else None) for each in servers]
+
+    fake = types.SimpleNamespace(ran=ran, run=run, try_brokers=try_brokers)
+    monkeypatch.setattr("proxy.app", fake, raising=False)
+    monkeypatch.setitem(sys.modules, "proxy.app", fake)
+    return fake
+
+
+def invoke(*arguments: str | Path, **environ: str) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments], env=environ)
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "s.yaml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def test_run_needs_no_file(app: types.SimpleNamespace) -> None:
+    """Flags alone make a configuration; the exit code is the proxy's own."""
+    result = invoke("run", "--upstream", "a:1,b:2", "--listen", "[::1]:2000", "--nodes", "1-3")
+    assert result.exit_code == 7
+    (config,) = app.ran
+    assert config.upstream.bootstrap_servers == ("a:1", "b:2")
+    assert (config.listen.address, config.listen.port) == ("::1", 2000)
+    assert config.listen.node_ids() == (1, 2, 3)
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_run_with_a_file(app: types.SimpleNamespace, tmp_path: Path, *, by_variable: bool) -> None:
+    """The file may be named by flag or variable; flags lie over it."""
+    file = written(tmp_path, "upstream: {bootstrap_servers: [a:1]}\nlisten: {address: '::1'}\n")
+    if by_variable:
+        invoke("run", "--listen", ":3000", SLUICE_CONFIG=str(file))
+    else:
+        invoke("run", "--config", file, "--listen", ":3000")
+    (config,) = app.ran
+    assert (config.listen.address, config.listen.port) == ("::1", 3000)
+
+
+def test_run_refuses_bad_settings_before_anything_else(app: types.SimpleNamespace) -> None:
+    """Exit code 2, every problem on standard error, and the proxy is never begun."""
+    result = invoke("run", "--nodes", "3-1", SLUICE_LISTEN_PORT="x")
+    assert result.exit_code == 2
+    assert app.ran == []
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[0] == "3 problems in the settings:"
+    assert "listen.nodes (--nodes): found '3-1'" in result.stderr
+    assert "listen.port (SLUICE_LISTEN_PORT): found 'x'" in result.stderr
+    assert "upstream.bootstrap_servers: found nothing" in result.stderr
+
+
+def test_listen_needs_a_port() -> None:
+    """An address alone is a usage error."""
+    result = invoke("run", "--upstream", "a:1", "--listen", "127.0.0.1")
+    assert result.exit_code == 2
+    assert "expected ADDRESS:PORT" in result.stderr
+
+
+def test_check_says_yes_or_names_every_mistake(tmp_path: Path) -> None:
+    """Exit code 0 for a sound file; 1 and all mistakes, policies' own included, for another."""
+    good = invoke("check", "--config", written(tmp_path, "upstream: {bootstrap_servers: [a:1]}"))
+    assert (good.exit_code, good.stdout) == (0, "The settings are valid; policies: 0.\n")
+    text = "listen: {prot: 1}\npolicies: [{use: limits, config: {forbiden_apis: []}}]\n"
+    bad = invoke("check", "--config", written(tmp_path, text))
+    assert bad.exit_code == 1
+    assert bad.stderr.count("\n") == 4
+    assert "did you mean port?" in bad.stderr
+    assert "did you mean forbidden_apis?" in bad.stderr
+
+
+@pytest.mark.parametrize(("servers", "code"), [("a:1,b:1", 0), ("a:1,dead:1", 1)])
+@pytest.mark.usefixtures("app")
+def test_check_connect_tries_the_brokers(servers: str, code: int) -> None:
+    """Each server is answered for; one that cannot be reached makes the answer no."""
+    result = invoke("check", "--upstream", servers, "--connect")
+    assert result.exit_code == code
+    assert "a:1: reached\n" in result.stdout
+    assert ("dead:1: refused\n" in result.stderr) == bool(code)
+
+
+def test_config_prints_what_holds_and_why() -> None:
+    """YAML with origins on standard output, hints on standard error."""
+    result = invoke("config", "--upstream", "a:1", SLUICE_LOG_LEVEL="debug", SLUICE_LOG_LEVL="x")
+    assert result.exit_code == 0
+    assert yaml.safe_load(result.stdout)["log"] == {"level": "debug", "format": "text"}
+    assert "# SLUICE_LOG_LEVEL\n" in result.stdout
+    assert "did you mean SLUICE_LOG_LEVEL?" in result.stderr
+
+
+def test_config_schema_needs_no_settings() -> None:
+    """The schema is JSON, whatever the settings are."""
+    result = invoke("config", "--schema")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["$defs"]["Listen"]["properties"]["port"]["maximum"] == 65535
+
+
+def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo hears for how long and whether plainly; its verdict is the exit code."""
+    heard: list[tuple[float, bool]] = []
+
+    def play(seconds: float, *, plain: bool) -> int:
+        heard.append((seconds, plain))
+        return 1
+
+    monkeypatch.setitem(sys.modules, "proxy.demo", types.SimpleNamespace(run=play))
+    assert invoke("demo", "--seconds", "3", "--plain").exit_code == 1
+    assert invoke("demo").exit_code == 1
+    assert heard == [(3.0, True), (DEMO_SECONDS, False)]
+
+
+def test_version_names_both() -> None:
+    """Sluice's version and Python's, which a report of a fault needs."""
+    result = invoke("version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("sluice ")
+    assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in result.stdout
+
+
+def test_the_module_is_the_command() -> None:
+    """`python -m proxy` behaves as `sluice`, exit code included."""
+    command = [sys.executable, "-m", "proxy"]
+    told = subprocess.run([*command, "version"], capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("sluice ")
+    refused = subprocess.run([*command, "run"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+
+
+def test_a_bad_file_opens_no_port(tmp_path: Path) -> None:
+    """The process ends with 2 although its port is taken: it never came to bind it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        file = written(tmp_path, f"listen: {{port: {port}}}\nlog: {{level: loud}}\n")
+        command = [sys.executable, "-m", "proxy", "run", "--config", str(file)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "log.level" in ended.stderr
+
+
+def test_checking_settings_imports_no_machine() -> None:
+    """Start-up is precious: the command line and the settings need no Trio, no rich, no kio."""
+    code = (
+        "import sys; from proxy.cli import DEMO_SECONDS, main; import proxy.config_sources;"
+        "print(*sorted({'trio', 'rich', 'kio', 'yaml', 'structlog', 'asyncio',"
+        " 'importlib.metadata', 'proxy.app', 'proxy.demo'} & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == ""

@@ -1,0 +1,61 @@
+"""The printed configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.registry import PolicyEntry
+from proxy.config import Config, Upstream
+from proxy.config_file import read_yaml
+from proxy.config_sources import Effective, load
+from proxy.config_text import render
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_what_is_printed_can_be_loaded_again(example: Path, tmp_path: Path) -> None:
+    """Printing and loading gives the same configuration."""
+    effective = load(example, {}, {})
+    again = tmp_path / "again.yaml"
+    again.write_text(render(effective), "utf-8")
+    assert load(again, {}, {}).config == effective.config
+
+
+def test_each_value_says_where_it_came_from() -> None:
+    """A value a line, its origin in a comment; items of the chain are told apart."""
+    flags = {"upstream.bootstrap_servers": ("a:1,b:2", "--upstream")}
+    environ = {"SLUICE_POLICIES": "[{use: limits, config: {forbidden_apis: [Vote]}}]"}
+    lines = render(load(None, environ, flags)).splitlines()
+    said = {tuple(part.strip() for part in line.split("#")) for line in lines}
+    assert ("bootstrap_servers: ['a:1', 'b:2']", "--upstream") in said
+    assert ("port: 19092", "default") in said
+    assert ("advertise: 127.0.0.1", "default: listen.address") in said
+    assert ("- use: limits", "SLUICE_POLICIES") in said
+    assert ("mode: enforce", "default") in said
+    assert ("forbidden_apis: [Vote]", "SLUICE_POLICIES") in said
+    assert ("pass_unknown_apis: []", "default") in said
+
+
+texts = st.text(max_size=30)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)  # a busy machine is no mistake
+@given(chosen=st.dictionaries(texts, plain, max_size=4))
+def test_any_settings_of_a_policy_survive(chosen: dict[str, object]) -> None:
+    """Whatever plain data a policy takes, it is printed so that it is read back the same."""
+    entry = PolicyEntry(use="x", config=chosen)
+    config = Config(upstream=Upstream(bootstrap_servers=("a:1",)), policies=(entry,))
+    data, _, problems = read_yaml(render(Effective(config, {})), "f")
+    assert problems == []
+    assert isinstance(data, dict)
+    assert data["policies"][0]["config"] == chosen

@@ -1,0 +1,89 @@
+"""The JSON Schema and the loader must agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from policies.registry import available
+from policies.settings import try_convert
+from proxy.config import Config
+from proxy.schema import json_schema
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
+UPSTREAM = "upstream: {bootstrap_servers: [a:1]}\n"
+
+
+@pytest.fixture(scope="module")
+def schema() -> jsonschema.Draft202012Validator:
+    made = json.loads(json.dumps(json_schema(available())))
+    jsonschema.Draft202012Validator.check_schema(made)
+    return jsonschema.Draft202012Validator(made)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_fits(schema: jsonschema.Draft202012Validator, example: Path) -> None:
+    """What we show is valid by the schema, too."""
+    schema.validate(yaml.safe_load(example.read_text("utf-8")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        UPSTREAM,
+        "upstream: {bootstrap_servers: ['[::1]:9092'], request_timeout_ms: 0}\n",
+        UPSTREAM + "listen: {nodes: 7}\n",
+        UPSTREAM + "listen: {nodes: '0-2, 10-12', advertise: s}\n",
+        UPSTREAM + "policies: [{use: limits, config: {required_acks: all}}]\n",
+        UPSTREAM + "pass_unknown_apis: [Vote, 32767]\n",
+    ],
+)
+def test_good_files_fit(schema: jsonschema.Draft202012Validator, text: str) -> None:
+    """The loader takes them, and so does the schema."""
+    data = yaml.safe_load(text)
+    assert try_convert(Config, data)[1] == []
+    schema.validate(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "upstream: {}",
+        "upstream: {bootstrap_servers: []}",
+        "upstream: {bootstrap_servers: a:1}",
+        "upstream: {bootstrap_servers: [a]}",
+        "upstream: {bootstrap_servers: [a:65536]}",
+        UPSTREAM + "upstrem: {}",
+        UPSTREAM + "listen: {port: 0}",
+        UPSTREAM + "listen: {port: '1'}",
+        UPSTREAM + "listen: {nodes: a-b}",
+        UPSTREAM + "listen: {nodes: -1}",
+        UPSTREAM + "listen:",
+        UPSTREAM + "limits: {socket_request_max_bytes: 2147483648}",
+        UPSTREAM + "drain: {timeout_ms: 1.5}",
+        UPSTREAM + "log: {level: loud}",
+        UPSTREAM + "policies: [{name: x}]",
+        UPSTREAM + "policies: [{use: limits, mode: maybe}]",
+        UPSTREAM + "policies: [{use: limits, config: 1}]",
+        UPSTREAM + "pass_unknown_apis: [70000]",
+        UPSTREAM + "pass_unknown_apis: [true]",
+    ],
+)
+def test_bad_files_do_not_fit(schema: jsonschema.Draft202012Validator, text: str) -> None:
+    """The loader refuses them, and so does the schema."""
+    data = yaml.safe_load(text)
+    assert try_convert(Config, data)[1]
+    assert not schema.is_valid(data)
+
+
+def test_a_policys_own_settings_are_in_it(schema: jsonschema.Draft202012Validator) -> None:
+    """Under `use: limits` the settings are those of limits; another policy's are its own."""
+    bad = UPSTREAM + "policies: [{use: limits, config: {forbiden_apis: []}}]"
+    strange = UPSTREAM + "policies: [{use: strange, config: {forbiden_apis: []}}]"
+    assert not schema.is_valid(yaml.safe_load(bad))
+    assert schema.is_valid(yaml.safe_load(strange))
