@@ -65,5 +65,11 @@ def _item(
 
 def _flow(value: object) -> str:
     """One value on one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=1 << 30, sort_keys=False)
-    return text.removesuffix("...\n").rstrip("\n")
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_flow(key)}: {_flow(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow, value))}]"
+    # Only double quotes keep what cannot be printed, line ends above all, on this line.
+    style = '"' if isinstance(value, str) and not value.isprintable() else None
+    text = yaml.safe_dump([value], default_flow_style=True, default_style=style, width=1 << 30)
+    return text.strip().removeprefix("[").removesuffix("]")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.chain import Chain, Entry
-from proxy.core.channel import Channel
 from proxy.core.engine import Engine
 from proxy.core.observer import Observer
 from proxy.core.topology import Topology
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.api import Peer, Policy
+    from proxy.core.channel import Channel
     from proxy.core.errors import CloseReason
 
 AT = 128 << 10
