@@ -11,13 +11,18 @@ It judges by the header alone, so what it lets through streams as if it were not
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
 from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError, Reject, Request
-from wire.apis import ApiKey, key_of
+from policies.settings import Problem
+from policies.type_words import found, nearest
+from wire.apis import OFFERED, ApiKey, find, key_of
 from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _NEVER_FORBIDDEN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 _ACKS = {"all": frozenset({-1}), "1": frozenset({-1, 1})}
@@ -33,6 +38,18 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required_acks: Literal["all", "1"] | None = None
     """The least a Produce must ask for: `all`, or `1` (which also lets `all` through)."""
 
+    def mistakes(self) -> Iterator[Problem]:
+        """Every name that is no Kafka API's, and those that no client can do without."""
+        names = [each.name for key in OFFERED if (each := find(key, OFFERED[key][0]))]
+        for place, name in enumerate(self.forbidden_apis):
+            key = key_of(name)
+            path = f"forbidden_apis[{place}]"
+            if key is None:
+                yield Problem(path, found(name), "the name of a Kafka API", nearest(name, names))
+            elif key in _NEVER_FORBIDDEN:
+                words = "an API that a client can do without"
+                yield Problem(path, found(name), words)
+
 
 class Limits(Policy):
     """See the module."""
@@ -43,10 +60,8 @@ class Limits(Policy):
         super().__init__(config, host)
         if not isinstance(config, LimitsConfig):
             raise PolicyConfigError("", "not a LimitsConfig")
-        self._forbidden = frozenset(
-            _key(f"forbidden_apis[{place}]", name)
-            for place, name in enumerate(config.forbidden_apis)
-        )
+        keys = (key_of(name) for name in config.forbidden_apis)
+        self._forbidden = frozenset(key for key in keys if key is not None)
         self._most_bytes = config.request_max_bytes or 0
         self._acks = _ACKS.get(config.required_acks or "")
         if not self._most_bytes:
@@ -64,12 +79,3 @@ class Limits(Policy):
         if self._acks is not None and api_key == ApiKey.PRODUCE and request.acks not in self._acks:
             return Reject(ErrorCode.INVALID_REQUIRED_ACKS)
         return FORWARD
-
-
-def _key(path: str, name: str) -> int:
-    key = key_of(name)
-    if key is None:
-        raise PolicyConfigError(path, f"no Kafka API is called {name!r}")
-    if key in _NEVER_FORBIDDEN:
-        raise PolicyConfigError(path, f"without {name} no client can connect at all")
-    return key

@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from policies.api import FORWARD, Outcome, Peer
 from policies.chain import ASKED_ALL, Chain, Entry
+from policies.settings import SettingsError, try_convert
 from wire import apis
 
 if TYPE_CHECKING:
@@ -95,7 +94,9 @@ class PolicyBench:
         self.reporter = BenchReporter()
         self.now_ms = now_ms
         self.peer = Peer(session_id=1, host="127.0.0.1", port=50000, client_id="bench")
-        settings: object = msgspec.convert(dict(config or {}), policy.Config)
+        settings, problems = try_convert(policy.Config, dict(config or {}), "config")
+        if problems:
+            raise SettingsError(problems)
         self.policy = policy(settings, self.host)
         self.chain = Chain([Entry("bench", self.policy)], self.reporter)
         self._ids = 0

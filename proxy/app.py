@@ -78,9 +78,10 @@ class App:
 
     async def run(self) -> int:
         """Serve until a signal ends it."""
-        listeners = Listeners(self._config.listen.address, self._ports)
-        try:
-            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        # Signals first: whoever sees a port open may send one.
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            listeners = Listeners(self._config.listen.address, self._ports)
+            try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(drive, self._hub, self._engine, self._clock)
                     await self._serve_until(signals, listeners)
@@ -88,11 +89,11 @@ class App:
                         nursery.start_soon(_on_next_signal, signals, draining.cancel)
                         await self._drain()
                     nursery.cancel_scope.cancel()
-        finally:
-            listeners.close()
-            self._hub.close_all(CloseReason.DRAIN_TIMEOUT)
-            self._hub.close()
-            self._chain.close()
+            finally:
+                listeners.close()
+                self._hub.close_all(CloseReason.DRAIN_TIMEOUT)
+                self._hub.close()
+                self._chain.close()
         self._log.info("stopped")
         return 0
 

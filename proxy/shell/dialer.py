@@ -81,7 +81,7 @@ class Dialer:
             try:
                 (await dial(host, port, self._timeout_s)).close()
             except DialError as error:
-                problem = error.detail
+                problem = error.detail.removeprefix(f"{host}:{port}").lstrip(": ")
             results.append((f"{host}:{port}", problem))
         return results
 
@@ -146,6 +146,16 @@ async def _connect(host: str, port: int) -> trio.SocketStream:
     try:
         return await trio.open_tcp_stream(host, port)
     except (OSError, UnicodeError) as error:  # a host that is no name at all is a UnicodeError
-        reason = error.strerror if isinstance(error, OSError) else None
-        detail = f"{host}:{port}: {reason or error}"
+        detail = f"{host}:{port}: {_why(error)}"
         raise DialError(CloseReason.UPSTREAM_REFUSED, detail) from error
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    """The system's own word ("Connection refused"), which Trio hides behind the attempts it made."""
+    cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    for each in (cause, error):
+        if isinstance(each, OSError) and each.strerror:
+            return each.strerror
+    return str(error)

@@ -80,12 +80,14 @@ class Topics:
         found: list[Read] = []
         give_up = time.monotonic() + 60
         while time.monotonic() < give_up:
-            for message in consumer.consume(1000, timeout=1):
-                error = message.error()
-                if error is None:
-                    found.append(read_of(message))
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    return found
-                else:
-                    raise AssertionError(str(error))
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                found.append(read_of(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return found
+            else:
+                raise AssertionError(str(error))
         raise AssertionError(f"no end of {place} within a minute")
