@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from policies.api import FORWARD, Forward, Outcome, Peer, Policy, Reject
+from policies.settings import SettingsError
 from policies.testing import BenchHost, PolicyBench
 from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode
@@ -55,9 +56,9 @@ class Ticks(Diary):
 def test_settings_are_checked_as_the_registry_checks_them():
     """Strictly, by the policy's own Config."""
     assert PolicyBench(Diary, {"refuse": "bench"}).policy.config == DiaryConfig("bench")
-    with pytest.raises(msgspec.ValidationError):
+    with pytest.raises(SettingsError):
         PolicyBench(Diary, {"refuse": 1})
-    with pytest.raises(msgspec.ValidationError):
+    with pytest.raises(SettingsError):
         PolicyBench(Diary, {"other": 1})
 
 

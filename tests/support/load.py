@@ -62,7 +62,8 @@ class LoadProducer:
         """With what the brokers hold, after leaving: nothing failed, all is there, once, in order, where acked."""
         assert not self._fatal, self._fatal
         assert not self.failed, f"{len(self.failed)} failed: {list(self.failed.items())[:3]}"
-        assert len(self.acked) == self.sent > 0
+        silent = set(range(self.sent)) - self.acked.keys()
+        assert not silent, f"neither acked nor failed: {len(silent)} of {self.sent}: {sorted(silent)[:9]}"
         found: dict[int, tuple[int, int]] = {}
         last: dict[int, int] = {}
         for record in contents:
