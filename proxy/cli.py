@@ -18,7 +18,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from proxy.config_sources import Effective
+    from proxy.config.sources import Effective
 
     Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -104,7 +104,7 @@ def config(
         _print_schema()
         return
     effective = _load(file, _flags(upstream, listen, nodes), INVALID)
-    from proxy.config_text import render  # noqa: PLC0415 - see the module
+    from proxy.config.text import render  # noqa: PLC0415 - see the module
 
     click.echo(render(effective), nl=False)
 
@@ -161,7 +161,7 @@ def _flags(
 def _load(file: Path | None, flags: Mapping[str, tuple[str, str]], code: int) -> Effective:
     """The settings; or every problem on standard error, and the end with `code`."""
     from policies.settings import SettingsError  # noqa: PLC0415 - see the module
-    from proxy.config_sources import load  # noqa: PLC0415 - see the module
+    from proxy.config.sources import load  # noqa: PLC0415 - see the module
 
     try:
         effective = load(file, os.environ, flags)
@@ -190,6 +190,6 @@ def _print_schema() -> None:
     import json  # noqa: PLC0415 - see the module
 
     from policies.registry import available  # noqa: PLC0415 - see the module
-    from proxy.schema import json_schema  # noqa: PLC0415 - see the module
+    from proxy.config.schema import json_schema  # noqa: PLC0415 - see the module
 
     click.echo(json.dumps(json_schema(available()), indent=2))

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from proxy.cli import main
-from proxy.config_sources import load
+from proxy.config.sources import load
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -176,7 +176,7 @@ def test_a_bad_file_opens_no_port(tmp_path: Path) -> None:
 def test_checking_settings_imports_no_machine() -> None:
     """Start-up is precious: the command line and the settings need no Trio, no rich, no kio."""
     code = (
-        "import sys; from proxy.cli import DEMO_SECONDS, main; import proxy.config_sources;"
+        "import sys; from proxy.cli import DEMO_SECONDS, main; import proxy.config.sources;"
         "print(*sorted({'trio', 'rich', 'kio', 'yaml', 'structlog', 'asyncio',"
         " 'importlib.metadata', 'proxy.app', 'proxy.demo'} & set(sys.modules)))"
     )

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from policies.registry import PolicyEntry
 from proxy.config import Config, Upstream
-from proxy.config_file import read_yaml
-from proxy.config_sources import Effective, load
-from proxy.config_text import render
+from proxy.config.file import read_yaml
+from proxy.config.sources import Effective, load
+from proxy.config.text import render
 
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

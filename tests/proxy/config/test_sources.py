@@ -10,9 +10,9 @@ import pytest
 
 from policies.settings import SettingsError
 from proxy.config import Config
-from proxy.config_sources import load, variables
+from proxy.config.sources import load, variables
 
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yaml"))
 FILE = """\
 upstream:
   bootstrap_servers: [a:1, b:2]

@@ -12,9 +12,9 @@ import yaml
 from policies.registry import available
 from policies.settings import try_convert
 from proxy.config import Config
-from proxy.schema import json_schema
+from proxy.config.schema import json_schema
 
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yaml"))
 UPSTREAM = "upstream: {bootstrap_servers: [a:1]}\n"
 
 

@@ -12,12 +12,12 @@ import msgspec
 import yaml
 
 from policies.settings import join
-from proxy.config_sources import DEFAULT
+from proxy.config.sources import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from proxy.config_sources import Effective
+    from proxy.config.sources import Effective
 
 _COLUMN = 56
 

@@ -3,7 +3,7 @@
 - These types are the one source: the file, the environment variables, the JSON Schema and the words
   of a mistake all come from them. Kafka's names where Kafka has them; units end the name.
 - Frozen and strict: no unknown key, no text for a number. Every default is written here.
-- How the values come together is `proxy.config_sources`.
+- How the values come together is `proxy.config.sources`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from policies.registry import PolicyEntry
 from policies.settings import Problem
 from policies.type_words import found
-from proxy.config_values import (
+from proxy.config.values import (
     ANY_ADDRESS,
     Api,
     Nodes,

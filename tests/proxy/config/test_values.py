@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.config_values import (
+from proxy.config.values import (
     LAST_NODE,
     NODES_PATTERN,
     SERVER_PATTERN,

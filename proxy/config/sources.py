@@ -104,7 +104,7 @@ class _Merge:
     unreadable: bool = False
 
     def take_file(self, file: Path) -> None:
-        from proxy.config_file import read_file  # noqa: PLC0415 - start-up: only with a file
+        from proxy.config.file import read_file  # noqa: PLC0415 - start-up: only with a file
 
         self.data, self.origins, problems = read_file(file)
         self.problems += problems
@@ -137,7 +137,7 @@ class _Merge:
     def _parse(self, variable: Variable, text: str, origin: str) -> object:
         if variable.path != "policies":
             return parse_text(variable.kind, text)
-        from proxy.config_file import read_yaml  # noqa: PLC0415 - start-up: only when it is set
+        from proxy.config.file import read_yaml  # noqa: PLC0415 - start-up: only when it is set
 
         value, _, problems = read_yaml(text, origin)
         self.problems += problems

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.config_file import read_file, read_yaml
+from proxy.config.file import read_file, read_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
