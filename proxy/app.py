@@ -30,6 +30,7 @@ from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport
 from proxy.telemetry import log
 from proxy.telemetry.log import LogObserver
+from wire import messages
 
 if TYPE_CHECKING:
     import socket
@@ -49,7 +50,7 @@ class App:
         self._config = config
         self._clock = Clock()
         self._log = structlog.get_logger()
-        observer = LogObserver(self._clock)
+        observer = self._observer = LogObserver(self._clock)
         ports = config.listen.node_ports()
         self._topology = Topology(config.listen.advertise, config.listen.port, ports, observer)
         entries = registry.build(config.policies, self)
@@ -84,6 +85,8 @@ class App:
             try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(drive, self._hub, self._engine, self._clock)
+                    if self._chain.entries:  # a first refusal must not wait for the codec
+                        nursery.start_soon(trio.to_thread.run_sync, messages.prepare)
                     await self._serve_until(signals, listeners)
                     with trio.CancelScope() as draining:
                         nursery.start_soon(_on_next_signal, signals, draining.cancel)
@@ -131,6 +134,8 @@ class App:
             self._hub.attach(session, client, broker)
         except DialError as error:
             session.end(error.reason, error.detail, self._clock())
+        except Exception as error:  # noqa: BLE001 - one client's connection must not cost the others theirs
+            self._observer.on_internal_error(error)
         finally:
             if not attached:
                 client.close()

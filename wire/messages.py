@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from wire.apis import Api
 
 
-def decode_request(api: Api, body: Buffer) -> object:
-    """The request whose body is `body`, whole."""
-    return _decode(request_shape(api), body)
+def prepare() -> None:
+    """Load the codec now, so that the first message asked for does not wait for it."""
+    import kio.index  # noqa: PLC0415 - lazily, see above
+    import kio.serial  # noqa: PLC0415, F401 - lazily, see above
+
+
+def decode_request(api: Api, body: Buffer, budget: int = ELEMENT_BUDGET) -> object:
+    """The request whose body is `body`, whole; `WireError` beyond `budget` array elements."""
+    return _decode(request_shape(api), body, budget)
 
 
 def decode_response(api: Api, body: Buffer) -> object:
     """The response whose body is `body`, whole."""
-    return _decode(response_shape(api), body)
+    return _decode(response_shape(api), body, ELEMENT_BUDGET)
 
 
 def encode(message: object) -> bytes:
@@ -77,11 +83,11 @@ def _class_of(api: Api, kind: Literal["request", "response"]) -> type:
         raise WireError(f"the codec does not know {api.name} v{api.version}") from error
 
 
-def _decode(shape: Shape, body: Buffer) -> object:
+def _decode(shape: Shape, body: Buffer, budget: int) -> object:
     from kio.serial import entity_reader  # noqa: PLC0415 - lazily, see above
 
     body = bytes(body)
-    after, _ = check(shape, body, 0, len(body), ELEMENT_BUDGET)
+    after, _ = check(shape, body, 0, len(body), budget)
     if after != len(body):
         raise WireError(f"{len(body) - after} bytes behind the end of {shape.type_.__name__}")
     try:

@@ -20,6 +20,11 @@ from wire.errors import WireError
 from wire.schema import Shape, blank
 
 
+REFUSED_ELEMENTS: Final = 2_000
+"""Array elements of a request that is answered item by item; about 10 us each. One with more has
+no reply (`WireError`): a refusal must not hold up everybody else."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Echo:
     """One request array and the response array that answers it, item by item."""
@@ -146,7 +151,7 @@ def error_body(api: Api, request_body: bytes, code: int) -> bytes:
     for below, echo in _ECHOES.get(api.key, ()):
         if below is not None and api.version >= below:
             continue
-        request = messages.decode_request(api, request_body)
+        request = messages.decode_request(api, request_body, REFUSED_ELEMENTS)
         earlier = said.get(echo.answered, ())
         answers = _answers(shape, echo, request, code)
         if answers is not None and isinstance(earlier, tuple):

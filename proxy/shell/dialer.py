@@ -109,7 +109,7 @@ class Dialer:
             for _ in self._bootstrap:
                 try:
                     await self._ask_one()
-                except (DialError, OSError, SessionFault, trio.TooSlowError):
+                except (DialError, SessionFault, trio.BrokenResourceError, trio.TooSlowError):
                     continue
                 self._asked_at = trio.current_time()
                 return True

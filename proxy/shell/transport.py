@@ -37,6 +37,8 @@ class PlainTransport:
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A peer that vanished without a word is noticed some time, as Kafka's own sockets do.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = connected
         self.recv_into: Callable[[memoryview], int] = connected.recv_into
         self.send: Callable[[bytes | bytearray | memoryview], int] = connected.send

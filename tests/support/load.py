@@ -63,7 +63,9 @@ class LoadProducer:
         assert not self._fatal, self._fatal
         assert not self.failed, f"{len(self.failed)} failed: {list(self.failed.items())[:3]}"
         silent = set(range(self.sent)) - self.acked.keys()
-        assert not silent, f"neither acked nor failed: {len(silent)} of {self.sent}: {sorted(silent)[:9]}"
+        assert not silent, (
+            f"neither acked nor failed: {len(silent)} of {self.sent}: {sorted(silent)[:9]}"
+        )
         found: dict[int, tuple[int, int]] = {}
         last: dict[int, int] = {}
         for record in contents:
@@ -120,8 +122,9 @@ class LoadProducer:
             partition, offset = message.partition(), message.offset()
             if error is not None:
                 self.failed[number] = str(error)
-            elif partition is not None and offset is not None:
-                self.acked[number] = (partition, offset)
+            elif partition is not None:
+                # A batch sent again that the broker finds a duplicate is acked without an offset.
+                self.acked[number] = (partition, -1 if offset is None else offset)
 
         return on_delivery
 

@@ -36,24 +36,40 @@ class Topics:
         return name
 
     def contents(self, topic: str, *, committed: bool = True) -> list[Read]:
-        """Every record of the topic up to its end now, in order within each partition."""
+        """Every record of the topic up to its end now, partition after partition, in order within each."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": "unused",
                 "enable.auto.commit": False,
+                # The consumer itself says where the end is: control records make offsets no measure of it.
                 "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
             }
         )
         try:
             partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-            found: list[Read] = []
-            for partition in partitions:
-                found += self._partition(consumer, TopicPartition(topic, partition, 0))
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+            found: dict[int, list[Read]] = {partition: [] for partition in sorted(partitions)}
+            unended = set(partitions)
+            give_up = time.monotonic() + 60
+            while unended:
+                assert time.monotonic() < give_up, f"no end of {topic} {unended} within a minute"
+                message = consumer.poll(1)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    record = read_of(message)
+                    found[record.partition].append(record)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    unended.discard(message.partition())
+                else:
+                    raise AssertionError(str(error))
         finally:
             consumer.close()
-        return found
+        return [record for records in found.values() for record in records]
 
     def await_leaders(self, name: str, partitions: int) -> None:
         """Until each partition's leader knows that it is: an acks=0 record sent before would be lost, by right."""
@@ -72,22 +88,3 @@ class Topics:
                 self._admin.list_topics(name, timeout=10)  # or it would ask its cache for ever
             else:
                 return
-
-    @staticmethod
-    def _partition(consumer: Consumer, place: TopicPartition) -> list[Read]:
-        # The consumer itself says where the end is: control records make offsets no measure of it.
-        consumer.assign([place])
-        found: list[Read] = []
-        give_up = time.monotonic() + 60
-        while time.monotonic() < give_up:
-            message = consumer.poll(1)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
-                found.append(read_of(message))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return found
-            else:
-                raise AssertionError(str(error))
-        raise AssertionError(f"no end of {place} within a minute")

@@ -67,3 +67,10 @@ def test_the_codec_is_imported_late():
     """Importing the room does not bring in kio: start-up must not pay for it."""
     code = "import sys, wire.messages, wire.replies; sys.exit('kio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_codec_can_be_loaded_ahead_of_the_first_message():
+    """So that a first refusal does not wait for it; in a process of its own, to see it happen."""
+    code = """import sys; from wire import messages; assert "kio" not in sys.modules
+messages.prepare(); assert "kio.index" in sys.modules"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import fields
 from datetime import timedelta
 
@@ -14,7 +15,7 @@ from tests.support.kafka_messages import api_of, apis_known, messages_of, name, 
 from wire import messages
 from wire.apis import BY_WORD, ApiKey
 from wire.errors import ErrorCode, WireError
-from wire.replies import error_body
+from wire.replies import REFUSED_ELEMENTS, error_body
 from wire.schema import Shape, blank
 
 CODE = int(ErrorCode.POLICY_VIOLATION)
@@ -173,3 +174,15 @@ def test_codes_come_as_they_are():
     for code in ErrorCode:
         reply = refused(ApiKey.HEARTBEAT, 4, code=int(code))
         assert reply.error_code == KioErrorCode(int(code))
+
+
+def test_a_request_of_too_many_items_has_no_error_reply():
+    """Answering each of them would hold up everybody else (operations: T3)."""
+    api = api_of(ApiKey.DELETE_TOPICS, 1)
+
+    def body(topics: int) -> bytes:
+        return struct.pack(">i", topics) + b"\x00\x00" * topics + struct.pack(">i", 1000)
+
+    assert error_body(api, body(REFUSED_ELEMENTS), 44)
+    with pytest.raises(WireError, match="budget"):
+        error_body(api, body(REFUSED_ELEMENTS + 1), 44)
