@@ -39,12 +39,16 @@ _ABORTED_FIXED_BYTES: Final = 8 + 8
 _LEADER_FIXED_BYTES: Final = 4 + 4
 _ACQUIRED_FIXED_BYTES: Final = 8 + 8 + 2
 
-# After the only topic's name: one partition; no record errors, no message, no tags of partition
-# and topic; throttle time; no tags of the body.
+# Behind size and correlation id: no header tags, one topic (its name or id follows).
+_ONE_TOPIC: Final = b"\x00\x02"
+# Behind the topic: one partition; no record errors, no message, no tags of partition and topic;
+# throttle time; no tags of the body.
 _USUAL: Final = Struct(f">B{_PRODUCE_FIXED_BYTES}xI4xB")
 _usual_at: Final = _USUAL.unpack_from
 _USUAL_BYTES: Final = _USUAL.size
-_NOTHING_MORE: Final = 0x01_00_00_00
+_ONE_PARTITION: Final = (2, 0x01_00_00_00, 0)
+_USUAL_NAMED_BYTES: Final = 8 + len(_ONE_TOPIC) + _USUAL_BYTES  # and the name with its length byte
+_USUAL_ID_BYTES: Final = 8 + len(_ONE_TOPIC) + _TOPIC_ID_BYTES + _USUAL_BYTES
 
 
 def produce(version: int) -> _Rewriter:
@@ -62,25 +66,20 @@ def usual_produce(version: int) -> Callable[[bytearray, int, int], bool]:
 
 
 def _usual_by_name(buf: bytearray, pos: int, stop: int) -> bool:
-    if stop - pos <= _USUAL_BYTES + 11:
-        return False
-    name_size = buf[pos + 10]  # behind size, correlation id, no header tags, one topic
-    at = pos + 10 + name_size
-    if stop != at + _USUAL_BYTES or not 0 < name_size < 0x80:
-        return False
-    partitions, nothing, tags = _usual_at(buf, at)
+    name_size = stop - pos - _USUAL_NAMED_BYTES
     return (
-        buf[pos + 9] == partitions == 2 and nothing == _NOTHING_MORE and not (tags or buf[pos + 8])
+        0 < name_size < 0x80
+        and buf[pos + 10] == name_size
+        and buf.startswith(_ONE_TOPIC, pos + 8)
+        and _usual_at(buf, stop - _USUAL_BYTES) == _ONE_PARTITION
     )
 
 
 def _usual_by_id(buf: bytearray, pos: int, stop: int) -> bool:
-    at = pos + 10 + _TOPIC_ID_BYTES
-    if stop != at + _USUAL_BYTES:
-        return False
-    partitions, nothing, tags = _usual_at(buf, at)
     return (
-        buf[pos + 9] == partitions == 2 and nothing == _NOTHING_MORE and not (tags or buf[pos + 8])
+        stop - pos == _USUAL_ID_BYTES
+        and buf.startswith(_ONE_TOPIC, pos + 8)
+        and _usual_at(buf, stop - _USUAL_BYTES) == _ONE_PARTITION
     )
 
 
