@@ -37,6 +37,7 @@ UNAUTHENTICATED_MOST_BYTES = 65536
 class Plan:
     """See the module. `least_bytes` / `most_bytes` bound the frame sizes it holds for.
 
+    `fast`: the fast loop may settle these requests.
     `simple`: nobody asks about these requests, and each of them gets a reply.
     `plain`: nobody asks about the replies, and they pass as they are.
     `glance`: nobody asks about the replies, and those for which it is True pass as they are.
@@ -46,6 +47,7 @@ class Plan:
         "acks",
         "answer",
         "api",
+        "fast",
         "glance",
         "hooks",
         "least_bytes",
@@ -80,12 +82,12 @@ class Plan:
         self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
         # Only a policy that is content with the header may be asked in the fast loop.
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
+        self.fast = hooks.need is Need.HEADER and acks != ACKS_NONE
         self.simple = (
-            hooks.on_request is None
+            self.fast
+            and hooks.on_request is None
             and hooks.on_response is None
             and hooks.on_complete is None
-            and hooks.need is Need.HEADER
-            and acks != ACKS_NONE
         )
         unheard = hooks.on_response is None and hooks.on_complete is None
         self.plain = unheard and rewrite is None
@@ -96,11 +98,6 @@ class Plan:
     def silent(self) -> bool:
         """Whether these requests get no reply (a Produce with acks=0)."""
         return self.acks == ACKS_NONE
-
-    @property
-    def fast(self) -> bool:
-        """Whether the fast loop may settle these requests."""
-        return self.hooks.need is Need.HEADER and not self.silent
 
 
 def plan_for(

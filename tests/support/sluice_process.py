@@ -29,6 +29,7 @@ class SluiceProcess:
     """A Sluice before `upstream` (host:port, comma-separated); node n listens on `port` + 1 + n.
 
     `upstream_settings` are further keys of `upstream` in its configuration; `advertise` is the host clients are told.
+    `variables` are SLUICE_ variables of its environment, `descriptors` its limit of open files.
     """
 
     upstream: str
@@ -36,6 +37,8 @@ class SluiceProcess:
     upstream_settings: dict[str, int] = field(default_factory=dict)
     advertise: str = "127.0.0.1"
     address: str = "127.0.0.1"
+    variables: dict[str, str] = field(default_factory=dict)
+    descriptors: int | None = None
     port: int = field(init=False)
     process: subprocess.Popen[bytes] | None = field(init=False, default=None)
     starts: int = field(init=False, default=0)
@@ -70,13 +73,14 @@ class SluiceProcess:
         self.starts += 1
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [COMMAND, "run", *self._arguments()],
+                [*self._limited(), COMMAND, "run", *self._arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={
                     key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")
-                },
+                }
+                | self.variables,
             )
         give_up = time.monotonic() + START_TIMEOUT_SECONDS
         while not accepts(self.address, self.port):
@@ -117,6 +121,12 @@ class SluiceProcess:
     def said(self) -> str:
         """Its log."""
         return self.log.read_text(errors="replace")
+
+    def _limited(self) -> list[str]:
+        """What to put before the command, so that it runs with fewer descriptors."""
+        if self.descriptors is None:
+            return []
+        return ["sh", "-c", f'ulimit -n {self.descriptors} && exec "$@"', "sh"]
 
     def _arguments(self) -> list[str]:
         if not self.upstream_settings and self.advertise == self.address:
