@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.load import await_that
 from tests.support.ports import free_ports
 from tests.support.raw import api_versions_request, receive_until_closed
 from tests.support.relay import Relay
@@ -60,7 +61,7 @@ def test_a_reset_upstream_closes_the_client(kafka_one: KafkaCluster, tmp_path: P
             socket.create_connection((sluice.address, sluice.port), 20) as client,
         ):
             client.sendall(api_versions_request(1))
-            time.sleep(0.3)
+            await_that(lambda: relay.bytes_from_clients > 0, "the request to be on its way")
             relay.cut()
             assert receive_until_closed(client) == b""
         assert len(_ask(sluice, sluice.port, until_closed=False)) > 4

@@ -16,14 +16,17 @@ import pytest
 from tests.support.connections import ConnectionWatch
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.load import await_that
 from tests.support.relay import Relay
 from tests.support.sluice_process import NODES, SluiceProcess
 from tests.support.topics import Topics
 from tests.support.verifiable import (
     CONSUMER,
+    IDEMPOTENT,
     PRODUCER,
     SHARE_CONSUMER,
     acked_values,
+    config_file,
     consumed_values,
 )
 
@@ -93,6 +96,49 @@ def test_no_client_learns_where_a_broker_is(
     assert watch.looks > 10
     # This process asks the brokers itself (topics); nobody else may, but Sluice.
     assert watch.pids - kafka_three.pids() - {os.getpid()} == {sluice.pid}
+
+
+def test_a_client_with_stale_metadata_is_not_shown_the_new_leader(
+    sluice: SluiceProcess,
+    relay: Relay,
+    kafka_three: KafkaCluster,
+    topics_three: Topics,
+    java: Java,
+    tmp_path: Path,
+) -> None:
+    """Leaders move under Java clients: the hints in Produce and ShareFetch replies (KIP-951) name Sluice only."""
+    topic = topics_three.make(PARTITIONS)
+    server = ("--bootstrap-server", sluice.bootstrap, "--topic", topic)
+    config = config_file(tmp_path / "producer.properties", IDEMPOTENT)
+    written, read = tmp_path / "producer.out", tmp_path / "consumer.out"
+    tools = [
+        java.start_tool(
+            PRODUCER, *server, "--throughput", "300", "--command-config", config, output=written
+        ),
+        java.start_tool(
+            SHARE_CONSUMER,
+            *(*server, "--verbose", "--group-id", f"s-{uuid.uuid4()}"),
+            *("--acknowledgement-mode", "sync", "--offset-reset-strategy", "earliest"),
+            output=read,
+        ),
+    ]
+    try:
+        await_that(lambda: b"record_data" in read.read_bytes(), "the first records read")
+        for leader in (1, 2, 3, 1):
+            topics_three.lead(topic, PARTITIONS, leader)
+            wanted = written.stat().st_size + 20_000  # some 150 acks
+            await_that(lambda: written.stat().st_size > wanted, "more acks")  # noqa: B023 - called at once
+    finally:
+        for tool in tools:
+            tool.terminate()
+        for tool in tools:
+            tool.wait(60)
+    received = relay.bytes_to_clients()
+    assert kafka_three.address_prefix not in received
+    acked = acked_values(written.read_text())
+    stored = [record.value.decode() for record in topics_three.contents(topic)]
+    assert len(stored) == len(set(stored)) >= len(acked) > 500
+    assert set(acked) <= set(stored)
 
 
 def test_the_relay_would_see_a_leak(kafka_three: KafkaCluster, topics_three: Topics) -> None:

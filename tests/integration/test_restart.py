@@ -71,12 +71,12 @@ def test_drain_answers_what_is_in_flight(sluice: SluiceProcess, topics_three: To
     with ExitStack() as stack:
         producers = [
             stack.enter_context(
-                LoadProducer(sluice.bootstrap, topic, PARTITIONS, rate=150, idempotent=False)
+                LoadProducer(sluice.bootstrap, topic, PARTITIONS, rate=300, idempotent=False)
             )
             for topic in topics
         ]
         for producer in producers:
-            producer.await_acks(150)
+            producer.await_acks(300)
         sluice.terminate()
         sluice.await_exit()
         for producer in producers:

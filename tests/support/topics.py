@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from kafka import KafkaAdminClient
+from kafka.structs import TopicPartition as PythonTopicPartition
 
 from tests.support.python_clients import Read, read_of
 
@@ -70,6 +72,27 @@ class Topics:
         finally:
             consumer.close()
         return [record for records in found.values() for record in records]
+
+    def lead(self, topic: str, partitions: int, leader: int) -> None:
+        """Make broker `leader` the leader of every partition: it becomes the preferred one, and is elected."""
+        others = [node for node in range(1, self.replicas + 1) if node != leader]
+        places = [PythonTopicPartition(topic, partition) for partition in range(partitions)]
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            answers = admin.alter_partition_reassignments(
+                {place: [leader, *others] for place in places}
+            )
+            assert set(answers.values()) == {None}, answers
+            give_up = time.monotonic() + 30
+            while self._leaders(topic) != {leader}:
+                assert time.monotonic() < give_up, f"{topic} is led by {self._leaders(topic)}"
+                admin.elect_leaders(0, {topic: list(range(partitions))}, raise_errors=False)
+        finally:
+            admin.close()
+
+    def _leaders(self, topic: str) -> set[int]:
+        described = self._admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
+        return {partition.leader for partition in described}
 
     def await_leaders(self, name: str, partitions: int) -> None:
         """Until each partition's leader knows that it is: an acks=0 record sent before would be lost, by right."""

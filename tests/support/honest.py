@@ -1,0 +1,138 @@
+"""Honest clients: they ask Heartbeats with payloads of their own and insist on exactly those replies.
+
+`Honest` is one connection; `Crowd` runs several in threads while a test attacks, and says what they lived through.
+Where the machine is shared a wait is long for many reasons; of those only the proxy's own work is its fault. So a wait
+is also counted in CPU seconds that the proxy spent meanwhile: never more than its longest turn with somebody else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+import threading
+import time
+from typing import Final, Self
+
+import psutil
+
+from tests.support import frames as f
+from tests.support.stub_broker import body_of
+
+TIMEOUT_SECONDS: Final = 20
+
+
+class Honest:
+    """One connection to Sluice at 127.0.0.1:`port`. `worst_s` is the longest it waited for a reply.
+
+    `worst_cpu_s` is the most CPU time that process `pid` spent in such a wait.
+    """
+
+    def __init__(self, port: int, name: str = "honest", pid: int | None = None) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.name = name
+        self.asked = 0
+        self.worst_s = 0.0
+        self.worst_cpu_s = 0.0
+        self._process = psutil.Process(pid) if pid else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def next_request(self) -> tuple[bytes, bytes]:
+        """(a request as nobody else sends it, the only right reply)."""
+        self.asked += 1
+        body = f.string(f"{self.name}-{self.asked}") + struct.pack(">i", 3) + f.string("member")
+        request = f.request(f.HEARTBEAT, 0, self.asked, body, client_id=self.name)
+        return request, f.reply(self.asked, body_of(request))
+
+    def ask(self) -> None:
+        """One request and its reply, to the byte."""
+        request, expected = self.next_request()
+        began, busy = time.monotonic(), self._cpu_s()
+        self.socket.sendall(request)
+        data = receive(self.socket, len(expected))
+        waited_s = time.monotonic() - began
+        self.worst_s = max(self.worst_s, waited_s)
+        self.worst_cpu_s = max(self.worst_cpu_s, min(waited_s, self._cpu_s() - busy))
+        assert data == expected, f"{self.name} got {data!r}, not {expected!r}"
+
+    def _cpu_s(self) -> float:
+        if self._process is None:
+            return 0
+        times = self._process.cpu_times()
+        return times.user + times.system
+
+
+class Crowd:
+    """Several honest clients, asking every few milliseconds from entering to leaving.
+
+    Leaving raises AssertionError unless each got what it asked for, every time.
+    """
+
+    def __init__(
+        self, port: int, count: int, *, pause_s: float = 0.002, pid: int | None = None
+    ) -> None:
+        self._clients = [Honest(port, f"honest{n}", pid) for n in range(count)]
+        self._pause_s = pause_s
+        self._ending = threading.Event()
+        self._problems: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._run, args=(each,), name=each.name, daemon=True)
+            for each in self._clients
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(2 * TIMEOUT_SECONDS)
+        for client in self._clients:
+            client.socket.close()
+        if kind is None:
+            assert not self._problems, self._problems
+            assert all(client.asked for client in self._clients)
+
+    @property
+    def worst_s(self) -> float:
+        """The longest any of them waited."""
+        return max(client.worst_s for client in self._clients)
+
+    @property
+    def worst_cpu_s(self) -> float:
+        """The most that the watched process worked while one of them waited."""
+        return max(client.worst_cpu_s for client in self._clients)
+
+    def _run(self, client: Honest) -> None:
+        try:
+            while not self._ending.wait(self._pause_s):
+                client.ask()
+        except (OSError, AssertionError) as problem:
+            self._problems.append(f"{client.name} after {client.asked}: {problem!r}")
+
+
+def receive(sock: socket.socket, size: int) -> bytes:
+    """Exactly this many bytes, or what came before the end."""
+    data = bytearray()
+    while len(data) < size and (more := sock.recv(size - len(data))):
+        data += more
+    return bytes(data)
+
+
+def receive_frames(sock: socket.socket, count: int) -> list[bytes]:
+    """So many whole frames, or those that came before the end."""
+    frames = []
+    for _ in itertools.repeat(None, count):
+        head = receive(sock, 4)
+        if len(head) < 4:
+            break
+        frames.append(head + receive(sock, struct.unpack(">i", head)[0]))
+    return frames
