@@ -11,6 +11,7 @@ import resource
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Hashable
 
     from proxy.config import Config
+    from proxy.core.session import Session
 
 DESCRIPTORS_SPARE = 64
 """Kept for everything that is not a client's pair of sockets."""
@@ -71,7 +73,7 @@ class App:
             config.upstream.dial_timeout_ms / 1000,
         )
         self._ports = [(None, config.listen.port), *ports.items()]
-        self._most_connections = _most_connections(config.limits.max_connections)
+        self._most_connections = _most_connections(config.limits.max_connections, len(self._ports))
 
     def wake(self, key: Hashable) -> None:
         """Policies call this through their host."""
@@ -110,13 +112,14 @@ class App:
             upstream=",".join(self._config.upstream.bootstrap_servers),
         )
         async with trio.open_nursery() as serving:
-            serving.start_soon(listeners.serve, self._serve, self._may_accept)
+            admit = partial(self._admit, serving)
+            serving.start_soon(listeners.serve, admit, self._may_accept)
             await anext(signals)
             serving.cancel_scope.cancel()
         listeners.close()
 
-    async def _serve(self, accepted: socket.socket, node_id: int | None) -> None:
-        """One client, until the hub has it."""
+    def _admit(self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None) -> None:
+        """A client is here: counted at once, so that the limit holds; then served by its own task."""
         try:
             client = PlainTransport(accepted)
             host, port = accepted.getpeername()[:2]
@@ -126,7 +129,11 @@ class App:
         session = self._engine.connect(host, port, node_id)
         if session is None:
             client.close()
-            return
+        else:
+            serving.start_soon(self._serve, session, client, node_id)
+
+    async def _serve(self, session: Session, client: PlainTransport, node_id: int | None) -> None:
+        """One client, until the hub has it."""
         attached = False
         try:
             broker = await self._dialer.reach(node_id)
@@ -186,11 +193,11 @@ def try_brokers(config: Config) -> list[tuple[str, str | None]]:
     return trio.run(try_each)
 
 
-def _most_connections(wanted: int) -> int:
+def _most_connections(wanted: int, ports: int) -> int:
     """As many clients as there are descriptors for (two each), or as configured if that is fewer."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # some systems refuse an unlimited soft limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = max(1, (soft - DESCRIPTORS_SPARE) // 2)
+    possible = max(1, (soft - DESCRIPTORS_SPARE - ports) // 2)
     return min(wanted, possible) if wanted else possible

@@ -19,7 +19,7 @@ from wire.apis import Api, key_of
 from wire.errors import WireError
 from wire.schema import Shape, blank
 
-REFUSED_ELEMENTS: Final = 2_000
+REFUSED_ELEMENTS: Final = 1_000
 """Array elements of a request that is answered item by item; about 10 us each. One with more has
 no reply (`WireError`): a refusal must not hold up everybody else."""
 

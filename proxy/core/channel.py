@@ -32,7 +32,7 @@ class Mute(IntFlag):
     DRAINING = 32
     ENDING = 64
     IN_FLIGHT = 128
-    DIALLING = 256
+    PACED = 256
 
 
 class Channel:

@@ -82,9 +82,10 @@ class Plan:
         self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
         # Only a policy that is content with the header may be asked in the fast loop.
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
-        self.fast = hooks.need is Need.HEADER and acks != ACKS_NONE
+        self.fast = hooks.need is Need.HEADER
         self.simple = (
             self.fast
+            and acks != ACKS_NONE
             and hooks.on_request is None
             and hooks.on_response is None
             and hooks.on_complete is None

@@ -28,6 +28,7 @@ from proxy.core import replies, requests
 from proxy.core.channel import ATTENTION, Channel, Mute
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange
+from proxy.core.plan import ACKS_NONE
 from wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Session:
         "ending",
         "engine",
         "exchange_ids",
+        "paced",
         "peer",
         "pending",
         "plans",
@@ -90,6 +92,7 @@ class Session:
         self.unusual_requests = False  # every request takes the general path
         self.unusual_replies = 0  # how many reasons there are for every reply to take it
         self.crowded = False  # too many exchanges in flight: the client is not read
+        self.paced = False  # bytes already read wait for the session's next turn (`resume`)
         self.ending = False  # no more requests are taken; the end comes when the last reply is out
         self.ended = False  # both sides are to be closed once their outboxes are empty
         self.reason: CloseReason | None = None
@@ -149,6 +152,10 @@ class Session:
                             if verdict is not FORWARD:
                                 self.pending = requests.Pending(exchange, verdict)
                                 break
+                        if plan.acks == ACKS_NONE:
+                            self.complete(exchange, Outcome.NO_REPLY, now_ms)
+                            pos = stop
+                            continue
                     else:
                         break
                     push(exchange)
@@ -252,6 +259,17 @@ class Session:
         on_complete = exchange.plan.hooks.on_complete
         if on_complete is not None:
             on_complete(exchange, outcome, now_ms)
+
+    def pace(self, unread: bytes) -> None:
+        """Enough for one turn: `unread` waits, counted, and so does whatever the client sends."""
+        self.client.keep(unread)
+        self.client.mute(Mute.PACED)
+        self.paced = self.attention = True
+
+    def resume(self) -> None:
+        """The next turn has come; the hub hands over what waits as if it had just been read."""
+        self.paced = False
+        self.client.unmute(Mute.PACED)
 
     def flush_requests(self, buf: bytearray, start: int, stop: int) -> None:
         """Set buf[start:stop] aside for the broker, because it cannot go on straight from `buf`."""
@@ -359,6 +377,7 @@ class Session:
         self.end(CloseReason.CLIENT_CLOSED, "", now_ms)
         self.client.clear()
         self.broker.clear()
+        self.plans.clear()  # one of them may refer to this session
         requests.forget(self, now_ms)
         replies.forget(self)
         if self.timer is not None:

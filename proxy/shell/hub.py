@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from proxy.shell.transport import Transport
 
 READ_BYTES = 256 << 10
-HEADROOM_BYTES = 128 << 10
-"""Where a carried head is laid, in front of the next read. Larger than any head may be."""
+HEADROOM_BYTES = 384 << 10
+"""Where carried bytes are laid, in front of the next read: a head, or what waited for its turn."""
 STEP_EVENTS = 64
 STEP_BYTES = 1 << 20
 LINGER_MS = 2_000
@@ -100,6 +100,8 @@ class Hub:
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
         self._clients: dict[Session, End] = {}
+        self._paced: list[End] = []
+        self._closed: list[End] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
         self._view = memoryview(self._scratch)
         self._area = self._view[HEADROOM_BYTES:]
@@ -122,11 +124,15 @@ class Hub:
             self._settle(a)
 
     def step(self, timeout_s: float) -> int:
-        """Wait at most `timeout_s` for something to happen and handle it; how many events it was."""
-        events = self._poller.poll(timeout_s, STEP_EVENTS)
+        """Wait at most `timeout_s` for something to happen and handle it; how many things it was."""
+        if self._closed:
+            self._part()
+        events = self._poller.poll(0 if self._paced else timeout_s, STEP_EVENTS)
         engine = self._engine
         now_ms = self._clock()
         engine.advance(now_ms)
+        if self._paced:
+            self._resume(now_ms)
         if engine.attending:
             self.attend()
         find = self._ends.get
@@ -161,7 +167,7 @@ class Hub:
             budget -= received
             if budget < 0:
                 break  # level-triggered: what is left over comes again
-        return len(events)
+        return len(events) + len(self._paced)
 
     def attend(self) -> None:
         """Look at the sessions to which something happened outside their own reads."""
@@ -190,11 +196,23 @@ class Hub:
 
     # -- one end ---------------------------------------------------------------------------------
 
+    def _resume(self, now_ms: int) -> None:
+        """Sessions that had enough for one turn have their next one."""
+        ends, self._paced = self._paced, []
+        for end in ends:
+            if not (end.closed or end.session.ended):
+                end.session.resume()
+                self._take(end, 0, now_ms)
+                self._settle_rest(end)
+
     def _received(self, end: End, received: int, now_ms: int) -> None:
-        """The general form of what `step` does with a receive: EOF, or a head to lay in front."""
-        if not received:
+        """The general form of what `step` does with a receive: EOF, or bytes to lay in front."""
+        if received:
+            self._take(end, received, now_ms)
+        else:
             self._eof(end, now_ms)
-            return
+
+    def _take(self, end: End, received: int, now_ms: int) -> None:
         start = HEADROOM_BYTES
         channel = end.channel
         if channel.carry:
@@ -248,6 +266,8 @@ class Hub:
             self._finish(client)
             self._finish(broker)
         else:
+            if session.paced and client not in self._paced:
+                self._paced.append(client)
             stuck = bool(client.channel.outbox)
             _press(broker.channel, on=stuck)
             _press(client.channel, on=stuck or bool(broker.channel.outbox))
@@ -354,8 +374,15 @@ class Hub:
         if end.other.closed:
             del self._clients[end.session]
             end.session.release(now_ms)
+            self._closed.append(end)
         else:
             end.session.end(CloseReason.INTERNAL, "", now_ms)
+
+    def _part(self) -> None:
+        """Ends that are both closed forget each other: nothing has to be collected."""
+        for end in self._closed:
+            del end.other.other, end.other
+        self._closed.clear()
 
 
 def _press(channel: Channel, *, on: bool) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
-    Serve = Callable[[socket.socket, int | None], Awaitable[None]]
+    Accepted = Callable[[socket.socket, int | None], None]
 
 BACKLOG = 4096
 PAUSE_S = 0.1
@@ -35,14 +35,15 @@ class Listeners:
             self.close()
             raise
 
-    async def serve(self, handler: Serve, may_accept: Callable[[], bool]) -> None:
-        """Accept on every port; `handler(socket, node_id)` runs as a task of its own per connection.
+    async def serve(self, on_accepted: Accepted, may_accept: Callable[[], bool]) -> None:
+        """Accept on every port and hand each connection to `on_accepted(socket, node_id)`.
 
-        `may_accept` False leaves new clients waiting in the kernel's backlog.
+        `may_accept` False leaves new clients waiting in the kernel's backlog; it is asked anew for
+        each, so `on_accepted` must have counted the one before.
         """
         async with trio.open_nursery() as nursery:
             for node_id, listening in self._bound:
-                nursery.start_soon(_accept, listening, node_id, handler, may_accept, nursery)
+                nursery.start_soon(_accept, listening, node_id, on_accepted, may_accept)
 
     def close(self) -> None:
         """Stop listening. Connections that were accepted are not touched."""
@@ -68,11 +69,11 @@ def _bind(address: str, port: int) -> trio.socket.SocketType:
 async def _accept(
     listening: trio.socket.SocketType,
     node_id: int | None,
-    handler: Serve,
+    on_accepted: Accepted,
     may_accept: Callable[[], bool],
-    nursery: trio.Nursery,
 ) -> None:
     while True:
+        await trio.lowlevel.wait_readable(listening)
         if not may_accept():
             await trio.sleep(PAUSE_S)
             continue
@@ -85,4 +86,4 @@ async def _accept(
                 continue  # this one client was gone before we took it
             await trio.sleep(PAUSE_S)
             continue
-        nursery.start_soon(handler, socket.socket(fileno=accepted.detach()), node_id)
+        on_accepted(socket.socket(fileno=accepted.detach()), node_id)

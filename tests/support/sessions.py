@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from proxy.core.channel import Channel
     from proxy.core.errors import CloseReason
 
-AT = 128 << 10
+AT = 384 << 10
 
 
 class Watcher(Observer):
@@ -73,6 +73,7 @@ class Wire:
         self.to_broker = b""
         self.to_client = b""
         self.released = False
+        self.turns = 0  # how often the session was paced
         self._buf = bytearray(AT + (256 << 10))
         self._junk = b"\x00\x00\x00\x0e\x00\x0c\x00\x00" * 64  # looks valid, and is old
 
@@ -141,3 +142,7 @@ class Wire:
             self.settle()
         else:
             setattr(self, name, getattr(self, name) + bytes(buf[start:stop]))
+        if self.session.paced and not self.session.ended:
+            self.turns += 1
+            self.session.resume()
+            self._read(self.session.client, self.session.from_client, b"", "to_broker")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Need, Outcome, Patch, Reject, Respond
 from proxy.core.errors import CloseReason
+from proxy.core.requests import LABOUR_MOST_BYTES, REFUSED_MOST_BYTES
 from tests.support import frames as f
 from tests.support.policies import Recorder, Silent
 from tests.support.sessions import Wire, make_engine
@@ -211,3 +212,49 @@ def test_a_patch_outside_the_body_is_the_policys_bug():
     assert wire.to_broker == b""
     wire.release()
     assert wire.held_bytes == 0
+
+
+def test_odd_frames_are_taken_a_bounded_number_at_a_time():
+    """Nobody's frames hold up everybody: the rest waits for the next turn, counted, in order."""
+    stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
+    wire = Wire().client(stream)
+    assert wire.turns == pytest.approx(len(stream) / LABOUR_MOST_BYTES, abs=1)
+    assert wire.to_broker == stream
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_refused_frames_cost_four_times_as_much_of_a_turn():
+    """Each is kept, read and answered."""
+    refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION), apis={f.HEARTBEAT})
+    stream = b"".join(f.heartbeat(n) for n in range(2000))
+    wire = Wire(make_engine([refuse])).client(stream)
+    assert wire.turns == pytest.approx(4 * len(stream) / LABOUR_MOST_BYTES, abs=2)
+    assert len(f.split(wire.to_client)) == 2000
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_session_that_ends_while_it_waits_for_its_turn_gives_everything_back():
+    """What was read and not looked at is nobody's request."""
+    wire = Wire()
+    stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
+    buf = bytearray(stream)
+    assert wire.session.from_client(buf, 0, len(buf), 0) < 0
+    assert wire.session.paced
+    assert wire.held_bytes > 0
+    wire.session.client_lost(0)
+    wire.settle()
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_refused_request_too_large_to_keep_is_closed_without_a_reply():
+    """A refusal is not worth any amount of memory."""
+    refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
+    wire = Wire(make_engine([refuse]))
+    wire.client(f.produce(1, size_bytes=REFUSED_MOST_BYTES)[:300_000])
+    assert wire.held_bytes == 0
+    assert wire.session.ending
+    assert refuse.completed == [(1, Outcome.ANSWERED)]
+    assert wire.to_broker == b""

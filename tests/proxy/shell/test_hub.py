@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from contextlib import suppress
 
 import pytest
@@ -222,3 +224,41 @@ def test_a_side_that_never_takes_what_is_due_is_closed_when_its_time_is_up(bench
 def _send(sock, data):
     with suppress(OSError):  # the hub closes it: that is what the test is about
         sock.sendall(data)
+
+
+def test_a_client_of_odd_frames_has_its_turns_and_others_theirs(bench):
+    """Its bytes arrive in order, over several steps; nobody waits for all of them."""
+    client, broker, _ = bench.link()
+    other, other_broker, _ = bench.link()
+    stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2500))
+    client.sendall(stream)
+    steps = 0
+    while not bench.hub.step(0.5):
+        pass
+    other.sendall(f.heartbeat(1))
+    while bench.hub.step(0.02):
+        steps += 1
+        if steps == 3:
+            other_broker.setblocking(False)
+            assert other_broker.recv(100) == f.heartbeat(1)
+    assert steps > 3
+    assert receive(broker, len(stream)) == stream
+    assert held(bench) == 0
+
+
+def test_closed_links_are_freed_without_collecting(bench):
+    """Ends forget each other: connections that come and go leave nothing behind."""
+    gc.collect()
+    gc.disable()
+    try:
+        client, broker, session = bench.link()
+        gone = weakref.ref(bench.hub._clients[session].take.__self__.queue)
+        del session
+        client.close()
+        broker.close()
+        bench.run()
+        bench.hub.step(0)
+        assert bench.hub.open_sockets == 0
+        assert gone() is None
+    finally:
+        gc.enable()

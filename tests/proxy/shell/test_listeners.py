@@ -18,9 +18,9 @@ async def test_each_connection_comes_with_the_node_of_its_port(nursery):
     listeners = Listeners("127.0.0.1", ports.items())
     send, receive = trio.open_memory_channel[int | None](10)
 
-    async def handler(accepted: socket.socket, node_id: int | None) -> None:
+    def handler(accepted: socket.socket, node_id: int | None) -> None:
         accepted.close()
-        await send.send(node_id)
+        send.send_nowait(node_id)
 
     nursery.start_soon(listeners.serve, handler, lambda: True)
     for node_id, port in ports.items():
@@ -53,6 +53,11 @@ class FakeListening:
     def __init__(self, *errors: int) -> None:
         self.errors = list(errors)
         self.accepts = 0
+        self.readable, far = socket.socketpair()
+        far.close()
+
+    def fileno(self) -> int:
+        return self.readable.fileno()
 
     async def accept(self):
         await trio.lowlevel.checkpoint()
@@ -67,7 +72,7 @@ class FakeListening:
         return trio.socket.from_stdlib_socket(pair[0]), None
 
     def close(self) -> None:
-        """Nothing to close."""
+        self.readable.close()
 
 
 async def test_running_out_of_descriptors_pauses_accepting(autojump_clock, nursery):
@@ -77,7 +82,7 @@ async def test_running_out_of_descriptors_pauses_accepting(autojump_clock, nurse
     listeners._bound = [(None, fake)]
     arrived = trio.Event()
 
-    async def handler(accepted: socket.socket, node_id: int | None) -> None:
+    def handler(accepted: socket.socket, node_id: int | None) -> None:
         accepted.close()
         arrived.set()
 
@@ -86,6 +91,7 @@ async def test_running_out_of_descriptors_pauses_accepting(autojump_clock, nurse
     await arrived.wait()
     assert trio.current_time() - began == pytest.approx(2 * PAUSE_S)
     nursery.cancel_scope.cancel()
+    fake.close()
 
 
 async def test_at_the_limit_new_clients_wait_in_the_backlog(autojump_clock, nursery):
@@ -96,7 +102,7 @@ async def test_at_the_limit_new_clients_wait_in_the_backlog(autojump_clock, nurs
     full = True
     arrived = trio.Event()
 
-    async def handler(accepted: socket.socket, node_id: int | None) -> None:
+    def handler(accepted: socket.socket, node_id: int | None) -> None:
         accepted.close()
         arrived.set()
 
@@ -106,3 +112,4 @@ async def test_at_the_limit_new_clients_wait_in_the_backlog(autojump_clock, nurs
     full = False
     await arrived.wait()
     nursery.cancel_scope.cancel()
+    fake.close()

@@ -1,0 +1,46 @@
+"""A stub broker and a `sluice run` before it, which must end with 0 and without a traceback whatever a test did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.sluice_process import SluiceProcess
+from tests.support.stub_broker import StubBroker, far_broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Start = Callable[..., SluiceProcess]
+
+
+@pytest.fixture
+def broker() -> Iterator[StubBroker]:
+    """The usual one."""
+    with StubBroker() as stub:
+        yield stub
+
+
+@pytest.fixture
+def far() -> Iterator[str]:
+    """HOST:PORT of the usual one, in a process of its own."""
+    with far_broker() as server:
+        yield server
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a Sluice before `upstream` (HOST:PORT); further words are SluiceProcess's."""
+    started: list[SluiceProcess] = []
+
+    def begin(upstream: str, **words: object) -> SluiceProcess:
+        sluice = SluiceProcess(upstream, tmp_path, **words)
+        started.append(sluice)
+        sluice.start()
+        return sluice
+
+    yield begin
+    for sluice in started:
+        sluice.stop()

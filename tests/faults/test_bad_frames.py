@@ -1,0 +1,109 @@
+"""What is no Kafka at all ends its own connection, at once, and costs nobody else anything."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+
+from tests.support import frames as f
+from tests.support.honest import Crowd
+from tests.support.raw import receive_until_closed
+
+MOST_BYTES = 104_857_600
+"""The default of limits.socket_request_max_bytes."""
+TLS_HELLO = bytes.fromhex("160301020001000001fc0303") + bytes(48)
+BAD = [
+    *(struct.pack(">i", size) + bytes(8) for size in (-1, 0, 1, 9, 2**31 - 1, MOST_BYTES + 1)),
+    b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n",
+    TLS_HELLO,
+]
+HALF_HEADS = [f.heartbeat(1)[:size] for size in (1, 3, 4, 11, 12, 13)]
+CONNECTIONS = 2_000
+ATTACKERS = 4
+GROWTH_BYTES = 5 << 20
+
+
+def provoke(port: int, data: bytes, *, half: bool, reset: bool) -> float:
+    """Say this and be hung up on; how many seconds that took."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        with suppress(ConnectionError):  # it may be quicker than we
+            client.sendall(data)
+            if half:
+                client.shutdown(socket.SHUT_WR)
+        if reset:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            return 0
+        began = time.monotonic()
+        assert receive_until_closed(client) == b""
+        return time.monotonic() - began
+
+
+def attack(port: int, count: int) -> list[float]:
+    """`count` bad connections, some at a time; how long each had to wait for its end."""
+    waited: list[float] = []
+    kinds = itertools.cycle(
+        [*((each, False) for each in BAD), *((each, True) for each in HALF_HEADS)]
+    )
+    turns = [next(kinds) for _ in range(count)]
+
+    def run(mine: list[tuple[bytes, bool]], chance: random.Random) -> None:
+        for data, half in mine:
+            waited.append(provoke(port, data, half=half, reset=chance.random() < 0.1))
+
+    threads = [
+        threading.Thread(target=run, args=(turns[n::ATTACKERS], random.Random(n)), daemon=True)
+        for n in range(ATTACKERS)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(waited) == count, "an attacker was not hung up on"
+    return waited
+
+
+def test_thousands_of_bad_connections_cost_nobody_anything(start, broker) -> None:
+    """Each is closed at once without a byte; honest clients notice nothing, and memory stays where it was."""
+    sluice = start(broker.server)
+    process = psutil.Process(sluice.pid)
+    with Crowd(sluice.port, 4, pid=sluice.pid) as crowd:
+        attack(sluice.port, 200)  # whatever is made once is made now
+        before = process.memory_info().rss
+        waited = attack(sluice.port, CONNECTIONS)
+        growth = process.memory_info().rss - before
+    waited.sort()
+    assert waited[len(waited) // 2] < 0.1
+    assert waited[-1] < 1.5
+    assert crowd.worst_cpu_s < 0.25
+    assert growth < GROWTH_BYTES
+
+
+def test_the_log_names_the_usual_victims_and_does_not_storm(start, broker) -> None:
+    """HTTP and TLS are called by their names; of a storm, a few lines a second and a count."""
+    sluice = start(broker.server)
+    for data in (b"GET / HTTP/1.1\r\n\r\n", TLS_HELLO):
+        provoke(sluice.port, data, half=False, reset=False)
+    began = time.monotonic()
+    attack(sluice.port, 400)
+    seconds = time.monotonic() - began
+    provoke_next_second(sluice.port)
+    said = sluice.said()
+    assert "this looks like HTTP" in said
+    assert "this looks like TLS on a plaintext port" in said
+    assert said.count("session_closed") <= 5 * (seconds + 4)
+    assert re.search(r"suppressed=\d+", said)
+
+
+def provoke_next_second(port: int) -> None:
+    """Once more in another second, so that the count of what was not written comes out."""
+    second = int(time.time())
+    while int(time.time()) < second + 2:
+        provoke(port, BAD[0], half=False, reset=False)

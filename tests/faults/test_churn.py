@@ -1,0 +1,36 @@
+"""Connections that have lived and gone leave nothing behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+
+import psutil
+
+from tests.support.honest import Honest
+
+TOGETHER = 500
+ROUNDS = 6
+GROWTH_BYTES = 2 << 20
+
+
+def test_memory_does_not_grow_with_those_who_left(start, broker) -> None:
+    """Five hundred clients live side by side, leave and come anew: the memory of the first serves the others."""
+    sluice = start(broker.server)
+    process = psutil.Process(sluice.pid)
+    nap = threading.Event()
+
+    def come_and_go() -> int:
+        with ExitStack() as crowd:
+            for number in range(TOGETHER):
+                crowd.enter_context(Honest(sluice.port, f"guest{number}")).ask()
+        give_up = time.monotonic() + 10
+        while process.num_fds() > TOGETHER // 4:
+            assert time.monotonic() < give_up, "connections are not closed"
+            nap.wait(0.02)
+        return process.memory_info().rss
+
+    first = come_and_go()
+    last = [come_and_go() for _ in range(ROUNDS)][-1]
+    assert last - first < GROWTH_BYTES

@@ -1,0 +1,84 @@
+"""A broker that is not there, or there and mute: the client's connection ends, and nothing is made up."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from tests.support import frames as f
+from tests.support.honest import Honest
+from tests.support.ports import free_ports
+from tests.support.raw import receive_until_closed
+from tests.support.stub_broker import ADDRESS, CLOSE, NODE, StubBroker
+
+
+def wait_for_the_end(port: int, request: bytes) -> tuple[bytes, float]:
+    """What came back to this request before the end, and how many seconds it took."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        began = time.monotonic()
+        client.sendall(request)
+        return receive_until_closed(client), time.monotonic() - began
+
+
+def test_a_port_that_refuses_ends_the_connection_at_once(start) -> None:
+    """On the bootstrap port and on a node's: no byte, and no waiting."""
+    sluice = start(f"{ADDRESS}:{free_ports(ADDRESS)}")
+    for port in (sluice.port, sluice.node_port(NODE)):
+        answer, seconds = wait_for_the_end(port, f.heartbeat(1))
+        assert answer == b""
+        assert seconds < 1
+
+
+def test_a_mute_broker_ends_the_connection_at_the_request_timeout(start) -> None:
+    """A Heartbeat nobody answers costs its connection after a second, on both kinds of port."""
+    with StubBroker(lambda _: None) as mute:
+        sluice = start(
+            mute.server,
+            variables={
+                "SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "1000",
+                "SLUICE_UPSTREAM_DIAL_TIMEOUT_MS": "300",  # the question where the node is, too
+            },
+        )
+        for port in (sluice.port, sluice.node_port(NODE)):
+            answer, seconds = wait_for_the_end(port, f.heartbeat(1))
+            assert answer == b""
+            assert 0.9 < seconds < 2.5
+    assert "Heartbeat unanswered" in sluice.said()
+
+
+def test_only_the_unanswered_connection_ends(start) -> None:
+    """A broker that is mute to one group costs that client its connection, and nobody else's."""
+
+    def answer(request: bytes) -> bytes | None:
+        return None if b"mute" in request else stub.usual(request)
+
+    with StubBroker(answer) as stub:
+        sluice = start(stub.server, variables={"SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "500"})
+        with Honest(sluice.port) as other, Honest(sluice.port, "mute") as unheard:
+            other.ask()
+            request, _ = unheard.next_request()
+            unheard.socket.sendall(request)
+            assert receive_until_closed(unheard.socket) == b""
+            other.ask()
+
+
+@pytest.mark.parametrize("told", [0, 1, 9])
+def test_a_broker_that_hangs_up_ends_the_connection_behind_its_last_byte(start, told: int) -> None:
+    """What it did say arrives, be it a piece of a frame; then comes the end, with nothing added."""
+    whole = f.heartbeat_reply(1)
+    turns = iter([whole[:told] or CLOSE])
+
+    def answer(request: bytes) -> bytes | None:
+        return next(turns, CLOSE)
+
+    with StubBroker(answer) as stub:
+        sluice = start(stub.server)
+        with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
+            client.sendall(f.heartbeat(1))
+            got = client.recv(64) if told > 8 else b""
+            client.sendall(f.heartbeat(2))  # now it hangs up
+            got += receive_until_closed(client)
+            assert whole[:told].startswith(got)
+            assert len(got) == told or told < 8  # a head that is not whole says nothing to anybody

@@ -1,0 +1,119 @@
+"""No client ever gets a byte that is another's, whatever clients and brokers do to their connections."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+
+import pytest
+
+from tests.support import frames as f
+from tests.support.honest import Honest, receive_frames
+from tests.support.raw import receive_until_closed
+from tests.support.stub_broker import CLOSE, StubBroker
+
+CLIENTS = 32
+DEPTH = 5
+ROUNDS = 25
+
+
+class Restless(threading.Thread):
+    """Pipelines, and now and then leaves in the middle; `problems` is what it got that was not its own."""
+
+    def __init__(self, port: int, number: int) -> None:
+        super().__init__(name=f"restless{number}", daemon=True)
+        self.problems: list[str] = []
+        self.whole_rounds = 0
+        self._port = port
+        self._chance = random.Random(number)
+
+    def run(self) -> None:
+        client = Honest(self._port, self.name)
+        for _ in range(ROUNDS):
+            asked = [client.next_request() for _ in range(DEPTH)]
+            expected = b"".join(reply for _, reply in asked)
+            turn = self._chance.random()
+            try:
+                client.socket.sendall(b"".join(request for request, _ in asked))
+                if turn < 0.1:  # half a reply, then gone without a word
+                    self._compare(client.socket.recv(20), expected)
+                    client.socket.setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                    )
+                    client.socket.close()
+                elif turn < 0.2:  # says its last byte, and listens on
+                    client.socket.shutdown(socket.SHUT_WR)
+                    self._compare(receive_until_closed(client.socket), expected)
+                    client.socket.close()
+                else:
+                    got = b"".join(receive_frames(client.socket, DEPTH))
+                    self._compare(got, expected)
+                    if got == expected:
+                        self.whole_rounds += 1
+                        continue
+                    client.socket.close()  # the broker hung up
+            except ConnectionError:
+                client.socket.close()
+            client = Honest(self._port, self.name)
+        client.socket.close()
+
+    def _compare(self, got: bytes, expected: bytes) -> None:
+        if not expected.startswith(got):
+            self.problems.append(f"{self.name} got {got!r}, not {expected!r}")
+
+
+@pytest.mark.parametrize("hanging_up", [0, 0.02], ids=["steady", "hanging up"])
+def test_every_byte_is_the_clients_own(start, hanging_up: float) -> None:
+    """32 clients pipeline payloads of their own, the broker answers in bursts, and connections break at random."""
+    chance = random.Random(7)
+
+    def answer(request: bytes) -> bytes | None:
+        return CLOSE if chance.random() < hanging_up else stub.usual(request)
+
+    with StubBroker(answer, burst=7) as stub:
+        sluice = start(stub.server)
+        clients = [Restless(sluice.port, number) for number in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join(60)
+        assert not any(client.is_alive() for client in clients)
+        assert [problem for client in clients for problem in client.problems] == []
+        assert all(client.whole_rounds for client in clients)
+        assert stub.connected > CLIENTS
+
+
+def other_id(request: bytes, reply: bytes) -> bytes:
+    """The reply to a request that was not asked."""
+    ident = struct.unpack_from(">i", reply, 4)[0]
+    return reply[:4] + struct.pack(">i", ident + 1) + reply[8:]
+
+
+def unasked(request: bytes, reply: bytes) -> bytes:
+    """The right reply, and behind it one that nobody asked for."""
+    return reply + f.reply(99, b"SECRET")
+
+
+@pytest.mark.parametrize("lie", [other_id, unasked], ids=["another id", "nothing asked"])
+def test_a_reply_out_of_turn_costs_that_session_and_nobody_else(start, lie) -> None:
+    """Both its sides are closed, its client gets no byte of that reply, and others do not notice."""
+
+    def answer(request: bytes) -> bytes | None:
+        reply = stub.usual(request)
+        return lie(request, reply) if b"liar" in request else reply
+
+    with StubBroker(answer) as stub:
+        sluice = start(stub.server)
+        with Honest(sluice.port) as other, Honest(sluice.port, "liar") as lied_to:
+            other.ask()
+            assert stub.open == 2
+            request, expected = lied_to.next_request()
+            lied_to.socket.sendall(request)
+            got = receive_until_closed(lied_to.socket)
+            # The right reply may go down with the wrong one behind it, but never in part.
+            assert got == b"" or (lie is unasked and got == expected)
+            other.ask()
+            assert stub.open == 1
+    assert "broker_protocol" in sluice.said()

@@ -1,0 +1,173 @@
+"""Bytes made to be dear to read hold up nobody but their sender.
+
+The honest client's wait is counted in the proxy's own CPU time (see tests.support.honest), so that a busy machine does
+not fail these tests, and a quick one does not hide what they look for.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+import psutil
+import pytest
+
+from tests.support import frames as f
+from tests.support.honest import Crowd, receive_frames
+
+if TYPE_CHECKING:
+    from tests.support.sluice_process import SluiceProcess
+
+ATTACK_SECONDS = 1.0
+WORST_SECONDS = 0.25
+GROWTH_BYTES = 96 << 20
+"""Of one attacker with frames of 16 MiB that have to be kept whole."""
+LARGE_BYTES = 16 << 20
+FORBIDDEN = "[{use: limits, config: {forbidden_apis: [DeleteTopics]}}]"
+
+
+def begin(start, upstream: str) -> SluiceProcess:
+    """A Sluice that refuses DeleteTopics, and has done so once: whatever it loads for that is loaded."""
+    sluice = start(upstream, variables={"SLUICE_POLICIES": FORBIDDEN})
+    with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
+        client.sendall(delete_topics(1))
+        assert len(receive_frames(client, 1)) == 1
+    return sluice
+
+
+class Attack:
+    """Sends the same bytes over and over, and comes again when hung up on; from entering to leaving."""
+
+    def __init__(self, port: int, data: bytes, attackers: int = 1) -> None:
+        self.sent_bytes = 0
+        self._port = port
+        self._data = data
+        self._ending = threading.Event()
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(attackers)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(20)
+            assert not thread.is_alive(), "an attacker hangs"
+
+    def last(self, seconds: float) -> None:
+        """Go on for so long."""
+        self._ending.wait(seconds)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            with (
+                suppress(OSError),
+                socket.create_connection(("127.0.0.1", self._port), timeout=10) as client,
+            ):
+                reader = threading.Thread(target=self._read, args=(client,), daemon=True)
+                reader.start()
+                view = memoryview(self._data)
+                at = 0
+                while not self._ending.is_set():
+                    sent = client.send(view[at : at + (1 << 20)])
+                    at = (at + sent) % len(view)
+                    self.sent_bytes += sent
+                client.shutdown(socket.SHUT_RDWR)
+            reader.join(10)
+
+    @staticmethod
+    def _read(client: socket.socket) -> None:
+        """Or its replies would pile up, and stop it by themselves."""
+        with suppress(OSError):
+            while client.recv(1 << 20):
+                pass
+
+
+def metadata_of_many(version: int) -> bytes:
+    """16 MiB of topics without a name."""
+    if version >= 9:
+        count = LARGE_BYTES // 2
+        size = bytes(count + 1 >> shift & 0x7F | 0x80 for shift in (0, 7, 14)) + bytes(
+            [count + 1 >> 21]
+        )
+        return f.request(f.METADATA, version, 1, size + b"\x01\x00" * count, tagged=True)
+    count = LARGE_BYTES // 2
+    return f.request(f.METADATA, version, 1, struct.pack(">i", count) + bytes(2 * count))
+
+
+def produce_of_many() -> bytes:
+    """16 MiB of topics without a name, each without a partition."""
+    count = LARGE_BYTES // 6
+    head = f.string(None) + struct.pack(">hi", -1, 1_000) + struct.pack(">i", count)
+    return f.request(f.PRODUCE, 3, 1, head + bytes(6 * count))
+
+
+def delete_topics(names: int, ident: int = 1) -> bytes:
+    """So many topics without a name."""
+    body = struct.pack(">i", names) + bytes(2 * names) + struct.pack(">i", 1_000)
+    return f.request(f.DELETE_TOPICS, 1, ident, body)
+
+
+def flood_of_tags() -> bytes:
+    """As many tagged fields as a header may have, in frames no two of which look alike."""
+    tags = bytes([64]) + b"".join(bytes([tag, 0]) for tag in range(64))
+    return b"".join(
+        f.request(f.HEARTBEAT, 4, n, bytes(8), client_id=str(n), tagged=True, tags=tags)
+        for n in range(5_000)
+    )
+
+
+def too_many_tags() -> bytes:
+    """More tagged fields than a header may have, and each of a size that is not there."""
+    tags = b"\xff\xff\xff\xff\x0f" + b"".join(bytes([tag % 128, 127]) for tag in range(30_000))
+    return f.request(f.METADATA, 9, 1, b"\x00", tagged=True, tags=tags)
+
+
+LARGE = {
+    "forbidden": lambda: delete_topics(LARGE_BYTES // 2),
+    "metadata": lambda: metadata_of_many(1),
+    "flexible metadata": lambda: metadata_of_many(9),
+    "produce": produce_of_many,
+    "bad tags": too_many_tags,
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_large_frames_of_tiny_elements_hold_up_nobody(start, far, kind: str) -> None:
+    """An honest client's longest wait stays short, memory stays bounded, and the process lives."""
+    sluice = begin(start, far)
+    data = LARGE[kind]()
+    process = psutil.Process(sluice.pid)
+    before = process.memory_info().rss
+    with Crowd(sluice.port, 1, pid=sluice.pid) as crowd, Attack(sluice.port, data) as attack:
+        attack.last(ATTACK_SECONDS)
+        growth = process.memory_info().rss - before
+    assert attack.sent_bytes > 0
+    assert crowd.worst_cpu_s < WORST_SECONDS
+    assert growth < GROWTH_BYTES
+
+
+SMALL = {
+    "tags": flood_of_tags,
+    "refused": lambda: b"".join(delete_topics(0, n) for n in range(10_000)),
+    "refused, with many items": lambda: b"".join(delete_topics(999, n) for n in range(100)),
+    "too new": lambda: b"".join(
+        f.request(f.API_VERSIONS, 99, n, client_id=None) for n in range(20_000)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_many_small_frames_hold_up_nobody(start, far, kind: str) -> None:
+    """Two attackers send as many dear little requests as they can; an honest client still gets its turn."""
+    sluice = begin(start, far)
+    data = SMALL[kind]()
+    with Crowd(sluice.port, 1, pid=sluice.pid) as crowd, Attack(sluice.port, data, 2) as attack:
+        attack.last(ATTACK_SECONDS)
+    assert attack.sent_bytes > 0
+    assert crowd.worst_cpu_s < WORST_SECONDS

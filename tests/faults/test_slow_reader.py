@@ -1,0 +1,102 @@
+"""A client that does not read for a while loses nothing by it, not even when Sluice is told to end meanwhile."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.support import frames as f
+from tests.support.honest import Honest, receive_frames
+from tests.support.raw import receive_until_closed
+from tests.support.stub_broker import StubBroker
+
+if TYPE_CHECKING:
+    from tests.support.sluice_process import SluiceProcess
+
+REPLY_BYTES = 64 << 10
+REQUESTS = 200
+GROWTH_BYTES = 16 << 20
+NAP = threading.Event()
+
+
+def test_every_reply_arrives_though_sluice_is_told_to_end(start) -> None:
+    """Requests pipelined, nothing read, SIGTERM, more requests behind it: each reply the broker sent arrives."""
+
+    def answer(request: bytes) -> bytes:
+        return big_reply(struct.unpack_from(">i", request, 8)[0])
+
+    with StubBroker(answer) as stub:
+        sluice = start(stub.server)
+        memory = psutil.Process(sluice.pid).memory_info
+        before = memory().rss
+        with slow_client(sluice.port) as client:
+            client.sendall(b"".join(f.heartbeat(n) for n in range(REQUESTS)))
+            await_standstill(stub)
+            assert stub.replied > 0
+            assert memory().rss - before < GROWTH_BYTES
+            sluice.terminate()
+            await_words(sluice, "draining")
+            with suppress(ConnectionError):  # nobody reads these any more
+                client.sendall(b"".join(f.heartbeat(n) for n in range(REQUESTS, REQUESTS + 5)))
+            got = f.split(receive_until_closed(client))
+        sluice.await_exit()
+        assert [f.correlation_id(each) for each in got] == list(range(len(got)))
+        assert all(each == big_reply(n) for n, each in enumerate(got))
+        assert len(got) == stub.replied
+        assert len(got) == REQUESTS
+
+
+def test_a_client_that_reads_late_gets_everything(start) -> None:
+    """Backpressure reaches the broker, memory stays bounded, others are served, and not a byte is missing."""
+
+    def answer(request: bytes) -> bytes | None:
+        if b"honest" in request:
+            return stub.usual(request)
+        return big_reply(struct.unpack_from(">i", request, 8)[0])
+
+    with StubBroker(answer) as stub:
+        sluice = start(stub.server)
+        with slow_client(sluice.port) as client, Honest(sluice.port) as other:
+            client.sendall(b"".join(f.heartbeat(n) for n in range(REQUESTS)))
+            await_standstill(stub)
+            other.ask()
+            got = receive_frames(client, REQUESTS)
+            assert got == [big_reply(n) for n in range(REQUESTS)]
+
+
+def await_standstill(stub: StubBroker) -> None:
+    """Until nothing more gets through to the client, or the broker has said everything."""
+    give_up = time.monotonic() + 10
+    seen = -1
+    while seen != stub.sent_bytes:
+        assert time.monotonic() < give_up, "nothing stands still"
+        seen = stub.sent_bytes
+        NAP.wait(0.2)
+
+
+def await_words(sluice: SluiceProcess, words: str) -> None:
+    """Until it has said so."""
+    give_up = time.monotonic() + 10
+    while words not in sluice.said():
+        assert time.monotonic() < give_up, f"never said {words!r}"
+        NAP.wait(0.01)
+
+
+def slow_client(port: int) -> socket.socket:
+    """With a small window, so that what it does not read stands in front of it soon."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
+    client.settimeout(20)
+    client.connect(("127.0.0.1", port))
+    return client
+
+
+def big_reply(ident: int) -> bytes:
+    """Alike for nobody else."""
+    return f.reply(ident, struct.pack(">i", ident) * (REPLY_BYTES // 4))

@@ -1,0 +1,75 @@
+"""Keys and versions that Sluice does not know end here, and no broker address gets past it in any reply."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from tests.support import frames as f
+from tests.support.honest import receive_frames
+from tests.support.raw import receive_until_closed
+from tests.support.stub_broker import ADDRESS, NODE
+from wire.apis import OFFERED
+
+KEYS = range(-1, 101)
+NEVER_OFFERED = -1
+FIND_COORDINATOR = 10
+MINE = socket.inet_aton(ADDRESS)
+
+
+def strange_versions(key: int) -> list[int]:
+    """Beyond what is offered, by one, by two, and as far as it goes."""
+    newest = OFFERED[key][1] if key in OFFERED else NEVER_OFFERED
+    return [newest + 1, newest + 2, 32767, -1]
+
+
+def ask(port: int, request: bytes) -> bytes:
+    """Everything that comes back before the end; the client half-closes, so that an answer ends too."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(request)
+        client.shutdown(socket.SHUT_WR)
+        return receive_until_closed(client)
+
+
+def test_strange_keys_and_versions_end_here(start, broker) -> None:
+    """Every key at versions nobody offered: closed or answered here, and the broker hears of none of them."""
+    sluice = start(broker.server)
+    received: dict[tuple[int, int], bytes] = {}
+    for key in KEYS:
+        for version in strange_versions(key):
+            for tagged in (False, True) if version < 100 else (False,):
+                request = f.request(key, version, 7, b"\x00" * 8, tagged=tagged)
+                received[key, version] = ask(sluice.port, request)
+    assert not broker.seen
+    answered = {kind: data for kind, data in received.items() if data}
+    assert {key for key, _ in answered} == {f.API_VERSIONS}
+    assert len(answered) == 4
+    for data in answered.values():
+        assert data == f.reply(7, struct.pack(">hihhh", 35, 1, f.API_VERSIONS, 0, 4))
+    assert not any(leaks(data, broker.port) for data in received.values())
+
+
+def test_replies_name_no_broker(start, broker) -> None:
+    """Metadata and FindCoordinator name Sluice's own ports; ApiVersions names no key that is not offered."""
+    sluice = start(broker.server)
+    mine = [(NODE, "127.0.0.1", sluice.node_port(NODE))]
+    assert ask(sluice.port, f.metadata_request(1)) == f.metadata_reply(1, mine)
+    found = struct.pack(">hi", 0, NODE) + f.string("127.0.0.1")
+    found += struct.pack(">i", sluice.node_port(NODE))
+    question = f.request(FIND_COORDINATOR, 0, 2, f.string("group"))
+    assert ask(sluice.port, question) == f.reply(2, found)
+
+    with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
+        client.sendall(f.request(f.API_VERSIONS, 0, 3))
+        (reply,) = receive_frames(client, 1)
+    ranges = {
+        key: (lowest, highest) for key, lowest, highest in struct.iter_unpack(">hhh", reply[14:])
+    }
+    assert ranges.keys() <= OFFERED.keys()
+    assert all(highest <= OFFERED[key][1] for key, (_, highest) in ranges.items())
+    assert broker.seen == {(f.METADATA, 1): 1, (FIND_COORDINATOR, 0): 1, (f.API_VERSIONS, 0): 1}
+
+
+def leaks(data: bytes, port: int) -> bool:
+    """Whether the broker's address stands in there, as text or as numbers."""
+    return ADDRESS.encode() in data or MINE in data or struct.pack(">i", port) in data
