@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
+from tests.support.load import await_that
 from tests.support.raw import receive_until_closed
 from tests.support.stub_broker import CLOSE, StubBroker
 
@@ -116,4 +117,5 @@ def test_a_reply_out_of_turn_costs_that_session_and_nobody_else(start, lie) -> N
             assert got == b"" or (lie is unasked and got == expected)
             other.ask()
             assert stub.open == 1
-    assert "broker_protocol" in sluice.said()
+        # The log tells of a session when both its sides are closed.
+        await_that(lambda: "broker_protocol" in sluice.said(), "the log to tell of it")
