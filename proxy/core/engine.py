@@ -5,6 +5,7 @@ No I/O and no clock: the hub calls `advance(now_ms)` once per step, and everythi
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING
 
 from policies.api import Need, Peer
@@ -75,7 +76,7 @@ class Engine:
     def connect(self, host: str, port: int, node_id: int | None) -> Session | None:
         """A client has connected from there, for that broker; None when a policy refuses it."""
         self._session_ids += 1
-        peer = Peer(self._session_ids, host, port, node_id)
+        peer = Peer(self._session_ids, intern(host), port, node_id)
         if self.chain.on_connect(peer, self.now_ms) is not None:
             self.observer.on_session_closed(peer, CloseReason.POLICY, "refused at connect")
             return None

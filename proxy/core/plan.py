@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from struct import Struct
+from sys import intern
 from typing import TYPE_CHECKING
 
 from policies.api import Need
@@ -133,7 +134,7 @@ def plan_for(
         and buf.startswith(known.usual, pos + 12)
     ):
         return known, body_at
-    client_id = header.client_id_of(buf, pos, limit).decode(errors="replace")
+    client_id = intern(header.client_id_of(buf, pos, limit).decode(errors="replace"))
     if client_id != s.peer.client_id:
         s.peer = replace(s.peer, client_id=client_id)
     rewrite = s.engine.rewrite_for(api)

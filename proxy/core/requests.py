@@ -126,11 +126,11 @@ def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int
 
 def put_questions(s: Session) -> None:
     """A frame boundary: our own requests go out."""
-    for question in s.questions:
+    questions, s.questions = s.questions or (), None
+    for question in questions:
         s.broker.put(question.frame)
         s.queue.append(question.exchange)
         s.unusual_replies += 1
-    s.questions.clear()
     s.unusual_requests = s.ending
     s.attention = True
 
@@ -143,9 +143,9 @@ def forget(s: Session, now_ms: int) -> None:
     if s.pending is not None:
         s.complete(s.pending.exchange, Outcome.DISCONNECTED, now_ms)
         s.pending = None
-    for question in s.questions:
+    questions, s.questions = s.questions or (), None
+    for question in questions:
         question.exchange.on_reply(None)
-    s.questions.clear()
 
 
 def answer(s: Session, exchange: Exchange, body: bytes, now_ms: int) -> None:

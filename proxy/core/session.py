@@ -62,6 +62,7 @@ class Session:
         "ending",
         "engine",
         "exchange_ids",
+        "handle",
         "paced",
         "peer",
         "pending",
@@ -88,6 +89,7 @@ class Session:
         self.broker = Channel(engine.request_pool)
         self.queue: deque[Exchange | AnsweredExchange | OwnExchange] = deque()
         self.plans: dict[int, Plan] = {}
+        self.handle: object = None  # the hub's: how it finds its side of this session
         self.attention = False
         self.unusual_requests = False  # every request takes the general path
         self.unusual_replies = 0  # how many reasons there are for every reply to take it
@@ -106,7 +108,7 @@ class Session:
         self.request_gathered: bytearray | None = None
         self.pending: requests.Pending | None = None
         self.walker: ProduceWalker | None = None
-        self.questions: list[requests.Question] = []
+        self.questions: list[requests.Question] | None = None
         # the reply that is passing
         self.replied_ms = 0  # when the broker last sent something
         self.reply_left = 0
@@ -189,13 +191,11 @@ class Session:
                     pos = start + left
                     self.reply_left = 0
                     replies.finish(self, now_ms)
-                queue = self.queue
+                queue: deque[Exchange] = self.queue  # type: ignore[assignment] # others are unusual
                 while end - pos >= 8 and queue:
                     size, correlation_id = _REPLY(buf, pos)
                     exchange = queue[0]
                     stop = pos + 4 + size
-                    if TYPE_CHECKING:  # `unusual_replies` counts all others
-                        assert isinstance(exchange, Exchange)
                     if correlation_id != exchange.correlation_id or stop > end or size < 4:
                         break
                     plan = exchange.plan
@@ -289,7 +289,8 @@ class Session:
         `frame` is a whole request; its reply goes to `on_reply` (None if the connection ends first) and
         never to the client.
         """
-        self.questions.append(requests.Question(frame, OwnExchange(correlation_id, on_reply)))
+        question = requests.Question(frame, OwnExchange(correlation_id, on_reply))
+        self.questions = [*(self.questions or ()), question]
         self.unusual_requests = True
         if not self.request_left:
             requests.put_questions(self)

@@ -99,7 +99,6 @@ class Hub:
         self._clock = clock
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
-        self._clients: dict[Session, End] = {}
         self._paced: list[End] = []
         self._closed: list[End] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
@@ -116,7 +115,7 @@ class Hub:
         b = End(broker, session, session.broker, session.from_broker)
         a.other, b.other = b, a
         a.forward, b.forward = b.send, a.send
-        self._clients[session] = a
+        session.handle = a
         for end in (a, b):
             self._ends[end.fd] = end
             self._poller.register(end.fd, IN)
@@ -173,8 +172,8 @@ class Hub:
         """Look at the sessions to which something happened outside their own reads."""
         engine = self._engine
         while engine.attending:
-            end = self._clients.get(engine.attending.pop())
-            if end is not None:
+            end = engine.attending.pop().handle
+            if isinstance(end, End):
                 self._settle(end)
 
     def close_all(self, reason: CloseReason) -> None:
@@ -372,7 +371,7 @@ class Hub:
         end.transport.close()
         end.channel.clear()
         if end.other.closed:
-            del self._clients[end.session]
+            end.session.handle = None
             end.session.release(now_ms)
             self._closed.append(end)
         else:

@@ -252,7 +252,7 @@ def test_closed_links_are_freed_without_collecting(bench):
     gc.disable()
     try:
         client, broker, session = bench.link()
-        gone = weakref.ref(bench.hub._clients[session].take.__self__.queue)
+        gone = weakref.ref(session.queue)
         del session
         client.close()
         broker.close()
