@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int)
     made.add_argument("--seconds", type=float, help="of each run")
     made.add_argument("--warm", type=float, help="seconds of warm-up of each run")
-    made.add_argument("--version", type=int, default=9, choices=(9, 10, 11), help="of Produce")
+    made.add_argument("--version", type=int, default=11, choices=(9, 10, 11), help="of Produce")
     made.add_argument("--seed", type=int, default=1, help="of the shuffling")
     made.add_argument(
         "--no-footprint", action="store_true", help="leave memory, start and idle CPU out"

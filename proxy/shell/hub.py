@@ -135,6 +135,7 @@ class Hub:
         if engine.attending:
             self.attend()
         find = self._ends.get
+        at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
         budget = STEP_BYTES
         for fd, event in events:
@@ -152,17 +153,17 @@ class Hub:
             if not received or end.channel.carry:
                 self._received(end, received, now_ms)
                 continue
-            stop = end.take(scratch, HEADROOM_BYTES, HEADROOM_BYTES + received, now_ms)
+            stop = end.take(scratch, at, at + received, now_ms)
             if stop < 0:
                 self._settle(end)
                 continue
             try:
-                sent = end.forward(view[HEADROOM_BYTES:stop])
+                sent = end.forward(view[at:stop])
             except OSError as error:
                 self._refused(end.other, error, now_ms)
                 sent = 0
-            if HEADROOM_BYTES + sent != stop:
-                self._keep(end.other, HEADROOM_BYTES + sent, stop)
+            if at + sent != stop:
+                self._keep(end.other, at + sent, stop)
             budget -= received
             if budget < 0:
                 break  # level-triggered: what is left over comes again
