@@ -17,8 +17,8 @@ demo: $(STAMP)-demo  ## an embedded cluster, Sluice before it, real clients thro
 test: check unit integration  ## everything CI runs
 
 check: $(STAMP)-test  ## style, types, import contracts
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
+	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
+    from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
-
-    from wire.apis import Api
 
 
 class Need(IntEnum):

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wire.fetch import FetchHead
-    from wire.produce import ProduceWalker
-
     from policies.api import Response
     from proxy.core.plan import Plan
     from wire.apis import Api
+    from wire.fetch import FetchHead
+    from wire.produce import ProduceWalker
 
 
 class Exchange:
