@@ -28,7 +28,7 @@ unit: $(STAMP)-test  ## fast tests: no broker, no sleeping
 integration: $(STAMP)-test  ## a real Apache Kafka, real clients
 	$(BIN)/python -m pytest tests/integration -q
 
-bench: $(STAMP)-test  ## writes bench/RESULTS.md and bench/results.svg
+bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/results.svg
 	$(BIN)/python -m bench
 
 docs: $(STAMP)-test  ## the site, into site/
@@ -38,7 +38,7 @@ changelog: $(STAMP)-test  ## what the next release's entry would say
 	$(BIN)/towncrier build --draft --version next
 
 lock:  ## pin requirements/*.in anew (needs uv)
-	for name in run demo test; do uv pip compile -q --universal --python-version 3.11 \
+	for name in run demo test bench; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
 
 # One environment; a wider set of requirements is laid over a narrower one.
