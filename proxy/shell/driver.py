@@ -4,7 +4,7 @@ Rules:
 - While traffic flows the task waits in the hub's own poll set, at most a few milliseconds at a time, and
   lets Trio's other tasks run in between: a pass through Trio's scheduler per event would cost more than
   the event itself.
-- When nothing has come for a millisecond it waits in Trio, for nothing, until a socket or a timer is due.
+- When nothing has come for two milliseconds it waits in Trio, for nothing, until a socket or a timer is due.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.shell.hub import Hub
 
-STAY_S = 0.001
+STAY_S = 0.002
 """How long to wait in the poll set for the next event while traffic flows."""
 TURN_MS = 4
 """How long to go on before Trio's other tasks get their turn."""
