@@ -79,6 +79,9 @@ class KafkaPythonMember:
             enable_auto_commit=False,
             heartbeat_interval_ms=500,
         )
+        # Else it may join first, and join again when the partitions are known: if that answer comes between two polls,
+        # kafka-python 3.0 never takes it up, and sends no more heartbeats.
+        assert self._consumer.partitions_for_topic(topic)
 
     def poll(self) -> list[bytes]:
         batches = self._consumer.poll(timeout_ms=100).values()
