@@ -16,11 +16,15 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
+
+
+ANONYMOUS = "ANONYMOUS"
+"""Kafka's name for who has not authenticated."""
 
 
 class Need(IntEnum):
@@ -55,7 +59,10 @@ class Peer:
     node_id: int | None = None
     """The broker this connection stands for; None on the bootstrap port."""
     client_id: str = ""
-    user: str = "ANONYMOUS"
+    user: str = ANONYMOUS
+    principal_source: str = "none"
+    """Why we think so: `none` (nobody said), `sasl` (the broker agreed), `fixed` (the config says so),
+    `unknown` (the broker agreed, but whom it means cannot be read from the wire)."""
 
 
 class Request(Protocol):
@@ -105,6 +112,10 @@ class Response(Protocol):
     def size_bytes(self) -> int:
         """Header and body, without the four bytes of length."""
 
+    @property
+    def throttle_time_ms(self) -> int:
+        """What the broker wrote; 0 where the response has no such field, or it has not come yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Patch:
@@ -147,9 +158,36 @@ class Reject:
     close: bool = False
 
 
-Verdict = Forward | Respond | Reject
 FORWARD = Forward()
 """The usual verdict. Return this very object: the core compares by identity before it looks closer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Let it pass, and be quiet: the client's channel is muted that long from now, and the reply carries
+    what is left of it. The chain goes on; of several the largest counts.
+
+    As a verdict on a request `forward` says how it goes on. The mute begins behind the request's last byte.
+    """
+
+    throttle_time_ms: int
+    forward: Forward | Respond | Reject = FORWARD
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Park it, its channel muted, so that order stays. The chain pauses here.
+
+    When `host.wake(watch)` is called the same policy is asked again; at the deadline, or when the proxy
+    drains, `then` is done instead, and the chain goes on. If the client leaves, `on_complete` tells.
+    """
+
+    max_delay_ms: int
+    watch: Hashable
+    then: Forward | Reject = FORWARD
+
+
+Verdict = Forward | Throttle | Hold | Respond | Reject
 
 
 class PolicyConfigError(ValueError):
@@ -161,15 +199,31 @@ class PolicyConfigError(ValueError):
         self.message = message
 
 
-class Host(Protocol):
-    """What the core gives a policy."""
+class Services(Protocol):
+    """What the proxy does for all policies alike."""
+
+    def wake(self, key: Hashable) -> int:
+        """Ask again, at once, whatever is held for this watch key; how many that were."""
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """Call `call(now_ms)` once when the time has come: a policy's own alarm clock."""
+
+    def reconsider(self) -> None:
+        """What this policy wants (`apis`, `hears`, `needs`) has changed: have the chain look again."""
+
+    def load(self, path: str) -> bytes | None:
+        """What `save` wrote there; None if nothing ever did."""
+
+    def save(self, path: str, data: bytes) -> None:
+        """Replace the file's content in one step, or raise OSError and leave it as it was. Rarely."""
+
+
+class Host(Services, Protocol):
+    """What one policy is given."""
 
     @property
     def name(self) -> str:
         """The entry's name in the config."""
-
-    def wake(self, key: Hashable) -> None:
-        """Ask again whatever waits for this watch key."""
 
 
 class Policy:
@@ -179,6 +233,8 @@ class Policy:
     """A frozen msgspec Struct; also the documentation of the settings."""
     apis: frozenset[int] | None = None
     """Which API keys it wants to see; None = all. May be narrowed per instance in `__init__`."""
+    hears: frozenset[int] | None = None
+    """Of those, the APIs whose responses it wants to hear of; None = all of them."""
     needs: Need | Mapping[int, Need] = Need.HEADER
     """How much must be there; one for all, or by API key (others: HEADER)."""
     tick_ms: int = 0
@@ -199,8 +255,10 @@ class Policy:
         """Judge one request. Asked once, in order, before its first byte goes on."""
         return FORWARD
 
-    def on_response(self, request: Request, response: Response, peer: Peer, now_ms: int) -> Forward:
-        """The broker's reply is about to leave."""
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Throttle:
+        """A reply is about to leave: the broker's, or one made here."""
         return FORWARD
 
     def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:

@@ -2,7 +2,9 @@
 
 Rules:
 - Requests go down the config's order, responses come back up it.
-- The first verdict that is not Forward ends the asking; those asked so far hear `on_complete`.
+- The first verdict that answers or refuses ends the asking; those asked so far hear `on_complete`.
+- Of several throttles the largest counts; it holds however the request goes on.
+- A Hold pauses the asking: the same entry is asked again, and from there the chain goes on.
 - A policy that raises is a bug and is reported; `on_error` says whether its guard closes or yields.
 - An entry in mode `observe` is asked like any other, but its refusals are only reported.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from policies.api import FORWARD, Forward, Need, Policy, Reject, Request
+from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
     from policies.api import Outcome, Peer, Response, Verdict
 
 ASKED_ALL = 1 << 30
-"""`asked` of a request that no entry has refused (yet)."""
+"""`asked` of a request that no entry has refused or holds (yet)."""
 
 
 class Judged(Request, Protocol):
-    """A request that remembers how many entries were asked about it."""
+    """A request that remembers how many entries were asked about it, and where it is held."""
 
     asked: int
+    held: Walk | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,26 @@ class Reporter(Protocol):
         """An entry in mode `observe` would have done this."""
 
 
+class Walk(NamedTuple):
+    """How far down the chain a held request has come, and what it has gathered on the way."""
+
+    place: int = 0
+    joined: Forward = FORWARD
+    throttle_time_ms: int = 0
+
+
 class Hooks(NamedTuple):
     """What the chain wants of one API. None = nobody asked."""
 
     need: Need = Need.HEADER
     on_request: Callable[[Judged, Peer, int], Verdict] | None = None
-    on_response: Callable[[Judged, Response, Peer, int], Forward] | None = None
+    on_hold_over: Callable[[Judged, Peer, int, Verdict | None], Verdict] | None = None
+    """Go on with a held request: ask the holder again, or (not None) take this as its verdict."""
+    on_response: Callable[[Judged, Response, Peer, int], Forward | Throttle] | None = None
     on_complete: Callable[[Judged, Outcome, int], None] | None = None
+
+
+_START = Walk()
 
 
 class Chain:
@@ -111,13 +127,19 @@ class Chain:
             if _overrides(entry.policy, "on_disconnect"):
                 self._tell(entry, "on_disconnect", peer, now_ms)
 
-    def blame(self, api_key: int, error: Exception) -> PolicyFault:
-        """What a lone policy's on_request raised, reported and turned into the fault that closes."""
+    def reconsider(self) -> None:
+        """A policy's wishes have changed: compile anew what is asked for from now on."""
+        self._hooks.clear()
+
+    def blame(self, api_key: int, hook: str, error: Exception) -> PolicyFault:
+        """What a lone policy's hook raised, reported and turned into the fault that closes."""
         if isinstance(error, PolicyFault):
             return error
-        entry = next(e for e in self.entries if _wants(e.policy, api_key, "on_request"))
-        self._reporter.on_policy_error(entry.name, "on_request", error)
-        return PolicyFault(entry.name, "on_request")
+        able = [e for e in self.entries if _overrides(e.policy, hook)]
+        # It was asked as it wished then; meanwhile it may wish for less (`reconsider`).
+        entry = next((e for e in able if _wants(e.policy, api_key, hook)), able[0])
+        self._reporter.on_policy_error(entry.name, hook, error)
+        return PolicyFault(entry.name, hook)
 
     def tick(self, entry: Entry, now_ms: int) -> None:
         """Run one entry's `on_tick`; its errors are reported, never raised."""
@@ -131,68 +153,107 @@ class Chain:
     # -- compiling ---------------------------------------------------------------------------
 
     def _compile(self, api_key: int) -> Hooks:
-        wanted = [e for e in self.entries if e.policy.apis is None or api_key in e.policy.apis]
+        wanted = [e for e in self.entries if _wants(e.policy, api_key, "")]
         asked = [e for e in wanted if _overrides(e.policy, "on_request")]
-        heard = [e for e in wanted if _overrides(e.policy, "on_response")]
+        heard = [e for e in wanted if _wants(e.policy, api_key, "on_response")]
         told = [e for e in wanted if _overrides(e.policy, "on_complete")]
         using = (e for e in wanted if e in asked or e in heard or e in told)
         need = max((_need(e.policy, api_key) for e in using), default=Need.HEADER)
+        on_request, on_hold_over = self._join_requests(asked) if asked else (None, None)
         return Hooks(
             need=need,
-            on_request=self._join_requests(asked) if asked else None,
-            on_response=self._join_responses(heard[::-1]) if heard else None,
+            on_request=on_request,
+            on_hold_over=on_hold_over,
+            on_response=self._join_responses(heard[::-1], asked) if heard else None,
             on_complete=self._join_completions(told, asked) if told else None,
         )
 
-    def _join_requests(self, asked: Sequence[Entry]) -> Callable[[Judged, Peer, int], Verdict]:
-        guard = self._guard
-        report = self._reporter.on_policy_observed
+    def _join_requests(
+        self, asked: Sequence[Entry]
+    ) -> tuple[
+        Callable[[Judged, Peer, int], Verdict],
+        Callable[[Judged, Peer, int, Verdict | None], Verdict],
+    ]:
+        def go_on(
+            request: Judged, peer: Peer, now_ms: int, walk: Walk, verdict: Verdict | None
+        ) -> Verdict:
+            place, joined, throttle_time_ms = walk
+            for entry in asked[place:]:
+                place += 1
+                if verdict is None:
+                    try:
+                        verdict = self._guard(entry, "on_request", FORWARD, request, peer, now_ms)
+                    except PolicyFault:
+                        request.asked = place
+                        raise
+                if verdict is not FORWARD:
+                    if entry.mode == "observe":
+                        self._reporter.on_policy_observed(entry.name, verdict)
+                        verdict = FORWARD
+                    if isinstance(verdict, Throttle):
+                        throttle_time_ms = max(throttle_time_ms, verdict.throttle_time_ms)
+                        verdict = verdict.forward
+                    if isinstance(verdict, Forward):
+                        joined = _join(joined, verdict)
+                    else:
+                        request.asked = place
+                        if isinstance(verdict, Hold):
+                            request.held = Walk(place - 1, joined, throttle_time_ms)
+                            return verdict
+                        return Throttle(throttle_time_ms, verdict) if throttle_time_ms else verdict
+                verdict = None
+            return Throttle(throttle_time_ms, joined) if throttle_time_ms else joined
 
         def on_request(request: Judged, peer: Peer, now_ms: int) -> Verdict:
-            joined: Forward = FORWARD
-            for place, entry in enumerate(asked):
-                try:
-                    verdict = guard(entry, "on_request", FORWARD, request, peer, now_ms)
-                except PolicyFault:
-                    request.asked = place + 1
-                    raise
-                if verdict is FORWARD:
-                    continue
-                if entry.mode == "observe":
-                    report(entry.name, verdict)
-                elif isinstance(verdict, Forward):
-                    joined = Forward(
-                        joined.patches + verdict.patches,
-                        joined.body if verdict.body is None else verdict.body,
-                    )
-                else:
-                    request.asked = place + 1
-                    return verdict
-            return joined
+            return go_on(request, peer, now_ms, _START, None)
+
+        def on_hold_over(
+            request: Judged, peer: Peer, now_ms: int, verdict: Verdict | None
+        ) -> Verdict:
+            walk, request.held = request.held or _START, None
+            request.asked = ASKED_ALL
+            return go_on(request, peer, now_ms, walk, verdict)
 
         if len(asked) == 1 and asked[0].mode == "enforce" and asked[0].on_error == "close":
             # The ordinary case costs one call: the caller hands what it raises to `blame`.
-            return asked[0].policy.on_request
-        return on_request
+            return asked[0].policy.on_request, on_hold_over
+        return on_request, on_hold_over
 
     def _join_responses(
-        self, heard: Sequence[Entry]
-    ) -> Callable[[Judged, Response, Peer, int], Forward]:
-        guard = self._guard
+        self, heard: Sequence[Entry], asked: Sequence[Entry]
+    ) -> Callable[[Judged, Response, Peer, int], Forward | Throttle]:
+        places = [(entry, _place(entry, asked)) for entry in heard]
 
-        def on_response(request: Judged, response: Response, peer: Peer, now_ms: int) -> Forward:
-            for entry in heard:
-                guard(entry, "on_response", FORWARD, request, response, peer, now_ms)
-            return FORWARD
+        def on_response(
+            request: Judged, response: Response, peer: Peer, now_ms: int
+        ) -> Forward | Throttle:
+            largest: Forward | Throttle = FORWARD
+            for entry, place in places:
+                if place >= request.asked:
+                    continue  # refused before its turn came
+                verdict = self._guard(
+                    entry, "on_response", FORWARD, request, response, peer, now_ms
+                )
+                if isinstance(verdict, Throttle):
+                    if entry.mode == "observe":
+                        self._reporter.on_policy_observed(entry.name, verdict)
+                    elif (
+                        not isinstance(largest, Throttle)
+                        or verdict.throttle_time_ms > largest.throttle_time_ms
+                    ):
+                        largest = verdict
+            return largest
 
+        entry, place = places[0]
+        lone = len(heard) == 1 and entry.mode == "enforce" and entry.on_error == "close"
+        if lone and place <= 0:
+            return entry.policy.on_response
         return on_response
 
     def _join_completions(
         self, told: Sequence[Entry], asked: Sequence[Entry]
     ) -> Callable[[Judged, Outcome, int], None]:
-        order = {id(entry): place for place, entry in enumerate(asked)}
-        # An entry without on_request is told of every request; the others of those they were asked about.
-        places = [(entry, order.get(id(entry), -1)) for entry in told]
+        places = [(entry, _place(entry, asked)) for entry in told]
         tell = self._tell
 
         def on_complete(request: Judged, outcome: Outcome, now_ms: int) -> None:
@@ -227,7 +288,24 @@ def _overrides(policy: Policy, hook: str) -> bool:
 
 
 def _wants(policy: Policy, api_key: int, hook: str) -> bool:
-    return (policy.apis is None or api_key in policy.apis) and _overrides(policy, hook)
+    """Whether the policy cares for this API, and (if one is named) has this hook for it."""
+    if policy.apis is not None and api_key not in policy.apis:
+        return False
+    if hook == "on_response" and policy.hears is not None and api_key not in policy.hears:
+        return False
+    return not hook or _overrides(policy, hook)
+
+
+def _place(entry: Entry, asked: Sequence[Entry]) -> int:
+    """Its place among those who are asked. -1: it is never asked, so it hears of every request."""
+    return asked.index(entry) if entry in asked else -1
+
+
+def _join(first: Forward, second: Forward) -> Forward:
+    if first is FORWARD:
+        return second
+    body = first.body if second.body is None else second.body
+    return Forward(first.patches + second.patches, body)
 
 
 def _need(policy: Policy, api_key: int) -> Need:

@@ -3,22 +3,22 @@
 - A policy is known by its name in the entry-point group `sluice.policies`; ours are registered
   exactly as a stranger's would be. Only those that an entry uses are imported.
 - Every entry is looked at, whatever is wrong with another; entry names are unique.
-- Building makes the policy and nothing else: no I/O, so `inspect` may build and close at will.
+- Building makes the policy and nothing else; `inspect` builds and closes at will, before services that do nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from policies.api import Policy, PolicyConfigError
+from policies.api import Policy, PolicyConfigError, Services
 from policies.chain import Entry
 from policies.settings import Problem, SettingsError, join, try_convert
 from policies.type_words import found, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
     from importlib.metadata import EntryPoint
 
 GROUP = "sluice.policies"
@@ -50,13 +50,6 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             msgspec.structs.force_setattr(self, "name", self.use)
 
 
-class Waker(Protocol):
-    """Whoever keeps the requests that wait."""
-
-    def wake(self, key: Hashable) -> None:
-        """Ask again whatever waits for this watch key."""
-
-
 def available() -> dict[str, type[Policy]]:
     """Every installed policy by its name.
 
@@ -66,12 +59,12 @@ def available() -> dict[str, type[Policy]]:
     return {name: kind for name, kind in loaded.items() if not isinstance(kind, str)}
 
 
-def build(entries: Sequence[PolicyEntry], waker: Waker) -> list[Entry]:
-    """Make each entry's policy, in order; what a policy's host wakes, `waker` does.
+def build(entries: Sequence[PolicyEntry], services: Services) -> list[Entry]:
+    """Make each entry's policy, in order; what a policy's host wakes, `services` does.
 
     Raises SettingsError with every problem of every entry.
     """
-    built, problems = _try_build(entries, waker)
+    built, problems = _try_build(entries, services)
     if problems:
         _close(built)
         raise SettingsError(problems)
@@ -91,20 +84,38 @@ def inspect(entries: Sequence[PolicyEntry | None]) -> list[Problem]:
 class _Host:
     """What one entry's policy is given."""
 
-    def __init__(self, name: str, waker: Waker) -> None:
+    def __init__(self, name: str, services: Services) -> None:
         self.name = name
-        self.wake = waker.wake
+        self.wake = services.wake
+        self.call_at = services.call_at
+        self.reconsider = services.reconsider
+        self.load = services.load
+        self.save = services.save
 
 
 class _Nobody:
-    """Wakes nothing, for policies that are only made to see whether they can be."""
+    """Does nothing, for policies that are only made to see whether they can be."""
 
-    def wake(self, key: Hashable) -> None:
+    def wake(self, key: Hashable) -> int:
         """Nothing waits here."""
+        return 0
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """It will never be that late."""
+
+    def reconsider(self) -> None:
+        """There is no chain."""
+
+    def load(self, path: str) -> bytes | None:
+        """Nothing was ever saved."""
+        return None
+
+    def save(self, path: str, data: bytes) -> None:
+        """Nothing is."""
 
 
 def _try_build(
-    entries: Sequence[PolicyEntry | None], waker: Waker
+    entries: Sequence[PolicyEntry | None], services: Services
 ) -> tuple[list[Entry], list[Problem]]:
     points = _entry_points() if entries else {}
     built: list[Entry] = []
@@ -117,7 +128,7 @@ def _try_build(
         if first.setdefault(entry.name, place) != place:
             taken = f"a name of its own (policies[{first[entry.name]}] has this one)"
             problems.append(Problem(f"{path}.name", found(entry.name), taken))
-        made = _try_make(entry, path, points, waker)
+        made = _try_make(entry, path, points, services)
         if isinstance(made, Policy):
             built.append(Entry(entry.name, made, entry.mode, entry.on_error))
         else:
@@ -129,7 +140,7 @@ def _try_make(
     entry: PolicyEntry,
     path: str,
     points: dict[str, EntryPoint],
-    waker: Waker,
+    services: Services,
 ) -> Policy | list[Problem]:
     use = f"{path}.use"
     point = points.get(entry.use)
@@ -143,7 +154,7 @@ def _try_make(
     if problems:
         return problems
     try:
-        return kind(config, _Host(entry.name, waker))
+        return kind(config, _Host(entry.name, services))
     except PolicyConfigError as error:
         return [Problem(join(f"{path}.config", error.path), error.message)]
     except Exception as error:  # noqa: BLE001 - a stranger's code; its fault is a problem of this entry

@@ -3,23 +3,30 @@
     bench = PolicyBench(Limits, {"forbidden_apis": ["DeleteTopics"]})
     assert bench.ask(bench.request("DeleteTopics")) == Reject(ErrorCode.POLICY_VIOLATION)
 
-`ask` goes through a real Chain, so order, modes and `on_error` behave as in the proxy.
+`ask` goes through a real Chain, so order, modes and `on_error` behave as in the proxy. What is held is
+asked again when it is woken, what has an alarm rings as the clock is turned:
+
+    verdict = bench.ask(request)            # Hold(...)
+    bench.advance(500)                      # alarms ring, deadlines pass, the policy ticks
+    assert bench.released[-1].verdict ...   # what became of it, and when
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.api import FORWARD, Outcome, Peer
+from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Throttle
 from policies.chain import ASKED_ALL, Chain, Entry
 from policies.settings import SettingsError, try_convert
 from wire import apis
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from policies.api import Policy, Verdict
+    from policies.chain import Walk
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
@@ -37,6 +44,7 @@ class BenchRequest:
     head: ProduceWalker | FetchHead | None = None
     body: bytes | None = None
     asked: int = ASKED_ALL
+    held: Walk | None = None
 
     @property
     def api_key(self) -> int:
@@ -51,21 +59,61 @@ class BenchRequest:
 
 @dataclass
 class BenchResponse:
-    """A reply of this size."""
+    """A reply of this size, in which the broker wrote this."""
 
     size_bytes: int = 100
+    throttle_time_ms: int = 0
+
+
+class Released(NamedTuple):
+    """What became of a request that was held, and when."""
+
+    now_ms: int
+    request: BenchRequest
+    verdict: Verdict
 
 
 @dataclass
 class BenchHost:
-    """Remembers what was woken."""
+    """Remembers what was woken, saved and asked for. Alone it wakes nobody; a PolicyBench does."""
 
     name: str = "bench"
     woken: list[Hashable] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    full: bool = False
+    """No space left: `save` raises OSError."""
+    reconsidered: int = 0
+    calls: int = 0
+    """How many alarms were ever set."""
+    alarms: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
+    """A heap of (when, which of those at once is first, what)."""
+    bench: PolicyBench | None = None
 
-    def wake(self, key: Hashable) -> None:
-        """Note it."""
+    def wake(self, key: Hashable) -> int:
+        """Note it, and ask what is held for this key again."""
         self.woken.append(key)
+        return 0 if self.bench is None else self.bench.wake(key)
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """The alarm rings when the bench's clock is turned that far."""
+        self.calls += 1
+        heappush(self.alarms, (at_ms, self.calls, call))
+
+    def reconsider(self) -> None:
+        """Note it, and have the chain compile anew."""
+        self.reconsidered += 1
+        if self.bench is not None:
+            self.bench.chain.reconsider()
+
+    def load(self, path: str) -> bytes | None:
+        """What was saved there."""
+        return self.files.get(path)
+
+    def save(self, path: str, data: bytes) -> None:
+        """Into memory."""
+        if self.full:
+            raise OSError(28, "No space left on device", path)
+        self.files[path] = data
 
 
 @dataclass
@@ -99,6 +147,9 @@ class PolicyBench:
             raise SettingsError(problems)
         self.policy = policy(settings, self.host)
         self.chain = Chain([Entry("bench", self.policy)], self.reporter)
+        self.host.bench = self
+        self.released: list[Released] = []
+        self._held: list[tuple[int, BenchRequest, Peer, Hold]] = []
         self._ids = 0
         self._ticked_ms = now_ms
 
@@ -127,17 +178,29 @@ class PolicyBench:
 
     def ask(self, request: BenchRequest, peer: Peer | None = None) -> Verdict:
         """What the chain decides. FORWARD when the policy does not want to see this API."""
+        peer = peer or self.peer
         on_request = self.chain.hooks(request.api_key).on_request
-        return (
-            FORWARD if on_request is None else on_request(request, peer or self.peer, self.now_ms)
-        )
+        verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)
+        if isinstance(verdict, Hold):
+            self._hold(request, peer, verdict)
+        return verdict
 
-    def reply(self, request: BenchRequest, size_bytes: int = 100) -> None:
-        """The broker's reply arrives, and the request completes."""
+    def reply(
+        self,
+        request: BenchRequest,
+        size_bytes: int = 100,
+        *,
+        throttle_time_ms: int = 0,
+        peer: Peer | None = None,
+    ) -> Forward | Throttle:
+        """The broker's reply arrives, and the request completes. What the chain decides about it."""
         hooks = self.chain.hooks(request.api_key)
+        verdict: Forward | Throttle = FORWARD
         if hooks.on_response is not None:
-            hooks.on_response(request, BenchResponse(size_bytes), self.peer, self.now_ms)
+            response = BenchResponse(size_bytes, throttle_time_ms)
+            verdict = hooks.on_response(request, response, peer or self.peer, self.now_ms)
         self.complete(request, Outcome.REPLIED)
+        return verdict
 
     def complete(self, request: BenchRequest, outcome: Outcome) -> None:
         """The request ends this way."""
@@ -145,11 +208,54 @@ class PolicyBench:
         if on_complete is not None:
             on_complete(request, outcome, self.now_ms)
 
+    def leave(self, peer: Peer) -> None:
+        """The client hangs up; what is held for it is dropped."""
+        for each in [each for each in self._held if each[2].session_id == peer.session_id]:
+            self._held.remove(each)
+            self.complete(each[1], Outcome.DISCONNECTED)
+        self.chain.on_disconnect(peer, self.now_ms)
+
+    def wake(self, key: Hashable) -> int:
+        """What the core does when a policy wakes this key."""
+        woken = [each for each in self._held if each[3].watch == key]
+        for each in woken:
+            self._held.remove(each)
+            self._go_on(each[1], each[2], None)
+        return len(woken)
+
     def advance(self, elapsed_ms: int) -> None:
-        """Turn the clock, ticking the policy as often as it wants."""
+        """Turn the clock: alarms ring, holds end, the policy ticks, each at its time."""
         until_ms = self.now_ms + elapsed_ms
-        every_ms = self.policy.tick_ms
-        while every_ms and self._ticked_ms + every_ms <= until_ms:
-            self.now_ms = self._ticked_ms = self._ticked_ms + every_ms
-            self.policy.on_tick(self.now_ms)
+        while True:
+            alarms = self.host.alarms
+            alarm_ms = alarms[0][0] if alarms else until_ms + 1
+            tick_ms = self._ticked_ms + self.policy.tick_ms if self.policy.tick_ms else until_ms + 1
+            first = min(self._held, key=lambda each: each[0], default=None)
+            end_ms = first[0] if first else until_ms + 1
+            next_ms = min(alarm_ms, tick_ms, end_ms)
+            if next_ms > until_ms:
+                break
+            self.now_ms = max(self.now_ms, next_ms)
+            if next_ms == alarm_ms:
+                heappop(alarms)[2](self.now_ms)
+            elif next_ms == tick_ms:
+                self._ticked_ms = tick_ms
+                self.policy.on_tick(self.now_ms)
+            elif first is not None:
+                self._held.remove(first)
+                self._go_on(first[1], first[2], first[3].then)
         self.now_ms = until_ms
+
+    def _hold(self, request: BenchRequest, peer: Peer, verdict: Hold) -> None:
+        self._held.append((self.now_ms + verdict.max_delay_ms, request, peer, verdict))
+
+    def _go_on(self, request: BenchRequest, peer: Peer, verdict: Verdict | None) -> None:
+        on_hold_over = self.chain.hooks(request.api_key).on_hold_over
+        if on_hold_over is not None:
+            verdict = on_hold_over(request, peer, self.now_ms, verdict)
+        elif verdict is None:  # the policy has lost its interest meanwhile
+            verdict = FORWARD
+        if isinstance(verdict, Hold):
+            self._hold(request, peer, verdict)
+        else:
+            self.released.append(Released(self.now_ms, request, verdict))

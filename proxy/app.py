@@ -23,6 +23,7 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.core.topology import Topology
+from proxy.shell import files
 from proxy.shell.clock import Clock
 from proxy.shell.dialer import Dialer, DialError
 from proxy.shell.driver import drive
@@ -65,6 +66,7 @@ class App:
             request_max_bytes=config.limits.socket_request_max_bytes,
             request_timeout_ms=config.upstream.request_timeout_ms,
             pass_unknown=config.unknown_apis(),
+            fixed_user=config.identity.user,
         )
         self._hub = Hub(self._engine, self._clock)
         self._dialer = Dialer(
@@ -75,9 +77,27 @@ class App:
         self._ports = [(None, config.listen.port), *ports.items()]
         self._most_connections = _most_connections(config.limits.max_connections, len(self._ports))
 
-    def wake(self, key: Hashable) -> None:
-        """Policies call this through their host."""
-        self._engine.wake(key)
+    # -- what policies are given (policies.api.Services) -----------------------------------------
+
+    def wake(self, key: Hashable) -> int:
+        """Ask again whatever is held for this key."""
+        return self._engine.wake(key)
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """A policy's alarm clock."""
+        self._engine.timers.arm(at_ms, call)
+
+    def reconsider(self) -> None:
+        """A policy's wishes have changed."""
+        self._engine.reconsider()
+
+    def load(self, path: str) -> bytes | None:
+        """What a policy has saved there."""
+        return files.load(path)
+
+    def save(self, path: str, data: bytes) -> None:
+        """Keep this for a policy, in place of what was there."""
+        files.save(path, data)
 
     async def run(self) -> int:
         """Serve until a signal ends it."""
@@ -135,6 +155,7 @@ class App:
     async def _serve(self, session: Session, client: PlainTransport, node_id: int | None) -> None:
         """One client, until the hub has it."""
         attached = False
+        self._hub.arriving += 1
         try:
             broker = await self._dialer.reach(node_id)
             attached = True
@@ -144,6 +165,7 @@ class App:
         except Exception as error:  # noqa: BLE001 - one client's connection must not cost the others theirs
             self._observer.on_internal_error(error)
         finally:
+            self._hub.arriving -= 1
             if not attached:
                 client.close()
                 session.release(self._clock())

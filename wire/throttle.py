@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from wire.api_keys import ApiKey
 from wire.apis import Api, Throttle
+from wire.endpoints import usual_produce
 from wire.errors import ErrorCode, WireError
 from wire.header import response_body_at
 from wire.primitives import (
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _INT32_MAX: Final = 0x7FFF_FFFF
+_USUAL_BY_NAME: Final = usual_produce(9)  # v9 to v12 look alike
+_USUAL_BY_ID: Final = usual_produce(13)
 
 
 def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int | None:
@@ -47,6 +50,12 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
         pos = body + (api.throttle_offset or 0)
     elif api.key == ApiKey.API_VERSIONS and _is_unsupported(buf, body, frame_end):
         return None  # the v0 layout, which has no such field
+    elif (
+        api.key == ApiKey.PRODUCE
+        and api.flexible
+        and _usual(api.version, buf, frame_start, frame_end)
+    ):
+        return frame_end - 5  # nothing but an empty tag section behind it: no need to walk
     elif api.flexible:
         pos = _LAST_FLEXIBLE[api.key](buf, body, frame_end, api.version)
         if skip_tags(buf, skip(pos, 4, frame_end), frame_end) != frame_end:
@@ -58,16 +67,24 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
     return pos
 
 
-def stamp(
-    buf: bytearray, frame_start: int, frame_end: int, api: Api, throttle_time_ms: int
-) -> bool:
-    """Raise the reply's throttle_time_ms to ours, if ours is larger; False where there is none."""
+def stamp(buf: bytearray, frame_start: int, frame_end: int, api: Api, throttle_time_ms: int) -> int:
+    """Raise the reply's throttle_time_ms to ours, if ours is larger; what it says now (0: it has no such field).
+
+    Unless the field is the last, `frame_end` may be where the bytes end that are here, behind the field.
+    """
     pos = throttle_at(buf, frame_start, frame_end, api)
     if pos is None:
-        return False
-    if throttle_time_ms > int32_at(buf, pos)[0]:
-        INT32.pack_into(buf, pos, min(throttle_time_ms, _INT32_MAX))
-    return True
+        return 0
+    said_ms: int = int32_at(buf, pos)[0]
+    if throttle_time_ms > said_ms:
+        said_ms = min(throttle_time_ms, _INT32_MAX)
+        INT32.pack_into(buf, pos, said_ms)
+    return said_ms
+
+
+def _usual(version: int, buf: Buffer, frame_start: int, frame_end: int) -> bool:
+    looks = _USUAL_BY_ID if version >= 13 else _USUAL_BY_NAME
+    return isinstance(buf, bytearray) and looks(buf, frame_start, frame_end)
 
 
 def _is_unsupported(buf: Buffer, body: int, end: int) -> bool:

@@ -23,6 +23,7 @@ from proxy.config.values import (
     api_key_of,
     check_advertise,
     check_host,
+    check_user,
     parse_nodes,
     split_server,
 )
@@ -30,7 +31,7 @@ from proxy.config.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Config", "Drain", "Limits", "Listen", "Log", "PolicyEntry", "Upstream"]
+__all__ = ["Config", "Drain", "Identity", "Limits", "Listen", "Log", "PolicyEntry", "Upstream"]
 
 LAST_PORT = 65535
 _DAY_MS = 86_400_000
@@ -116,6 +117,19 @@ class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             yield Problem("advertise", found(self.advertise), "a host that clients can dial")
 
 
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who the clients are, where they do not say it themselves."""
+
+    user: Annotated[
+        str,
+        msgspec.Meta(
+            description="Who a client is taken for that the brokers have not authenticated by SASL: a "
+            "sidecar's one application. Empty = ANONYMOUS.",
+            extra={"check": check_user},
+        ),
+    ] = ""
+
+
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What Sluice itself will bear."""
 
@@ -165,6 +179,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     upstream: Upstream
     listen: Listen = msgspec.field(default_factory=Listen)
+    identity: Identity = msgspec.field(default_factory=Identity)
     limits: Limits = msgspec.field(default_factory=Limits)
     drain: Drain = msgspec.field(default_factory=Drain)
     log: Log = msgspec.field(default_factory=Log)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_NODES = 1000
 """Each node of the range costs a listening socket from the start."""
 LAST_NODE = 2**31 - 1
+MOST_USER_CHARS = 249
 ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named here to be refused as an address to dial
 
 _PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
@@ -28,6 +29,7 @@ NODES_PATTERN = r"^\d{1,10}(?:-\d{1,10})?(?: *, *\d{1,10}(?:-\d{1,10})?)*$"
 _SERVER_WORDS = "HOST:PORT with a port from 1 to 65535 (an IPv6 address in brackets)"
 _HOST_WORDS = "a host name or an IP address, without brackets and port"
 _NODES_WORDS = 'node ids and ranges such as "0-31" or "0-2,10-12"'
+_USER_WORDS = "a user's bare name as the brokers know it"
 _API_WORDS = "an API key from 0 to 32767, or Kafka's name of an API"
 
 
@@ -78,6 +80,15 @@ def check_host(value: object) -> tuple[str, str] | None:
 def check_advertise(value: object) -> tuple[str, str] | None:
     """As a host; empty = not given."""
     return None if value == "" else check_host(value)
+
+
+def check_user(value: object) -> tuple[str, str] | None:
+    """A name as quotas know it; empty = not given."""
+    text = str(value)
+    if text.startswith("User:"):
+        return f"{_USER_WORDS}, without User:", text.removeprefix("User:")
+    good = len(text) <= MOST_USER_CHARS and text.isprintable() and text == text.strip()
+    return None if good and text != "<default>" else (_USER_WORDS, "")
 
 
 def check_nodes(value: object) -> tuple[str, str] | None:

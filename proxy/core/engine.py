@@ -8,7 +8,7 @@ from __future__ import annotations
 from sys import intern
 from typing import TYPE_CHECKING
 
-from policies.api import Need, Peer
+from policies.api import ANONYMOUS, Need, Peer
 from policies.chain import Chain, Hooks
 from proxy.core.errors import CloseReason
 from proxy.core.exchanges import Exchange
@@ -19,10 +19,13 @@ from wire import addresses, metadata, versions
 from wire.apis import OFFERED, ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable
+    from collections.abc import Collection, Hashable
 
+    from proxy.core.ending import SessionEnd
+    from proxy.core.holding import HeldRequest
     from proxy.core.observer import Observer
     from proxy.core.plan import Rewrite
+    from proxy.core.state import SessionState
     from proxy.core.topology import Topology
     from wire.apis import Api
 
@@ -45,6 +48,7 @@ class Engine:
         request_max_bytes: int = 104857600,
         request_timeout_ms: int = 0,
         pass_unknown: Collection[int] = (),
+        fixed_user: str = "",
     ) -> None:
         self.topology = topology
         self.chain = chain
@@ -55,19 +59,18 @@ class Engine:
         self.request_timeout_ms = request_timeout_ms
         self.offered = OFFERED
         self.pass_unknown = frozenset(pass_unknown)
+        self._user = (fixed_user, "fixed") if fixed_user else (ANONYMOUS, "none")
         self.request_pool = MemoryPool()
         self.reply_pool = MemoryPool()
-        self.timers = Timers()
-        self.sessions: set[Session] = set()
-        self.attending: list[Session] = []
+        self.timers = Timers(now_ms)
+        self.sessions: set[SessionEnd] = set()
+        self.attending: list[SessionState] = []
         self.topics: dict[bytes, str] = {}
         self.no_hooks = Hooks()
         self._session_ids = 0
-        self.wants_topic_names = any(
-            chain.hooks(key).need > Need.HEADER for key in (ApiKey.PRODUCE, ApiKey.FETCH)
-        )
         self._rewrites: dict[int, Rewrite | None] = {}
-        self._watchers: dict[Hashable, list[Callable[[int], None]]] = {}
+        self._look_at_chain()
+        self._watchers: dict[Hashable, list[HeldRequest]] = {}
         for every_ms in sorted({entry.policy.tick_ms for entry in chain.entries} - {0}):
             self._tick(chain, every_ms)
 
@@ -76,7 +79,10 @@ class Engine:
     def connect(self, host: str, port: int, node_id: int | None) -> Session | None:
         """A client has connected from there, for that broker; None when a policy refuses it."""
         self._session_ids += 1
-        peer = Peer(self._session_ids, intern(host), port, node_id)
+        user, source = self._user
+        peer = Peer(
+            self._session_ids, intern(host), port, node_id, user=user, principal_source=source
+        )
         if self.chain.on_connect(peer, self.now_ms) is not None:
             self.observer.on_session_closed(peer, CloseReason.POLICY, "refused at connect")
             return None
@@ -85,7 +91,7 @@ class Engine:
         self.observer.on_session_opened(peer)
         return session
 
-    def release(self, session: Session, now_ms: int) -> None:
+    def release(self, session: SessionEnd, now_ms: int) -> None:
         """A session is closed on both sides."""
         if session in self.sessions:
             self.sessions.remove(session)
@@ -93,7 +99,7 @@ class Engine:
             reason = session.reason or CloseReason.INTERNAL
             self.observer.on_session_closed(session.peer, reason, session.detail)
 
-    def attend(self, session: Session) -> None:
+    def attend(self, session: SessionState) -> None:
         """Something happened to a session outside its own reads: the hub must look at it."""
         session.attention = True
         self.attending.append(session)
@@ -111,7 +117,7 @@ class Engine:
         self.now_ms = now_ms
         self.timers.advance(now_ms)
 
-    def watch_head(self, session: Session, since_ms: int) -> None:
+    def watch_head(self, session: SessionEnd, since_ms: int) -> None:
         """See to it that a request the broker does not answer ends its connection."""
         if self.request_timeout_ms:
             due_ms = since_ms + self.request_timeout_ms
@@ -119,7 +125,7 @@ class Engine:
                 due_ms, lambda at_ms: self._look_at_head(session, at_ms)
             )
 
-    def _look_at_head(self, session: Session, now_ms: int) -> None:
+    def _look_at_head(self, session: SessionEnd, now_ms: int) -> None:
         session.timer = None
         head = session.queue[0] if session.queue else None
         if head is None or session.ended:
@@ -152,14 +158,31 @@ class Engine:
 
     # -- watch keys ------------------------------------------------------------------------------
 
-    def watch(self, key: Hashable, call: Callable[[int], None]) -> None:
-        """Call once with `now_ms` when `key` is woken."""
-        self._watchers.setdefault(key, []).append(call)
+    def watch(self, key: Hashable, held: HeldRequest) -> None:
+        """Wake this request once, when `key` is woken."""
+        self._watchers.setdefault(key, []).append(held)
 
-    def wake(self, key: Hashable) -> None:
-        """Whatever waits for this key is asked again."""
-        for call in self._watchers.pop(key, ()):
-            call(self.now_ms)
+    def unwatch(self, key: Hashable, held: HeldRequest) -> None:
+        """It does not wait any more."""
+        waiting = self._watchers.get(key)
+        if waiting is not None and held in waiting:
+            waiting.remove(held)
+            if not waiting:
+                del self._watchers[key]
+
+    def wake(self, key: Hashable) -> int:
+        """Whatever waits for this key is asked again, now; how many that were."""
+        waiting = self._watchers.pop(key, ())
+        for held in waiting:
+            held.wake(self.now_ms)
+        return len(waiting)
+
+    def reconsider(self) -> None:
+        """A policy's wishes have changed: what begins from now on is judged by them."""
+        self.chain.reconsider()
+        self._look_at_chain()
+        for session in self.sessions:
+            session.plans.clear()
 
     # -- what plans are made of ------------------------------------------------------------------
 
@@ -169,6 +192,11 @@ class Engine:
         if kind not in self._rewrites:
             self._rewrites[kind] = self._make_rewrite(api)
         return self._rewrites[kind]
+
+    def _look_at_chain(self) -> None:
+        keys = (ApiKey.PRODUCE, ApiKey.FETCH)
+        self.wants_topic_names = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
+        self._rewrites.clear()
 
     def _make_rewrite(self, api: Api) -> Rewrite | None:
         if api.key == ApiKey.API_VERSIONS:

@@ -19,6 +19,7 @@ class CloseReason(Enum):
     BROKER_PROTOCOL = "broker_protocol"
     POLICY = "policy"
     POLICY_FAULT = "policy_fault"
+    PRINCIPAL_CHANGED = "principal_changed"
     UPSTREAM_REFUSED = "upstream_refused"
     UPSTREAM_DIAL_TIMEOUT = "upstream_dial_timeout"
     UPSTREAM_REQUEST_TIMEOUT = "upstream_request_timeout"
@@ -45,3 +46,9 @@ class BrokerProtocolError(SessionFault):
     """The broker (or whatever stands at its address) sent what no Kafka broker may send."""
 
     reason = CloseReason.BROKER_PROTOCOL
+
+
+class PrincipalChangedError(SessionFault):
+    """A re-authentication ended in another user or mechanism, which Kafka forbids (KIP-368)."""
+
+    reason = CloseReason.PRINCIPAL_CHANGED

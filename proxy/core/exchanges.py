@@ -11,10 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wire import throttle
+from wire.errors import WireError
+from wire.primitives import INT32
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import Response
+    from policies.chain import Walk
     from proxy.core.plan import Plan
     from wire.apis import Api
     from wire.fetch import FetchHead
@@ -24,7 +29,8 @@ if TYPE_CHECKING:
 class Exchange:
     """A client's request on its way. Always set: plan, correlation_id, arrived_ms, size_bytes.
 
-    `exchange_id`, `asked`, `head` and `body` are set only for requests that a policy wants to see.
+    The others are set only for requests that a policy wants to see. `quiet_until_ms` is when the
+    client may speak again, as the reply will say.
     """
 
     __slots__ = (
@@ -34,7 +40,9 @@ class Exchange:
         "correlation_id",
         "exchange_id",
         "head",
+        "held",
         "plan",
+        "quiet_until_ms",
         "size_bytes",
     )
 
@@ -46,6 +54,8 @@ class Exchange:
     asked: int
     head: ProduceWalker | FetchHead | None
     body: bytes | None
+    held: Walk | None
+    quiet_until_ms: int
 
     @property
     def api(self) -> Api:
@@ -78,7 +88,7 @@ class AnsweredExchange:
 
     __slots__ = ("exchange", "reply")
 
-    def __init__(self, exchange: Exchange, reply: bytes) -> None:
+    def __init__(self, exchange: Exchange, reply: bytes | bytearray) -> None:
         self.exchange = exchange
         self.reply = reply
 
@@ -97,13 +107,28 @@ class OwnExchange:
 
 
 class Reply:
-    """The broker's reply as policies see it."""
+    """The broker's reply (or one made here) as policies see it: a frame of which `end - pos` bytes are here."""
 
-    __slots__ = ("size_bytes",)
+    __slots__ = ("_api", "_buf", "_end", "_pos", "size_bytes")
 
-    def __init__(self, size_bytes: int) -> None:
+    def __init__(self, api: Api, size_bytes: int, buf: bytearray, pos: int, end: int) -> None:
         self.size_bytes = size_bytes
+        self._api = api
+        self._buf = buf
+        self._pos = pos
+        self._end = end
+
+    @property
+    def throttle_time_ms(self) -> int:
+        """What is written in it; 0 where there is no such field, or it cannot be found."""
+        try:
+            at = throttle.throttle_at(self._buf, self._pos, self._end, self._api)
+        except WireError:
+            return 0
+        return 0 if at is None else int(INT32.unpack_from(self._buf, at)[0])
 
 
 if TYPE_CHECKING:
-    _: Response = Reply(0)
+
+    def _(reply: Reply) -> Response:
+        return reply

@@ -8,12 +8,14 @@ and acks at once. Whatever does not match is parsed in full and gets a plan of i
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from struct import Struct
 from sys import intern
 from typing import TYPE_CHECKING
 
 from policies.api import Need
+from proxy.core.channel import Mute
 from proxy.core.errors import ClientProtocolError
 from wire import addresses, apis, header, produce, versions
 from wire.apis import ApiKey
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from policies.api import Peer
     from policies.chain import Hooks
-    from proxy.core.session import Session
+    from proxy.core.ending import SessionEnd
     from wire.apis import Api
 
     Rewrite = Callable[[bytearray, int, int], bytes | None]
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 _KIND = Struct(">i").unpack_from  # api_key << 16 | api_version
 ACKS_NONE = 0
+SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+"""Kept whole and listened to: see `proxy.core.identity`."""
 UNAUTHENTICATED_MOST_BYTES = 65536
 """While a SASL exchange is under way (Kafka caps it at 512 KiB, which SaslAuthenticate keeps)."""
 
@@ -59,6 +63,7 @@ class Plan:
         "plain",
         "rewrite",
         "simple",
+        "twin",
         "usual",
     )
 
@@ -83,7 +88,7 @@ class Plan:
         self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
         # Only a policy that is content with the header may be asked in the fast loop.
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
-        self.fast = hooks.need is Need.HEADER
+        self.fast = hooks.need is Need.HEADER and api.key not in SASL
         self.simple = (
             self.fast
             and acks != ACKS_NONE
@@ -95,6 +100,16 @@ class Plan:
         self.plain = unheard and rewrite is None
         self.look = addresses.glance(api) if rewrite is not None else None
         self.glance = self.look if unheard else None
+        self.twin: Plan | None = None
+
+    def watched(self) -> Plan:
+        """The same for a request whose reply must be looked at: not `simple`, not `plain`, no `glance`."""
+        twin = self.twin
+        if twin is None:
+            twin = self.twin = copy(self)
+            twin.simple = twin.plain = False
+            twin.glance = None
+        return twin
 
     @property
     def silent(self) -> bool:
@@ -103,7 +118,7 @@ class Plan:
 
 
 def plan_for(
-    s: Session, buf: bytearray, pos: int, limit: int, size: int
+    s: SessionEnd, buf: bytearray, pos: int, limit: int, size: int
 ) -> tuple[Plan, int] | None:
     """The plan for the head at `pos` and where its body begins; None when too little is here."""
     kind = _KIND(buf, pos + 4)[0]
@@ -138,22 +153,22 @@ def plan_for(
     if client_id != s.peer.client_id:
         s.peer = replace(s.peer, client_id=client_id)
     rewrite = s.engine.rewrite_for(api)
-    if api.key == ApiKey.SASL_AUTHENTICATE:
-        rewrite = _listen(s)
+    if api.key in SASL:
+        rewrite = _listen(s, api)
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
     plan = Plan(api, s.peer, usual, acks, s.engine.chain.hooks(api.key), rewrite, most_bytes)
     s.plans[kind] = plan
     return plan, body_at
 
 
-def _most_bytes(s: Session, api: Api) -> int:
+def _most_bytes(s: SessionEnd, api: Api) -> int:
     most = min(s.engine.request_max_bytes, api.request_max_bytes or s.engine.request_max_bytes)
     if s.authenticating and api.key != ApiKey.SASL_AUTHENTICATE:
         return min(most, UNAUTHENTICATED_MOST_BYTES)
     return most
 
 
-def _plan_for_stranger(s: Session, api_key: int, api_version: int) -> Plan:
+def _plan_for_stranger(s: SessionEnd, api_key: int, api_version: int) -> Plan:
     """What the table does not have: a newer ApiVersions, a key let through on purpose, or the end."""
     hooks = s.engine.chain.hooks(api_key)
     most_bytes = s.engine.request_max_bytes
@@ -171,12 +186,22 @@ def _plan_for_stranger(s: Session, api_key: int, api_version: int) -> Plan:
     raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
 
 
-def _listen(s: Session) -> Rewrite:
-    """Hear from the replies to SaslAuthenticate when authentication is through. Changes nothing."""
+def _listen(s: SessionEnd, api: Api) -> Rewrite:
+    """Hear from the replies of a SASL exchange who it is, once the broker has said so. Changes nothing."""
 
     def on_reply(buf: bytearray, start: int, end: int) -> None:
-        if end - start >= 2 and buf[start] == 0 and buf[start + 1] == 0:
+        if s.identity is None:
+            return
+        principal = s.identity.heard_reply(api.key, api.version, bytes(memoryview(buf)[start:end]))
+        if principal is not None and (
+            principal.source == "sasl" or s.peer.principal_source != "fixed"
+        ):  # a fixed name says more than that the name cannot be read
+            s.peer = replace(s.peer, user=intern(principal.user), principal_source=principal.source)
+            s.plans.clear()
+        if not s.identity.authenticating:  # a refused re-authentication leaves things as they were
             s.authenticating = False
             s.plans.clear()
+        if api.key == ApiKey.SASL_AUTHENTICATE:
+            s.unhush(Mute.UPSTREAM_AUTH)
 
     return on_reply

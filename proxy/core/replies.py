@@ -16,28 +16,37 @@ from proxy.core.channel import ATTENTION
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, Reply
 from proxy.core.guess import guess_protocol
-from wire import header
+from wire import header, throttle
+from wire.apis import Throttle
 
 if TYPE_CHECKING:
-    from proxy.core.session import Session
+    from proxy.core.ending import SessionEnd
 
 _REPLY = Struct(">ii").unpack_from
 _SIZE = Struct(">i").pack
+HEAD_BYTES = 64
+"""Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
 
 def passes(
-    s: Session, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int
+    s: SessionEnd, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int
 ) -> bool:
     """Whether a watched reply, whole in buf[pos:stop], goes on as it lies; if so, all are told."""
     plan = exchange.plan
     if plan.rewrite is not None and not (plan.look is not None and plan.look(buf, pos, stop)):
         return False
-    _heard(exchange, stop - pos - 4, now_ms)
+    until_ms = exchange.quiet_until_ms
+    if plan.hooks.on_response is not None:
+        asked_ms = s.hear(exchange, Reply(plan.api, stop - pos - 4, buf, pos, stop), now_ms)
+        if asked_ms:
+            until_ms = max(until_ms, now_ms + asked_ms)
+    if until_ms > now_ms:
+        _quiet(s, exchange, until_ms, buf, pos, stop, now_ms)
     s.complete(exchange, Outcome.REPLIED, now_ms)
     return True
 
 
-def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int) -> int:
+def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: int) -> int:
     """Take buf[pos:end]; buf[start:pos] is settled and may go on. Returns as `from_broker` does."""
     clear = start  # buf[clear:pos] goes on as it lies
     while pos < end:
@@ -64,28 +73,40 @@ def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int
         size, correlation_id = _REPLY(buf, pos)
         stop = pos + 4 + size
         exchange = _expected(s, buf, pos, size, correlation_id)
-        if isinstance(exchange, OwnExchange) or (exchange.plan.rewrite is not None and stop > end):
-            if size > s.engine.reply_max_bytes:
-                raise BrokerProtocolError(f"a reply of {size} bytes that has to be kept whole")
-            s.reply_gathered = bytearray()
+        if stop > end:
+            if isinstance(exchange, OwnExchange) or _is_kept(exchange):
+                if size > s.engine.reply_max_bytes:
+                    raise BrokerProtocolError(f"a reply of {size} bytes that has to be kept whole")
+                s.reply_gathered = bytearray()
+            elif end - pos < HEAD_BYTES and _is_stamped(exchange):
+                s.broker.keep(bytes(memoryview(buf)[pos:end]))
+                break
+            else:
+                _hear(s, exchange, size, buf, pos, end, now_ms)
             s.reply_left = 4 + size
-        elif exchange.plan.rewrite is None:
-            _heard(exchange, size, now_ms)
-            s.reply_left = 4 + size
+            continue
+        if isinstance(exchange, OwnExchange):
+            s.flush_replies(buf, clear, pos)
+            clear = stop
+            exchange.on_reply(bytes(memoryview(buf)[pos:stop]))
+            s.attention = True
         else:
-            changed = _rewritten(exchange, buf, pos, stop)
-            _heard(exchange, size, now_ms)
-            if changed is not None:
+            changed = None
+            if exchange.plan.rewrite is not None:
+                changed = _rewritten(exchange, buf, pos, stop)
+            if changed is None:
+                _hear(s, exchange, size, buf, pos, stop, now_ms)
+            else:
                 s.flush_replies(buf, clear, pos)
+                clear = stop
+                _hear(s, exchange, size, changed, 0, len(changed), now_ms)
                 s.client.put(changed)
                 s.attention = True
-                clear = pos = stop
-            else:
-                pos = stop
-                if s.unusual_replies:
-                    s.flush_replies(buf, clear, pos)
-                    clear = pos
-            finish(s, now_ms)
+        pos = stop
+        if s.unusual_replies and clear != pos:
+            s.flush_replies(buf, clear, pos)
+            clear = pos
+        finish(s, now_ms)
     if s.attention or clear != start:
         s.attention = False
         s.flush_replies(buf, clear, pos)
@@ -93,7 +114,7 @@ def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int
     return pos
 
 
-def finish(s: Session, now_ms: int) -> None:
+def finish(s: SessionEnd, now_ms: int) -> None:
     """The head's reply is through: complete it, and let the replies made here that waited behind it go."""
     head = s.queue.popleft()
     if isinstance(head, OwnExchange):
@@ -114,7 +135,7 @@ def finish(s: Session, now_ms: int) -> None:
         s.maybe_end()
 
 
-def forget(s: Session) -> None:
+def forget(s: SessionEnd) -> None:
     """The session ends: give back what was kept of a reply."""
     if s.reply_gathered is not None:
         s.client.pool.release(len(s.reply_gathered))
@@ -122,7 +143,7 @@ def forget(s: Session) -> None:
 
 
 def _expected(
-    s: Session, buf: bytearray, pos: int, size: int, correlation_id: int
+    s: SessionEnd, buf: bytearray, pos: int, size: int, correlation_id: int
 ) -> Exchange | OwnExchange:
     """The exchange this reply belongs to, or the end of both sides."""
     head = s.queue[0] if s.queue else None
@@ -138,7 +159,7 @@ def _expected(
     )
 
 
-def _settle_whole(s: Session, now_ms: int) -> None:
+def _settle_whole(s: SessionEnd, now_ms: int) -> None:
     """A reply that was kept whole is here: rewrite it, or hand it to whoever asked."""
     frame, s.reply_gathered = s.reply_gathered, None
     assert frame is not None  # noqa: S101 - the caller has looked
@@ -147,13 +168,15 @@ def _settle_whole(s: Session, now_ms: int) -> None:
     if isinstance(head, OwnExchange):
         head.on_reply(bytes(frame))
     elif isinstance(head, Exchange):
-        changed = _rewritten(head, frame, 0, len(frame))
-        _heard(head, len(frame) - 4, now_ms)
-        s.client.put(frame if changed is None else changed)
+        size = len(frame) - 4
+        if head.plan.rewrite is not None:
+            frame = _rewritten(head, frame, 0, len(frame)) or frame
+        _hear(s, head, size, frame, 0, len(frame), now_ms)
+        s.client.put(frame)
     s.attention = True
 
 
-def _rewritten(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> bytes | None:
+def _rewritten(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> bytearray | None:
     """The whole frame anew, or None when it passes as it is."""
     plan = exchange.plan
     body_at = header.response_body_at(buf, pos, stop, plan.api.response_header_version)
@@ -163,10 +186,46 @@ def _rewritten(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> bytes
     if body is None:
         return None
     head = bytes(memoryview(buf)[pos + 4 : body_at])
-    return b"".join((_SIZE(len(head) + len(body)), head, body))
+    return bytearray().join((_SIZE(len(head) + len(body)), head, body))
 
 
-def _heard(exchange: Exchange, size_bytes: int, now_ms: int) -> None:
-    on_response = exchange.plan.hooks.on_response
-    if on_response is not None:
-        on_response(exchange, Reply(size_bytes), exchange.plan.peer, now_ms)
+def _is_kept(exchange: Exchange) -> bool:
+    """Whether a reply of which not all is here has to be kept: to be changed, or for its last field."""
+    plan = exchange.plan
+    return plan.rewrite is not None or (
+        plan.api.throttle is Throttle.LAST and _is_stamped(exchange)
+    )
+
+
+def _is_stamped(exchange: Exchange) -> bool:
+    """Whether a throttle is written into the reply, or may be when the policies have heard of it."""
+    plan = exchange.plan
+    return not plan.simple and (plan.hooks.on_response is not None or exchange.quiet_until_ms > 0)
+
+
+def _hear(
+    s: SessionEnd, exchange: Exchange, size: int, buf: bytearray, pos: int, end: int, now_ms: int
+) -> None:
+    """A reply is about to leave: the policies hear of it, and what is left of a throttle is written into it."""
+    if exchange.plan.simple:
+        return
+    until_ms = exchange.quiet_until_ms
+    if exchange.plan.hooks.on_response is not None:
+        reply = Reply(exchange.plan.api, size, buf, pos, end)
+        until_ms = max(until_ms, now_ms + s.hear(exchange, reply, now_ms))
+    if until_ms > now_ms:
+        _quiet(s, exchange, until_ms, buf, pos, end, now_ms)
+
+
+def _quiet(
+    s: SessionEnd,
+    exchange: Exchange,
+    until_ms: int,
+    buf: bytearray,
+    pos: int,
+    end: int,
+    now_ms: int,
+) -> None:
+    """Write what is left into the reply. The broker's own figure stays if it is larger, and then it counts."""
+    said_ms = throttle.stamp(buf, pos, end, exchange.plan.api, until_ms - now_ms)
+    s.throttle(max(until_ms, now_ms + said_ms), now_ms)

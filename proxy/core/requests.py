@@ -15,28 +15,28 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.api import FORWARD, Forward, Need, Outcome, Reject, Respond
-from proxy.core.channel import ATTENTION
+from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond, Throttle
+from policies.chain import PolicyFault
+from proxy.core.answers import answer, refuse
+from proxy.core.channel import ATTENTION, DEAF, Mute
 from proxy.core.errors import ClientProtocolError, CloseReason
-from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange
 from proxy.core.guess import guess_protocol
-from proxy.core.plan import plan_for
+from proxy.core.holding import hold
+from proxy.core.identity import Identity
+from proxy.core.plan import SASL, plan_for
+from proxy.core.state import DROP, GATHER, STREAM, Pending
 from wire import header, produce
-from wire import replies as wire_replies
 from wire.apis import ApiKey
-from wire.errors import WireError
 from wire.fetch import read as read_fetch
 
 if TYPE_CHECKING:
     from policies.api import Verdict
-    from proxy.core.session import Session
+    from proxy.core.ending import SessionEnd
+    from proxy.core.exchanges import Exchange, OwnExchange
 
 _REQUEST = Struct(">iii").unpack_from
 _SIZE = Struct(">i").unpack_from
-_REPLY_HEAD = Struct(">ii").pack
-_TAGGED_REPLY_HEAD = Struct(">iix").pack
 
-STREAM, DROP, GATHER = range(3)
 LEAST_BYTES = 10
 """Key, version, correlation id and a null client id: nothing shorter is a request."""
 LABOUR_MOST_BYTES = 16384
@@ -50,13 +50,6 @@ HEAD_MOST_BYTES = 65536
 """A head (header, transactional id) longer than this is nobody's."""
 
 
-class Pending(NamedTuple):
-    """A request whose body is being kept, and what was already decided about it."""
-
-    exchange: Exchange
-    verdict: Verdict | None
-
-
 class Question(NamedTuple):
     """A request of our own that waits for a frame boundary."""
 
@@ -64,10 +57,15 @@ class Question(NamedTuple):
     exchange: OwnExchange
 
 
-def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int) -> int:
+def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: int) -> int:
     """Take buf[pos:end]; buf[start:pos] is settled and may go on. Returns as `from_client` does."""
     clear = start  # buf[clear:pos] goes on as it lies
     labour_bytes = 0
+    if s.pending is not None and not (s.request_left or s.client.muted & DEAF):
+        if isinstance(s.pending.verdict, PolicyFault):
+            raise s.pending.verdict
+        if s.request_gathered is not None:  # it was held, and may go on
+            _settle_whole(s, now_ms)
     while pos < end:
         if s.request_left:
             taken = min(s.request_left, end - pos)
@@ -94,7 +92,12 @@ def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int
             s.flush_requests(buf, clear, pos)
             clear = pos
             put_questions(s)
-        if s.ending:
+        if s.hush_wanted:
+            _hush_now(s)
+        if s.client.muted & DEAF:
+            s.client.keep(bytes(memoryview(buf)[pos:end]))
+            break
+        if s.ending and s.pending is None:
             s.flush_requests(buf, clear, pos)
             clear = pos = end
             break
@@ -102,6 +105,9 @@ def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int
             s.pace(bytes(memoryview(buf)[pos:end]))
             break
         begun = _begin(s, buf, pos, end, now_ms)
+        if s.held is not None:
+            s.client.keep(bytes(memoryview(buf)[pos:end]))
+            break
         if begun is None:
             if end - pos > HEAD_MOST_BYTES:
                 raise ClientProtocolError(f"a request head of more than {HEAD_MOST_BYTES} bytes")
@@ -115,6 +121,10 @@ def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int
             s.flush_requests(buf, clear, pos)
             clear = pos
             put_questions(s)
+        if s.hush_wanted:
+            _hush_now(s)
+        if s.unusual_requests:
+            s.look_again()
         if s.ending:
             s.maybe_end()
     if s.attention or clear != start:
@@ -124,60 +134,49 @@ def rest(s: Session, buf: bytearray, start: int, pos: int, end: int, now_ms: int
     return pos
 
 
-def put_questions(s: Session) -> None:
+def put_questions(s: SessionEnd) -> None:
     """A frame boundary: our own requests go out."""
     questions, s.questions = s.questions or (), None
     for question in questions:
         s.broker.put(question.frame)
         s.queue.append(question.exchange)
         s.unusual_replies += 1
-    s.unusual_requests = s.ending
+    s.look_again()
     s.attention = True
 
 
-def forget(s: Session, now_ms: int) -> None:
+def _hush_now(s: SessionEnd) -> None:
+    """Between two requests: the client is muted for what was wanted meanwhile."""
+    s.client.mute(s.hush_wanted)
+    s.hush_wanted = 0
+    s.look_again()
+    s.engine.attending.append(s)
+
+
+def forget(s: SessionEnd, now_ms: int) -> None:
     """The session ends: give back what was kept of a request."""
     if s.request_gathered is not None:
         s.broker.pool.release(len(s.request_gathered))
         s.request_gathered = None
-    if s.pending is not None:
-        s.complete(s.pending.exchange, Outcome.DISCONNECTED, now_ms)
-        s.pending = None
+    pending, s.pending = s.pending, None
+    if pending is not None and not isinstance(pending.verdict, PolicyFault | None):
+        s.complete(pending.exchange, Outcome.DISCONNECTED, now_ms)  # it was asked about
     questions, s.questions = s.questions or (), None
     for question in questions:
         question.exchange.on_reply(None)
 
 
-def answer(s: Session, exchange: Exchange, body: bytes, now_ms: int) -> None:
-    """Reply from here, when its turn comes. For a request without reply nothing is sent."""
-    s.attention = True
-    if exchange.plan.silent:
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
-        return
-    tagged = exchange.plan.api.response_header_version
-    pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
-    reply = pack(4 + tagged + len(body), exchange.correlation_id) + body
-    if s.queue:
-        s.client.pool.force_allocate(len(reply))
-        s.queue.append(AnsweredExchange(exchange, reply))
-        s.unusual_replies += 1
-    else:
-        s.client.put(reply)
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
-
-
 # -- one request --------------------------------------------------------------------------------
 
 
-def _begin(s: Session, buf: bytearray, pos: int, end: int, now_ms: int) -> int | None:
+def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> int | None:
     """Decide what becomes of the frame at `pos`; the offset from which its rest is streamed.
 
     None: too little of it is here. Sets request_left and request_mode.
     """
     handed = s.pending
-    if handed is not None:  # the fast loop has asked already
-        s.pending = None
-        return _apply(s, handed.exchange, handed.verdict, pos, pos, now_ms)
+    if handed is not None:  # the fast loop has asked already, or it was held
+        return _begin_judged(s, buf, handed, pos, end, now_ms)
     if end - pos < 4:
         return None
     (size,) = _SIZE(buf, pos)
@@ -202,7 +201,7 @@ def _begin(s: Session, buf: bytearray, pos: int, end: int, now_ms: int) -> int |
         s.request_left, s.request_mode = 4 + size, DROP
         return pos
     hooks = plan.hooks
-    if hooks.need is Need.BODY:
+    if hooks.need is Need.BODY or plan.api.key in SASL:
         s.pending = Pending(exchange, None)
         s.request_left, s.request_mode = 4 + size, GATHER
         return pos
@@ -211,23 +210,48 @@ def _begin(s: Session, buf: bytearray, pos: int, end: int, now_ms: int) -> int |
             raise ClientProtocolError("a request body shorter than its fields")
         return None
     verdict = s.ask(exchange, now_ms)
-    if isinstance(exchange.head, produce.ProduceWalker):
-        s.walker = exchange.head
-        return _apply(s, exchange, verdict, pos, body_at, now_ms)
-    return _apply(s, exchange, verdict, pos, pos, now_ms)
+    return _apply(s, exchange, verdict, pos, body_at, now_ms)
+
+
+def _begin_judged(
+    s: SessionEnd, buf: bytearray, judged: Pending, pos: int, end: int, now_ms: int
+) -> int:
+    s.pending = None
+    s.look_again()
+    exchange, verdict = judged
+    assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
+    body_at = pos
+    if exchange.head is not None:
+        api = exchange.plan.api
+        found = header.body_at(buf, pos, end, api.request_header_version)
+        assert found is not None  # noqa: S101 - its head was read before it was judged
+        body_at = found
+    return _apply(s, exchange, verdict, pos, body_at, now_ms)
 
 
 def _apply(
-    s: Session, exchange: Exchange, verdict: Verdict | None, pos: int, stream_from: int, now_ms: int
+    s: SessionEnd, exchange: Exchange, verdict: Verdict | None, pos: int, body_at: int, now_ms: int
 ) -> int:
     """Do what was decided before the first byte of the request has gone on."""
     whole = 4 + exchange.size_bytes
+    if isinstance(verdict, Throttle):
+        s.request_left = whole  # the mute begins behind it
+        s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        verdict = verdict.forward
     if verdict is FORWARD:
         _forward(s, exchange, now_ms)
-        s.request_left, s.request_mode = whole - (stream_from - pos), STREAM
-        return stream_from
-    s.walker = None
-    if isinstance(verdict, Respond):
+        s.request_mode = STREAM
+        s.passing = None if exchange.plan.silent else exchange
+        if isinstance(exchange.head, produce.ProduceWalker):
+            s.walker = exchange.head
+            s.request_left = whole - (body_at - pos)
+            return body_at
+        s.request_left = whole
+        return pos
+    if isinstance(verdict, Hold):
+        s.request_left = 0
+        hold(s, exchange, verdict, now_ms)
+    elif isinstance(verdict, Respond):
         answer(s, exchange, verdict.body, now_ms)
         s.request_left, s.request_mode = whole, DROP
     elif isinstance(verdict, Reject) and whole > REFUSED_MOST_BYTES:
@@ -242,65 +266,77 @@ def _apply(
     return pos
 
 
-def _forward(s: Session, exchange: Exchange, now_ms: int) -> None:
+def _forward(s: SessionEnd, exchange: Exchange, now_ms: int) -> None:
     plan = exchange.plan
-    if plan.api.key == ApiKey.SASL_HANDSHAKE:
-        s.authenticating = True
-        s.plans.clear()  # smaller requests only, until the broker has said yes
     if plan.silent:
         s.complete(exchange, Outcome.NO_REPLY, now_ms)
     else:
         s.queue.append(exchange)
 
 
-def _gather(s: Session, buf: bytearray, start: int, stop: int) -> None:
+def _gather(s: SessionEnd, buf: bytearray, start: int, stop: int) -> None:
     if s.request_gathered is None:
         s.request_gathered = bytearray()
     s.request_gathered += memoryview(buf)[start:stop]
     s.broker.pool.force_allocate(stop - start)
 
 
-def _settle_whole(s: Session, now_ms: int) -> None:
+def _settle_whole(s: SessionEnd, now_ms: int) -> None:
     """A request that was kept whole is here: ask (if not asked yet) and do what was decided."""
     frame, s.request_gathered = s.request_gathered, None
     pending, s.pending = s.pending, None
     assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
     s.broker.pool.release(len(frame))
     exchange, verdict = pending
-    api = exchange.plan.api
-    body_at = header.body_at(frame, 0, len(frame), api.request_header_version)
-    if body_at is None:
-        raise ClientProtocolError("a request head longer than its frame")
+    body_at = _body_at(exchange, frame)
     if verdict is None:
         _read_head(exchange, frame, body_at, len(frame))
         exchange.body = bytes(memoryview(frame)[body_at:])
         verdict = s.ask(exchange, now_ms)
+    while s.ending and isinstance(verdict, Hold):  # nobody is held any more
+        verdict = s.ask_again(exchange, verdict.then, now_ms)
+    if isinstance(verdict, Hold):
+        s.request_gathered = frame
+        s.broker.pool.force_allocate(len(frame))
+        hold(s, exchange, verdict, now_ms)
+        return
+    if isinstance(verdict, Throttle):
+        s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        verdict = verdict.forward
     if isinstance(verdict, Forward):
         try:
             s.broker.put(_changed(frame, body_at, verdict))
         except ValueError as error:
             raise s.blame(exchange, error, now_ms) from error
         s.attention = True
+        if exchange.plan.api.key in SASL:
+            _overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
         _forward(s, exchange, now_ms)
     elif isinstance(verdict, Respond):
         answer(s, exchange, verdict.body, now_ms)
-    else:
-        _refuse(s, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
+    elif isinstance(verdict, Reject):
+        refuse(s, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
 
 
-def _refuse(s: Session, exchange: Exchange, verdict: Reject, body: bytes, now_ms: int) -> None:
-    if not exchange.plan.silent:
-        try:
-            reply = wire_replies.error_body(exchange.plan.api, body, verdict.code)
-        except WireError as error:
-            s.complete(exchange, Outcome.ANSWERED, now_ms)
-            s.end_after_replies(CloseReason.POLICY, f"refused, and no shape to say so: {error}")
-            return
-        answer(s, exchange, reply, now_ms)
+def _body_at(exchange: Exchange, frame: bytearray) -> int:
+    version = exchange.plan.api.request_header_version
+    body_at = header.body_at(frame, 0, len(frame), version)
+    if body_at is None:
+        raise ClientProtocolError("a request head longer than its frame")
+    return body_at
+
+
+def _overhear(s: SessionEnd, exchange: Exchange, body: bytes) -> None:
+    """SASL passes untouched and is listened to. Nothing behind a token is begun before its reply."""
+    api = exchange.plan.api
+    if s.identity is None:
+        s.identity = Identity()
+    s.identity.heard_request(api.key, api.version, body)
+    if api.key == ApiKey.SASL_HANDSHAKE:
+        s.authenticating = True
+        s.plans.clear()  # smaller requests only, until the broker has said yes
     else:
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
-    if verdict.close or exchange.plan.silent:
-        s.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
+        s.hush(Mute.UPSTREAM_AUTH)
 
 
 def _changed(frame: bytearray, body_at: int, verdict: Forward) -> bytes | bytearray:

@@ -1,7 +1,8 @@
 """Connections to brokers.
 
 Rules:
-- A node whose address is not known yet is asked of a bootstrap broker first; one question at a time.
+- A node whose address is not known yet is asked of a bootstrap broker first; one question at a time,
+  and none within half a second of the last, answered or not.
 - If bootstrap brokers cannot be asked (they want authentication, which only the client has), the
   connection goes to a bootstrap broker instead: it answers what it does not lead with the errors that
   make every client refresh its metadata, and that answer tells us the addresses.
@@ -49,6 +50,7 @@ class Dialer:
         self._timeout_s = timeout_s
         self._asking = trio.Lock()
         self._asked_at = float("-inf")
+        self._answered = False  # the last time somebody was asked
 
     async def reach(self, node_id: int | None) -> Transport:
         """A connection to this broker (None: to any bootstrap broker), or DialError."""
@@ -104,16 +106,19 @@ class Dialer:
             known = self._topology.address_of(node_id)
             if known is not None and known != than:
                 return True  # somebody learnt it while we waited
-            if trio.current_time() - self._asked_at < ASK_AGAIN_S:
-                return True
-            for _ in self._bootstrap:
-                try:
-                    await self._ask_one()
-                except (DialError, SessionFault, trio.BrokenResourceError, trio.TooSlowError):
-                    continue
+            if trio.current_time() - self._asked_at >= ASK_AGAIN_S:
+                self._answered = await self._ask_each()
                 self._asked_at = trio.current_time()
-                return True
-            return False
+            return self._answered
+
+    async def _ask_each(self) -> bool:
+        for _ in self._bootstrap:
+            try:
+                await self._ask_one()
+            except (DialError, SessionFault, trio.BrokenResourceError, trio.TooSlowError):
+                continue
+            return True
+        return False
 
     async def _ask_one(self) -> None:
         lookup = Lookup(self._topology)

@@ -4,6 +4,7 @@ Rules:
 - While traffic flows the task waits in the hub's own poll set, at most a few milliseconds at a time, and
   lets Trio's other tasks run in between: a pass through Trio's scheduler per event would cost more than
   the event itself.
+- While clients are being connected it does not wait there: that is Trio's work, and takes several passes.
 - When nothing has come for two milliseconds it waits in Trio, for nothing, until a socket or a timer is due.
 """
 
@@ -30,8 +31,9 @@ async def drive(hub: Hub, engine: Engine, clock: Callable[[], int]) -> None:
     step = hub.step
     while True:
         if step(0):
-            leave_ms = clock() + TURN_MS
-            while step(STAY_S) and clock() < leave_ms:
+            stay_s, turn_ms = (0.0, 1) if hub.arriving else (STAY_S, TURN_MS)
+            leave_ms = clock() + turn_ms
+            while step(stay_s) and clock() < leave_ms:
                 pass
             await trio.lowlevel.checkpoint()
             continue

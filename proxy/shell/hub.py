@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
-from proxy.shell.poller import ERR, HUP, IN, OUT, make_poller
+from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +99,7 @@ class Hub:
         self._clock = clock
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
+        self.arriving = 0  # clients that are being connected, counted by who does it
         self._paced: list[End] = []
         self._closed: list[End] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
@@ -244,7 +245,10 @@ class Hub:
         if event & (ERR | HUP) and not (event & IN and end.expect & IN):
             self._broken(end, now_ms)
             return
-        if event & OUT and end.channel.outbox:
+        if event & RDHUP and end.expect & RDHUP:
+            end.session.client_hung_up(now_ms)
+            self._settle(end)
+        elif event & OUT and end.channel.outbox:
             self._settle(end)
         if event & IN and end.expect & IN and not end.closed:
             try:
@@ -299,6 +303,9 @@ class Hub:
             return
         channel = end.channel
         want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
+        held = end.session.held
+        if held is not None and not held.hung_up and end.is_client:
+            want |= RDHUP  # who hangs up gives its place to who stays
         if want != end.expect:
             end.expect = want
             self._poller.modify(end.fd, want)

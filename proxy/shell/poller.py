@@ -13,6 +13,9 @@ IN = 1
 OUT = 4
 ERR = 8
 HUP = 16
+RDHUP = 0x2000
+"""The other side has said its last byte, whether or not it is being read. Where only epoll knows
+this, nobody else reports it."""
 
 
 class Poller(Protocol):

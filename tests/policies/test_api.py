@@ -9,6 +9,7 @@ import pytest
 from policies.api import (
     FORWARD,
     Forward,
+    Hold,
     Need,
     Outcome,
     Patch,
@@ -17,6 +18,7 @@ from policies.api import (
     PolicyConfigError,
     Reject,
     Respond,
+    Throttle,
 )
 from policies.testing import BenchHost, BenchRequest, BenchResponse
 from wire import apis
@@ -64,6 +66,7 @@ def test_a_policy_keeps_its_settings_and_its_host():
 def test_a_policy_sees_every_api_by_header_and_never_ticks_unless_it_says_otherwise():
     """The defaults are the cheapest that can judge anything."""
     assert Policy.apis is None
+    assert Policy.hears is None
     assert Policy.needs is Need.HEADER
     assert Policy.tick_ms == 0
 
@@ -80,6 +83,14 @@ def test_forward_changes_nothing_unless_told():
     assert Forward(body=b"") != FORWARD
 
 
+def test_a_throttled_request_goes_on_unless_told():
+    """As does one that was held until its deadline."""
+    assert Throttle(5).forward is FORWARD
+    assert Throttle(5) == Throttle(5, FORWARD) != Throttle(5, Reject(44))
+    assert Hold(5, "key").then is FORWARD
+    assert Hold(5, ("any", "hashable")) != Hold(5, "key")
+
+
 def test_a_rejection_leaves_the_connection_open_unless_told():
     """Closing is asked for, never assumed."""
     assert not Reject(44).close
@@ -94,6 +105,8 @@ def test_a_rejection_leaves_the_connection_open_unless_told():
         (Patch(0, b"x"), "offset"),
         (Respond(b"x"), "body"),
         (Reject(1), "code"),
+        (Throttle(1), "throttle_time_ms"),
+        (Hold(1, "key"), "watch"),
     ],
 )
 def test_what_passes_between_core_and_policy_cannot_be_changed(value, name):
@@ -105,6 +118,7 @@ def test_what_passes_between_core_and_policy_cannot_be_changed(value, name):
 def test_a_peer_is_anonymous_on_the_bootstrap_port_until_more_is_known():
     """Identity is learnt; it is never guessed."""
     assert (PEER.client_id, PEER.user, PEER.node_id) == ("", "ANONYMOUS", None)
+    assert PEER.principal_source == "none"
     assert replace(PEER, client_id="app").session_id == PEER.session_id
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from policies.api import FORWARD, Forward, Need, Outcome, Patch, Policy, Respond
+from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Policy, Respond, Throttle
 from policies.chain import Hooks
 from policies.testing import BenchHost
-from tests.support.chains import REFUSED, OnlyCounts, Told, make, request, walk
+from tests.support.chains import REFUSED, OnlyCounts, Told, ask, hear, make, request, walk
 from wire.apis import ApiKey
 
 
@@ -82,7 +82,7 @@ def test_an_api_that_no_policy_wants_costs_nothing():
     diary: list[str] = []
     wants = frozenset({ApiKey.PRODUCE})
     chain, _ = make(Told("a", diary, apis=wants, needs=Need.BODY))
-    assert chain.hooks(ApiKey.HEARTBEAT) == Hooks(Need.HEADER, None, None, None)
+    assert chain.hooks(ApiKey.HEARTBEAT) == Hooks(Need.HEADER, None, None, None, None)
     assert chain.hooks(ApiKey.PRODUCE).on_request is not None
     assert make()[0].hooks(ApiKey.PRODUCE) == Hooks()
 
@@ -148,10 +148,137 @@ def test_a_lone_policy_that_must_not_refuse_is_never_called_bare(options):
     assert chain.hooks(ApiKey.HEARTBEAT).on_request != lone.on_request
 
 
+# -- throttles ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["request", "response"])
+def test_of_several_throttles_the_largest_counts(mode):
+    """Whoever says it; those behind are asked all the same."""
+    diary: list[str] = []
+    each = [
+        Told(name, diary, **{mode: Throttle(ms)})
+        for name, ms in zip("abc", (20, 50, 30), strict=True)
+    ]
+    chain, _ = make(*each, Told("d", diary))
+    asked = request()
+    verdict = ask(chain, asked) if mode == "request" else hear(chain, asked)
+    assert verdict == Throttle(50)
+    assert diary == [f"{name} {mode}" for name in ("abcd" if mode == "request" else "dcba")]
+
+
+@pytest.mark.parametrize("verdict", [REFUSED, Respond(b"here"), Forward(body=b"new")], ids=str)
+def test_a_throttle_holds_however_the_request_goes_on(verdict):
+    """Said by another entry, or by the same in one word."""
+    chain, _ = make(Told("a", [], request=Throttle(20)), Told("b", [], request=verdict))
+    assert ask(chain, request()) == Throttle(20, verdict)
+    chain, _ = make(Told("a", [], request=Throttle(20, verdict)), Told("b", []))
+    assert ask(chain, request()) == Throttle(20, verdict)
+
+
+def test_a_throttle_that_refuses_ends_the_asking():
+    """As a refusal does."""
+    diary: list[str] = []
+    chain, _ = make(Told("a", diary, request=Throttle(20, REFUSED)), Told("b", diary))
+    assert walk(chain) == Throttle(20, REFUSED)
+    assert diary == ["a request", "a complete"]
+
+
+def test_a_throttles_patches_are_joined_with_the_others():
+    """It forwards like Forward."""
+    first, second = Patch(0, b"\x01"), Patch(4, b"\x02")
+    chain, _ = make(
+        Told("a", [], request=Throttle(20, Forward((first,)))),
+        Told("b", [], request=Forward((second,))),
+    )
+    assert ask(chain, request()) == Throttle(20, Forward((first, second)))
+
+
+def test_a_throttle_of_nothing_is_forward():
+    """0 ms are no throttle, and its word on the request stands."""
+    chain, _ = make(Told("a", [], request=Throttle(0)), Told("b", []))
+    assert ask(chain, request()) is FORWARD
+
+
+# -- who hears of replies -----------------------------------------------------------------------
+
+
+def test_a_policy_hears_the_replies_of_the_apis_it_names_only():
+    """None means all that it is asked about; nothing named costs nothing."""
+    fetch = frozenset({ApiKey.FETCH})
+    chain, _ = make(Told("a", [], hears=fetch))
+    assert chain.hooks(ApiKey.FETCH).on_response is not None
+    assert chain.hooks(ApiKey.PRODUCE).on_response is None
+    assert chain.hooks(ApiKey.PRODUCE).on_request is not None
+    assert make(Told("a", [], hears=frozenset()))[0].hooks(ApiKey.FETCH).on_response is None
+    assert make(Told("a", [], apis=fetch))[0].hooks(ApiKey.FETCH).on_response is not None
+    assert make(Told("a", [], apis=fetch))[0].hooks(ApiKey.PRODUCE).on_response is None
+
+
+def test_what_it_hears_is_among_what_it_sees():
+    """An API that it does not want to see is never heard of."""
+    chain, _ = make(Told("a", [], apis=frozenset(), hears=frozenset({ApiKey.FETCH})))
+    assert chain.hooks(ApiKey.FETCH) == Hooks()
+
+
+def test_only_those_who_want_to_hear_it_are_told_of_a_reply():
+    """In reverse order, as ever."""
+    diary: list[str] = []
+    deaf = Told("b", diary, hears=frozenset())
+    chain, _ = make(Told("a", diary), deaf, Told("c", diary))
+    hear(chain, request())
+    assert diary == ["c response", "a response"]
+
+
+def test_a_lone_listener_is_called_without_a_layer_between():
+    """If it was asked about every request whose reply it hears: first in the row, or never in it."""
+    heartbeat = frozenset({ApiKey.HEARTBEAT})
+    lone = Told("a", [], apis=heartbeat)
+    chain, _ = make(lone, Told("b", [], hears=frozenset()))
+    assert chain.hooks(ApiKey.HEARTBEAT).on_response == lone.on_response
+    second = Told("b", [])
+    chain, _ = make(Told("a", [], hears=frozenset()), second)
+    assert chain.hooks(ApiKey.HEARTBEAT).on_response != second.on_response
+    for options in ({"modes": {"a": "observe"}}, {"on_errors": {"a": "forward"}}):
+        chain, _ = make(lone, **options)
+        assert chain.hooks(ApiKey.HEARTBEAT).on_response != lone.on_response
+
+
+@pytest.mark.parametrize("verdict", [REFUSED, Respond(b"here"), Throttle(9, REFUSED)], ids=str)
+def test_who_was_not_asked_does_not_hear_the_reply_made_here(verdict):
+    """It never saw this request; who refused it and who let it through do."""
+    diary: list[str] = []
+    chain, _ = make(Told("a", diary), Told("b", diary, request=verdict), Told("c", diary))
+    asked = request()
+    ask(chain, asked)
+    hear(chain, asked)
+    assert diary == ["a request", "b request", "b response", "a response"]
+
+
+def test_a_lone_listener_behind_a_refusal_hears_nothing():
+    """Even alone it must have been asked."""
+    diary: list[str] = []
+    chain, _ = make(Told("a", diary, hears=frozenset(), request=REFUSED), Told("b", diary))
+    asked = request()
+    ask(chain, asked)
+    assert hear(chain, asked) is FORWARD
+    assert diary == ["a request"]
+
+
 # -- observing ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verdict", [REFUSED, Respond(b"here"), Forward(body=b"new")])
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        REFUSED,
+        Respond(b"here"),
+        Forward(body=b"new"),
+        Throttle(9),
+        Throttle(9, REFUSED),
+        Hold(9, "k"),
+    ],
+    ids=str,
+)
 def test_an_observer_changes_nothing_and_what_it_would_have_done_is_reported(verdict):
     """Those behind it are asked as if it had let the request pass."""
     diary: list[str] = []
@@ -162,6 +289,17 @@ def test_an_observer_changes_nothing_and_what_it_would_have_done_is_reported(ver
     assert diary[:2] == ["a request", "b request"]
     assert reporter.observed == [("a", verdict)]
     assert diary[-2:] == ["a complete", "b complete"]
+
+
+def test_an_observer_that_would_throttle_a_reply_is_only_reported():
+    """The others' throttles are not touched by it."""
+    chain, reporter = make(
+        Told("a", [], response=Throttle(90)),
+        Told("b", [], response=Throttle(9)),
+        modes={"a": "observe"},
+    )
+    assert hear(chain, request()) == Throttle(9)
+    assert reporter.observed == [("a", Throttle(90))]
 
 
 def test_an_observer_that_forwards_is_not_reported():

@@ -43,7 +43,7 @@ def test_a_watcher_that_raises_is_reported_and_yields():
 
 def test_a_guard_that_raises_about_a_reply_closes():
     """The reply may be what it guards."""
-    chain, reporter = make(Told("a", [], response=RuntimeError("bug")))
+    chain, reporter = make(Told("a", [], response=RuntimeError("bug")), Told("b", []))
     with pytest.raises(PolicyFault, match="on_response"):
         walk(chain)
     assert len(reporter.errors) == 1
@@ -65,16 +65,27 @@ def test_a_lone_policys_bug_is_laid_at_its_door():
         Told("other", diary, apis=frozenset({ApiKey.PRODUCE})), OnlyCounts(), Told("mine", diary)
     )
     bug = RuntimeError("bug")
-    fault = chain.blame(ApiKey.HEARTBEAT, bug)
+    fault = chain.blame(ApiKey.HEARTBEAT, "on_request", bug)
     assert (fault.name, fault.hook) == ("mine", "on_request")
     assert reporter.errors == [("mine", "on_request", bug)]
+
+
+def test_a_bug_is_laid_at_the_door_of_who_has_the_hook_even_if_it_wishes_for_less_now():
+    """It wished for it when the request came."""
+    lone = Told("mine", [])
+    chain, reporter = make(OnlyCounts(), lone)
+    lone.apis = frozenset()
+    chain.reconsider()
+    fault = chain.blame(ApiKey.HEARTBEAT, "on_response", RuntimeError("bug"))
+    assert (fault.name, fault.hook) == ("mine", "on_response")
+    assert [name for name, _, _ in reporter.errors] == ["mine"]
 
 
 def test_what_was_blamed_once_is_not_blamed_again():
     """The joined hook has reported it already."""
     chain, reporter = make(Told("a", []))
     fault = PolicyFault("a", "on_request")
-    assert chain.blame(ApiKey.HEARTBEAT, fault) is fault
+    assert chain.blame(ApiKey.HEARTBEAT, "on_request", fault) is fault
     assert reporter.errors == []
 
 

@@ -6,7 +6,7 @@ import importlib.metadata
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -14,11 +14,10 @@ import pytest
 from policies import registry
 from policies.api import Host, Policy, PolicyConfigError
 from policies.limits import Limits
+from policies.quota.policy import Quota
 from policies.registry import PolicyEntry
 from policies.settings import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from policies.testing import BenchHost
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,14 +42,6 @@ class Stranger(Policy):
 
 class NoPolicy:
     """An entry point that leads to the wrong thing."""
-
-
-class Bell:
-    def __init__(self) -> None:
-        self.heard: list[Hashable] = []
-
-    def wake(self, key: Hashable) -> None:
-        self.heard.append(key)
 
 
 @pytest.fixture(autouse=True)
@@ -81,24 +72,24 @@ def texts(*entries: PolicyEntry | None) -> list[str]:
 
 def test_ours_and_a_strangers_are_found_the_same_way() -> None:
     """Every policy of the group that can be loaded is available under its name."""
-    assert registry.available() == {"limits": Limits, "stranger": Stranger}
+    assert registry.available() == {"limits": Limits, "quota": Quota, "stranger": Stranger}
 
 
 def test_builds_each_entry_in_order() -> None:
-    """Entries keep their order, name, mode and config; the host wakes through the waker."""
-    bell = Bell()
+    """Entries keep their order, name, mode and config; each host does what the services do."""
+    host = BenchHost()
     first, second = registry.build(
         [
             PolicyEntry(use="stranger", name="a", mode="observe", on_error="forward"),
             PolicyEntry(use="stranger", config={"level": 7}),
         ],
-        bell,
+        host,
     )
     assert (first.name, first.mode, first.on_error) == ("a", "observe", "forward")
     assert (second.name, second.mode, second.on_error) == ("stranger", "enforce", "close")
     assert second.policy.config == Options(7)
     first.policy.host.wake("key")
-    assert bell.heard == ["key"]
+    assert host.woken == ["key"]
 
 
 def test_every_entry_is_judged() -> None:
@@ -112,7 +103,7 @@ def test_every_entry_is_judged() -> None:
         PolicyEntry(use="limits", config={"request_max_bytes": "1 MiB"}),
     ) == [
         (
-            "policies[0].use: found 'limit', expected an installed policy: absent, limits, stranger,"
+            "policies[0].use: found 'limit', expected an installed policy: absent, limits, quota, stranger,"
             " wrong; did you mean limits?"
         ),
         "policies[2].config.levle: found an unknown key, expected a key: level; did you mean level?",
@@ -144,7 +135,7 @@ def test_a_failed_build_leaves_nothing_open() -> None:
     """When one entry cannot be built, those that were are closed and all problems raised."""
     entries = [PolicyEntry(use="stranger", name="a"), PolicyEntry(use="nobody")]
     with pytest.raises(SettingsError, match="policies") as caught:
-        registry.build(entries, Bell())
+        registry.build(entries, BenchHost())
     assert len(caught.value.problems) == 1
     assert Stranger.closed == ["a"]
 

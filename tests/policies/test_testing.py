@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from policies.api import FORWARD, Forward, Outcome, Peer, Policy, Reject
+from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Policy, Reject, Throttle
 from policies.settings import SettingsError
 from policies.testing import BenchHost, PolicyBench
 from wire.apis import OFFERED, ApiKey
@@ -163,3 +163,106 @@ def test_the_host_remembers_what_was_woken():
     host.wake("a")
     assert host.woken == ["a", ("b", 1), "a"]
     assert host.name == "mine"
+
+
+class Gate(Policy):
+    """Holds everything until it is opened, or somebody rings; tells how quiet to be after."""
+
+    Config = DiaryConfig
+
+    def __init__(self, config, host):
+        super().__init__(config, host)
+        self.open = False
+        self.left: list[int] = []
+
+    def on_request(self, request, peer, now_ms):
+        return Throttle(30) if self.open else Hold(1000, "gate", Reject(7))
+
+    def on_response(self, request, response, peer, now_ms):
+        return Throttle(response.throttle_time_ms + 1) if response.throttle_time_ms else FORWARD
+
+    def on_disconnect(self, peer, now_ms):
+        self.left.append(peer.session_id)
+
+    def ring(self, now_ms):
+        self.open = True
+        self.host.wake("gate")
+
+
+def test_what_is_held_is_asked_again_when_its_key_is_woken():
+    """At once, and the host says how many that were; those that are held again wait on."""
+    bench = PolicyBench(Gate)
+    asked = bench.request("Metadata")
+    assert bench.ask(asked) == Hold(1000, "gate", Reject(7))
+    assert bench.host.wake("other") == 0
+    assert bench.host.wake("gate") == 1
+    assert bench.released == []
+    bench.policy.open = True
+    assert bench.host.wake("gate") == 1
+    assert bench.released == [(0, asked, Throttle(30))]
+    assert bench.host.wake("gate") == 0
+
+
+def test_an_alarm_rings_when_the_clock_is_turned_that_far():
+    """Each at its own time, in order."""
+    bench = PolicyBench(Gate, now_ms=100)
+    bench.ask(bench.request("Metadata"))
+    rung: list[int] = []
+    bench.host.call_at(300, rung.append)
+    bench.host.call_at(200, rung.append)
+    bench.host.call_at(250, bench.policy.ring)
+    bench.advance(149)
+    assert (rung, bench.released) == ([200], [])
+    bench.advance(100)
+    assert (rung, bench.released[0].now_ms) == ([200, 300], 250)
+
+
+def test_at_its_deadline_what_is_held_ends_as_its_verdict_says():
+    """Not a millisecond earlier."""
+    bench = PolicyBench(Gate)
+    asked = bench.request("Metadata")
+    bench.ask(asked)
+    bench.advance(999)
+    assert bench.released == []
+    bench.advance(1)
+    assert bench.released == [(1000, asked, Reject(7))]
+
+
+def test_who_hangs_up_is_not_asked_again():
+    """The policy hears of it."""
+    bench = PolicyBench(Gate)
+    bench.ask(bench.request("Metadata"), Peer(4, "h", 1))
+    bench.ask(bench.request("Metadata"), Peer(5, "h", 1))
+    bench.leave(Peer(4, "h", 1))
+    assert bench.policy.left == [4]
+    assert bench.host.wake("gate") == 1
+
+
+def test_a_reply_says_what_the_policy_makes_of_it():
+    """It sees what the broker wrote."""
+    bench = PolicyBench(Gate)
+    assert bench.reply(bench.request("Metadata")) is FORWARD
+    assert bench.reply(bench.request("Metadata"), throttle_time_ms=5) == Throttle(6)
+
+
+def test_a_policy_that_wants_other_apis_is_looked_at_anew():
+    """What is held of an API it no longer wants goes on."""
+    bench = PolicyBench(Gate)
+    bench.ask(bench.request("Metadata"))
+    bench.policy.apis = frozenset()
+    bench.host.reconsider()
+    assert bench.host.reconsidered == 1
+    assert bench.ask(bench.request("Metadata")) is FORWARD
+    assert bench.host.wake("gate") == 1
+    assert bench.released[0].verdict is FORWARD
+
+
+def test_a_file_is_what_was_saved_last_unless_the_disk_is_full():
+    """Then it stays as it was."""
+    host = BenchHost()
+    assert host.load("a") is None
+    host.save("a", b"1")
+    host.full = True
+    with pytest.raises(OSError, match="No space"):
+        host.save("a", b"2")
+    assert host.load("a") == b"1"

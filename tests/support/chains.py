@@ -12,27 +12,33 @@ from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from policies.api import Verdict
+    from policies.api import Throttle, Verdict
 
 PEER = Peer(1, "10.0.0.9", 40000)
 REFUSED = Reject(ErrorCode.POLICY_VIOLATION)
 
 
 class Told(Policy):
-    """Writes into a diary shared with the others; `verdicts` by hook, an exception is raised."""
+    """Writes into a diary shared with the others; `verdicts` by hook, an exception is raised.
+
+    A list is said one after the other, and then FORWARD.
+    """
 
     Config = dict
 
-    def __init__(self, name, diary, apis=None, needs=Need.HEADER, **verdicts):
+    def __init__(self, name, diary, apis=None, needs=Need.HEADER, hears=None, **verdicts):
         super().__init__({}, BenchHost(name))
         self.diary = diary
         self.apis = apis
         self.needs = needs
+        self.hears = hears
         self.verdicts = verdicts
 
     def answer(self, hook: str) -> Verdict:
         self.diary.append(f"{self.host.name} {hook}")
         verdict = self.verdicts.get(hook, FORWARD)
+        if isinstance(verdict, list):
+            verdict = verdict.pop(0) if verdict else FORWARD
         if isinstance(verdict, Exception):
             raise verdict
         return verdict
@@ -93,6 +99,27 @@ def request(key: int = ApiKey.HEARTBEAT) -> BenchRequest:
     facts = apis.find(key, apis.OFFERED[key][1])
     assert facts is not None
     return BenchRequest(facts)
+
+
+def ask(chain: Chain, asked: BenchRequest) -> Verdict:
+    """The question alone."""
+    on_request = chain.hooks(asked.api_key).on_request
+    assert on_request is not None
+    return on_request(asked, PEER, 5)
+
+
+def ask_again(chain: Chain, asked: BenchRequest, verdict: Verdict | None = None) -> Verdict:
+    """Go on with a held request, as when it is woken; or (with a verdict) at its deadline."""
+    on_hold_over = chain.hooks(asked.api_key).on_hold_over
+    assert on_hold_over is not None
+    return on_hold_over(asked, PEER, 6, verdict)
+
+
+def hear(chain: Chain, asked: BenchRequest) -> Forward | Throttle:
+    """The reply alone."""
+    on_response = chain.hooks(asked.api_key).on_response
+    assert on_response is not None
+    return on_response(asked, BenchResponse(), PEER, 7)
 
 
 def walk(chain: Chain, asked: BenchRequest | None = None) -> Verdict:

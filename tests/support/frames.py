@@ -69,6 +69,22 @@ def heartbeat_reply(correlation_id: int) -> bytes:
     return reply(correlation_id, b"\x00\x00")
 
 
+def beat(correlation_id: int, version: int = 1) -> bytes:
+    """Heartbeat v1 (its reply begins with throttle_time_ms) or v4 (and is flexible)."""
+    if version < 4:
+        body = string("group") + struct.pack(">i", 3) + string("member")
+        return request(HEARTBEAT, version, correlation_id, body)
+    body = compact("group") + struct.pack(">i", 3) + compact("member") + b"\x00\x00"
+    return request(HEARTBEAT, version, correlation_id, body, tagged=True)
+
+
+def beat_reply(correlation_id: int, throttle_time_ms: int = 0, version: int = 1) -> bytes:
+    """No error."""
+    flexible = version >= 4
+    body = struct.pack(">ih", throttle_time_ms, 0) + b"\x00" * flexible
+    return reply(correlation_id, body, tagged=flexible)
+
+
 def records(size_bytes: int) -> bytes:
     """Bytes where a record batch would be; nobody here looks into them."""
     return bytes(i * 7 % 251 for i in range(size_bytes))
@@ -95,14 +111,14 @@ def produce(
     return request(PRODUCE, 3, correlation_id, body, client_id=client_id)
 
 
-def produce_reply(correlation_id: int, topic: str = "t") -> bytes:
-    """Produce v3, no error."""
+def produce_reply(correlation_id: int, topic: str = "t", throttle_time_ms: int = 0) -> bytes:
+    """Produce v3, no error; throttle_time_ms is its last field."""
     body = (
         struct.pack(">i", 1)
         + string(topic)
         + struct.pack(">i", 1)
         + struct.pack(">ihqq", 0, 0, 17, -1)
-        + struct.pack(">i", 0)
+        + struct.pack(">i", throttle_time_ms)
     )
     return reply(correlation_id, body)
 
@@ -118,6 +134,16 @@ def metadata_reply(correlation_id: int, brokers: list[tuple[int, str, int]]) -> 
     for node_id, host, port in brokers:
         body += struct.pack(">i", node_id) + string(host) + struct.pack(">i", port) + string(None)
     return reply(correlation_id, body + struct.pack(">i", 1) + struct.pack(">i", 0))
+
+
+def metadata3_reply(
+    correlation_id: int, brokers: list[tuple[int, str, int]], throttle_time_ms: int = 0
+) -> bytes:
+    """Metadata v3: as v1, with throttle_time_ms first and a cluster id."""
+    body = struct.pack(">ii", throttle_time_ms, len(brokers))
+    for node_id, host, port in brokers:
+        body += struct.pack(">i", node_id) + string(host) + struct.pack(">i", port) + string(None)
+    return reply(correlation_id, body + string("cluster") + struct.pack(">ii", 1, 0))
 
 
 def split(stream: bytes) -> list[bytes]:

@@ -54,6 +54,8 @@ class Java:
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             f"-Dlog4j2.configurationFile={logging}",
+            # A broker asks for its own address's name at every sign-on, and a name server may take seconds.
+            f"-Djdk.net.hosts.file={_hosts_file()}",
             "-cp",
             f"{self.jars}/*",
             main,
@@ -116,8 +118,16 @@ def _major_version(java: str) -> int:
 
 @cache
 def _logging_file(level: str, target: str) -> Path:
-    path = CACHE / f"log4j2-{level.lower()}-{target.lower()}.properties"
     text = _LOGGING.format(level=level, target=target)
+    return _written(CACHE / f"log4j2-{level.lower()}-{target.lower()}.properties", text)
+
+
+@cache
+def _hosts_file() -> Path:
+    return _written(CACHE / "hosts", "127.0.0.1 localhost\n")
+
+
+def _written(path: Path, text: str) -> Path:
     if not path.is_file() or path.read_text() != text:
         partial = path.with_suffix(f".{os.getpid()}")
         partial.write_text(text)

@@ -2,6 +2,7 @@
 
 Each broker listens on a loopback address of its own (`127.0.N.1`, `.2`, `.3`), so that a broker's address can be told
 from Sluice's in any byte a client receives. Node 1 is the controller too. A broker is ready when its log says so.
+With `sasl` each has a second listener, which wants authentication; the brokers talk to each other by the plain one.
 
 Stopping: brokers first, the controller last, because a broker's controlled shutdown waits for its controller; whoever
 does not end in time is killed. SIGTERM ends a broker with exit code 143.
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.java import Java, kafka_java
+from tests.support.kafka_sasl import LISTENER, SaslListener
 from tests.support.ports import free_ports
 
 START_TIMEOUT_SECONDS: Final = 90.0
@@ -31,7 +33,7 @@ process.roles={roles}
 controller.quorum.voters=1@{controller}
 controller.listener.names=CONTROLLER
 listeners={listeners}
-advertised.listeners=PLAINTEXT://{address}
+advertised.listeners={advertised}
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
 default.replication.factor={replicas}
@@ -56,7 +58,7 @@ broker.heartbeat.interval.ms=500
 num.network.threads=2
 num.io.threads=4
 log.cleaner.dedupe.buffer.size=8388608
-"""
+{sasl}"""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class Broker:
     host: str
     port: int
     directory: Path
+    sasl_port: int | None = None
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
 
@@ -74,6 +77,12 @@ class Broker:
     def address(self) -> str:
         """`host:port` as it is advertised."""
         return f"{self.host}:{self.port}"
+
+    @property
+    def sasl_address(self) -> str:
+        """`host:port` of the listener that wants authentication."""
+        assert self.sasl_port is not None, "a broker without SASL"
+        return f"{self.host}:{self.sasl_port}"
 
     @property
     def log(self) -> Path:
@@ -94,6 +103,7 @@ class KafkaCluster:
     size: int
     network: int
     java: Java = field(default_factory=kafka_java)
+    sasl: SaslListener | None = None
     brokers: dict[int, Broker] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,12 +111,19 @@ class KafkaCluster:
         for node_id in range(1, self.size + 1):
             host = f"127.0.{self.network}.{node_id}"
             home = self.directory / f"broker{node_id}"
-            self.brokers[node_id] = Broker(node_id, host, free_ports(host), home)
+            port = free_ports(host, 2)
+            sasl_port = None if self.sasl is None else port + 1
+            self.brokers[node_id] = Broker(node_id, host, port, home, sasl_port)
 
     @property
     def bootstrap(self) -> str:
         """Every broker's address, comma-separated."""
         return ",".join(broker.address for broker in self.brokers.values())
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """Every broker's address for whoever authenticates, comma-separated."""
+        return ",".join(broker.sasl_address for broker in self.brokers.values())
 
     @property
     def address_prefix(self) -> bytes:
@@ -120,7 +137,11 @@ class KafkaCluster:
         formats = [
             subprocess.Popen(
                 self.java.command(
-                    "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(broker.config)
+                    "kafka.tools.StorageTool",
+                    "format",
+                    f"--cluster-id={cluster_id}",  # which may begin with a dash
+                    *("-c", str(broker.config)),
+                    *(self.sasl.format_arguments() if self.sasl is not None else ()),
                 ),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -180,6 +201,9 @@ class KafkaCluster:
         controller = f"{self.brokers[1].host}:{free_ports(self.brokers[1].host)}"
         for broker in self.brokers.values():
             listeners = f"PLAINTEXT://{broker.address}"
+            if self.sasl is not None:
+                listeners += f",{LISTENER}://{broker.sasl_address}"
+            advertised = listeners
             roles = "broker"
             if broker.node_id == 1:
                 listeners += f",CONTROLLER://{controller}"
@@ -191,7 +215,8 @@ class KafkaCluster:
                     roles=roles,
                     controller=controller,
                     listeners=listeners,
-                    address=broker.address,
+                    advertised=advertised,
+                    sasl="" if self.sasl is None else self.sasl.properties(),
                     data=broker.directory / "data",
                     replicas=self.size,
                     in_sync=max(1, self.size - 1),

@@ -10,11 +10,14 @@ from policies.testing import BenchHost
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from policies.api import Forward, Peer, Request, Response, Verdict
+    from policies.api import Forward, Peer, Request, Response, Throttle, Verdict
 
 
 class Recorder(Policy):
-    """Decides by a function and remembers: `asked`, `heard`, `completed` hold (exchange_id, ...)."""
+    """Decides by functions and remembers: `asked`, `heard`, `completed` hold (exchange_id, ...).
+
+    `said` is what was written in each reply before anybody here changed it.
+    """
 
     Config = dict
 
@@ -24,15 +27,20 @@ class Recorder(Policy):
         *,
         needs: Need = Need.HEADER,
         apis: Iterable[int] | None = None,
+        hears: Iterable[int] | None = None,
+        hear: Callable[[Request], Forward | Throttle] = lambda _: FORWARD,
     ) -> None:
         super().__init__({}, BenchHost())
         self.needs = needs
         self.apis = None if apis is None else frozenset(apis)
+        self.hears = None if hears is None else frozenset(hears)
         self._decide = decide
+        self._hear = hear
         self.asked: list[int] = []
         self.bodies: list[bytes | None] = []
         self.heads: list[object] = []
         self.heard: list[tuple[int, int]] = []
+        self.said: list[int] = []
         self.completed: list[tuple[int, Outcome]] = []
         self.gone: list[int] = []
         self.peers: list[Peer] = []
@@ -44,9 +52,12 @@ class Recorder(Policy):
         self.peers.append(peer)
         return self._decide(request)
 
-    def on_response(self, request: Request, response: Response, peer: Peer, now_ms: int) -> Forward:
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Throttle:
         self.heard.append((request.exchange_id, response.size_bytes))
-        return FORWARD
+        self.said.append(response.throttle_time_ms)
+        return self._hear(request)
 
     def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
         self.completed.append((request.exchange_id, outcome))

@@ -6,6 +6,7 @@ and collects what would have been sent.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from policies.chain import Chain, Entry
@@ -14,7 +15,7 @@ from proxy.core.observer import Observer
 from proxy.core.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from policies.api import Peer, Policy
     from proxy.core.channel import Channel
@@ -62,19 +63,23 @@ def make_engine(policies: Sequence[Policy] = (), **options: int) -> Engine:
 
 
 class Wire:
-    """One session; `to_broker` and `to_client` are all bytes that ever left."""
+    """One session; `to_broker` and `to_client` are all bytes that ever left.
+
+    What a muted client sends is not read before it is heard again. Time is the engine's.
+    """
 
     def __init__(self, engine: Engine | None = None, node_id: int | None = None) -> None:
         self.engine = engine or make_engine()
         session = self.engine.connect("10.0.0.9", 40000, node_id)
         assert session is not None
         self.session = session
-        self.now_ms = 0
+        session.handle = self
         self.to_broker = b""
         self.to_client = b""
-        self.released = False
         self.turns = 0  # how often the session was paced
-        self._buf = bytearray(AT + (256 << 10))
+        self.attended = 0  # how often something happened to it outside its own reads
+        self._unread: deque[bytes] = deque()
+        self._buf = bytearray(AT + (256 << 10) + 512)
         self._junk = b"\x00\x00\x00\x0e\x00\x0c\x00\x00" * 64  # looks valid, and is old
 
     @property
@@ -83,14 +88,25 @@ class Wire:
         assert isinstance(observer, Watcher)
         return observer
 
+    @property
+    def now_ms(self) -> int:
+        return self.engine.now_ms
+
+    @property
+    def held_bytes(self) -> int:
+        """What both pools count."""
+        return self.engine.request_pool.used_bytes + self.engine.reply_pool.used_bytes
+
+    @property
+    def unread(self) -> bytes:
+        """What the client has sent and nobody has read yet."""
+        return b"".join(self._unread)
+
     def client(self, data: bytes, chunk: int = 256 << 10) -> Wire:
-        """The client sends this; reads of at most `chunk` bytes."""
-        for at in range(0, len(data), chunk):
-            if self.session.ended:
-                break
-            self._read(
-                self.session.client, self.session.from_client, data[at : at + chunk], "to_broker"
-            )
+        """The client sends this; reads of at most `chunk` bytes, while it is not muted."""
+        self._unread.extend(data[at : at + chunk] for at in range(0, len(data), chunk))
+        self._go_on()
+        self._attend()
         return self
 
     def broker(self, data: bytes, chunk: int = 256 << 10) -> Wire:
@@ -101,10 +117,12 @@ class Wire:
             self._read(
                 self.session.broker, self.session.from_broker, data[at : at + chunk], "to_client"
             )
+            self._go_on()
+        self._attend()
         return self
 
     def settle(self) -> None:
-        """Send what stands in the outboxes, as the hub does."""
+        """Send what stands in the outboxes and have whatever is due now, as the hub does."""
         session = self.session
         session.attention = False
         for channel, name in ((session.broker, "to_broker"), (session.client, "to_client")):
@@ -115,18 +133,53 @@ class Wire:
 
     def release(self) -> None:
         """Both sockets are closed."""
-        self.released = True
+        self.session.handle = None
         self.session.release(self.now_ms)
 
     def advance(self, elapsed_ms: int) -> None:
-        self.now_ms += elapsed_ms
-        self.engine.advance(self.now_ms)
+        """Time passes, for all sessions of the engine."""
+        self.engine.advance(self.now_ms + elapsed_ms)
+        self._attend()
         self.settle()
 
-    @property
-    def held_bytes(self) -> int:
-        """What both pools count."""
-        return self.engine.request_pool.used_bytes + self.engine.reply_pool.used_bytes
+    def wake(self, key: Hashable) -> int:
+        """What a policy does through its host; how many were waiting."""
+        woken = self.engine.wake(key)
+        self._attend()
+        return woken
+
+    def drain(self) -> None:
+        """The proxy goes down: all sessions of the engine."""
+        self.engine.drain()
+        self._attend()
+
+    def hang_up(self) -> None:
+        """The client has closed its side while it was not read."""
+        self.session.client_hung_up(self.now_ms)
+        self.settle()
+        self._go_on()
+
+    def _attend(self) -> None:
+        attending = self.engine.attending
+        while attending:
+            wire = attending.pop().handle
+            if isinstance(wire, Wire):
+                wire.attended += 1
+                wire.settle()
+                wire._go_on()
+
+    def _go_on(self) -> None:
+        """Turns that are due, and reads while there is something and the client is heard."""
+        session = self.session
+        while not session.ended:
+            if session.paced:
+                self.turns += 1
+                session.resume()
+                self._read(session.client, session.from_client, b"", "to_broker")
+            elif self._unread and not session.client.muted:
+                self._read(session.client, session.from_client, self._unread.popleft(), "to_broker")
+            else:
+                break
 
     def _read(self, channel: Channel, take, data: bytes, name: str) -> None:
         buf = self._buf
@@ -142,7 +195,3 @@ class Wire:
             self.settle()
         else:
             setattr(self, name, getattr(self, name) + bytes(buf[start:stop]))
-        if self.session.paced and not self.session.ended:
-            self.turns += 1
-            self.session.resume()
-            self._read(self.session.client, self.session.from_client, b"", "to_broker")

@@ -56,7 +56,7 @@ def test_bodies_are_walked_to_a_field_at_their_end(api: Api, data: st.DataObject
     entity = data.draw(st.from_type(schema).filter(lambda e: not is_v0_shaped(api, e)))
     zero, ours = frame(api, throttled(entity, 0)), frame(api, throttled(entity, SPEC_MS))
     buf = bytearray(b"???" + zero + b"???")
-    assert throttle.stamp(buf, 3, 3 + len(zero), api, SPEC_MS)
+    assert throttle.stamp(buf, 3, 3 + len(zero), api, SPEC_MS) == SPEC_MS
     assert buf[3:-3] == ours
     assert buf[:3] == buf[-3:] == b"???"
 
@@ -71,7 +71,7 @@ def test_a_field_at_a_fixed_place_is_stamped_there(api: Api, tags: bytes, rest: 
     head = pack(">i", 7) + tags * api.response_header_version
     before = head + bytes(api.throttle_offset or 0)
     buf = bytearray(pack(">i", len(before) + 4 + len(rest)) + before + bytes(4) + rest)
-    assert throttle.stamp(buf, 0, len(buf), api, SPEC_MS)
+    assert throttle.stamp(buf, 0, len(buf), api, SPEC_MS) == SPEC_MS
     assert buf[4:] == before + pack(">i", SPEC_MS) + rest
 
 
@@ -97,25 +97,36 @@ def test_throttle_time_lies_where_kafka_puts_it(case_id: str) -> None:
 
 
 def test_ours_and_the_brokers_are_joined_by_the_larger() -> None:
-    """A reply that already asks for more keeps asking for it; a larger wish than int32 is cut."""
+    """A reply that already asks for more keeps asking for it, and says so; more than int32 is cut."""
     api = known(ApiKey.HEARTBEAT, 4)
     assert api is not None
     buf = bytearray.fromhex(cases("wire")["wire-heartbeat-v4"]["hex"])
     before = bytes(buf)
-    assert throttle.stamp(buf, 0, len(buf), api, SPEC_MS - 1)
+    assert throttle.stamp(buf, 0, len(buf), api, SPEC_MS - 1) == SPEC_MS
     assert buf == before
-    assert throttle.stamp(buf, 0, len(buf), api, 2**40)
+    assert throttle.stamp(buf, 0, len(buf), api, 2**40) == 2**31 - 1
     assert buf[9:13] == b"\x7f\xff\xff\xff"
 
 
 def test_a_reply_without_the_field_is_not_stamped() -> None:
-    """False, and not a byte changed."""
+    """0, and not a byte changed."""
     api = known(ApiKey.SASL_HANDSHAKE, 1)
     assert api is not None
     buf = bytearray.fromhex("0000000a 00000007 0000 00000000")
     before = bytes(buf)
-    assert not throttle.stamp(buf, 0, len(buf), api, 100)
+    assert throttle.stamp(buf, 0, len(buf), api, 100) == 0
     assert buf == before
+
+
+def test_a_field_near_the_front_is_stamped_before_the_rest_is_here() -> None:
+    """A large reply streams; what is not here yet is not looked at, and a field that is not is an error."""
+    api = known(ApiKey.FETCH, 4)
+    assert api is not None
+    buf = bytearray(pack(">iii", 5000, 7, 3) + b"old bytes")
+    assert throttle.stamp(buf, 0, 12, api, SPEC_MS) == SPEC_MS
+    assert buf == pack(">iii", 5000, 7, SPEC_MS) + b"old bytes"
+    with pytest.raises(WireError):
+        throttle.stamp(buf, 0, 11, api, SPEC_MS)
 
 
 @given(

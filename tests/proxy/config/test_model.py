@@ -29,6 +29,7 @@ def test_only_the_upstream_is_needed() -> None:
     assert (config.listen.address, config.listen.port) == ("127.0.0.1", 19092)
     assert config.listen.advertise == "127.0.0.1"
     assert config.listen.node_ids() == tuple(range(32))
+    assert config.identity.user == ""
     assert config.limits.socket_request_max_bytes == 100 * 1024 * 1024
     assert config.limits.max_connections == 0
     assert config.drain.timeout_ms == 10_000
@@ -93,6 +94,17 @@ def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) 
 def test_a_broker_on_the_same_host_is_no_ring() -> None:
     """Only our own ports are refused."""
     assert problems_of(upstream={"bootstrap_servers": ["localhost:9092", "127.0.0.1:19125"]}) == []
+
+
+def test_a_fixed_user_is_a_bare_name() -> None:
+    """As the brokers know it; Kafka's prefix of a principal is taken off by whoever writes it."""
+    assert problems_of(identity={"user": "billing app"}) == []
+    assert problems_of(identity={"user": "User:billing"}) == [
+        (
+            "identity.user: found 'User:billing', expected a user's bare name as the brokers know"
+            " it, without User:; did you mean billing?"
+        )
+    ]
 
 
 def test_mistakes_of_all_sections_come_together() -> None:

@@ -40,6 +40,7 @@ def test_every_example_fits(schema: jsonschema.Draft202012Validator, example: Pa
         UPSTREAM + "listen: {nodes: '0-2, 10-12', advertise: s}\n",
         UPSTREAM + "policies: [{use: limits, config: {required_acks: all}}]\n",
         UPSTREAM + "pass_unknown_apis: [Vote, 32767]\n",
+        UPSTREAM + "identity: {user: billing}\n",
     ],
 )
 def test_good_files_fit(schema: jsonschema.Draft202012Validator, text: str) -> None:
@@ -66,6 +67,9 @@ def test_good_files_fit(schema: jsonschema.Draft202012Validator, text: str) -> N
         UPSTREAM + "listen:",
         UPSTREAM + "limits: {socket_request_max_bytes: 2147483648}",
         UPSTREAM + "drain: {timeout_ms: 1.5}",
+        UPSTREAM + "identity: {user: 7}",
+        UPSTREAM + "identity: {name: billing}",
+        UPSTREAM + "identity: billing",
         UPSTREAM + "log: {level: loud}",
         UPSTREAM + "policies: [{name: x}]",
         UPSTREAM + "policies: [{use: limits, mode: maybe}]",

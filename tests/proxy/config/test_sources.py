@@ -166,7 +166,7 @@ def test_all_sources_are_judged_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- 1\n", "(F): found a list, expected a mapping with upstream, listen, limits"),
+        ("- 1\n", "(F): found a list, expected a mapping with upstream, listen, identity"),
         ("listen: 7\n", "listen (F:1): found 7, expected a mapping with address"),
         ("listen: [\n", "(F:2:1): this is not YAML: "),
     ],

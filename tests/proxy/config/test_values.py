@@ -18,6 +18,7 @@ from proxy.config.values import (
     check_host,
     check_nodes,
     check_server,
+    check_user,
     parse_nodes,
     split_server,
 )
@@ -131,3 +132,15 @@ def test_an_api_by_key_or_name() -> None:
     assert wrong[1] == "DeleteTopics"
     with pytest.raises(ValueError, match="DeleteTopic"):
         api_key_of("DeleteTopic")
+
+
+@pytest.mark.parametrize("name", ["", "alice", "a b", "büro", "CN=a,OU=b", "x" * 249, "UNKNOWN"])
+def test_a_user_may_be_called_almost_anything(name: str) -> None:
+    """Kafka's names are free; empty means that none is fixed."""
+    assert check_user(name) is None
+
+
+@pytest.mark.parametrize("name", ["a\n", "\x1b[2J", " a", "x" * 250, "<default>", "User:a", "\0"])
+def test_what_is_no_user(name: str) -> None:
+    """Control characters, blanks around it, the word for everybody, Kafka's prefix."""
+    assert check_user(name) is not None

@@ -148,7 +148,7 @@ def test_a_silent_request_ends_its_connection_and_no_other():
     assert wire.session.ended
     assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
     assert wire.session.detail == "Heartbeat unanswered for 1000 ms"
-    assert wire.session in wire.engine.attending
+    assert wire.attended
     assert not other.session.ended
 
 
@@ -206,7 +206,6 @@ def test_a_client_that_does_not_read_its_replies_is_not_the_brokers_silence():
     """The broker may be waiting for us to take more."""
     wire = silent(f.heartbeat(1))
     wire.session.client.put(b"still unsent")
-    wire.now_ms = 5000
     wire.engine.advance(5000)
     assert not wire.session.ended
 
@@ -234,7 +233,7 @@ def test_a_muted_client_is_watched_all_the_same():
     assert wire.session.ended
 
 
-# -- ticks and watch keys -----------------------------------------------------------------------
+# -- ticks -------------------------------------------------------------------------------------
 
 
 def test_each_policy_ticks_at_its_own_pace():
@@ -272,31 +271,12 @@ def test_a_chain_that_was_replaced_is_not_ticked_any_more():
     assert engine.timers.next_ms() is None
 
 
-def test_what_waits_for_a_key_is_called_once_when_it_is_woken():
-    """With the engine's time, in the order in which it began to wait."""
-    engine = make_engine()
-    called: list[tuple[str, int]] = []
-    engine.watch("key", lambda now_ms: called.append(("first", now_ms)))
-    engine.watch("key", lambda now_ms: called.append(("second", now_ms)))
-    engine.watch("other", lambda now_ms: called.append(("other", now_ms)))
-    engine.advance(42)
-    engine.wake("key")
-    engine.wake("key")
-    engine.wake("nobody waits for this")
-    assert called == [("first", 42), ("second", 42)]
+# -- who the client is ------------------------------------------------------------------------------
 
 
-def test_who_waits_again_while_woken_is_called_the_next_time():
-    """Waking never goes round in a circle."""
-    engine = make_engine()
-    called: list[int] = []
-
-    def again(now_ms: int) -> None:
-        called.append(now_ms)
-        engine.watch("key", again)
-
-    engine.watch("key", again)
-    engine.wake("key")
-    assert called == [0]
-    engine.wake("key")
-    assert called == [0, 0]
+def test_a_fixed_user_is_everybodys():
+    """A sidecar serves one application."""
+    session = make_engine(fixed_user="billing").connect("10.0.0.9", 1, None)
+    assert (session.peer.user, session.peer.principal_source) == ("billing", "fixed")
+    session = make_engine().connect("10.0.0.9", 1, None)
+    assert (session.peer.user, session.peer.principal_source) == ("ANONYMOUS", "none")

@@ -7,7 +7,13 @@ import re
 import pytest
 
 from policies.chain import PolicyFault
-from proxy.core.errors import BrokerProtocolError, ClientProtocolError, CloseReason, SessionFault
+from proxy.core.errors import (
+    BrokerProtocolError,
+    ClientProtocolError,
+    CloseReason,
+    PrincipalChangedError,
+    SessionFault,
+)
 from tests.support import frames as f
 from tests.support.sessions import Wire
 from wire.errors import WireError
@@ -26,6 +32,7 @@ def test_every_reason_has_a_stable_name_of_its_own():
     [
         (ClientProtocolError, CloseReason.CLIENT_PROTOCOL),
         (BrokerProtocolError, CloseReason.BROKER_PROTOCOL),
+        (PrincipalChangedError, CloseReason.PRINCIPAL_CHANGED),
         (SessionFault, CloseReason.INTERNAL),
     ],
 )
@@ -42,6 +49,7 @@ def test_a_fault_knows_whose_it_is(kind, reason):
     [
         (ClientProtocolError("seen"), CloseReason.CLIENT_PROTOCOL),
         (BrokerProtocolError("seen"), CloseReason.BROKER_PROTOCOL),
+        (PrincipalChangedError("seen"), CloseReason.PRINCIPAL_CHANGED),
         (WireError("seen"), CloseReason.BROKER_PROTOCOL),
         (RuntimeError("seen"), CloseReason.INTERNAL),
     ],

@@ -9,6 +9,7 @@ from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, Reply
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import KINDS
 from wire.apis import ApiKey
 
 
@@ -84,7 +85,23 @@ def test_a_reply_says_its_size():
     wire = Wire(make_engine([watcher])).client(f.produce(1)).broker(f.produce_reply(1))
     assert wire.to_client == f.produce_reply(1)
     assert watcher.heard == [(1, len(f.produce_reply(1)) - 4)]
-    assert Reply(12).size_bytes == 12
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_a_reply_says_what_the_broker_wrote(kind):
+    """Wherever it stands; 0 where the response has no such field."""
+    frame = kind.reply(1, 77)
+    exchange = Wire().client(kind.ask(1)).session.queue[0]
+    buf = bytearray(b"old" + frame + b"behind")
+    reply = Reply(exchange.api, len(frame) - 4, buf, 3, 3 + len(frame))
+    assert reply.throttle_time_ms == (77 if b"\x00\x00\x00\x4d" in frame else 0)
+    assert reply.size_bytes == len(frame) - 4
+
+
+def test_a_reply_that_cannot_be_read_says_nothing():
+    """That the broker sent nonsense is not for a policy to find."""
+    api = Wire().client(f.beat(1)).session.queue[0].api
+    assert Reply(api, 6, bytearray(f.reply(1, b"\x00\x00")), 0, 10).throttle_time_ms == 0
 
 
 def test_an_answer_made_here_keeps_its_exchange_and_a_whole_frame():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.api import Respond
+from policies.api import FORWARD, Respond, Throttle
 from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import fetch, fetch_reply
 
 CHUNKS = st.integers(1, 200)
 
@@ -29,6 +31,59 @@ def test_a_large_reply_streams_through_and_the_next_one_follows():
     wire.broker(big[300_000:] + f.heartbeat_reply(2))
     assert wire.to_client == big + f.heartbeat_reply(2)
     assert not wire.session.queue
+
+
+def throttled(decide=None, **options) -> Recorder:
+    return Recorder(decide or (lambda _: Throttle(500)), **options)
+
+
+def test_a_large_throttled_reply_streams_all_the_same():
+    """Its first field is stamped in the first read; nothing of it is held."""
+    reply = fetch_reply(1, size_bytes=600_000)
+    wire = Wire(make_engine([throttled()])).client(fetch(1))
+    wire.broker(reply[:300_000])
+    assert wire.to_client == fetch_reply(1, 500, 600_000)[:300_000]
+    assert wire.held_bytes == 0
+    wire.broker(reply[300_000:])
+    assert wire.to_client == fetch_reply(1, 500, 600_000)
+
+
+def test_the_beginning_of_a_watched_reply_waits_until_its_first_field_is_here():
+    """Counted; who is not watched is never held back."""
+    for policies, held in (([throttled()], 11), ([], 0)):
+        wire = Wire(make_engine(policies)).client(f.beat(1)).broker(f.beat_reply(1)[:11])
+        assert wire.held_bytes == held
+        assert len(wire.to_client) == 11 - held
+        wire.broker(f.beat_reply(1)[11:])
+        assert wire.to_client == f.beat_reply(1, 500 if held else 0)
+        assert wire.held_bytes == 0
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_a_reply_with_its_throttle_at_the_end_is_kept_only_for_who_wants_it(hears):
+    """Only then, and only if it does not come whole."""
+    policy = throttled(hears=None if hears else ())
+    topic = "t" * 100
+    wire = Wire(make_engine([policy])).client(f.produce(1))
+    wire.broker(f.produce_reply(1, topic)[:90])
+    assert wire.to_client == b""
+    assert wire.held_bytes == 90
+    wire.broker(f.produce_reply(1, topic)[90:])
+    assert wire.to_client == f.produce_reply(1, topic, 500)
+    wire.advance(500)
+    policy._decide = lambda _: FORWARD
+    wire.client(f.produce(2)).broker(f.produce_reply(2, topic)[:90])
+    assert wire.held_bytes == (90 if hears else 0)
+    wire.broker(f.produce_reply(2, topic)[90:])
+    assert wire.held_bytes == 0
+
+
+def test_a_reply_that_has_no_room_for_its_throttle_is_the_brokers_fault():
+    """It is shorter than its API's."""
+    wire = Wire(make_engine([throttled()])).client(f.beat(1)).broker(f.reply(1, b"\x00\x00"))
+    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
+    wire.release()
+    assert wire.held_bytes == 0
 
 
 def test_a_reply_with_a_foreign_correlation_id_kills_both_sides():

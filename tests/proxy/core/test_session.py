@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.api import Outcome, Respond
+from policies.api import Respond
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
 from proxy.core.session import IN_FLIGHT_MOST
 from tests.support import frames as f
-from tests.support.policies import Recorder, Silent
+from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
 
 CHUNKS = st.integers(1, 200)
@@ -52,67 +52,6 @@ def test_a_large_request_streams_through_without_being_held():
     assert wire.held_bytes == 0
     wire.client(whole[100_000:])
     assert wire.to_broker == whole
-
-
-def test_a_client_that_half_closes_gets_its_replies_first():
-    """EOF from the client is not the end of its replies."""
-    wire = Wire().client(f.heartbeat(1) + f.heartbeat(2))
-    wire.session.client_gone(0)
-    assert not wire.session.ended
-    wire.broker(f.heartbeat_reply(1))
-    assert not wire.session.ended
-    wire.broker(f.heartbeat_reply(2))
-    assert wire.session.ended
-    assert wire.to_client == f.heartbeat_reply(1) + f.heartbeat_reply(2)
-    assert wire.session.reason is CloseReason.CLIENT_CLOSED
-
-
-def test_a_client_that_dies_inside_a_request_is_not_waited_for():
-    """No reply can come to a request that will never be whole."""
-    watcher = Silent()
-    wire = Wire(make_engine([watcher])).client(f.heartbeat(1) + f.produce(2)[:80])
-    wire.session.client_gone(0)
-    assert watcher.completed == [(2, Outcome.DISCONNECTED)]
-    wire.broker(f.heartbeat_reply(1))
-    assert wire.session.ended
-    assert watcher.completed[1:] == [(1, Outcome.REPLIED)]
-
-
-def test_a_broker_that_goes_completes_everything_in_flight_as_disconnected():
-    """Each exactly once."""
-    watcher = Silent()
-    wire = Wire(make_engine([watcher])).client(f.heartbeat(1) + f.heartbeat(2))
-    wire.broker(f.heartbeat_reply(1))
-    wire.session.broker_gone(CloseReason.BROKER_RESET, 0)
-    wire.release()
-    assert watcher.completed == [(1, Outcome.REPLIED), (2, Outcome.DISCONNECTED)]
-    assert watcher.gone == [wire.session.peer.session_id]
-    assert wire.watcher.closed == [(CloseReason.BROKER_RESET, "")]
-
-
-def test_drain_lets_the_passing_request_finish_and_answers_what_is_in_flight():
-    """No new request is taken, none is cut."""
-    asked = f.produce(2, size_bytes=500)
-    wire = Wire().client(f.heartbeat(1) + asked[:100])
-    wire.session.drain()
-    wire.settle()
-    assert not wire.session.client.muted
-    wire.client(asked[100:] + f.heartbeat(3))
-    assert wire.session.client.muted & Mute.ENDING
-    assert wire.to_broker == f.heartbeat(1) + asked
-    wire.broker(f.heartbeat_reply(1) + f.produce_reply(2))
-    assert wire.session.ended
-    assert wire.session.reason is CloseReason.DRAINED
-    assert wire.to_client == f.heartbeat_reply(1) + f.produce_reply(2)
-    wire.release()
-    assert wire.held_bytes == 0
-
-
-def test_drain_of_an_idle_session_ends_it_at_once():
-    """Nothing is in flight."""
-    wire = Wire().client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
-    wire.session.drain()
-    assert wire.session.ended
 
 
 def test_a_request_the_broker_does_not_answer_ends_its_connection():

@@ -1,8 +1,8 @@
-"""A stateful machine over Session: any interleaving of both sides, any chunking, any ending.
+"""A stateful machine over Session: any interleaving of both sides and of time, any chunking, any ending.
 
 What must hold: the broker gets exactly the requests that were let through, in order; the client gets
 exactly one reply per request that expects one, in request order; every request that policies were
-asked about completes exactly once; and every byte held is given back.
+asked about completes exactly once; every byte held is given back; and whoever is muted is heard again.
 """
 
 from __future__ import annotations
@@ -13,15 +13,61 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from policies.api import FORWARD, Need, Reject, Respond
+from policies.api import FORWARD, Hold, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import KINDS
 from wire.errors import ErrorCode
 
-ANSWERED = b"\x00\x2a"
-REFUSED = b"\x00\x2c"  # Heartbeat v0 with POLICY_VIOLATION (44)
+ANSWERED = b"\x00\x00\x00\x00\x00\x2a"  # Heartbeat v1: throttle_time_ms 0 and an error code
+REFUSED = b"\x00\x00\x00\x00\x00\x2c"
+ENDS = {"respond": Respond(ANSWERED), "reject": Reject(ErrorCode.POLICY_VIOLATION)}
+ASKED = {"produce": KINDS["produce-v3"], "metadata": KINDS["metadata-v3"]}
+BEAT = KINDS["heartbeat-v1"]
+LONGEST_MS = 300
+
+
+def masked(frame: bytes) -> bytes:
+    """A reply without its throttle_time_ms: last in a Produce's, first in the others'."""
+    if len(frame) > 40 and b"cluster" not in frame:
+        return frame[:-4] + bytes(4)
+    return frame[:8] + bytes(4) + frame[12:]
+
+
+def whole_frames(stream: bytes) -> list[bytes]:
+    """Without what is cut at the end."""
+    found = []
+    while len(stream) >= 4 and len(stream) >= (size := 4 + int.from_bytes(stream[:4], "big")):
+        found.append(stream[:size])
+        stream = stream[size:]
+    return found
+
+
+class Whim(Recorder):
+    """Throttles and holds as each request's number says: nobody knows why, and it must not matter."""
+
+    def __init__(self, **options):
+        super().__init__(self._judge, hear=self._listen, **options)
+        self.ends: dict[int, str] = {}
+        self.moods: dict[int, tuple[int, int, int]] = {}
+        """How often it is held, ms on the request, ms on the reply."""
+        self.times: dict[int, int] = {}
+
+    def _judge(self, request):
+        number = request.exchange_id
+        end = ENDS.get(self.ends[number], FORWARD)
+        holds, ms, _ = self.moods[number]
+        times = self.times[number] = self.times.get(number, 0) + 1
+        if times <= holds:
+            then = end if isinstance(end, Reject) else FORWARD
+            return Hold(50 * times, number % 3, then)
+        return Throttle(ms, end) if ms else end
+
+    def _listen(self, request):
+        ms = self.moods[request.exchange_id][2]
+        return Throttle(ms) if ms else FORWARD
 
 
 class SessionMachine(RuleBasedStateMachine):
@@ -29,55 +75,45 @@ class SessionMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.decisions: dict[int, str] = {}
-        self.policy = Recorder(self._decide, needs=Need.HEADER)
+        self.policy = Whim()
         self.keeper = Recorder(needs=Need.BODY, apis={f.METADATA})
         self.wire = Wire(make_engine([self.policy, self.keeper]))
         self.ids = 0
         self.expected_at_broker = b""
-        self.due: list[bytes] = []  # what the client must see, in order
-        self.in_flight: deque[tuple[int, str]] = deque()  # seen by the broker, reply due
+        self.due: list[bytes] = []  # what the client must see, in order, without throttles
+        self.in_flight: deque[tuple[int, str]] = deque()  # let through, reply due
         self.unsent = b""  # of the client's stream
         self.unreplied = b""  # of the broker's stream
-        self.answers: list[bytes | None] = []
-        self.questions = 0
 
-    def _decide(self, request):
-        # The machine marks each request by its size: even pads go on, others are settled here.
-        kind = self.decisions.get(request.exchange_id)
-        if kind == "respond":
-            return Respond(ANSWERED)
-        if kind == "reject":
-            return Reject(ErrorCode.POLICY_VIOLATION)
-        return FORWARD
-
-    @precondition(lambda self: not self.wire.session.ending)
-    @rule(kind=st.sampled_from(["forward", "respond", "reject", "produce", "silent", "metadata"]))
-    def client_asks(self, kind):
+    @rule(
+        kind=st.sampled_from(["forward", "respond", "reject", "produce", "silent", "metadata"]),
+        holds=st.sampled_from([0, 0, 0, 1, 2]),
+        request_ms=st.sampled_from([0, 0, 40, LONGEST_MS]),
+        reply_ms=st.sampled_from([0, 0, 40, LONGEST_MS]),
+    )
+    def client_asks(self, kind, holds, request_ms, reply_ms):
         self.ids += 1
-        asked = {
-            "produce": f.produce(self.ids, size_bytes=self.ids * 13 % 300),
-            "silent": f.produce(self.ids, acks=0),
-            "metadata": f.metadata_request(self.ids),
-        }.get(kind, f.heartbeat(self.ids, pad=self.ids % 9))
-        self.decisions[self.ids] = kind
+        number = self.ids
+        if kind == "respond":
+            holds = 0  # a deadline cannot respond
+        self.policy.ends[number] = kind
+        self.policy.moods[number] = (holds, request_ms, reply_ms)
+        if kind == "silent":
+            asked = f.produce(number, acks=0)
+        elif kind == "produce":
+            asked = f.produce(number, size_bytes=number * 13 % 300)
+        else:
+            asked = ASKED.get(kind, BEAT).ask(number)
         self.unsent += asked
         if kind == "respond":
-            self.due.append(f.reply(self.ids, ANSWERED))
+            self.due.append(f.reply(number, ANSWERED))
         elif kind == "reject":
-            self.due.append(f.reply(self.ids, REFUSED))
+            self.due.append(f.reply(number, REFUSED))
         else:
             self.expected_at_broker += asked
             if kind != "silent":
-                self.in_flight.append((self.ids, kind))
-                real = [(1, "kafka-1", 9092)]
-                self.due.append(
-                    {
-                        "produce": f.produce_reply(self.ids),
-                        "metadata": f.metadata_reply(self.ids, [(1, "127.0.0.1", 19094)]),
-                    }.get(kind, f.heartbeat_reply(self.ids))
-                )
-                del real
+                self.in_flight.append((number, kind))
+                self.due.append(ASKED.get(kind, BEAT).seen(number, 0))
 
     @precondition(lambda self: self.unsent)
     @rule(size=st.integers(1, 400), chunk=st.integers(1, 120))
@@ -85,15 +121,12 @@ class SessionMachine(RuleBasedStateMachine):
         data, self.unsent = self.unsent[:size], self.unsent[size:]
         self.wire.client(data, chunk)
 
-    @rule()
-    def broker_replies_to_what_it_has_seen(self):
-        seen = self._whole_frames_at_broker()
+    @rule(said_ms=st.sampled_from([0, 0, 60]))
+    def broker_replies_to_what_it_has_seen(self, said_ms):
+        seen = {f.correlation_id(b"    " + each[4:]) for each in self._at_broker()}
         while self.in_flight and self.in_flight[0][0] in seen:
-            ident, kind = self.in_flight.popleft()
-            self.unreplied += {
-                "produce": f.produce_reply(ident),
-                "metadata": f.metadata_reply(ident, [(1, "kafka-1", 9092)]),
-            }.get(kind, f.heartbeat_reply(ident))
+            number, kind = self.in_flight.popleft()
+            self.unreplied += ASKED.get(kind, BEAT).reply(number, said_ms)
 
     @precondition(lambda self: self.unreplied)
     @rule(size=st.integers(1, 200), chunk=st.integers(1, 60))
@@ -101,20 +134,22 @@ class SessionMachine(RuleBasedStateMachine):
         data, self.unreplied = self.unreplied[:size], self.unreplied[size:]
         self.wire.broker(data, chunk)
 
-    @rule()
-    def time_passes(self):
-        self.wire.advance(10)
+    @rule(elapsed_ms=st.sampled_from([1, 10, 45, 200]))
+    def time_passes(self, elapsed_ms):
+        self.wire.advance(elapsed_ms)
 
-    def _whole_frames_at_broker(self) -> set[int]:
-        seen: set[int] = set()
-        stream = self.wire.to_broker
-        while len(stream) >= 12:
-            size = 4 + int.from_bytes(stream[:4], "big")
-            if len(stream) < size:
-                break
-            seen.add(int.from_bytes(stream[8:12], "big"))
-            stream = stream[size:]
-        return seen
+    @rule(key=st.integers(0, 2))
+    def somebody_wakes_a_key(self, key):
+        self.wire.wake(key)
+
+    @precondition(lambda self: self.ids % 5 == 0)
+    @rule()
+    def wishes_are_looked_at_again(self):
+        self.wire.engine.reconsider()
+
+    def _at_broker(self) -> list[bytes]:
+        # A correlation id stands four bytes further back in a request than in a reply.
+        return [each[:4] + each[8:] for each in whole_frames(self.wire.to_broker)]
 
     @invariant()
     def the_broker_sees_only_what_was_let_through(self):
@@ -122,38 +157,74 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_client_sees_its_replies_in_order(self):
-        assert b"".join(self.due).startswith(self.wire.to_client)
+        seen = [masked(each) for each in whole_frames(self.wire.to_client)]
+        assert seen == self.due[: len(seen)]
 
     @invariant()
     def nothing_was_our_own_fault(self):
         assert self.wire.watcher.internal == []
         assert self.wire.session.reason is None
 
-    def teardown(self) -> None:
-        """Either everything is delivered and drained, or one side dies now; then nothing is left."""
+    @invariant()
+    def nobody_is_muted_without_an_alarm(self):
         session = self.wire.session
-        if self.ids % 3 == 0:
+        if session.client.muted:
+            assert self.wire.engine.timers.next_ms() is not None
+            assert session.throttle_timer is not None or session.held is not None
+
+    def _deliver(self) -> None:
+        """All that either side still has to say, as far as it can be said now."""
+        for _ in range(2 * self.ids + 2):
+            self.broker_replies_to_what_it_has_seen(0)
+            data, self.unreplied = self.unreplied, b""
+            self.wire.broker(data)
+
+    def teardown(self) -> None:
+        """Everything is delivered, or the proxy drains, or one side dies now; then nothing is left."""
+        session = self.wire.session
+        if self.ids % 4 == 0:
             self.wire.client(self.unsent)
-            for _ in range(2):
-                self.broker_replies_to_what_it_has_seen()
-                self.wire.broker(self.unreplied)
-                self.unreplied = b""
-            assert self.wire.to_client == b"".join(self.due)
+            for _ in range(4 * self.ids + 4):
+                self.wire.advance(LONGEST_MS)
+                self._deliver()
+            assert [masked(each) for each in f.split(self.wire.to_client)] == self.due
             assert self.wire.to_broker == self.expected_at_broker
-            session.drain()
-            self.wire.settle()
+            assert not session.client.muted
+            assert not session.unusual_requests
+            assert session.unusual_replies == 0
+            self.wire.drain()
             assert session.ended
-        elif self.ids % 3 == 1:
-            session.client_lost(0)
+        elif self.ids % 4 == 1:
+            self.wire.drain()
+            if session.request_left:  # it is being sent; its other half comes
+                self.wire.client(self.unsent)
+            self._deliver()
+            if not session.ended:
+                assert session.request_left  # it was cut, and never comes
+                session.client_gone(self.wire.now_ms)
+                self.wire.settle()
+                self._deliver()
+            assert session.ended
+            seen = [masked(each) for each in f.split(self.wire.to_client)]
+            assert seen == self.due[: len(seen)]
+        elif self.ids % 4 == 2:
+            session.client_lost(self.wire.now_ms)
         else:
-            session.broker_gone(CloseReason.BROKER_RESET, 0)
+            session.broker_gone(CloseReason.BROKER_RESET, self.wire.now_ms)
         self.wire.settle()
         self.wire.release()
-        for policy in (self.policy, self.keeper):
-            assert sorted(i for i, _ in policy.completed) == sorted(policy.asked)
+        assert set(self.policy.asked) == {number for number, _ in self.policy.completed}
+        assert len(self.policy.completed) == len(set(self.policy.completed))
+        assert len({number for number, _ in self.policy.completed}) == len(self.policy.completed)
+        assert sorted(number for number, _ in self.keeper.completed) == sorted(self.keeper.asked)
+        for number, outcome in self.policy.completed:
+            if outcome is Outcome.ANSWERED:
+                assert self.policy.ends[number] in ENDS
         assert self.wire.held_bytes == 0
         assert not session.queue
+        assert self.wire.engine.timers.next_ms() is None
+        assert [self.wire.engine.wake(key) for key in range(3)] == [0, 0, 0]
 
 
 TestSessionMachine = SessionMachine.TestCase
-TestSessionMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSessionMachine.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)

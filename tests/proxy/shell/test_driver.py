@@ -34,6 +34,7 @@ class FakeHub:
         self.events = events
         self.clock = clock
         self.waits: list[float] = []
+        self.arriving = 0
         self.a, self.b = socket.socketpair()
 
     def step(self, timeout_s: float) -> int:
@@ -79,6 +80,19 @@ async def test_while_traffic_flows_others_run_every_few_milliseconds(nursery):
     assert turns >= 1000 // (TURN_MS + 3)
     hub.close()
     engine.close()
+
+
+async def test_while_clients_are_being_connected_it_does_not_wait_for_traffic(nursery):
+    """Trio connects them, and gets its turn each millisecond."""
+    clock = FakeClock()
+    hub = FakeHub([1] * 40, clock)
+    hub.arriving = 1
+    nursery.start_soon(drive, hub, Bench().engine, clock)
+    while hub.events:
+        await trio.lowlevel.checkpoint()
+    assert set(hub.waits) == {0.0}
+    nursery.cancel_scope.cancel()
+    hub.close()
 
 
 async def test_idle_it_sleeps_until_the_next_timer(autojump_clock, nursery):

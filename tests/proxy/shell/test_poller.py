@@ -6,7 +6,7 @@ import select
 
 import pytest
 
-from proxy.shell.poller import ERR, HUP, IN, OUT, Poller, SelectorPoller, make_poller
+from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, Poller, SelectorPoller, make_poller
 from tests.support.sockets import receive, reset, tcp_pair
 
 KINDS = [SelectorPoller]
@@ -122,6 +122,25 @@ def test_the_end_of_the_other_side_wakes_a_reader(rig):
     far, near = rig.pair(IN)
     far.close()
     assert rig.poll(5)[near.fileno()] & IN
+    assert near.recv(10) == b""
+
+
+def test_a_hang_up_can_be_heard_without_reading(rig):
+    """Where the system can tell: once it is asked for, and only then. What was sent before stays unread."""
+    far, near = rig.pair(RDHUP)
+    far.sendall(b"a")
+    select.select([near], [], [], 5)
+    assert rig.poll() == {}
+    far.shutdown(1)
+    if isinstance(rig.poller, SelectorPoller):
+        assert rig.poll() == {}
+    else:
+        assert rig.poll(5) == {near.fileno(): RDHUP}
+    rig.poller.modify(near.fileno(), 0)
+    assert rig.poll() == {}
+    rig.poller.modify(near.fileno(), IN)
+    assert rig.poll(5)[near.fileno()] == IN
+    assert near.recv(10) == b"a"
     assert near.recv(10) == b""
 
 

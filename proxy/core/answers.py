@@ -1,0 +1,69 @@
+"""Replies made here: they leave when it is their turn, and the policies hear of them like of any other."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from policies.api import Outcome
+from policies.chain import PolicyFault
+from proxy.core.errors import CloseReason
+from proxy.core.exchanges import AnsweredExchange, Reply
+from wire import replies, throttle
+from wire.errors import WireError
+
+if TYPE_CHECKING:
+    from policies.api import Reject
+    from proxy.core.ending import SessionEnd
+    from proxy.core.exchanges import Exchange
+
+_REPLY_HEAD = Struct(">ii").pack
+_TAGGED_REPLY_HEAD = Struct(">iix").pack
+
+
+def answer(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> None:
+    """Reply from here, when its turn comes. For a request without reply nothing is sent."""
+    s.attention = True
+    if exchange.plan.silent:
+        s.complete(exchange, Outcome.ANSWERED, now_ms)
+        return
+    api = exchange.plan.api
+    tagged = api.response_header_version
+    pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
+    reply = bytearray(pack(4 + tagged + len(body), exchange.correlation_id) + body)
+    try:
+        asked_ms = s.hear(exchange, Reply(api, len(reply) - 4, reply, 0, len(reply)), now_ms)
+    except PolicyFault:
+        s.complete(exchange, Outcome.DISCONNECTED, now_ms)
+        raise
+    until_ms = max(exchange.quiet_until_ms, now_ms + asked_ms)
+    exchange.quiet_until_ms = 0
+    if until_ms > now_ms:
+        try:
+            throttle.stamp(reply, 0, len(reply), api, until_ms - now_ms)
+        except WireError as error:  # a policy's own body, and no response of this API
+            raise s.blame(exchange, error, now_ms) from error
+        s.throttle(until_ms, now_ms)
+    if s.queue:
+        s.client.pool.force_allocate(len(reply))
+        s.queue.append(AnsweredExchange(exchange, reply))
+        s.unusual_replies += 1
+    else:
+        s.client.put(reply)
+        s.complete(exchange, Outcome.ANSWERED, now_ms)
+
+
+def refuse(s: SessionEnd, exchange: Exchange, verdict: Reject, body: bytes, now_ms: int) -> None:
+    """Reply with an error in the API's own shape; `body` is the request's, which some shapes echo."""
+    if not exchange.plan.silent:
+        try:
+            reply = replies.error_body(exchange.plan.api, body, verdict.code)
+        except WireError as error:
+            s.complete(exchange, Outcome.ANSWERED, now_ms)
+            s.end_after_replies(CloseReason.POLICY, f"refused, and no shape to say so: {error}")
+            return
+        answer(s, exchange, reply, now_ms)
+    else:
+        s.complete(exchange, Outcome.ANSWERED, now_ms)
+    if verdict.close or exchange.plan.silent:
+        s.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")

@@ -1,0 +1,200 @@
+"""Who the client is: SASL passes through untouched, and this listens.
+
+Nobody is believed before the broker's own yes, and no mechanism before it is complete:
+
+- PLAIN: the first yes. The name is the authcid; an authzid must be empty or the same.
+- SCRAM-*: the yes to the second token, if it brings the server's signature (`v=`). By delegation
+  token (`tokenauth=true`) the name is a token's id, and its owner is known to the broker only.
+- OAUTHBEARER: the first yes, if it is empty; anything in it is the broker's complaint. Whose
+  token it was cannot be told without trusting what nobody here has checked.
+- GSSAPI and whatever else: from the first yes on; when these are complete cannot be seen.
+
+Where the broker agreed but the name cannot be read, the user is UNKNOWN. Once set, the principal stays for
+the life of the connection: Kafka lets a re-authentication (KIP-368) change neither user nor
+mechanism, so one that does ends the session. Names are kept, never a password, token or proof.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from proxy.core.errors import PrincipalChangedError
+from wire import sasl
+from wire.api_keys import ApiKey
+from wire.errors import WireError
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+UNKNOWN: Final = "UNKNOWN"
+"""The user where the broker agreed and only the broker knows to whom."""
+NAME_MOST_CHARS: Final = 1024
+"""A longer name (of a user or a mechanism) is not kept; it counts as one that cannot be read."""
+
+_SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whom the broker takes the client for. `source` as in `policies.api.Peer.principal_source`."""
+
+    user: str
+    source: Literal["sasl", "unknown"]
+
+
+class _Attempt:
+    """One handshake and the tokens behind it."""
+
+    __slots__ = ("mechanism", "over", "tokens_answered", "tokens_sent", "user")
+
+    def __init__(self, mechanism: str) -> None:
+        self.mechanism = mechanism if len(mechanism) <= NAME_MOST_CHARS else ""
+        self.over = False  # complete or refused
+        self.tokens_sent = 0
+        self.tokens_answered = 0
+        self.user: str | None = None
+
+
+class Identity:
+    """One connection's. Told of every SASL request that goes on to the broker and of every reply, in order.
+
+    `principal` is None until the broker has agreed.
+    """
+
+    __slots__ = ("_asked", "_current", "_mechanism", "_waiting", "principal")
+
+    def __init__(self) -> None:
+        self.principal: Principal | None = None
+        self._mechanism = ""  # by which `principal` was set
+        self._asked: _Attempt | None = None  # the newest; the next token belongs to it
+        self._waiting: deque[_Attempt] = deque()  # their handshakes are not answered yet
+        self._current: _Attempt | None = None  # the newest whose handshake is answered
+
+    @property
+    def authenticating(self) -> bool:
+        """Whether an exchange is under way: asked for, and neither complete nor refused."""
+        if self._waiting:
+            return True
+        return self._current is not None and not self._current.over
+
+    # -- by bodies: what the session calls -------------------------------------------------------
+
+    def heard_request(self, api_key: int, api_version: int, body: bytes) -> None:
+        """A SaslHandshake or SaslAuthenticate goes on to the broker, with this body.
+
+        What cannot be read passes too: refusing it is the broker's business.
+        """
+        if api_key == ApiKey.SASL_HANDSHAKE:
+            try:
+                mechanism = sasl.mechanism(body)
+            except WireError:
+                mechanism = ""
+            self.on_handshake(mechanism)
+        elif api_key == ApiKey.SASL_AUTHENTICATE:
+            try:
+                token = sasl.auth_bytes(body, api_version)
+            except WireError:
+                token = b""
+            self.on_token(token)
+
+    def heard_reply(self, api_key: int, api_version: int, body: bytes) -> Principal | None:
+        """The broker's reply to the oldest of them; the principal, if this is what completes it.
+
+        Raises: PrincipalChangedError (see `on_token_reply`); WireError for a reply that is none.
+        """
+        if api_key == ApiKey.SASL_HANDSHAKE:
+            self.on_handshake_reply(sasl.handshake_error(body))
+        elif api_key == ApiKey.SASL_AUTHENTICATE:
+            reply = sasl.authenticate_reply(body, api_version)
+            return self.on_token_reply(reply.error_code, reply.auth_bytes)
+        return None
+
+    # -- by what they say ------------------------------------------------------------------------
+
+    def on_handshake(self, mechanism: str) -> None:
+        """The client asks for this mechanism; "" when it cannot be read."""
+        self._asked = _Attempt(mechanism)
+        self._waiting.append(self._asked)
+
+    def on_handshake_reply(self, error_code: int) -> None:
+        """The broker's answer. What was agreed before is not undone by a refusal."""
+        if self._waiting:
+            self._current = self._waiting.popleft()
+            self._current.over = error_code != 0
+
+    def on_token(self, auth_bytes: bytes) -> None:
+        """The client's next token. Only a name is taken from it."""
+        attempt = self._asked
+        if attempt is None:
+            return
+        attempt.tokens_sent += 1
+        if attempt.tokens_sent == 1:
+            attempt.user = _name_in(attempt.mechanism, auth_bytes)
+
+    def on_token_reply(self, error_code: int, auth_bytes: bytes) -> Principal | None:
+        """The broker's answer to a token; the principal, if the exchange is complete with it.
+
+        Raises: PrincipalChangedError when the broker agrees to another user or mechanism than before.
+        """
+        attempt = self._current
+        if attempt is None:
+            return None
+        attempt.tokens_answered += 1
+        if error_code:
+            attempt.over = True
+        if attempt.over or not _is_complete(attempt, auth_bytes):
+            return None
+        attempt.over = True
+        user = attempt.user
+        found = Principal(UNKNOWN, "unknown") if user is None else Principal(user, "sasl")
+        if self.principal is None:
+            self.principal = found
+            self._mechanism = attempt.mechanism
+        else:
+            self._ensure_unchanged(self.principal, found, attempt.mechanism)
+        return self.principal
+
+    def _ensure_unchanged(self, before: Principal, found: Principal, mechanism: str) -> None:
+        """What the broker ensures as well. Between UNKNOWN and a name there is nothing to compare."""
+        if mechanism != self._mechanism:
+            raise PrincipalChangedError(
+                f"{_shown(before.user)} re-authenticated by {_shown(mechanism)}, "
+                f"before by {_shown(self._mechanism)}"
+            )
+        if found.user != before.user and found.source == before.source == "sasl":
+            raise PrincipalChangedError(
+                f"{_shown(before.user)} re-authenticated as {_shown(found.user)}"
+            )
+
+
+def _name_in(mechanism: str, token: bytes) -> str | None:
+    """The user named in an exchange's first token; None when that cannot be told."""
+    try:
+        if mechanism == "PLAIN":
+            authzid, name = sasl.plain_names(token)
+        elif mechanism in _SCRAM:
+            authzid, name, by_token = sasl.scram_first(token)
+            if by_token:
+                return None
+        else:
+            return None
+    except WireError:
+        return None
+    if authzid not in ("", name) or len(name) > NAME_MOST_CHARS:
+        return None
+    return name
+
+
+def _is_complete(attempt: _Attempt, auth_bytes: bytes) -> bool:
+    """Whether the broker's yes to the newest answered token ends the exchange; PLAIN's first does."""
+    if attempt.mechanism in _SCRAM:
+        return attempt.tokens_answered == 2 and auth_bytes.startswith(sasl.SCRAM_FINAL)
+    if attempt.mechanism == "OAUTHBEARER":
+        return attempt.tokens_answered == 1 and not auth_bytes
+    return True
+
+
+def _shown(name: str) -> str:
+    return repr(name[:249])

@@ -1,0 +1,176 @@
+"""The chain: a hold pauses the asking, and from there it goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Forward, Hold, Outcome, Patch, Respond, Throttle
+from policies.chain import ASKED_ALL, PolicyFault
+from tests.support.chains import PEER, REFUSED, Told, ask, ask_again, hear, make, request
+from wire.apis import ApiKey
+
+HOLD = Hold(1000, "key")
+
+
+def chain_of(*verdicts, **options):
+    """Entries a, b, c ... that say these; the chain, its reporter, their diary and a request."""
+    diary: list[str] = []
+    each = [Told(chr(97 + n), diary, request=verdict) for n, verdict in enumerate(verdicts)]
+    chain, reporter = make(*each, **options)
+    return chain, reporter, diary, request()
+
+
+def end(chain, asked) -> None:
+    on_complete = chain.hooks(asked.api_key).on_complete
+    assert on_complete is not None
+    on_complete(asked, Outcome.DISCONNECTED, 9)
+
+
+def test_those_before_the_holder_are_not_asked_twice_and_those_behind_it_afterwards():
+    """Each is asked once about each request, but for who holds it."""
+    chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
+    assert ask(chain, asked) is HOLD
+    assert diary == ["a request", "b request"]
+    assert ask_again(chain, asked) is FORWARD
+    assert diary[2:] == ["b request", "c request"]
+    assert asked.asked == ASKED_ALL
+
+
+def test_at_the_deadline_the_holder_is_not_asked_again():
+    """What it left word of is taken for its verdict; those behind it are asked."""
+    chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
+    ask(chain, asked)
+    assert ask_again(chain, asked, FORWARD) is FORWARD
+    assert diary == ["a request", "b request", "c request"]
+
+
+def test_a_deadline_that_refuses_ends_the_asking():
+    """As if the holder had refused at once."""
+    chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
+    ask(chain, asked)
+    assert ask_again(chain, asked, REFUSED) is REFUSED
+    hear(chain, asked)
+    end(chain, asked)
+    assert diary[2:] == ["b response", "a response", "a complete", "b complete"]
+
+
+def test_a_lone_policy_is_asked_again_as_in_any_chain():
+    """Nothing is remembered for it but that it was asked."""
+    chain, _, diary, asked = chain_of([HOLD, HOLD])
+    assert ask(chain, asked) is HOLD
+    assert ask_again(chain, asked) is HOLD
+    assert ask_again(chain, asked) is FORWARD
+    assert diary == ["a request"] * 3
+
+
+def test_several_may_hold_the_same_request_one_after_the_other():
+    """Each in its turn, and again if it wants."""
+    other = Hold(50, "other")
+    chain, _, diary, asked = chain_of([HOLD], [other, HOLD], [other])
+    assert ask(chain, asked) is HOLD
+    assert ask_again(chain, asked) is other
+    assert ask_again(chain, asked) is HOLD
+    assert ask_again(chain, asked, FORWARD) is other
+    assert ask_again(chain, asked) is FORWARD
+    assert diary == [f"{name} request" for name in "aabbcc"]
+
+
+def test_what_was_said_before_the_hold_is_not_forgotten():
+    """Patches, and the largest throttle."""
+    first, second = Patch(0, b"\x01"), Patch(4, b"\x02")
+    chain, _, _, asked = chain_of(
+        Throttle(70, Forward((first,))), [HOLD, Throttle(30)], Forward((second,))
+    )
+    assert ask(chain, asked) is HOLD
+    assert ask_again(chain, asked) == Throttle(70, Forward((first, second)))
+
+
+@pytest.mark.parametrize("verdict", [REFUSED, Respond(b"here")], ids=str)
+def test_a_throttle_before_the_hold_holds_for_a_refusal_after_it(verdict):
+    """Of several the largest counts, however it goes on."""
+    chain, _, _, asked = chain_of(Throttle(70), [HOLD, FORWARD], Throttle(90, verdict))
+    ask(chain, asked)
+    assert ask_again(chain, asked) == Throttle(90, verdict)
+    chain, _, _, asked = chain_of(Throttle(70), [HOLD, verdict])
+    ask(chain, asked)
+    assert ask_again(chain, asked) == Throttle(70, verdict)
+
+
+def test_if_it_ends_while_it_is_held_only_those_asked_hear_of_it():
+    """The third has never seen it."""
+    chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
+    ask(chain, asked)
+    end(chain, asked)
+    assert diary[2:] == ["a complete", "b complete"]
+
+
+def test_two_requests_are_held_each_at_its_own_place():
+    """The request remembers it, not the chain."""
+    chain, _, diary, first = chain_of([HOLD], [HOLD])
+    second = request()
+    assert ask(chain, first) is HOLD
+    assert ask(chain, second) is HOLD
+    assert ask_again(chain, second) is FORWARD
+    assert ask_again(chain, first) is FORWARD
+    assert diary.count("a request") == 3
+
+
+def test_an_observer_holds_nobody():
+    """It is reported, and asked once."""
+    chain, reporter, diary, asked = chain_of([HOLD], [HOLD], modes={"a": "observe"})
+    assert ask(chain, asked) is HOLD
+    assert ask_again(chain, asked) is FORWARD
+    assert reporter.observed == [("a", HOLD)]
+    assert diary == ["a request", "b request", "b request"]
+
+
+def test_a_guard_that_raises_when_asked_again_closes():
+    """Reported; who was asked so far hears of the end."""
+    bug = RuntimeError("bug")
+    chain, reporter, diary, asked = chain_of(FORWARD, [HOLD, bug], FORWARD)
+    ask(chain, asked)
+    with pytest.raises(PolicyFault, match="'b' raised in on_request"):
+        ask_again(chain, asked)
+    end(chain, asked)
+    assert reporter.errors == [("b", "on_request", bug)]
+    assert diary[-2:] == ["a complete", "b complete"]
+
+
+def test_a_watcher_that_raises_when_asked_again_yields():
+    """on_error: forward; those behind it decide."""
+    chain, reporter, _, asked = chain_of(
+        [HOLD, RuntimeError("bug")], REFUSED, on_errors={"a": "forward"}
+    )
+    ask(chain, asked)
+    assert ask_again(chain, asked) is REFUSED
+    assert len(reporter.errors) == 1
+
+
+def test_what_is_held_goes_on_with_the_hooks_it_began_with():
+    """Places are counted in the row that was asked, whatever the entries wish for by now."""
+    diary: list[str] = []
+    first = Told("a", diary, apis=frozenset())
+    holder = Told("b", diary, request=[HOLD])
+    chain, _ = make(first, holder, Told("c", diary))
+    asked = request()
+    before = chain.hooks(asked.api_key)
+    assert before.on_request is not None
+    assert before.on_hold_over is not None
+    before.on_request(asked, PEER, 0)
+    first.apis = None
+    chain.reconsider()
+    assert chain.hooks(asked.api_key) is not before
+    assert before.on_hold_over(asked, PEER, 1, None) is FORWARD
+    assert diary == ["b request", "b request", "c request"]
+
+
+def test_reconsidering_changes_nothing_for_those_who_wish_the_same():
+    """Compiled anew, with the same outcome."""
+    chain, _, diary, asked = chain_of(FORWARD)
+    before = chain.hooks(ApiKey.HEARTBEAT)
+    chain.reconsider()
+    after = chain.hooks(ApiKey.HEARTBEAT)
+    assert after is not before
+    assert after.on_request == before.on_request
+    assert ask(chain, asked) is FORWARD
+    assert diary == ["a request"]

@@ -1,0 +1,222 @@
+"""Held requests end exactly once, whoever goes first, and whoever wakes them from where."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Hold, Need, Outcome, Respond, Throttle
+from proxy.core.errors import CloseReason
+from tests.support import frames as f
+from tests.support.holding import HOLD, NEEDS, REFUSE, REFUSED, Holding, assert_nothing_left, held
+from tests.support.policies import Silent
+from tests.support.sessions import Wire, make_engine
+
+# -- the end ------------------------------------------------------------------------------------
+
+
+@NEEDS
+@pytest.mark.parametrize("then", [FORWARD, REFUSE], ids=["forward", "refuse"])
+def test_a_drain_lets_what_is_held_go_at_once(needs, then):
+    """It is the last chance of a reply; what stands behind it has none."""
+    wire, policy = held(verdict=Hold(1000, "key", then), needs=needs)
+    wire.client(f.heartbeat(2))
+    wire.drain()
+    assert wire.to_broker == (f.heartbeat(1) if then is FORWARD else b"")
+    if then is FORWARD:
+        assert not wire.session.ended
+        wire.broker(f.heartbeat_reply(1))
+    assert wire.to_client == f.reply(1, b"\x00\x00" if then is FORWARD else REFUSED)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.DRAINED
+    assert policy.asked == [1]
+    assert_nothing_left(wire)
+
+
+def test_a_drain_does_not_wait_for_a_throttle():
+    """What was held and what is muted goes on now; the drain has no such time."""
+    policy = Holding(FORWARD, HOLD, hear=lambda _: Throttle(60_000))
+    wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1))
+    wire.drain()
+    assert wire.to_broker == f.beat(1) + f.beat(2)
+    wire.broker(f.beat_reply(2))
+    assert wire.session.ended
+    assert_nothing_left(wire)
+
+
+def test_nobody_is_held_any_more_once_the_proxy_drains():
+    """A body that is whole only now: what the policy left word of is done at once."""
+    asked = f.heartbeat(1, pad=200)
+    policy = Holding(HOLD, needs=Need.BODY)
+    wire = Wire(make_engine([policy])).client(asked[:50])
+    wire.drain()
+    wire.client(asked[50:])
+    assert wire.to_broker == asked
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.session.ended
+    assert policy.completed == [(1, Outcome.REPLIED)]
+    assert_nothing_left(wire)
+
+
+@NEEDS
+def test_a_client_that_hangs_up_gives_its_place_back(needs):
+    """Nobody waits for this any more, and nobody finds it by its key."""
+    policy = Holding(FORWARD, HOLD, needs=needs)
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
+    wire.hang_up()
+    assert wire.held_bytes == 0
+    assert wire.engine.wake("key") == 0
+    assert policy.completed == [(2, Outcome.DISCONNECTED)]
+    assert not wire.session.ended
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.CLIENT_CLOSED
+    assert wire.to_broker == f.heartbeat(1)
+    assert wire.to_client == f.heartbeat_reply(1)
+    assert_nothing_left(wire)
+
+
+@NEEDS
+def test_a_silent_request_stays_when_its_client_hangs_up(needs):
+    """With acks=0 its sender may have left in good faith."""
+    wire, policy = held(needs=needs, asked=f.produce(1, acks=0))
+    wire.hang_up()
+    assert wire.session.held is not None
+    assert wire.wake("key") == 1
+    assert wire.to_broker == f.produce(1, acks=0)
+    assert policy.completed == [(1, Outcome.NO_REPLY)]
+    wire.session.client_gone(wire.now_ms)
+    assert wire.session.ended
+    assert_nothing_left(wire)
+
+
+def test_a_session_does_not_end_under_a_held_request():
+    """Whoever wants the end: what is held was sent before that."""
+    wire, policy = held()
+    wire.session.end_after_replies(CloseReason.POLICY)
+    assert not wire.session.ended
+    wire.wake("key")
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.session.ended
+    assert policy.completed == [(1, Outcome.REPLIED)]
+    assert_nothing_left(wire)
+
+
+def test_who_holds_nothing_is_not_ended_by_hanging_up_late():
+    """The request went on in the same step."""
+    wire, _ = held()
+    wire.wake("key")
+    wire.hang_up()
+    assert not wire.session.ending
+
+
+@NEEDS
+@pytest.mark.parametrize("how", ["broker", "client", "release", "timeout", "drained"])
+def test_a_connection_that_goes_takes_what_is_held_with_it(needs, how):
+    """It completes once, and its key, timer and bytes are given back."""
+    policy = Holding(FORWARD, HOLD, needs=needs)
+    wire = Wire(make_engine([policy], request_timeout_ms=500))
+    wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
+    if how == "broker":
+        wire.session.broker_gone(CloseReason.BROKER_RESET, 0)
+    elif how == "client":
+        wire.session.client_lost(0)
+    elif how == "timeout":
+        wire.advance(500)
+    elif how == "drained":
+        wire.drain()
+        wire.session.end(CloseReason.DRAIN_TIMEOUT, "", 0)
+    wire.settle()
+    wire.release()
+    assert sorted(policy.completed) == [(n, Outcome.DISCONNECTED) for n in (1, 2)]
+    assert policy.asked == [1, 2]
+    assert_nothing_left(wire)
+
+
+@NEEDS
+def test_a_policy_that_raises_when_asked_again_costs_that_session_only(needs):
+    """Told of the end once, reported, and the next in the line is woken all the same."""
+    policy = Holding(HOLD, HOLD, RuntimeError("bug"), needs=needs)
+    engine = make_engine([policy])
+    first, second = Wire(engine).client(f.heartbeat(1)), Wire(engine).client(f.heartbeat(2))
+    assert first.wake("key") == 2
+    assert first.session.ended
+    assert first.session.reason is CloseReason.POLICY_FAULT
+    assert first.to_broker == b""
+    assert first.watcher.policy_errors == [("p0", "on_request")]
+    assert second.to_broker == f.heartbeat(2)
+    first.release()
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert_nothing_left(second)
+
+
+@NEEDS
+@pytest.mark.parametrize("wrong", [None, 42, "forward"])
+def test_what_is_no_verdict_is_no_verdict_the_second_time_either(needs, wrong):
+    """The policy's bug, not a request that hangs or goes on unjudged."""
+    wire, policy = held(wrong, needs=needs)
+    wire.wake("key")
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert wire.to_broker == b""
+    wire.release()
+    assert policy.asked == [1, 1]
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert_nothing_left(wire)
+
+
+# -- woken from inside ----------------------------------------------------------------------------
+
+
+class Limiter(Silent):
+    """One request in flight per session; whoever completes wakes the next, who may then be answered."""
+
+    def __init__(self, verdict=FORWARD, **options):
+        super().__init__(**options)
+        self.verdict = verdict
+        self.busy = False
+        self.engine = None
+
+    def on_request(self, request, peer, now_ms):
+        super().on_request(request, peer, now_ms)
+        if self.busy:
+            return Hold(1000, "key")
+        verdict = FORWARD if self.asked == [1] else self.verdict
+        if isinstance(verdict, Exception):
+            raise verdict
+        self.busy = verdict is FORWARD
+        return verdict
+
+    def on_complete(self, request, outcome, now_ms):
+        super().on_complete(request, outcome, now_ms)
+        if self.busy:
+            self.busy = False
+            self.engine.wake("key")
+
+
+@NEEDS
+@pytest.mark.parametrize("chunk", [3, 1000])
+@pytest.mark.parametrize("verdict", [FORWARD, REFUSE, Respond(b"\x00\x07"), ValueError()], ids=str)
+def test_a_request_may_be_woken_by_the_reply_before_it_on_its_own_connection(needs, chunk, verdict):
+    """In the middle of a reply's passing: still no byte comes before another's turn."""
+    policy = Limiter(verdict, needs=needs)
+    engine = policy.engine = make_engine([policy])
+    wire = Wire(engine).client(f.heartbeat(1) + f.heartbeat(2))
+    assert wire.session.held is not None
+    wire.broker(f.heartbeat_reply(1), chunk)
+    assert wire.watcher.internal == []
+    if isinstance(verdict, Exception):
+        assert wire.session.reason is CloseReason.POLICY_FAULT
+        assert wire.to_client == f.heartbeat_reply(1)
+    else:
+        assert not wire.session.ended
+        sent = f.heartbeat(1) + (f.heartbeat(2) if verdict is FORWARD else b"")
+        assert wire.to_broker == sent
+        if verdict is FORWARD:
+            wire.broker(f.heartbeat_reply(2), chunk)
+        body = {FORWARD: b"\x00\x00", REFUSE: REFUSED}.get(verdict, b"\x00\x07")
+        assert wire.to_client == f.heartbeat_reply(1) + f.reply(2, body)
+        wire.client(f.heartbeat(3)).broker(f.heartbeat_reply(3) if verdict is FORWARD else b"")
+        assert not wire.session.queue
+        assert wire.session.unusual_replies == 0
+    wire.release()
+    assert [n for n, _ in policy.completed] == sorted(set(policy.asked))
+    assert wire.held_bytes == 0

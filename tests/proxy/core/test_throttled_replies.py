@@ -1,0 +1,195 @@
+"""Throttles that begin with a reply, throttles that meet each other, and their end."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Need, Throttle
+from proxy.core.channel import ATTENTION, Mute
+from proxy.core.errors import CloseReason
+from proxy.core.requests import LABOUR_MOST_BYTES
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.quiet import Quiet, assert_usual_again, throttled
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import KINDS
+
+NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+STAMPED = [name for name in KINDS if name != "heartbeat-v0"]
+
+
+# -- a reply is throttled -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+@pytest.mark.parametrize("chunk", [1, 11, 1000])
+def test_a_policy_may_throttle_when_it_hears_the_reply(name, chunk):
+    """From then on; this reply says so, and what was read before stays in flight."""
+    kind = KINDS[name]
+    once = iter([Throttle(400)])
+    policy = Recorder(hear=lambda _: next(once, FORWARD))
+    wire = Wire(make_engine([policy])).client(kind.ask(1) + kind.ask(2))
+    wire.advance(50)
+    wire.broker(kind.reply(1, 0) + kind.reply(2, 7), chunk)
+    assert wire.to_client == kind.seen(1, 400) + kind.seen(2, 7)
+    zero = name == "heartbeat-v0"
+    assert policy.said == ([0, 0] if zero else [0, 7])
+    assert [n for n, _ in policy.completed] == [1, 2]
+    assert wire.session.client.muted == Mute.THROTTLED
+    wire.client(kind.ask(3))
+    assert wire.to_broker == kind.ask(1) + kind.ask(2)
+    wire.advance(400)
+    assert wire.to_broker == kind.ask(1) + kind.ask(2) + kind.ask(3)
+    assert_usual_again(wire)
+
+
+def test_a_reply_heard_while_a_request_passes_mutes_behind_it():
+    """Never inside a request."""
+    asked = f.produce(2, size_bytes=900)
+    policy = Recorder(hear=lambda _: Throttle(400), hears={f.HEARTBEAT})
+    wire = Wire(make_engine([policy])).client(f.beat(1) + asked[:300])
+    wire.broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1, 400)
+    assert not wire.session.client.muted
+    wire.client(asked[300:])
+    assert wire.to_broker == f.beat(1) + asked
+    assert wire.session.client.muted == Mute.THROTTLED
+    wire.advance(400)
+    wire.broker(f.produce_reply(2))
+    assert_usual_again(wire)
+
+
+def test_two_throttles_are_one_mute_until_the_later_one_ends():
+    """One timer; what the request and its reply asked for is not added up."""
+    policy = Quiet(300)
+    other = Recorder(hear=lambda _: Throttle(500))
+    wire = Wire(make_engine([policy, other])).client(f.beat(1) + f.beat(2))
+    wire.advance(100)
+    wire.broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1, 500)
+    assert wire.engine.timers.next_ms() == 300
+    wire.advance(200)
+    assert wire.session.client.muted == Mute.THROTTLED
+    assert wire.engine.timers.next_ms() == 600
+    wire.advance(299)
+    assert wire.to_broker == f.beat(1)
+    wire.advance(1)
+    assert wire.to_broker == f.beat(1) + f.beat(2)
+
+
+def test_an_earlier_end_changes_nothing():
+    """The later deadline wins, whichever was said first."""
+    policy = Quiet(600)
+    other = Recorder(hear=lambda _: Throttle(100))
+    wire = Wire(make_engine([policy, other])).client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1, 600)
+    wire.advance(599)
+    assert wire.session.client.muted == Mute.THROTTLED
+    wire.advance(1)
+    assert not wire.session.client.muted
+
+
+def test_a_reply_that_asks_for_less_does_not_shorten_a_throttle():
+    """Prolonged by the first reply, not cut by the second."""
+    times = {1: 600, 2: 400}
+    policy = Recorder(
+        lambda r: Throttle(300) if r.exchange_id == 3 else FORWARD,
+        hear=lambda r: Throttle(times[r.exchange_id]) if r.exchange_id in times else FORWARD,
+    )
+    wire = Wire(make_engine([policy])).client(f.beat(1))
+    wire.client(f.beat(2) + f.beat(3) + f.beat(4))
+    wire.broker(f.beat_reply(1) + f.beat_reply(2))
+    assert wire.to_client == f.beat_reply(1, 600) + f.beat_reply(2, 400)
+    for elapsed_ms in (300, 100, 199):
+        wire.advance(elapsed_ms)
+        assert wire.to_broker == f.beat(1) + f.beat(2) + f.beat(3)
+    wire.advance(1)
+    assert wire.to_broker.endswith(f.beat(4))
+
+
+@pytest.mark.parametrize("ms", [0, -1, -(2**40)])
+def test_a_throttle_of_no_time_is_none(ms):
+    """Nothing is muted, nothing written, nothing armed."""
+    policy = Quiet(ms)
+    heard = Recorder(hear=lambda _: Throttle(ms))
+    wire = Wire(make_engine([policy, heard])).client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1)
+    assert wire.to_broker == f.beat(1) + f.beat(2)
+    assert wire.engine.timers.next_ms() is None
+    wire.broker(f.beat_reply(2))
+    assert_usual_again(wire)
+
+
+def test_a_longer_throttle_than_the_field_can_say_is_cut_there_only():
+    """The mute is as long as was asked for."""
+    wire = throttled(KINDS["heartbeat-v1"], ms=2**40).broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1, 2**31 - 1)
+    assert wire.session.throttled_until_ms == 2**40
+
+
+@pytest.mark.parametrize("how", ["broker", "client", "release", "policy"])
+def test_a_session_that_ends_takes_its_throttle_with_it(how):
+    """No timer stays, and no byte."""
+    wire = throttled(KINDS["heartbeat-v1"])
+    if how == "broker":
+        wire.session.broker_gone(CloseReason.BROKER_CLOSED, 0)
+    elif how == "client":
+        wire.session.client_lost(0)
+    elif how == "policy":
+        wire.session.end(CloseReason.POLICY, "", 0)
+    wire.release()
+    assert wire.held_bytes == 0
+    assert wire.engine.timers.next_ms() is None
+    wire.engine.advance(10_000)
+
+
+def test_a_throttled_client_is_drained_without_waiting():
+    """What is in flight is answered; what it has not been allowed to say is not heard."""
+    wire = throttled(KINDS["heartbeat-v1"])
+    wire.drain()
+    assert not wire.session.ended
+    wire.broker(f.beat_reply(1))
+    assert wire.session.ended
+    assert wire.to_client == f.beat_reply(1, 500)
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_what_waits_for_its_turn_waits_for_the_end_of_a_mute_as_well():
+    """A reply throttles while part of a read is put off to the next turn: usual frames stay there too."""
+    policy = Recorder(hear=lambda _: Throttle(500), apis={f.HEARTBEAT})
+    wire = Wire(make_engine([policy]))
+    odd, size = [], 0
+    while size <= LABOUR_MOST_BYTES:
+        odd.append(f.heartbeat(len(odd), client_id=f"client-{len(odd)}"))
+        size += len(odd[-1])
+    usual = [f.heartbeat(n, client_id=f"client-{len(odd) - 1}") for n in range(10_000, 10_050)]
+    stream = b"".join(odd + usual)
+    buf = bytearray(stream)
+    assert wire.session.from_client(buf, 0, len(buf), 0) == ATTENTION
+    assert wire.session.paced
+    wire.settle()
+    sent = wire.to_broker
+    wire.broker(f.heartbeat_reply(0))
+    assert wire.session.client.muted == Mute.THROTTLED
+    assert wire.to_broker == sent
+    wire.advance(500)
+    assert wire.to_broker == stream
+
+
+@pytest.mark.parametrize("chunk", [5, 1000])
+def test_our_own_questions_are_asked_whoever_is_muted(chunk):
+    """They are no request of the client's."""
+    wire = throttled(KINDS["heartbeat-v1"])
+    answers: list[bytes | None] = []
+    wire.session.inquire(f.heartbeat(77), 77, answers.append)
+    wire.settle()
+    assert wire.to_broker == f.beat(1) + f.heartbeat(77)
+    wire.broker(f.beat_reply(1) + f.heartbeat_reply(77), chunk)
+    assert answers == [f.heartbeat_reply(77)]
+    assert wire.to_client == f.beat_reply(1, 500)
+    wire.advance(500)
+    assert wire.to_broker == f.beat(1) + f.heartbeat(77) + f.beat(2)
+    wire.broker(f.beat_reply(2))
+    assert_usual_again(wire)

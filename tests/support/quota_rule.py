@@ -1,0 +1,51 @@
+"""What Kafka's rule lets through, played with a pencil: clients who take all they get against one sampled rate.
+
+The rule (KIP-124) is written here anew, so that it can be laid beside what Sluice does in `channel` enforcement: 11
+windows of one second on whole seconds, the violating request stays recorded, only its own channel is muted, and for one
+second at most.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tests.support.quota_rows import Row
+
+_WINDOWS: Final = 11
+_ROUND_TRIP_MS: Final = 4.0
+
+
+def answered_by_rule(row: Row, limit: float, start_ms: float, seconds: float) -> int:
+    """How many requests of `row` are answered within `seconds` of `start_ms`, on the proxy's clock.
+
+    Not for a row that reconnects: nobody is left to be muted, so it has all it asks for.
+    """
+    ends = start_ms + seconds * 1000
+    waiting = [(start_ms + _ROUND_TRIP_MS, place) for place in range(row.connections)]
+    heapq.heapify(waiting)
+    windows: Counter[int] = Counter()
+    answered = 0
+    while waiting[0][0] <= ends:
+        now_ms, place = heapq.heappop(waiting)
+        muted_ms = 0.0
+        for _ in range(row.depth):
+            windows[int(now_ms // 1000)] += 1
+            answered += 1
+            muted_ms = max(muted_ms, _delay_ms(windows, limit, now_ms))
+        heapq.heappush(waiting, (now_ms + max(muted_ms, _ROUND_TRIP_MS), place))
+    return answered
+
+
+def _delay_ms(windows: Counter[int], limit: float, now_ms: float) -> float:
+    newest = int(now_ms // 1000)
+    for old in [window for window in windows if window <= newest - _WINDOWS]:
+        del windows[old]
+    # Counted from the oldest window in use, but never less than ten whole ones and the one that runs.
+    span_ms = (_WINDOWS - 1) * 1000 + now_ms % 1000
+    observed = windows.total() * 1000 / span_ms
+    if observed <= limit:
+        return 0
+    return min(1000, int((observed - limit) / limit * span_ms + 0.5))

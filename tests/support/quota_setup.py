@@ -1,0 +1,62 @@
+"""A Sluice with quotas before a real Kafka, and the users they are for.
+
+The brokers' SASL listener must know `quota_users()`; the limits are given by user, one user to each thing measured.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from tests.support.sasl import plain
+from tests.support.sasl_talk import Talk
+from tests.support.sluice_process import SluiceProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.support.kafka_cluster import KafkaCluster
+
+ENTITY: Final = "entity"
+CHANNEL: Final = "channel"
+# The rates' rows, then the clients, then who has a quota at the broker too.
+_NAMES: Final = (
+    *("sync", "pipelined", "crowd", "reconnect", "disguise", "nodes"),
+    *("python", "librdkafka", "java", "franz", "member", "rdmember"),
+    *("brokerquota", "ourquota", "bothquotas"),
+)
+
+
+def quota_users() -> dict[str, str]:
+    """Name to password."""
+    return {name: f"{name}-secret" for name in _NAMES}
+
+
+def quota_sluice(
+    cluster: KafkaCluster,
+    directory: Path,
+    quotas: Mapping[str, Mapping[str, float]],
+    *,
+    enforcement: str = ENTITY,
+    upstream: str | None = None,
+    advertise: str = "127.0.0.1",
+) -> SluiceProcess:
+    """One that holds `quotas`: user to limits by key. Not started."""
+    entries = [{"user": user, **limits} for user, limits in quotas.items()]
+    policies = [{"use": "quota", "config": {"enforcement": enforcement, "quotas": entries}}]
+    return SluiceProcess(
+        upstream or cluster.sasl_bootstrap,
+        directory,
+        advertise=advertise,
+        variables={"SLUICE_POLICIES": json.dumps(policies)},  # JSON is YAML
+    )
+
+
+def introduce(sluice: SluiceProcess, user: str) -> None:
+    """Ask for the brokers, as every real client does first: Sluice learns from the answer where they are."""
+    with Talk(sluice.port) as talk:
+        answer = talk.plain(plain(user, quota_users()[user]))
+        assert answer is not None, "the connection was closed"
+        assert not answer.error_code, answer
+        assert talk.metadata()

@@ -1,0 +1,120 @@
+"""A policy for tests: writes down who it was told is speaking, request by request, for whoever reads the file.
+
+`install` makes it known to a Sluice started with the variables it returns, as a stranger's package would be: by an
+entry point. `Sightings` reads what it wrote, while Sluice runs.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from policies.api import FORWARD, Policy
+
+if TYPE_CHECKING:
+    from policies.api import Forward, Host, Peer, Request
+    from tests.support.sluice_process import SluiceProcess
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+class WitnessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where to write."""
+
+    file: str
+
+
+class Witness(Policy):
+    """Lets everything pass."""
+
+    Config = WitnessConfig
+
+    def __init__(self, config: object, host: Host) -> None:
+        super().__init__(config, host)
+        assert isinstance(config, WitnessConfig)
+        self._file = Path(config.file).open("ab", buffering=0)  # noqa: SIM115 - until `close`
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward:
+        """One line, before the request goes on."""
+        seen = Sighting(
+            peer.session_id,
+            peer.port,
+            peer.client_id,
+            request.api.name,
+            peer.user,
+            peer.principal_source,
+        )
+        self._file.write(msgspec.json.encode(seen) + b"\n")
+        return FORWARD
+
+    def close(self) -> None:
+        """The process ends."""
+        self._file.close()
+
+
+class Sighting(NamedTuple):
+    """One request and its speaker."""
+
+    session_id: int
+    port: int
+    client_id: str
+    api: str
+    user: str
+    source: str
+
+    @property
+    def principal(self) -> tuple[str, str]:
+        """User and source."""
+        return self.user, self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Sightings:
+    """What a Witness wrote, in order."""
+
+    file: Path
+
+    def all(self) -> list[Sighting]:
+        """Everything."""
+        if not self.file.exists():
+            return []
+        lines = self.file.read_bytes().splitlines()
+        return [msgspec.json.decode(line, type=Sighting) for line in lines]
+
+    def of_port(self, port: int) -> list[Sighting]:
+        """What the client at this port of its own said."""
+        return [each for each in self.all() if each.port == port]
+
+    def of_client(self, client_id: str) -> list[Sighting]:
+        """What was said under this client id."""
+        return [each for each in self.all() if each.client_id == client_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Witnessed:
+    """A Sluice with a witness in its chain."""
+
+    sluice: SluiceProcess
+    seen: Sightings
+
+
+def install(directory: Path) -> tuple[dict[str, str], Sightings]:
+    """The variables for a Sluice that has the witness in its chain, and where to read what it saw."""
+    package = directory / "witness"
+    info = package / "witness-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: witness\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[sluice.policies]\nwitness = tests.support.witness:Witness\n"
+    )
+    file = package / "seen.jsonl"
+    paths = [str(package), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    variables = {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "SLUICE_POLICIES": f"[{{use: witness, config: {{file: '{file}'}}}}]",
+    }
+    return variables, Sightings(file)

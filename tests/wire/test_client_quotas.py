@@ -1,0 +1,132 @@
+"""The quota messages: read as the codec reads them, written as it writes them."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode as CodecError
+
+from tests.support.kafka_messages import api_of, messages_of
+from wire import messages
+from wire.apis import Api, ApiKey
+from wire.client_quotas import (
+    ALTERED_ELEMENTS,
+    Alteration,
+    Altered,
+    AlterRequest,
+    Component,
+    Described,
+    DescribeRequest,
+    alter_reply,
+    describe_reply,
+    read_alter,
+    read_describe,
+)
+from wire.errors import WireError
+from wire.primitives import encode_compact_count
+
+DESCRIBE = [api_of(ApiKey.DESCRIBE_CLIENT_QUOTAS, version) for version in (0, 1)]
+ALTER = [api_of(ApiKey.ALTER_CLIENT_QUOTAS, version) for version in (0, 1)]
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+ENTITY = st.lists(st.tuples(TEXT, st.none() | TEXT), max_size=3).map(tuple)
+NUMBER = st.floats(allow_nan=False)
+
+
+@pytest.mark.parametrize("api", DESCRIBE)
+@given(st.data())
+def test_a_filter_is_what_the_codec_read(api: Api, data: st.DataObject) -> None:
+    """Every component and the strictness, in their order."""
+    message = data.draw(messages_of(messages.request_shape(api)))
+    told = read_describe(api, messages.encode(message))
+    assert told == DescribeRequest(
+        tuple(Component(c.entity_type, c.match_type, c.match) for c in message.components),
+        message.strict,
+    )
+
+
+@pytest.mark.parametrize("api", ALTER)
+@given(st.data())
+def test_alterations_are_what_the_codec_read(api: Api, data: st.DataObject) -> None:
+    """Entities, keys and values; the value of a removal is not looked at."""
+    message = data.draw(messages_of(messages.request_shape(api)))
+    told = read_alter(api, messages.encode(message))
+    assert told.validate_only == message.validate_only
+    for mine, entry in zip(told.entries, message.entries, strict=True):
+        assert mine.entity == tuple((e.entity_type, e.entity_name) for e in entry.entity)
+        for (key, value), op in zip(mine.ops, entry.ops, strict=True):
+            assert key == op.key
+            assert (value is None) == op.remove
+            assert value is None or value == op.value or math.isnan(op.value)
+
+
+@pytest.mark.parametrize("api", DESCRIBE)
+@given(
+    st.none() | st.lists(st.tuples(ENTITY, st.lists(st.tuples(TEXT, NUMBER), max_size=4))),
+    st.sampled_from([0, 31, 42, -1]),
+    st.none() | TEXT,
+)
+def test_a_description_is_what_the_codec_writes(
+    api: Api,
+    entries: list[tuple[tuple[tuple[str, str | None], ...], list[tuple[str, float]]]] | None,
+    code: int,
+    message: str | None,
+) -> None:
+    """Byte for byte the codec's reply, in both versions."""
+    rows = None if entries is None else [Described(*entry) for entry in entries]
+    body = describe_reply(api, rows, code, message)
+    told = messages.decode_response(api, body)
+    assert messages.encode(told) == body
+    assert told.throttle_time == timedelta(0)
+    assert (told.error_code, told.error_message) == (CodecError(code), message)
+    seen = told.entries if told.entries is None else [plain(entry) for entry in told.entries]
+    assert seen == entries
+
+
+@pytest.mark.parametrize("api", ALTER)
+@given(st.lists(st.tuples(ENTITY, st.sampled_from([0, 31, 42, -1]), st.none() | TEXT)))
+def test_the_reply_to_alterations_is_what_the_codec_writes(
+    api: Api, entries: list[tuple[tuple[tuple[str, str | None], ...], int, str | None]]
+) -> None:
+    """Byte for byte the codec's reply, in both versions."""
+    body = alter_reply(api, [Altered(*entry) for entry in entries])
+    told = messages.decode_response(api, body)
+    assert messages.encode(told) == body
+    assert [(named(e.entity), int(e.error_code), e.error_message) for e in told.entries] == entries
+
+
+def test_an_endless_request_is_refused() -> None:
+    """More elements than Kafka itself would write are malformed, and so is rubbish."""
+    count = ALTERED_ELEMENTS + 1
+    body = encode_compact_count(count) + b"\x01\x01\x00" * count + b"\x00\x00"
+    with pytest.raises(WireError, match="budget"):
+        read_alter(ALTER[1], body)
+    with pytest.raises(WireError):
+        read_describe(DESCRIBE[0], b"\xff")
+
+
+def test_an_alteration_reads_as_written() -> None:
+    """One whole request from its bytes, as a Java client would write them (v0)."""
+    body = bytes.fromhex(
+        "00000001"  # one entry
+        "00000001 0004 75736572 ffff"  # of one part: the default user
+        "00000002"
+        "0012 70726f64756365725f627974655f72617465 40c3880000000000 00"
+        "000c 726571756573745f72617465 0000000000000000 01"
+        "01"
+    )
+    assert read_alter(ALTER[0], body) == AlterRequest(
+        (Alteration((("user", None),), (("producer_byte_rate", 10000.0), ("request_rate", None))),),
+        validate_only=True,
+    )
+
+
+def named(entity: object) -> tuple[tuple[str, str | None], ...]:
+    return tuple((part.entity_type, part.entity_name) for part in entity)
+
+
+def plain(entry: object) -> tuple[object, list[tuple[str, float]]]:
+    return named(entry.entity), [(value.key, value.value) for value in entry.values]

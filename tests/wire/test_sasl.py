@@ -1,0 +1,255 @@
+"""Reading SASL: Kafka's two messages, and the names inside the mechanisms' own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode as KioErrorCode
+from kio.serial import entity_writer
+
+from wire import sasl
+from wire.api_keys import ApiKey
+from wire.errors import WireError
+
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)
+TOKENS = st.binary(max_size=300)
+VERSIONS = st.sampled_from((0, 1, 2))
+
+
+def encoded(entity: object) -> bytes:
+    """What kio makes of it."""
+    out = io.BytesIO()
+    entity_writer(type(entity))(out, entity)
+    return out.getvalue()
+
+
+def authenticate_body(version: int, token: bytes) -> bytes:
+    """A SaslAuthenticate request, as kio writes it."""
+    return encoded(load_request_schema(ApiKey.SASL_AUTHENTICATE, version)(auth_bytes=token))
+
+
+def reply_body(version: int, error: int, message: str | None, token: bytes, life_ms: int) -> bytes:
+    """A SaslAuthenticate response, as kio writes it."""
+    lifetime = {"session_lifetime": dt.timedelta(milliseconds=life_ms)} if version else {}
+    return encoded(
+        load_response_schema(ApiKey.SASL_AUTHENTICATE, version)(
+            error_code=KioErrorCode(error), error_message=message, auth_bytes=token, **lifetime
+        )
+    )
+
+
+def saslname(name: str) -> bytes:
+    """A name as SCRAM escapes it."""
+    return name.replace("=", "=3D").replace(",", "=2C").encode()
+
+
+# --- Kafka's messages ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_handshake_names_its_mechanism(version: int) -> None:
+    """Both versions have the one field."""
+    schema = load_request_schema(ApiKey.SASL_HANDSHAKE, version)
+    assert sasl.mechanism(encoded(schema(mechanism="SCRAM-SHA-256"))) == "SCRAM-SHA-256"
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("error", [0, 33, 34])
+def test_a_handshake_reply_begins_with_its_error(version: int, error: int) -> None:
+    """Which mechanisms there are instead is the client's business."""
+    schema = load_response_schema(ApiKey.SASL_HANDSHAKE, version)
+    body = encoded(schema(error_code=KioErrorCode(error), mechanisms=("PLAIN",)))
+    assert sasl.handshake_error(body) == error
+
+
+@given(VERSIONS, TOKENS, st.binary(max_size=9))
+def test_a_token_comes_out_as_it_went_in(version: int, token: bytes, behind: bytes) -> None:
+    """Kafka does not look at what stands behind the fields either."""
+    assert sasl.auth_bytes(authenticate_body(version, token) + behind, version) == token
+
+
+@given(VERSIONS, st.none() | st.text(max_size=20), TOKENS, st.integers(0, 2**40))
+def test_a_yes_is_read_whole(version: int, message: str | None, token: bytes, life_ms: int) -> None:
+    """With the session's lifetime from v1 on (KIP-368)."""
+    body = reply_body(version, 0, message, token, life_ms)
+    reply = sasl.authenticate_reply(body, version)
+    assert reply == (0, token, life_ms if version else 0)
+
+
+@given(VERSIONS, st.binary(max_size=20))
+def test_of_a_no_only_the_code_is_read(version: int, behind: bytes) -> None:
+    """Whatever follows: nothing in a refusal is of use to us."""
+    assert sasl.authenticate_reply(pack(">h", 58) + behind, version) == (58, b"", 0)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: sasl.mechanism(b""),
+        lambda: sasl.mechanism(b"\xff\xff"),
+        lambda: sasl.mechanism(b"\x00\x06PLAIN"),
+        lambda: sasl.mechanism(b"\x00\x01\xff"),
+        lambda: sasl.handshake_error(b"\x00"),
+        lambda: sasl.auth_bytes(b"\xff\xff\xff\xff", 1),
+        lambda: sasl.auth_bytes(b"\x00\x00\x00\x02x", 1),
+        lambda: sasl.auth_bytes(b"\x00", 2),
+        lambda: sasl.auth_bytes(b"\x03x", 2),
+        lambda: sasl.authenticate_reply(b"\x00\x00\xff\xff\x00\x00\x00\x00", 1),
+        lambda: sasl.authenticate_reply(b"\x00\x00\xff\xff\xff\xff\xff\xff", 0),
+    ],
+)
+def test_what_is_cut_or_null_is_refused(read) -> None:
+    """No field of these may be null but the error message, and none may leave the body."""
+    with pytest.raises(WireError):
+        read()
+
+
+@given(st.binary(max_size=80), VERSIONS)
+def test_any_bytes_give_a_value_or_a_wire_error(data: bytes, version: int) -> None:
+    """Nothing else ever comes out, whoever sent them."""
+    for read in (
+        sasl.mechanism,
+        sasl.handshake_error,
+        lambda body: sasl.auth_bytes(body, version),
+        lambda body: sasl.authenticate_reply(body, version),
+        sasl.plain_names,
+        sasl.scram_first,
+    ):
+        try:
+            read(data)
+        except WireError as error:
+            assert str(error)  # noqa: PT017 - most bytes raise, some need not
+
+
+@given(VERSIONS, st.data())
+def test_a_reader_never_looks_behind_the_body(version: int, data: st.DataObject) -> None:
+    """Cut anywhere, a request or a yes is malformed: nothing is made up for what is missing."""
+    request = authenticate_body(version, b"token")
+    reply = reply_body(version, 0, "said", b"token", 7)
+    tags = version == 2  # the empty tag section at the end is not read
+    with pytest.raises(WireError):
+        sasl.auth_bytes(request[: data.draw(st.integers(0, len(request) - 1 - tags))], version)
+    with pytest.raises(WireError):
+        sasl.authenticate_reply(reply[: data.draw(st.integers(0, len(reply) - 1 - tags))], version)
+
+
+# --- PLAIN ---------------------------------------------------------------------------------------
+
+
+@given(st.just("") | NAMES, NAMES, st.binary(min_size=1))
+def test_plain_names_come_out_as_they_went_in(authzid: str, authcid: str, password: bytes) -> None:
+    """Any UTF-8 without NUL, and whatever bytes the password is made of."""
+    message = b"\0".join((authzid.encode(), authcid.encode(), password))
+    assert sasl.plain_names(message) == (authzid, authcid)
+
+
+@pytest.mark.parametrize("message", [b"", b"alice", b"alice\0secret", b"\0\0secret", b"\0\xff\0x"])
+def test_no_name_in_a_plain_message(message: bytes) -> None:
+    """Two NULs and a name in UTF-8 between them are the least."""
+    with pytest.raises(WireError):
+        sasl.plain_names(message)
+
+
+def test_a_plain_message_with_one_nul_more_still_has_its_name() -> None:
+    """Kafka has taken such messages: whoever it takes for alice is alice here."""
+    assert sasl.plain_names(b"\0alice\0secret\0more") == ("", "alice")
+
+
+# --- SCRAM ---------------------------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from((b"n", b"y", b"p=tls-unique")),
+    st.just("") | NAMES,
+    st.sampled_from((b"", b"m=what=ever,")),
+    NAMES,
+    st.sampled_from((b"", b",x=y", b",tokenauth=false", b",x=tokenauth=true")),
+)
+def test_scram_names_come_out_as_they_went_in(
+    flag: bytes, authzid: str, reserved: bytes, name: str, extensions: bytes
+) -> None:
+    """With commas and equals signs escaped, whatever stands around them; the authzid as it is written."""
+    written = b"a=" + saslname(authzid) if authzid else b""
+    message = b"%s,%s,%sn=%s,r=fyko%s" % (flag, written, reserved, saslname(name), extensions)
+    assert sasl.scram_first(message) == (saslname(authzid).decode(), name, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "means"),
+    [
+        (b"a=2Cb", "a,b"),
+        (b"a=3Db", "a=b"),
+        (b"=3D2C", "=2C"),
+        (b"=2C=3D", ",="),
+        (b"=3D=3D3D", "==3D"),
+    ],
+)
+def test_escapes_are_undone_once(name: bytes, means: str) -> None:
+    """As Kafka's ScramFormatter.username does: what comes out is not looked at again."""
+    assert sasl.scram_first(b"n,,n=%s,r=x" % name).username == means
+
+
+@pytest.mark.parametrize(
+    "name", [b"", b"a=b", b"a=", b"=2c", b"=3d", b"=2", b"==2C", b"\0", b"\xff"]
+)
+def test_no_name_is_made_of_a_wrong_one(name: bytes) -> None:
+    """Any other equals sign is an error, and so is what is empty, NUL or no UTF-8."""
+    with pytest.raises(WireError):
+        sasl.scram_first(b"n,,n=%s,r=x" % name)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,n=alice",
+        b"x,,n=alice,r=x",
+        b"n,alice,n=alice,r=x",
+        b"n,,alice,r=x",
+        b"n,,r=x,n=alice",
+        b"n,,n=alice,x=x",
+        b"n,,m=a,m=b,n=alice,r=x",
+        b"n,n=alice,r=x",
+        b"c=biws,r=x,p=cHJvb2Y=",
+    ],
+)
+def test_no_first_message(message: bytes) -> None:
+    """The parts have their order, and none may be missing."""
+    with pytest.raises(WireError):
+        sasl.scram_first(message)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "by_token"),
+    [
+        (b",tokenauth=true", True),
+        (b",tokenauth=TRUE", True),
+        (b",x=y,tokenauth=true", True),
+        (b",tokenauth=false,tokenauth=true", True),
+        (b",tokenauth=true,tokenauth=false", False),
+        (b",tokenauth=yes", False),
+        (b",Tokenauth=true", False),
+        (b",tokenauth", False),
+    ],
+)
+def test_a_delegation_token_is_told_from_a_user(extensions, by_token) -> None:
+    """As Kafka's ScramExtensions reads it: the last one counts, "true" in any case."""
+    assert sasl.scram_first(b"n,,n=alice,r=x" + extensions).by_token is by_token
+
+
+def test_no_message_of_an_error_repeats_what_was_sent() -> None:
+    """It may be somebody's password in the wrong place."""
+    for read, data in (
+        (sasl.plain_names, b"hunter2"),
+        (sasl.scram_first, b"n,,n=hunter2=,r=hunter2"),
+        (sasl.mechanism, b"\x00\x09hunter2"),
+    ):
+        with pytest.raises(WireError) as raised:
+            read(data)
+        assert "hunter2" not in str(raised.value)
