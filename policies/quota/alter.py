@@ -1,0 +1,127 @@
+"""What an AlterClientQuotas would change, or why it must not (Kafka: `ClientQuotaControlManager`).
+
+- Each alteration is judged by itself, whole: one bad key and none of its keys is changed.
+- Everything is judged against what stands before the request; nothing is changed here.
+- Kafka's words where Kafka has some. Stricter than Kafka: NaN and infinity, an entity or an entity's
+  type named twice, the name `<default>`, and the removal of what only the config file can remove.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.quota.entity import ANY, KEYS, QuotaEntity, check_name, check_value
+from wire.client_quotas import CLIENT_ID, IP, USER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.quota.entity import Quotas
+    from wire.client_quotas import Alteration, Entity
+
+REQUEST_PERCENTAGE: Final = "request_percentage"
+
+
+class Change(NamedTuple):
+    """One live quota to set, or with None to take back."""
+
+    entity: QuotaEntity
+    key: str
+    value: float | None
+
+
+class Judged(NamedTuple):
+    """One entity as it was named, and either what to change or the message of an INVALID_REQUEST."""
+
+    entity: Entity
+    changes: tuple[Change, ...]
+    message: str | None = None
+
+
+def judge(entries: Sequence[Alteration], quotas: Quotas) -> list[Judged]:
+    """One judgement for each entity of the request, in its order. Nothing to change is no mistake."""
+    by_entity: dict[frozenset[tuple[str, str | None]], list[Alteration]] = {}
+    for entry in entries:
+        by_entity.setdefault(frozenset(entry.entity), []).append(entry)
+    judged: list[Judged] = []
+    for first, *more in by_entity.values():
+        entity = quota_entity(first.entity)
+        if more:
+            judged.append(
+                Judged(first.entity, (), f"Ignoring duplicate entity {_words(first.entity)}")
+            )
+        elif isinstance(entity, str):
+            judged.append(Judged(first.entity, (), entity))
+        else:
+            judged.append(_judge_ops(first, entity, quotas))
+    return judged
+
+
+def _judge_ops(entry: Alteration, entity: QuotaEntity, quotas: Quotas) -> Judged:
+    overrides = quotas.overrides.get(entity, {})
+    in_file = quotas.in_file.get(entity, {})
+    changes: list[Change] = []
+    seen: set[str] = set()
+    for key, value in entry.ops:
+        message = None
+        if key in seen:
+            message = f"Duplicate quota key {key}"
+        elif key not in KEYS:
+            message = _unknown_key(key)
+        elif value is not None:
+            wrong = check_value(key, value)
+            message = f"Quota {key} {wrong}" if wrong else None
+        elif key in in_file and key not in overrides:
+            message = (
+                f"{key} of {_words(entry.entity)} stands in Sluice's config file, and can be "
+                "removed only there"
+            )
+        if message is not None:
+            return Judged(entry.entity, (), message)
+        seen.add(key)
+        if value != overrides.get(key):
+            changes.append(Change(entity, key, value))
+    return Judged(entry.entity, tuple(changes))
+
+
+def quota_entity(entity: Entity) -> QuotaEntity | str:
+    """The entity that is named, or what is wrong with it."""
+    if not entity:
+        return "Invalid empty client quota entity"
+    names: dict[str, str] = {}
+    for kind, name in entity:
+        if kind in names:
+            return f"Invalid client quota entity, duplicate entity entry {kind}"
+        if kind not in {USER, CLIENT_ID, IP}:
+            return f"Unhandled client quota entity type: {kind}"
+        if name == "":
+            return f"Empty {kind} not supported"
+        if name == ANY:
+            return f"{ANY} is no {kind}: to name the default, give no name"
+        message = None if name is None else check_name(name)
+        if message is not None:
+            return f"The {kind} {message}"
+        names[kind] = ANY if name is None else name
+    if IP in names:
+        if len(names) > 1:
+            return (
+                "Invalid quota entity combination, IP entity should not be combined with User or "
+                "ClientId"
+            )
+        return "Sluice keeps no quotas by ip; the setting forward_other_keys sends them on to the broker"
+    return QuotaEntity(names.get(USER), names.get(CLIENT_ID))
+
+
+def _unknown_key(key: str) -> str:
+    if key == REQUEST_PERCENTAGE:
+        return (
+            f"Invalid configuration key {key}: Sluice's own is request_rate, requests per second; "
+            "the setting forward_other_keys sends the broker's keys on to it"
+        )
+    return f"Invalid configuration key {key}"
+
+
+def _words(entity: Entity) -> str:
+    return ", ".join(
+        f"the default {kind}" if name is None else f"{kind} {name!r}" for kind, name in entity
+    )

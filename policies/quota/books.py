@@ -1,0 +1,331 @@
+"""Who owes what: the buckets, found fast by (user, client id), and how long they are kept.
+
+Rules (Kafka: `ClientQuotaManager`):
+- A bucket is known by its key and tags. It outlives connections, and is forgotten an hour after its
+  last use if nothing is owed.
+- A new limit re-labels a bucket and keeps its samples and what is owed; another winning level means
+  another bucket. Nothing is scanned for that: `changed` forgets only who was resolved to what.
+- Configured entities never share a bucket and are never evicted. Of buckets made from a default,
+  beyond `default_buckets_most` the idle ones go (nothing owed, nobody waiting); when none is idle
+  newcomers share one of a few, so that a flood of invented names costs neither memory nor the limit.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from policies.quota.entity import (
+    ANY,
+    KEYS,
+    QuotaEntity,
+    Quotas,
+    Resolved,
+    Tags,
+)
+from policies.quota.rate import ReleaseSchedule, SampledRate
+from policies.quota.sensors import ThrottleTime, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXPIRY_MS: Final = 3_600_000
+"""Kafka's `InactiveSensorExpirationTimeSeconds`."""
+ACCOUNTS_MOST: Final = 10_000
+"""(user, client id) pairs whose buckets are remembered at hand; as many again are a little further."""
+SHARED: Final = 64
+"""Buckets that those share for whom there is no room, for each key and default."""
+ROOM_AGAIN_MS: Final = 1000
+"""How long after a vain search for idle buckets the next one is made."""
+
+
+class Waiter:
+    """A held request; its own watch key."""
+
+    __slots__ = ("bucket", "cost", "exchange_id", "paid", "session_id")
+
+    def __init__(
+        self, bucket: Bucket, session_id: int, exchange_id: int, cost: float, *, paid: bool
+    ) -> None:
+        self.bucket = bucket
+        self.session_id = session_id
+        self.exchange_id = exchange_id
+        self.cost = cost
+        self.paid = paid
+        """What comes before this bucket is charged already."""
+
+
+class Bucket(ReleaseSchedule):
+    """What is counted for one entity and key, and who waits for its turn."""
+
+    __slots__ = (
+        "alarm_ms",
+        "born_ms",
+        "is_default",
+        "limit",
+        "line",
+        "mean",
+        "queued",
+        "rate",
+        "rev",
+        "tags",
+        "throttled",
+    )
+
+    def __init__(
+        self, resolved: Resolved, burst_ms: float, rate: SampledRate, rev: int, now_ms: int
+    ) -> None:
+        super().__init__(resolved.limit, burst_ms)
+        self.tags = resolved.tags
+        self.limit = resolved.limit
+        self.is_default = resolved.is_default
+        self.rev = rev
+        self.rate = rate
+        self.born_ms = now_ms
+        self.line: OrderedDict[int, Waiter] | None = None
+        """Who waits, by session, first come first; a session's channel is muted, so it waits once."""
+        self.queued = 0.0
+        """The cost of all in the line."""
+        self.alarm_ms: int | None = None
+        self.mean = 0.0
+        """Of the replies lately charged; consumer_byte_rate only."""
+        self.throttled: ThrottleTime | None = None
+
+    def join(self, waiter: Waiter) -> None:
+        """To the end of the line."""
+        if self.line is None:
+            self.line = OrderedDict()
+        self.line[waiter.session_id] = waiter
+        self.queued += waiter.cost
+
+    def leave(self, waiter: Waiter) -> None:
+        """Out of the line, wherever in it; nothing if not in it."""
+        line = self.line
+        if line and line.get(waiter.session_id) is waiter:
+            del line[waiter.session_id]
+            self.queued = self.queued - waiter.cost if line else 0.0
+
+    def relabel(self, resolved: Resolved | None, rev: int, now_ms: int) -> None:
+        """Take the limit that holds now; None: there is none any more."""
+        self.rev = rev
+        self.is_default = resolved is None or resolved.is_default
+        limit = inf if resolved is None else resolved.limit
+        if limit != self.limit:
+            self.limit = limit
+            self.change(limit, now_ms)
+
+    def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
+        """A delay above 0 was imposed."""
+        if self.throttled is None:
+            self.throttled = ThrottleTime()
+        self.throttled.record(throttle_time_ms, now_ms)
+
+
+class Account:
+    """The buckets of one (user, client id); None where no limit holds."""
+
+    __slots__ = ("fetch", "produce", "request")
+
+    def __init__(
+        self, request: Bucket | None, produce: Bucket | None, fetch: Bucket | None
+    ) -> None:  # in the order of KEYS
+        self.request = request
+        self.produce = produce
+        self.fetch = fetch
+
+
+class Books:
+    """See the module. `accounts` is read directly by who is in a hurry; who is not in it, `open`s.
+
+    `smooth`: what counts is the release schedule (else the sampled rate).
+    """
+
+    def __init__(
+        self,
+        quotas: Quotas,
+        *,
+        smooth: bool = True,
+        burst_ms: float = 2000,
+        samples: int = 11,
+        window_ms: int = 1000,
+        exempt: frozenset[str] = frozenset(),
+        default_buckets_most: int = 10_000,
+        expiry_ms: int = EXPIRY_MS,
+    ) -> None:
+        self.quotas = quotas
+        self.accounts: dict[tuple[str, str], Account] = {}
+        self._smooth = smooth
+        self._burst_ms = burst_ms
+        self._samples = samples
+        self._window_ms = window_ms
+        self._exempt = exempt
+        self._most = default_buckets_most
+        self._expiry_ms = expiry_ms
+        self._older: dict[tuple[str, str], Account] = {}
+        self._tables: dict[str, dict[Tags, Bucket]] = {key: {} for key in KEYS}
+        self._shared: dict[tuple[str, QuotaEntity, int], Bucket] = {}
+        self._defaults = 0  # how many buckets in the tables are made from a default, or were
+        self._room_again_ms = 0
+        self._fresh_rev = -1  # of the quotas, when every bucket was last given its limit
+        self._round: list[tuple[str, Tags]] = []  # whose expiry has not been looked at yet
+
+    def __iter__(self) -> Iterator[tuple[str, Bucket]]:
+        """Every bucket with its key."""
+        for key, table in self._tables.items():
+            for bucket in table.values():
+                yield key, bucket
+        for (key, _, _), bucket in self._shared.items():
+            yield key, bucket
+
+    def open(self, user: str, client_id: str, now_ms: int) -> Account:
+        """The account of this pair, at hand from now on."""
+        pair = (user, client_id)
+        account = self.accounts.get(pair)
+        if account is not None:
+            return account
+        account = self._older.pop(pair, None)
+        if account is None:
+            account = Account(*(self._maybe_bucket(key, user, client_id, now_ms) for key in KEYS))
+        if len(self.accounts) >= ACCOUNTS_MOST:
+            self._older = dict(self.accounts)
+            self.accounts.clear()
+        self.accounts[pair] = account
+        return account
+
+    def adopt(self, previous: Books) -> None:
+        """Take over the buckets of the books before these, with their samples and what is owed."""
+        same_windows = (self._samples, self._window_ms) == (previous._samples, previous._window_ms)
+        self._tables, self._shared = previous._tables, previous._shared
+        for _, bucket in self:
+            bucket.line = None  # whoever waits will be asked again
+            bucket.queued = 0.0
+            bucket.alarm_ms = None
+            bucket.rev = -1  # the limits are of another book
+            bucket.pass_ms += bucket.burst_ms - self._burst_ms
+            bucket.burst_ms = self._burst_ms
+            if not same_windows:
+                bucket.rate = SampledRate(self._samples, self._window_ms)
+        self.changed()
+
+    def changed(self) -> None:
+        """The limits are others: who comes next is resolved anew."""
+        self.accounts.clear()
+        self._older.clear()
+
+    def expire(self, now_ms: int, most: int = 1000) -> None:
+        """Look at the next `most` buckets and forget those that nobody has used for an hour."""
+        if not self._round:
+            self._round = [(key, tags) for key in KEYS for tags in self._tables[key]]
+            if self._shared:  # there may be room again for those who share
+                kept = self._shared.items()
+                self._shared = {n: each for n, each in kept if not self._expired(each, now_ms)}
+                self.changed()
+        part, self._round = self._round[:most], self._round[most:]
+        for key, tags in part:
+            bucket = self._tables[key].get(tags)
+            if bucket is not None and self._expired(bucket, now_ms):
+                self._drop(key, [tags])
+
+    def usage(self, now_ms: int) -> Iterator[Usage]:
+        """A row for each bucket that a limit holds for."""
+        self._refresh(now_ms)
+        for key, bucket in self:
+            if bucket.limit != inf:
+                throttled = bucket.throttled
+                yield Usage(
+                    *bucket.tags,
+                    key,
+                    bucket.limit,
+                    bucket.rate.measure(now_ms),
+                    throttled.average_ms(now_ms) if throttled else None,
+                    throttled.most_ms(now_ms) if throttled else None,
+                    len(bucket.line or ()),
+                )
+
+    # -- buckets -----------------------------------------------------------------------------
+
+    def _maybe_bucket(self, key: str, user: str, client_id: str, now_ms: int) -> Bucket | None:
+        resolved = self.quotas.resolve(key, user, client_id)
+        if resolved is None or user in self._exempt:
+            return None
+        rev = self.quotas.rev
+        table = self._tables[key]
+        bucket = table.get(resolved.tags)
+        if bucket is None:
+            full = resolved.is_default and self._defaults >= self._most
+            if full and not self._make_room(now_ms):
+                return self._share(key, resolved, now_ms)
+            self._defaults += resolved.is_default
+            table[resolved.tags] = bucket = self._make(resolved, now_ms)
+        elif bucket.rev != rev:
+            bucket.relabel(resolved, rev, now_ms)
+        return bucket
+
+    def _make(self, resolved: Resolved, now_ms: int) -> Bucket:
+        rate = SampledRate(self._samples, self._window_ms)
+        return Bucket(resolved, self._burst_ms, rate, self.quotas.rev, now_ms)
+
+    def _share(self, key: str, resolved: Resolved, now_ms: int) -> Bucket:
+        name = (key, resolved.entity, hash(resolved.tags) % SHARED)
+        bucket = self._shared.get(name)
+        if bucket is None:
+            user, client_id = resolved.tags
+            tags = (ANY if user else "", ANY if client_id else "")
+            bucket = self._shared[name] = self._make(resolved._replace(tags=tags), now_ms)
+        elif bucket.rev != self.quotas.rev:
+            bucket.relabel(resolved, self.quotas.rev, now_ms)
+        return bucket
+
+    def _refresh(self, now_ms: int) -> None:
+        """Give every bucket the limit that holds now."""
+        rev = self.quotas.rev
+        if rev == self._fresh_rev:
+            return
+        self._fresh_rev = rev
+        self._defaults = 0
+        for key, table in self._tables.items():
+            for tags, bucket in table.items():
+                if bucket.rev != rev:
+                    bucket.relabel(self.quotas.limit_of(key, tags), rev, now_ms)
+                self._defaults += bucket.is_default
+        for (key, entity, _), bucket in self._shared.items():
+            limit = self.quotas.get(entity, key)
+            same = None if limit is None else Resolved(limit, bucket.tags, entity, is_default=True)
+            bucket.relabel(same, rev, now_ms)
+
+    # -- keeping and forgetting --------------------------------------------------------------
+
+    def _make_room(self, now_ms: int) -> bool:
+        """Drop an eighth of the buckets made from a default, the oldest of those that are idle."""
+        if now_ms < self._room_again_ms:
+            return False
+        self._refresh(now_ms)
+        surplus = self._defaults - self._most * 7 // 8
+        for key, table in self._tables.items():
+            idle = (t for t, each in table.items() if each.is_default and self._idle(each, now_ms))
+            gone = list(islice(idle, max(0, surplus)))
+            surplus -= len(gone)
+            self._drop(key, gone)
+        if self._defaults < self._most:
+            return True
+        self._room_again_ms = now_ms + ROOM_AGAIN_MS
+        return False
+
+    def _idle(self, bucket: Bucket, now_ms: int) -> bool:
+        """A new bucket would say the same."""
+        return (
+            not bucket.line and bucket.paid(now_ms) and (self._smooth or bucket.rate.unused(now_ms))
+        )
+
+    def _expired(self, bucket: Bucket, now_ms: int) -> bool:
+        last_ms = bucket.born_ms if bucket.rate.last_ms is None else bucket.rate.last_ms
+        return now_ms - last_ms > self._expiry_ms and self._idle(bucket, now_ms)
+
+    def _drop(self, key: str, gone: list[Tags]) -> None:
+        """And every account, lest one goes on with a bucket that is not in the books."""
+        for tags in gone:
+            self._defaults -= self._tables[key].pop(tags).is_default
+        if gone:
+            self.changed()

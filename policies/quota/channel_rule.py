@@ -1,0 +1,144 @@
+"""Enforcement `channel`: Kafka's own rule, sawtooth and escape hatches included.
+
+Rules (KIP-124; Kafka: `ClientQuotaManager`, `ClientRequestQuotaManager`):
+- Judged when the reply leaves, after it was recorded: what violates stays recorded. Only the channel
+  that violates is muted, although the bucket is shared.
+- A request rate's delay is one window at most; a byte rate's is not capped.
+- `sequential` (KIP-124's text): the byte delay, or the broker's own, comes first; the request rate is
+  judged as of its end, and the rest is added. `max` (Kafka since 2.0): the longest counts.
+- A throttled fetch's reply goes out whole and stays charged: the broker has advanced the session
+  already. What a Fetch may ask for is clipped instead.
+- acks=0 has no reply: its bytes are judged when it comes, its request never (Kafka exempts it).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.api import FORWARD, Forward, Throttle
+from policies.quota.clip import clip
+from policies.quota.rate import THROTTLE_MOST_MS, throttle_time_ms
+from wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.api import Peer, Request, Response, Verdict
+    from policies.quota.books import Books, Bucket
+
+
+class ChannelRule:
+    """See the module. `special` are the APIs that are more than a request to be answered."""
+
+    def __init__(self, books: Books, *, samples: int, window_ms: int, sequential: bool) -> None:
+        self.books = books
+        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {}
+        self._special = self.special.get
+        self._find = books.accounts.get
+        self._cap_ms = window_ms
+        self._least_seconds = (samples - 1) * window_ms / 1000
+        self._sequential = sequential
+        self._bytes = False
+
+    def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
+        """Whether Produce and Fetch have limits of their own."""
+        self._bytes = produce or fetch
+        for key, hook, wanted in (
+            (ApiKey.PRODUCE, self._on_produce, produce),
+            (ApiKey.FETCH, self._on_fetch, fetch),
+        ):
+            self.special.pop(key, None)
+            if wanted:
+                self.special[key] = hook
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        """Only what a reply is too late for."""
+        special = self._special(request.api_key)
+        return FORWARD if special is None else special(request, peer, now_ms)
+
+    def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        """A request is counted when it is answered."""
+        return FORWARD
+
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Throttle:
+        """Record, judge, and join the delays."""
+        account = self._find((peer.user, peer.client_id))
+        if account is None:
+            account = self.books.open(peer.user, peer.client_id, now_ms)
+        byte_ms = 0
+        spent: Bucket | None = None
+        if self._bytes:
+            api_key = request.api_key
+            if api_key == ApiKey.PRODUCE:
+                spent = account.produce
+                byte_ms = self._judge_bytes(spent, request.size_bytes, now_ms)
+            elif api_key == ApiKey.FETCH:
+                spent = account.fetch
+                byte_ms = self._judge_bytes(spent, response.size_bytes, now_ms)
+        bucket = account.request
+        if bucket is not None:
+            bucket.rate.record(1, now_ms)
+            observed, window_ms = bucket.rate.observe(now_ms)
+            if observed > bucket.limit:
+                request_ms = throttle_time_ms(observed, bucket.limit, window_ms, self._cap_ms)
+                return self._join(bucket, spent, request_ms, byte_ms, response, now_ms)
+        if byte_ms:
+            return self._join(bucket, spent, 0, byte_ms, response, now_ms)
+        return FORWARD
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Nobody waits."""
+
+    def changed(self, now_ms: int) -> None:
+        """The limits are others: the next reply is judged by them."""
+
+    def _judge_bytes(self, bucket: Bucket | None, size_bytes: int, now_ms: int) -> int:
+        if bucket is None:
+            return 0
+        bucket.rate.record(size_bytes, now_ms)
+        observed, window_ms = bucket.rate.observe(now_ms)
+        return throttle_time_ms(observed, bucket.limit, window_ms)
+
+    def _join(
+        self,
+        bucket: Bucket | None,
+        spent: Bucket | None,
+        request_ms: int,
+        byte_ms: int,
+        response: Response,
+        now_ms: int,
+    ) -> Forward | Throttle:
+        """One delay of the two, and of the broker's own; each is told to its bucket's sensor."""
+        first_ms = max(byte_ms, response.throttle_time_ms)
+        if self._sequential:
+            if first_ms and bucket is not None:
+                observed, window_ms = bucket.rate.observe(now_ms + first_ms)
+                request_ms = throttle_time_ms(observed, bucket.limit, window_ms, self._cap_ms)
+            total_ms = min(first_ms + request_ms, THROTTLE_MOST_MS)
+        else:
+            total_ms = max(first_ms, request_ms)
+            if byte_ms > request_ms:
+                request_ms = 0
+            else:  # a tie is the request's, as in Kafka
+                byte_ms = 0
+        if byte_ms and spent is not None:
+            spent.record_throttle(byte_ms, now_ms)
+        if request_ms and bucket is not None:
+            bucket.record_throttle(request_ms, now_ms)
+        return Throttle(total_ms) if total_ms else FORWARD
+
+    def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Forward | Throttle:
+        if request.acks != 0:
+            return FORWARD
+        spent = self.books.open(peer.user, peer.client_id, now_ms).produce
+        byte_ms = self._judge_bytes(spent, request.size_bytes, now_ms)
+        if not byte_ms or spent is None:
+            return FORWARD
+        spent.record_throttle(byte_ms, now_ms)
+        return Throttle(byte_ms)
+
+    def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Forward:
+        spent = self.books.open(peer.user, peer.client_id, now_ms).fetch
+        return FORWARD if spent is None else clip(request, spent.limit * self._least_seconds)

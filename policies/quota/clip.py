@@ -1,0 +1,34 @@
+"""Ask the broker for no more than a byte quota allows (Kafka: `KafkaApis.handleFetchRequest`).
+
+max_bytes comes down to what may be had at once, and min_bytes to that: or one full reply would always
+be throttled, and a wait for more than may come would never end. A broker sends one batch at least,
+however large; it is charged as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.api import FORWARD, Forward, Patch
+from wire.fetch import FetchHead, head_offsets
+from wire.primitives import INT32
+
+if TYPE_CHECKING:
+    from policies.api import Request
+
+_INT32_MAX: Final = 0x7FFF_FFFF
+
+
+def clip(request: Request, most_bytes: float) -> Forward:
+    """Lay `most_bytes` over what a Fetch asks for, where that is more. Needs its head."""
+    head = request.head
+    if not isinstance(head, FetchHead):
+        return FORWARD
+    most = max(1, int(min(most_bytes, _INT32_MAX)))
+    offsets = head_offsets(request.api_version)
+    patches: list[Patch] = []
+    if head.max_bytes > most and offsets.max_bytes is not None:
+        patches.append(Patch(offsets.max_bytes, INT32.pack(most)))
+    if head.min_bytes > most:
+        patches.append(Patch(offsets.min_bytes, INT32.pack(most)))
+    return Forward(tuple(patches)) if patches else FORWARD

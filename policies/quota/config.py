@@ -1,0 +1,112 @@
+"""The settings of the quota policy.
+
+    - use: quota
+      config:
+        enforcement: entity          # or: channel
+        quotas:
+          - {user: alice, request_rate: 100}
+          - {client_id: noisy, request_rate: 50, producer_byte_rate: 1048576}
+          - {user: <default>, request_rate: 1000}
+
+A line names whose limit it is (a user, a client id, or both; `<default>` is everyone who has none of
+their own) and at least one limit. Two lines may not speak of the same limit of the same entity.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from policies.quota.entity import KEYS, QuotaEntity, check_name, check_value
+from policies.settings import Problem
+from policies.type_words import found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Rate = Annotated[float, msgspec.Meta(extra={"expected": "a number above 0, per second"})]
+
+
+class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The limits of one entity."""
+
+    user: str | None = None
+    """A principal's name as the broker knows it (no `User:` before it), or `<default>`."""
+    client_id: str | None = None
+    """A client id, or `<default>`."""
+    request_rate: Rate | None = None
+    """Requests per second."""
+    producer_byte_rate: Rate | None = None
+    """Bytes of Produce requests per second; a whole number."""
+    consumer_byte_rate: Rate | None = None
+    """Bytes of Fetch responses per second; a whole number."""
+
+    @property
+    def entity(self) -> QuotaEntity:
+        """Whose limits they are."""
+        return QuotaEntity(self.user, self.client_id)
+
+    def limits(self) -> Iterator[tuple[str, float]]:
+        """Each limit that is given, by its key."""
+        for key in KEYS:
+            value = getattr(self, key)
+            if value is not None:
+                yield key, value
+
+    def mistakes(self) -> Iterator[Problem]:
+        """An entity nobody can be, a limit nobody can keep."""
+        for path, name in (("user", self.user), ("client_id", self.client_id)):
+            wrong = None if name is None else check_name(name)
+            if wrong:
+                yield Problem(path, found(name), f"a name: it {wrong}")
+        if self.user is None and self.client_id is None:
+            yield Problem("", "no entity", "user, client_id, or both")
+        if not any(self.limits()):
+            yield Problem("", "no limit", f"at least one of {', '.join(KEYS)}")
+        for key, value in self.limits():
+            wrong = check_value(key, value)
+            if wrong:
+                yield Problem(key, found(value), f"a limit: it {wrong}")
+
+
+class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Every setting is optional; without quotas nothing is counted until one is set live."""
+
+    enforcement: Literal["entity", "channel"] = "entity"
+    """entity: one release schedule per entity, whatever its connections do. channel: Kafka's rule."""
+    quotas: tuple[QuotaLine, ...] = ()
+    """Who may do how much."""
+    burst_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 2.0
+    """entity: how many seconds' worth may pass at once after a time of quiet."""
+    quota_window_num: Annotated[int, msgspec.Meta(ge=2, le=3600)] = 11
+    """channel: how many samples a rate is measured over (Kafka's `quota.window.num`)."""
+    quota_window_size_seconds: Annotated[int, msgspec.Meta(ge=1, le=3600)] = 1
+    """channel: the span of one, and the longest throttle for a request rate."""
+    coexistence: Literal["sequential", "max"] = "sequential"
+    """channel: a byte delay and a request delay are served one after the other (KIP-124), or together
+    (Kafka since 2.0). By the release schedule of `entity` the two are the same."""
+    cluster_principals: tuple[str, ...] = ()
+    """Users that no quota holds for: brokers, mirrors."""
+    max_default_buckets: Annotated[int, msgspec.Meta(ge=1)] = 10_000
+    """How many buckets made from a default are kept; beyond it the idle ones go."""
+    admins: tuple[str, ...] = ()
+    """Users who may alter quotas over the Kafka protocol; everyone may describe them."""
+    state_file: str | None = None
+    """Where live changes are kept; without it they last as long as the process."""
+    replicas: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """How many proxies share these quotas' clients. Above 1 quotas cannot be altered live: a change
+    would reach only one of them."""
+    forward_other_keys: bool = False
+    """Let the broker answer for the quotas that are not Sluice's."""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Limits that are given twice."""
+        seen: dict[tuple[QuotaEntity, str], int] = {}
+        for place, line in enumerate(self.quotas):
+            for key, _ in line.limits():
+                first = seen.setdefault((line.entity, key), place)
+                if first != place:
+                    path = f"quotas[{place}].{key}"
+                    words = f"one limit of a kind for an entity; quotas[{first}] has it already"
+                    yield Problem(path, "a second limit", words)

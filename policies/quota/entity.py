@@ -1,0 +1,218 @@
+"""Whose quota is whose: entities, Kafka's eight levels of precedence, and the book of limits.
+
+Rules (KIP-55, KIP-124; Kafka: `ClientQuotaManager`):
+- The first of eight levels with a limit for this key wins, each key by itself: user+client,
+  user+<default>, user, <default>+client, <default>+<default>, <default> user, client, <default> client.
+- The winner says who shares a bucket (the tags): a user's limit is one for all its client ids, a
+  client id's one for all users, a default one for each whom it is made for.
+- A client without a client id has no client id to match: it comes under the user's levels only.
+- Two layers: what the config file says, and live overrides, which beat it. Removing an override
+  brings back what the file says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+ANY: Final = "<default>"
+"""In the place of a name: everyone who has no limit of their own."""
+
+REQUEST_RATE: Final = "request_rate"
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+KEYS: Final = (REQUEST_RATE, PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
+"""Requests, bytes and bytes a second."""
+
+NAME_MOST_CHARS: Final = 1024
+VALUE_LEAST: Final = 0.000001
+"""One request in eleven days; what is smaller would only make infinities."""
+
+_WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE})
+
+_NAMED: Final = "<named>"
+_Level = tuple[str | None, str | None]
+_LEVELS: Final[tuple[_Level, ...]] = (
+    (_NAMED, _NAMED),
+    (_NAMED, ANY),
+    (_NAMED, None),
+    (ANY, _NAMED),
+    (ANY, ANY),
+    (ANY, None),
+    (None, _NAMED),
+    (None, ANY),
+)
+"""User and client id of the eight levels, the first that has a limit wins."""
+
+Tags = tuple[str, str]
+"""User and client id of a bucket, as Kafka's metrics name it; "" = not told apart by it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QuotaEntity:
+    """Whose limit it is. None: whatever it is; ANY: the default; at least one is not None."""
+
+    user: str | None = None
+    client_id: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """A template: each whom it fits gets a bucket made from it."""
+        return ANY in (self.user, self.client_id)
+
+
+class Resolved(NamedTuple):
+    """The limit that holds for someone."""
+
+    limit: float
+    tags: Tags
+    entity: QuotaEntity
+    is_default: bool
+
+
+class Limit(NamedTuple):
+    """One line of the book."""
+
+    entity: QuotaEntity
+    key: str
+    value: float
+    origin: Literal["file", "override"]
+
+
+def check_value(key: str, value: float) -> str | None:
+    """What is wrong with `value` as the limit `key`, in words; None if nothing is."""
+    if key not in KEYS:
+        return f"no quota is called {key!r}"
+    if not isfinite(value):
+        return "must be a finite number"
+    if value <= 0:
+        return "must be greater than 0"
+    if key in _WHOLE and value != int(value):
+        return "must be a whole number of bytes per second"
+    return None if value >= VALUE_LEAST else f"must be at least {VALUE_LEAST:f}"
+
+
+def check_name(name: str) -> str | None:
+    """What is wrong with `name` as a user or client id, in words; None if nothing is."""
+    if not name:
+        return "must not be empty"
+    if len(name) > NAME_MOST_CHARS:
+        return f"must not be longer than {NAME_MOST_CHARS} characters"
+    return None
+
+
+class Quotas:
+    """The book of limits. `rev` grows with every change of it."""
+
+    def __init__(self) -> None:
+        self.rev = 0
+        self._layers: dict[str, dict[QuotaEntity, dict[str, float]]] = {"file": {}, "override": {}}
+        self._tables: dict[str, dict[tuple[str | None, str | None], float]] = {
+            key: {} for key in KEYS
+        }
+        self._levels: dict[str, tuple[_Level, ...]] = dict.fromkeys(KEYS, ())
+        """The levels that anybody has a limit of, in order."""
+
+    @property
+    def in_file(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """What the config file says, by entity and key."""
+        return self._layers["file"]
+
+    @property
+    def overrides(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """What was set live, by entity and key."""
+        return self._layers["override"]
+
+    def set(self, entity: QuotaEntity, key: str, value: float | None) -> None:
+        """What the file says; None: nothing. The value has passed `check_value`."""
+        self._put("file", entity, key, value)
+
+    def set_override(self, entity: QuotaEntity, key: str, value: float | None) -> None:
+        """What holds instead of the file's word; None: the file's word holds again."""
+        self._put("override", entity, key, value)
+
+    def get(self, entity: QuotaEntity, key: str) -> float | None:
+        """The limit of this very entity."""
+        return self._tables[key].get((entity.user, entity.client_id))
+
+    def any(self, key: str) -> bool:
+        """Somebody has a limit of this kind."""
+        return bool(self._tables[key])
+
+    def resolve(self, key: str, user: str, client_id: str) -> Resolved | None:
+        """The limit that holds for requests of `user` by `client_id`; None: no limit does."""
+        return self._walk(key, self._levels[key], user, client_id)
+
+    def limit_of(self, key: str, tags: Tags) -> Resolved | None:
+        """The limit of the bucket with these tags, whoever uses it (`quotaLimit` of Kafka)."""
+        user, client_id = tags
+        levels = [
+            (user_is, client_is)
+            for user_is, client_is in self._levels[key]
+            if bool(user) == (user_is is not None) and bool(client_id) == (client_is is not None)
+        ]
+        return self._walk(key, levels, user, client_id)
+
+    def _walk(
+        self, key: str, levels: Iterable[_Level], user: str, client_id: str
+    ) -> Resolved | None:
+        for user_is, client_is in levels:
+            if client_is is not None and not client_id:
+                continue
+            whose = (
+                user if user_is is _NAMED else user_is,
+                client_id if client_is is _NAMED else client_is,
+            )
+            limit = self._tables[key].get(whose)
+            if limit is not None:
+                tags = ("" if user_is is None else user, "" if client_is is None else client_id)
+                return Resolved(limit, tags, QuotaEntity(*whose), ANY in (user_is, client_is))
+        return None
+
+    def __iter__(self) -> Iterator[Limit]:
+        """Every limit that holds, by entity and key."""
+        file, override = self._layers["file"], self._layers["override"]
+        order = {key: place for place, key in enumerate(KEYS)}
+        for entity in sorted({*file, *override}, key=_spelt):
+            ours = override.get(entity, {})
+            both = {**file.get(entity, {}), **ours}
+            for key in sorted(both, key=order.__getitem__):
+                yield Limit(entity, key, both[key], "override" if key in ours else "file")
+
+    def _put(self, layer: str, entity: QuotaEntity, key: str, value: float | None) -> None:
+        wrong = None if value is None else check_value(key, value)
+        if key not in KEYS or wrong:
+            raise ValueError(f"{key}: {wrong or 'no such quota'}")
+        if entity.user is None and entity.client_id is None:
+            raise ValueError("an entity names a user, a client id, or both")
+        values = self._layers[layer].setdefault(entity, {})
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = float(value)
+        if not values:
+            del self._layers[layer][entity]
+        place = (entity.user, entity.client_id)
+        table = self._tables[key]
+        holds = self._layers["override"].get(entity, {}).get(key)
+        if holds is None:
+            holds = self._layers["file"].get(entity, {}).get(key)
+        if holds is None:
+            table.pop(place, None)
+        else:
+            table[place] = holds
+        there = {(_kind(user), _kind(client_id)) for user, client_id in table}
+        self._levels[key] = tuple(level for level in _LEVELS if level in there)
+        self.rev += 1
+
+
+def _kind(name: str | None) -> str | None:
+    return name if name is None or name == ANY else _NAMED
+
+
+def _spelt(entity: QuotaEntity) -> tuple[str, str]:
+    return entity.user or "", entity.client_id or ""

@@ -1,0 +1,270 @@
+"""Enforcement `entity`: one release schedule per entity, however many connections it has.
+
+Rules:
+- A request is charged when it may pass. While its entity is over, a request on any of its connections
+  waits, held before its first byte goes on; the line is served in order, one each time the schedule
+  allows, by the alarm of its head. A client that hangs up gives its place back.
+- Whoever passes is told (and made) to be quiet until the next one may pass and those in the line have
+  passed. So no more than T * (s + burst_seconds) + 1 requests pass in any s seconds.
+- Produce: its bytes wait their turn first, then the request does (KIP-124); it is quiet for the longer
+  of what both ask. acks=0 is counted and muted like any other.
+- Fetch: charged beforehand what the last replies cost on average, and settled by its own reply; what
+  it may ask for is clipped to its share of the burst, so that one reply cannot silence everyone.
+- The first ApiVersions of a connection is free: nobody can be known yet, and SASL must not wait.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from policies.api import FORWARD, Forward, Hold, Throttle
+from policies.quota.books import Bucket, Waiter
+from policies.quota.clip import clip
+from policies.quota.rate import THROTTLE_MOST_MS
+from wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.api import Host, Peer, Request, Response, Verdict
+    from policies.quota.books import Books
+
+HOLD_MOST_MS: Final = THROTTLE_MOST_MS
+"""A held request waits for its slot, however far; its client gives up long before that."""
+_MEAN_OF: Final = 8
+"""A reply moves the mean of the last ones by an eighth."""
+
+
+class EntityRule:
+    """See the module. `special` are the APIs that need more than a count of one."""
+
+    def __init__(self, books: Books, host: Host, burst_ms: float) -> None:
+        self.books = books
+        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {
+            ApiKey.API_VERSIONS: self._on_api_versions
+        }
+        self._host = host
+        self._burst_ms = burst_ms
+        self._special = self.special.get
+        self._find = books.accounts.get
+        self._held: dict[int, Waiter] = {}  # by session
+        self._fetching: dict[int, dict[int, float]] = {}  # by session, exchange: charged beforehand
+
+    def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
+        """Whether Produce and Fetch have limits of their own."""
+        for key, hook, wanted in (
+            (ApiKey.PRODUCE, self._on_produce, produce),
+            (ApiKey.FETCH, self._on_fetch, fetch),
+        ):
+            self.special.pop(key, None)
+            if wanted:
+                self.special[key] = hook
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        """Let it pass, be it with a throttle, or have it wait."""
+        special = self._special(request.api_key)
+        if special is not None:
+            return special(request, peer, now_ms)
+        account = self._find((peer.user, peer.client_id))
+        if account is None:
+            account = self.books.open(peer.user, peer.client_id, now_ms)
+        bucket = account.request
+        if bucket is None:
+            return FORWARD
+        ahead_ms = now_ms - bucket.pass_ms
+        if ahead_ms < 0.0 or bucket.line:
+            return self.count(request, peer, now_ms)
+        # What `count` would do, written out: this is the way of nearly every request.
+        if ahead_ms > bucket.burst_ms:  # noqa: PLR1730 - a call of min is too slow here
+            ahead_ms = bucket.burst_ms
+        ahead_ms -= bucket.unit_ms
+        bucket.pass_ms = now_ms - ahead_ms
+        bucket.rate.record(1, now_ms)
+        return FORWARD if ahead_ms >= 0.0 else self._quiet((bucket,), now_ms)
+
+    def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        """Judge it as a request and nothing else."""
+        bucket = self.books.open(peer.user, peer.client_id, now_ms).request
+        if bucket is None:
+            return FORWARD
+        held = self._admit(bucket, 1, request, peer, now_ms)
+        if held is not None:
+            return held
+        bucket.rate.record(1, now_ms)
+        return self._quiet((bucket,), now_ms)
+
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Throttle:
+        """Settle what a Fetch really cost."""
+        account = self.books.open(peer.user, peer.client_id, now_ms)
+        bucket = account.fetch
+        if bucket is None or request.api_key != ApiKey.FETCH:
+            return FORWARD
+        size_bytes = response.size_bytes
+        charged = self._fetching.get(peer.session_id, {}).pop(request.exchange_id, 0.0)
+        bucket.charge(size_bytes - charged, now_ms)
+        bucket.rate.record(size_bytes, now_ms)
+        bucket.mean += (size_bytes - bucket.mean) / _MEAN_OF
+        if bucket.line:  # its turn may have come nearer
+            self._arm(bucket, now_ms)
+        return self._quiet((bucket,), now_ms)
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Whoever has gone waits for nothing."""
+        self._fetching.pop(peer.session_id, None)
+        waiter = self._held.get(peer.session_id)
+        if waiter is not None:
+            self._forget(waiter)
+
+    def changed(self, now_ms: int) -> None:
+        """The limits are others: whoever waits is asked again, in order."""
+        for waiter in list(self._held.values()):
+            waiter.bucket.leave(waiter)
+        for waiter in list(self._held.values()):
+            if not self._host.wake(waiter):
+                self._forget(waiter)
+
+    def adopt(self, previous: EntityRule) -> None:
+        """What is held is asked again by us; what it has paid for already stays paid."""
+        self._held.update(previous._held)
+        self._fetching.update(previous._fetching)
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    def _admit(
+        self,
+        bucket: Bucket,
+        cost: float,
+        request: Request,
+        peer: Peer,
+        now_ms: int,
+        *,
+        paid: bool = False,
+    ) -> Hold | None:
+        """Charge `cost` if the request may pass now; else it waits. `paid`: see Waiter."""
+        waiter = self._maybe_waiter(request, peer)
+        line = bucket.line
+        if bucket.pass_ms <= now_ms and (
+            not line or (waiter is not None and next(iter(line.values())) is waiter)
+        ):
+            if waiter is not None:
+                self._forget(waiter)
+            bucket.charge(cost, now_ms)
+            return None
+        if waiter is not None:
+            self._forget(waiter)
+        waiter = Waiter(bucket, peer.session_id, request.exchange_id, cost, paid=paid)
+        self._held[peer.session_id] = waiter
+        bucket.join(waiter)
+        self._arm(bucket, now_ms)
+        return Hold(HOLD_MOST_MS, waiter)
+
+    def _maybe_waiter(self, request: Request, peer: Peer) -> Waiter | None:
+        waiter = self._held.get(peer.session_id)
+        if waiter is None or waiter.exchange_id == request.exchange_id:
+            return waiter
+        self._forget(waiter)  # its request went on without us: the entry only observes, or a drain
+        return None
+
+    def _forget(self, waiter: Waiter) -> None:
+        if self._held.get(waiter.session_id) is waiter:
+            del self._held[waiter.session_id]
+        waiter.bucket.leave(waiter)
+
+    def _arm(self, bucket: Bucket, now_ms: int) -> None:
+        at_ms = ceil(min(max(bucket.pass_ms, now_ms), now_ms + THROTTLE_MOST_MS))
+        if bucket.alarm_ms is None or at_ms < bucket.alarm_ms:
+            bucket.alarm_ms = at_ms
+            self._host.call_at(at_ms, partial(self._ring, bucket))
+
+    def _ring(self, bucket: Bucket, now_ms: int) -> None:
+        """Serve the line as far as the schedule allows."""
+        if bucket.alarm_ms is None or now_ms < bucket.alarm_ms:
+            return  # an earlier alarm has done it
+        bucket.alarm_ms = None
+        while bucket.line:
+            if bucket.pass_ms > now_ms:
+                self._arm(bucket, now_ms)
+                return
+            head = next(iter(bucket.line.values()))
+            self._host.wake(head)
+            self._forget(head)  # if it is still there, its client has gone
+
+    def _quiet(self, buckets: tuple[Bucket | None, ...], now_ms: int) -> Forward | Throttle:
+        """Until all that these buckets owe or have in line may have passed; the longest counts."""
+        longest_ms, longest = 0, None
+        for bucket in buckets:
+            if bucket is None:
+                continue
+            left_ms = bucket.pass_ms - now_ms + bucket.queued * bucket.unit_ms
+            if left_ms > longest_ms:
+                longest_ms, longest = ceil(min(left_ms, THROTTLE_MOST_MS)), bucket
+        if longest is None:
+            return FORWARD
+        longest.record_throttle(longest_ms, now_ms)
+        return Throttle(longest_ms)
+
+    def _on_api_versions(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        return FORWARD if request.exchange_id == 1 else self.count(request, peer, now_ms)
+
+    # -- bytes -------------------------------------------------------------------------------
+
+    def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        account = self._find((peer.user, peer.client_id))
+        if account is None:
+            account = self.books.open(peer.user, peer.client_id, now_ms)
+        produce, bucket = account.produce, account.request
+        size_bytes = request.size_bytes
+        if (
+            produce is not None
+            and bucket is not None
+            and produce.pass_ms <= now_ms >= bucket.pass_ms
+            and not (produce.line or bucket.line or peer.session_id in self._held)
+        ):  # as below, where nobody waits
+            produce.charge(size_bytes, now_ms)
+            produce.rate.record(size_bytes, now_ms)
+            bucket.charge(1, now_ms)
+            bucket.rate.record(1, now_ms)
+            if produce.pass_ms <= now_ms >= bucket.pass_ms:
+                return FORWARD
+            return self._quiet((bucket, produce), now_ms)
+        waiter = self._maybe_waiter(request, peer)
+        if produce is not None and (waiter is None or not waiter.paid):
+            held = self._admit(produce, size_bytes, request, peer, now_ms)
+            if held is not None:
+                return held
+            produce.rate.record(size_bytes, now_ms)
+        if bucket is not None:
+            held = self._admit(bucket, 1, request, peer, now_ms, paid=True)
+            if held is not None:
+                return held
+            bucket.rate.record(1, now_ms)
+        return self._quiet((bucket, produce), now_ms)
+
+    def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        account = self.books.open(peer.user, peer.client_id, now_ms)
+        fetch, bucket = account.fetch, account.request
+        waiter = self._maybe_waiter(request, peer)
+        if fetch is not None and (waiter is None or not waiter.paid):
+            expected = fetch.mean
+            held = self._admit(fetch, expected, request, peer, now_ms)
+            if held is not None:
+                return held
+            charged = self._fetching.setdefault(peer.session_id, {})
+            charged[request.exchange_id] = expected
+        if bucket is not None:
+            held = self._admit(bucket, 1, request, peer, now_ms, paid=True)
+            if held is not None:
+                return held
+            bucket.rate.record(1, now_ms)
+        quiet = self._quiet((bucket,), now_ms)
+        if fetch is None:
+            return quiet
+        share = fetch.limit * self._burst_ms / 1000 / (1 + len(fetch.line or ()))
+        clipped = clip(request, share)
+        if isinstance(quiet, Throttle) and clipped is not FORWARD:
+            return Throttle(quiet.throttle_time_ms, clipped)
+        return clipped if quiet is FORWARD else quiet

@@ -1,0 +1,95 @@
+"""What the state_file says: the quotas that were set live. Text in, text out; no file is touched here.
+
+    {"version": 1,
+     "overrides": [{"user": "alice", "client_id": "report", "request_rate": 20}, ...]}
+
+- The lines are those of the config's `quotas`, `<default>` included.
+- Read strictly: a file with one mistake is refused whole, because half of the quotas that somebody set
+  would be a surprise. Another version than ours is refused, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from policies.api import PolicyConfigError
+from policies.quota.config import QuotaLine  # noqa: TC001 - msgspec reads annotations at run time
+from policies.quota.entity import KEYS
+from policies.settings import Problem, try_convert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.quota.alter import Change
+    from policies.quota.entity import QuotaEntity
+
+VERSION: Final = 1
+SETTING: Final = "state_file"
+
+_EXACT: Final = 2**53
+"""Beyond it a double names no single whole number."""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    overrides: tuple[QuotaLine, ...]
+
+    def mistakes(self) -> Iterator[Problem]:
+        """An entity in two lines."""
+        seen: set[QuotaEntity] = set()
+        for place, line in enumerate(self.overrides):
+            if line.entity in seen:
+                yield Problem(f"overrides[{place}]", "found an entity that has a line above")
+            seen.add(line.entity)
+
+
+def encode(overrides: Mapping[QuotaEntity, Mapping[str, float]]) -> bytes:
+    """The file's content, for people to read; equal quotas give equal bytes."""
+    lines: list[dict[str, str | float]] = []
+    for entity in sorted(overrides, key=lambda each: (each.user or "", each.client_id or "")):
+        names = {"user": entity.user, "client_id": entity.client_id}
+        line: dict[str, str | float] = {k: name for k, name in names.items() if name is not None}
+        values = overrides[entity]
+        line |= {key: _plain(values[key]) for key in KEYS if key in values}
+        lines.append(line)
+    said = {"version": VERSION, "overrides": lines}
+    return msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n"
+
+
+def decode(data: bytes) -> dict[QuotaEntity, dict[str, float]]:
+    """The quotas by entity and key. Raises PolicyConfigError with everything that is wrong."""
+    try:
+        said: object = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PolicyConfigError(SETTING, f"its content is not JSON: {error}") from error
+    version = said.get("version") if isinstance(said, dict) else None
+    if isinstance(version, int) and version != VERSION:
+        words = f"its content is of version {version}, expected {VERSION}: another Sluice wrote it"
+        raise PolicyConfigError(SETTING, words)
+    file, problems = try_convert(_File, said)
+    if file is None or problems:
+        raise PolicyConfigError(SETTING, "its content: " + "; ".join(map(str, problems)))
+    return {line.entity: dict(line.limits()) for line in file.overrides}
+
+
+def changed(
+    overrides: Mapping[QuotaEntity, Mapping[str, float]], changes: Iterable[Change]
+) -> dict[QuotaEntity, dict[str, float]]:
+    """The overrides as they will be after `changes`."""
+    after = {entity: dict(values) for entity, values in overrides.items()}
+    for entity, key, value in changes:
+        values = after.setdefault(entity, {})
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+        if not values:
+            del after[entity]
+    return after
+
+
+def _plain(value: float) -> float | int:
+    """A whole number without `.0`, as people write it."""
+    return int(value) if value.is_integer() and value < _EXACT else value

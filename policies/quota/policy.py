@@ -1,0 +1,179 @@
+"""`quota`: how many requests and bytes a second each user and client id may have, and no more.
+
+Rules (KIP-124; the settings are in `config`):
+- `entity_rule` or `channel_rule` decides about requests; here is what both need: whose quotas they
+  are, which APIs must be seen for them, and what a live change changes.
+- No quota of a kind: its APIs are not asked for. No quota at all: only those that manage quotas are,
+  and these are answered here (`admin`).
+- SASL frames are never seen, so never throttled. Exempt are named principals only: a client id, a
+  replica id or an API proves nothing about who sends it.
+- What is owed outlives connections and reloads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.api import Hold, Need, Policy, PolicyConfigError, Throttle
+from policies.quota import overrides
+from policies.quota.admin import APIS as ADMIN_APIS
+from policies.quota.admin import AdminRules, QuotaAdmin
+from policies.quota.books import Books
+from policies.quota.channel_rule import ChannelRule
+from policies.quota.config import QuotaConfig
+from policies.quota.entity import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_RATE,
+    Quotas,
+)
+from policies.quota.entity_rule import EntityRule
+from wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policies.api import Forward, Host, Peer, Request, Response, Verdict
+    from policies.quota.alter import Change
+    from policies.quota.sensors import Usage
+
+SWEEP_MS: Final = 1000
+"""How often some of the buckets are looked at, whether they are still used."""
+
+_SASL: Final = {int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)}
+_COUNTED: Final = frozenset(range(256)) - _SASL
+"""Every API; those outside the table, too, for `pass_unknown_apis` may let them through."""
+_NONE: Final[frozenset[int]] = frozenset()
+
+
+class Quota(Policy):
+    """See the module."""
+
+    Config = QuotaConfig
+    tick_ms = SWEEP_MS
+
+    def __init__(self, config: object, host: Host) -> None:
+        super().__init__(config, host)
+        if not isinstance(config, QuotaConfig):
+            raise PolicyConfigError("", "not a QuotaConfig")
+        self.quotas = Quotas()
+        for line in config.quotas:
+            for key, value in line.limits():
+                self.quotas.set(line.entity, key, value)
+        smooth = config.enforcement == "entity"
+        window_ms = config.quota_window_size_seconds * 1000
+        self.books = Books(
+            self.quotas,
+            smooth=smooth,
+            burst_ms=config.burst_seconds * 1000,
+            samples=config.quota_window_num,
+            window_ms=window_ms,
+            exempt=frozenset(config.cluster_principals),
+            default_buckets_most=config.max_default_buckets,
+        )
+        self.rule: EntityRule | ChannelRule = (
+            EntityRule(self.books, host, config.burst_seconds * 1000)
+            if smooth
+            else ChannelRule(
+                self.books,
+                samples=config.quota_window_num,
+                window_ms=window_ms,
+                sequential=config.coexistence == "sequential",
+            )
+        )
+        # The chain calls what it finds on the instance: straight to the rule, for each hop costs a
+        # fifth of what a request may.
+        vars(self).update(on_request=self.rule.on_request, on_response=self.rule.on_response)
+        self._admin = QuotaAdmin(
+            self,
+            AdminRules(
+                frozenset(config.admins), config.replicas, config.forward_other_keys, host.name
+            ),
+        )
+        self.rule.special.update(dict.fromkeys(ADMIN_APIS, self._on_admin))
+        self._state_file = config.state_file
+        if config.state_file is not None:
+            saved = host.load(config.state_file)
+            if saved is not None:
+                for entity, limits in overrides.decode(saved).items():
+                    for key, value in limits.items():
+                        self.quotas.set_override(entity, key, value)
+        self._look()
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        """The rule's word."""
+        return self.rule.on_request(request, peer, now_ms)
+
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Throttle:
+        """The rule's word."""
+        return self.rule.on_response(request, response, peer, now_ms)
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Whoever has gone gives back its place."""
+        self.rule.on_disconnect(peer, now_ms)
+
+    def on_tick(self, now_ms: int) -> None:
+        """Forget what nobody has used for an hour."""
+        self.books.expire(now_ms)
+
+    def adopt(self, previous: Policy) -> None:
+        """What was counted, is owed and was set live goes on."""
+        if not isinstance(previous, Quota):
+            return
+        for entity, limits in previous.quotas.overrides.items():
+            for key, value in limits.items():
+                self.quotas.set_override(entity, key, value)
+        self.books.adopt(previous.books)
+        if isinstance(self.rule, EntityRule) and isinstance(previous.rule, EntityRule):
+            self.rule.adopt(previous.rule)
+        self._look()
+
+    def change(self, changes: Sequence[Change], now_ms: int) -> None:
+        """Set (with None: take back) live overrides; at once for all, waiting requests included.
+
+        They are saved first. Raises OSError if that fails; then nothing has changed.
+        """
+        if self._state_file is not None:
+            after = overrides.changed(self.quotas.overrides, changes)
+            self.host.save(self._state_file, overrides.encode(after))
+        for entity, key, value in changes:
+            self.quotas.set_override(entity, key, value)
+        self.books.changed()
+        if self._look():
+            self.host.reconsider()
+        self.rule.changed(now_ms)
+
+    def usage(self, now_ms: int) -> Iterable[Usage]:
+        """What each bucket has let through lately, and what was throttled."""
+        return self.books.usage(now_ms)
+
+    def _on_admin(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        """A request like any other, and answered here."""
+        counted = self.rule.count(request, peer, now_ms)
+        if isinstance(counted, Hold):
+            return counted
+        answer = self._admin.on_request(request, peer.user, now_ms)
+        if isinstance(counted, Throttle):
+            return Throttle(counted.throttle_time_ms, answer)
+        return answer
+
+    def _look(self) -> bool:
+        """Want to see what there are quotas for; whether that has changed."""
+        before = (self.apis, self.hears, self.needs)
+        produce = self.quotas.any(PRODUCER_BYTE_RATE)
+        fetch = self.quotas.any(CONSUMER_BYTE_RATE)
+        self.rule.watch_bytes(produce=produce, fetch=fetch)
+        needs: dict[int, Need] = dict.fromkeys(ADMIN_APIS, Need.BODY)
+        apis = set(ADMIN_APIS)
+        if produce:
+            apis.add(ApiKey.PRODUCE)
+        if fetch:
+            apis.add(ApiKey.FETCH)
+            needs[ApiKey.FETCH] = Need.HEAD
+        self.apis = _COUNTED if self.quotas.any(REQUEST_RATE) else frozenset(apis)
+        self.needs = needs
+        if isinstance(self.rule, EntityRule):
+            self.hears = frozenset({int(ApiKey.FETCH)}) if fetch else _NONE
+        return before != (self.apis, self.hears, self.needs)

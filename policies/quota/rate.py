@@ -1,0 +1,190 @@
+"""The arithmetic of quotas: Kafka's sampled rate, its throttle time, and a smooth release schedule.
+
+Rules:
+- Standard library only, pure: no clock, no state but what an object says. Spark jobs import it too.
+- `SampledRate` is Kafka's Rate over a WindowedSum (KIP-124; `SampledStat`, `Rate.windowSize` of 3.8
+  and later) with windows that begin at whole multiples of `window_ms` instead of at an event.
+- What violates a bound is recorded first and judged after, and stays recorded.
+- `ReleaseSchedule` says when the next one may pass; read the other way round it is KIP-599's token
+  bucket, whose credits may go below zero.
+- Rates and bounds are per second, times in ms. Bounds are above zero.
+"""
+
+from __future__ import annotations
+
+from math import floor, inf, isnan
+from typing import Final
+
+THROTTLE_MOST_MS: Final = 0x7FFF_FFFF
+"""throttle_time_ms is an int32. Kafka lets a longer delay wrap and throttles not at all; we clamp."""
+
+
+def throttle_time_ms(
+    observed: float, bound: float, window_ms: int, cap_ms: int | None = None
+) -> int:
+    """How long to be quiet so that `observed` comes down to `bound`: (O - T) / T * window, half up.
+
+    `window_ms` is the span that `observed` was measured over, not one sample (`QuotaUtils`). 0 when
+    the bound holds, and for a violation of less than half a millisecond.
+    """
+    if isnan(observed) or observed <= bound:
+        return 0
+    most = THROTTLE_MOST_MS if cap_ms is None else min(cap_ms, THROTTLE_MOST_MS)
+    excess_ms = (observed - bound) / bound * window_ms if bound > 0 else inf
+    return most if excess_ms >= most else floor(excess_ms + 0.5)
+
+
+class SampledRate:
+    """A sum over `samples` windows of `window_ms` and what of it overlaps the left edge.
+
+    A window counts until its last event is `samples * window_ms` old. Times do not go backwards.
+    Recording allocates nothing but once a window.
+    """
+
+    __slots__ = (
+        "_begun_ms",
+        "_closed",
+        "_closed_sum",
+        "_least_ms",
+        "_oldest_ms",
+        "_span_ms",
+        "_sum",
+        "_valid_ms",
+        "_window_ms",
+        "last_ms",
+    )
+
+    def __init__(self, samples: int = 11, window_ms: int = 1000) -> None:
+        self._window_ms = window_ms
+        self._span_ms = samples * window_ms
+        self._least_ms = (samples - 1) * window_ms
+        self._closed: list[tuple[int, int, float]] = []  # begun, last event, sum; oldest first
+        self._closed_sum = 0.0
+        self._begun_ms = 0  # the current window
+        self._sum = 0.0
+        self._oldest_ms = 0  # when the oldest window that counts began
+        self._valid_ms = -1  # until when the three sums and `_oldest_ms` need no second look
+        self.last_ms: int | None = None
+        """When something was last recorded, be it 0."""
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Add `value`, which may be 0, or less to take back what was recorded."""
+        if now_ms >= self._valid_ms:
+            self._turn(now_ms)
+        self._sum += value
+        self.last_ms = now_ms
+
+    def measure(self, now_ms: int) -> float:
+        """The rate per second at `now_ms`, which may lie ahead: nothing is changed by asking."""
+        return self.observe(now_ms)[0]
+
+    def window_ms_at(self, now_ms: int) -> int:
+        """The span that `measure` divides by: missing whole windows count as empty ones."""
+        return self.observe(now_ms)[1]
+
+    def observe(self, now_ms: int) -> tuple[float, int]:
+        """The rate per second and the span in ms that it is measured over."""
+        if now_ms < self._valid_ms:
+            total = self._closed_sum + self._sum
+            elapsed_ms = now_ms - self._oldest_ms
+        else:
+            total, elapsed_ms = self._look(now_ms)
+        least_ms = self._least_ms
+        if elapsed_ms < least_ms:
+            elapsed_ms = least_ms + elapsed_ms % self._window_ms
+        if elapsed_ms < 1:  # noqa: PLR1730 - a call of max costs as much as all the rest
+            elapsed_ms = 1
+        return total / (elapsed_ms / 1000), elapsed_ms
+
+    def unused(self, now_ms: int) -> bool:
+        """Nothing recorded counts any more."""
+        return self.last_ms is None or now_ms - self.last_ms >= self._span_ms
+
+    def windows(self, now_ms: int) -> int:
+        """How many windows with an event still count."""
+        return sum(1 for each in self._all() if now_ms - each[1] < self._span_ms)
+
+    def _all(self) -> list[tuple[int, int, float]]:
+        last_ms = self.last_ms
+        if last_ms is None or last_ms < self._begun_ms:
+            return self._closed
+        return [*self._closed, (self._begun_ms, last_ms, self._sum)]
+
+    def _look(self, now_ms: int) -> tuple[float, int]:
+        span_ms = self._span_ms
+        alive = [each for each in self._all() if now_ms - each[1] < span_ms]
+        if not alive:
+            return 0.0, 0
+        return sum(each[2] for each in alive), now_ms - alive[0][0]
+
+    def _turn(self, now_ms: int) -> None:
+        """Purge what no longer counts, and begin a new window if the current one is over."""
+        span_ms = self._span_ms
+        begun_ms = now_ms - now_ms % self._window_ms
+        if begun_ms > self._begun_ms:
+            closed = self._all()
+            self._begun_ms = begun_ms
+            self._sum = 0.0
+        else:
+            closed = self._closed
+        self._closed = closed = [each for each in closed if now_ms - each[1] < span_ms]
+        self._closed_sum = sum(each[2] for each in closed)
+        begun_ms = self._begun_ms
+        self._oldest_ms = closed[0][0] if closed else begun_ms
+        self._valid_ms = begun_ms + self._window_ms
+        if closed:  # their last events are in order, so the oldest is the first to go
+            self._valid_ms = min(self._valid_ms, closed[0][1] + span_ms)
+
+
+class ReleaseSchedule:
+    """When the next one may pass, if `rate_per_s` are to pass and `burst_ms` worth of them at once.
+
+    `next_free_ms` is when all that was charged is paid for. So of cost 1 no more than
+    rate * (s + burst) + 1 pass in any s seconds, and none waits longer than that asks for.
+    """
+
+    __slots__ = ("burst_ms", "pass_ms", "unit_ms")
+
+    def __init__(self, rate_per_s: float, burst_ms: float) -> None:
+        self.burst_ms = burst_ms
+        self.unit_ms = 1000 / rate_per_s
+        """What a cost of one takes."""
+        self.pass_ms = -inf
+        """From when on one may pass."""
+
+    @property
+    def next_free_ms(self) -> float:
+        """When nothing is owed any more."""
+        return self.pass_ms + self.burst_ms
+
+    def delay_ms(self, now_ms: float) -> float:
+        """How long until one may pass; 0 or less: now."""
+        return self.pass_ms - now_ms
+
+    def charge(self, cost: float, now_ms: float) -> float:
+        """Owe `cost` more (less than 0 gives back). Returns the delay for whoever comes next."""
+        least_ms = now_ms - self.burst_ms
+        self.pass_ms = pass_ms = max(self.pass_ms, least_ms) + cost * self.unit_ms
+        return pass_ms - now_ms
+
+    def credits(self, now_ms: float) -> float:
+        """How much may pass at once; below zero: how much is owed beyond the burst."""
+        return min(self.burst_ms, now_ms - self.pass_ms) / self.unit_ms
+
+    def paid(self, now_ms: float) -> bool:
+        """Nothing is owed: a new schedule would say the same."""
+        return self.pass_ms + self.burst_ms <= now_ms
+
+    def change(self, rate_per_s: float, now_ms: float) -> None:
+        """A new rate from `now_ms` on. What is owed stays, counted in units, not in time.
+
+        But the burst is used up at most: whoever spent a large one does not pay for it at a small
+        rate for minutes; only what was owed beyond the burst is.
+        """
+        unit_ms = 1000 / rate_per_s
+        owed_ms = max(0.0, self.next_free_ms - now_ms)
+        scale = unit_ms / self.unit_ms if self.unit_ms else 0.0  # 0: it was without a limit
+        used_ms = min(min(owed_ms, self.burst_ms) * scale, self.burst_ms)
+        over_ms = max(0.0, owed_ms - self.burst_ms) * scale
+        self.unit_ms = unit_ms
+        self.pass_ms = now_ms - self.burst_ms + used_ms + over_ms

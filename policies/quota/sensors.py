@@ -1,0 +1,84 @@
+"""What the quotas have done to whom: throttle times per bucket, and the rows that listings show.
+
+Rules (Kafka: the `throttle-time` sensor of `ClientQuotaManager`, default metric config):
+- Only delays above 0 are recorded: who was never throttled has no throttle time, not one of 0.
+- Two samples of 30 s: 60 s after the last throttle there is nothing to say again (Kafka's NaN).
+- The request rate, or byte rate, is the bucket's own `SampledRate`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+SAMPLES: Final = 2
+WINDOW_MS: Final = 30_000
+_SPAN_MS: Final = SAMPLES * WINDOW_MS
+
+
+class _Window:
+    __slots__ = ("begun_ms", "count", "last_ms", "most_ms", "sum_ms")
+
+    def __init__(self, begun_ms: int) -> None:
+        self.begun_ms = begun_ms
+        self.last_ms = begun_ms
+        self.count = 0
+        self.sum_ms = 0
+        self.most_ms = 0
+
+
+class ThrottleTime:
+    """Average and maximum of the delays imposed on one bucket's requests, in ms."""
+
+    __slots__ = ("_windows",)
+
+    def __init__(self) -> None:
+        self._windows: list[_Window] = []
+
+    def record(self, throttle_time_ms: int, now_ms: int) -> None:
+        """A delay above 0 was imposed."""
+        begun_ms = now_ms - now_ms % WINDOW_MS
+        windows = self._windows
+        if not windows or windows[-1].begun_ms < begun_ms:
+            self._windows = windows = self._alive(now_ms)
+            windows.append(_Window(begun_ms))
+        window = windows[-1]
+        window.last_ms = now_ms
+        window.count += 1
+        window.sum_ms += throttle_time_ms
+        window.most_ms = max(window.most_ms, throttle_time_ms)
+
+    def average_ms(self, now_ms: int) -> float | None:
+        """Of what was recorded lately; None: nothing was."""
+        alive = self._alive(now_ms)
+        return (
+            sum(each.sum_ms for each in alive) / sum(each.count for each in alive)
+            if alive
+            else None
+        )
+
+    def most_ms(self, now_ms: int) -> int | None:
+        """The largest of what was recorded lately; None: nothing was."""
+        return max((each.most_ms for each in self._alive(now_ms)), default=None)
+
+    def _alive(self, now_ms: int) -> list[_Window]:
+        return [each for each in self._windows if now_ms - each.last_ms < _SPAN_MS]
+
+
+class Usage(NamedTuple):
+    """One bucket as `quotas top` and the metrics page show it."""
+
+    user: str
+    """"" = not told apart by user; `<default>` = those who share a bucket because there are too many."""
+    client_id: str
+    """The same for the client id."""
+    key: str
+    """request_rate, producer_byte_rate or consumer_byte_rate."""
+    limit: float
+    """Per second."""
+    rate: float
+    """Per second, over the last ten; of what was let through."""
+    throttle_avg_ms: float | None
+    throttle_max_ms: int | None
+    """None: not throttled in the last minute."""
+    waiting: int
+    """Requests that are held at this moment."""

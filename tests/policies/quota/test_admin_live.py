@@ -1,0 +1,125 @@
+"""Managing quotas in the policy itself: a change over the protocol is kept, and holds for the very next request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.api import FORWARD, Hold, PolicyConfigError, Respond, Throttle
+from policies.quota.entity import QuotaEntity
+from policies.quota.overrides import decode
+from policies.quota.policy import Quota
+from policies.testing import BenchHost, PolicyBench
+from tests.support.quota_messages import (
+    Named,
+    alter_body,
+    describe_body,
+    read_alter_reply,
+    read_describe_reply,
+)
+
+if TYPE_CHECKING:
+    from policies.testing import BenchRequest
+
+FILE = "quotas.json"
+ME: Named = (("client-id", "bench"),)
+RATE = "request_rate"
+
+
+def bench_with(**config: object) -> PolicyBench:
+    return PolicyBench(Quota, {"admins": ["ANONYMOUS"], "state_file": FILE, **config})
+
+
+def altering(bench: PolicyBench, value: float | None, key: str = RATE) -> BenchRequest:
+    return bench.request("AlterClientQuotas", body=alter_body([(ME, {key: value})]))
+
+
+def answered(verdict: object) -> list[int]:
+    if isinstance(verdict, Throttle):
+        verdict = verdict.forward
+    assert isinstance(verdict, Respond), verdict
+    return [each.code for each in read_alter_reply(verdict.body)]
+
+
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
+def test_a_change_holds_at_once(enforcement: str) -> None:
+    """Nothing was limited; one alteration later the same client is; another, and it is free again."""
+    bench = bench_with(enforcement=enforcement)
+    heartbeat = bench.request("Heartbeat")
+    assert bench.chain.hooks(heartbeat.api_key).on_request is None
+    assert answered(bench.ask(altering(bench, 1.0))) == [0]
+    assert decode(bench.host.files[FILE]) == {QuotaEntity(None, "bench"): {RATE: 1.0}}
+    verdicts = []
+    for _ in range(20):
+        request = bench.request("Heartbeat")
+        verdicts.append(bench.ask(request))
+        if verdicts[-1] is FORWARD:
+            verdicts.append(bench.reply(request))
+    assert any(isinstance(each, Throttle | Hold) for each in verdicts)
+    bench.advance(60_000)
+    assert answered(bench.ask(altering(bench, None))) == [0]
+    assert decode(bench.host.files[FILE]) == {}
+    assert bench.chain.hooks(heartbeat.api_key).on_request is None
+
+
+def test_a_disk_that_is_full_changes_nothing() -> None:
+    """The client is told, and its quota is as it was."""
+    bench = bench_with()
+    bench.host.full = True
+    assert answered(bench.ask(altering(bench, 1.0))) == [-1]
+    assert bench.chain.hooks(bench.request("Heartbeat").api_key).on_request is None
+    described = bench.ask(bench.request("DescribeClientQuotas", body=describe_body()))
+    assert isinstance(described, Respond)
+    assert read_describe_reply(described.body).values == {}
+
+
+def test_what_was_kept_holds_from_the_start() -> None:
+    """A new process reads what the last one wrote; over what its own file says."""
+    first = bench_with()
+    first.ask(altering(first, 3.0))
+    host = BenchHost(files=first.host.files)
+    line = {"client_id": "bench", RATE: 50.0, "producer_byte_rate": 7.0}
+    config = Quota.Config(quotas=(), state_file=FILE)
+    assert Quota(config, host).quotas.get(QuotaEntity(None, "bench"), RATE) == 3.0
+    again = bench_with(quotas=[line])
+    assert isinstance(again.policy, Quota)
+    again.ask(altering(again, 3.0))
+    assert [(each.key, each.value, each.origin) for each in again.policy.quotas] == [
+        (RATE, 3.0, "override"),
+        ("producer_byte_rate", 7.0, "file"),
+    ]
+
+
+def test_a_state_file_of_another_kind_is_refused() -> None:
+    """Sluice does not start half; the message names the setting."""
+    host = BenchHost(files={FILE: b'{"version": 9}'})
+    with pytest.raises(PolicyConfigError, match="version 9") as caught:
+        Quota(Quota.Config(state_file=FILE), host)
+    assert caught.value.path == "state_file"
+
+
+def test_managing_counts_as_a_request() -> None:
+    """An admin is a client, too: its request is charged, and it is quiet as long as any other would be."""
+    bench = bench_with(quotas=[{"client_id": "bench", RATE: 1.0}], burst_seconds=0)
+    describe = describe_body()
+    verdict = bench.ask(bench.request("DescribeClientQuotas", body=describe))
+    assert isinstance(verdict, Throttle)
+    assert verdict.throttle_time_ms == 1000
+    assert isinstance(verdict.forward, Respond)
+    assert isinstance(bench.ask(bench.request("DescribeClientQuotas", body=describe)), Hold)
+    bench.advance(1000)
+    (released,) = bench.released
+    assert isinstance(released.verdict, Throttle)
+    assert isinstance(released.verdict.forward, Respond)
+
+
+def test_those_who_wait_are_timed_anew() -> None:
+    """Requests that wait are timed anew as soon as the quota is another."""
+    bench = bench_with(quotas=[{"client_id": "bench", RATE: 0.001}], burst_seconds=0)
+    bench.ask(bench.request("Heartbeat"))
+    assert isinstance(bench.ask(bench.request("Heartbeat")), Hold)
+    assert isinstance(bench.policy, Quota)
+    bench.policy.change([(QuotaEntity(None, "bench"), RATE, 1000.0)], bench.now_ms)
+    bench.advance(2)
+    assert len(bench.released) == 1

@@ -1,0 +1,137 @@
+"""Judging alterations: Kafka's rules and words, each alteration by itself and whole."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from policies.quota.alter import Change, Judged, judge, quota_entity
+from policies.quota.entity import ANY, QuotaEntity, Quotas
+from wire.client_quotas import Alteration
+
+ALICE = QuotaEntity("alice")
+NAMED = (("user", "alice"),)
+STANDING = Quotas()
+STANDING.set(ALICE, "request_rate", 100.0)
+STANDING.set_override(ALICE, "producer_byte_rate", 5000.0)
+
+
+def judged(*ops: tuple[str, float | None]) -> Judged:
+    (told,) = judge([Alteration(NAMED, ops)], STANDING)
+    assert told.entity == NAMED
+    return told
+
+
+@pytest.mark.parametrize(
+    ("entity", "meant"),
+    [
+        ((("user", "a"),), QuotaEntity("a", None)),
+        ((("client-id", None),), QuotaEntity(None, ANY)),
+        ((("client-id", "c"), ("user", None)), QuotaEntity(ANY, "c")),
+        ((("user", None), ("client-id", None)), QuotaEntity(ANY, ANY)),
+    ],
+)
+def test_entities_are_named_as_kafka_names_them(
+    entity: tuple[tuple[str, str | None], ...], meant: QuotaEntity
+) -> None:
+    """In any order; without a name it is the default."""
+    assert quota_entity(entity) == meant
+
+
+@pytest.mark.parametrize(
+    ("entity", "words"),
+    [
+        ((), "Invalid empty client quota entity"),
+        ((("", "a"),), "Unhandled client quota entity type: "),
+        ((("group", "a"),), "Unhandled client quota entity type: group"),
+        ((("user", ""),), "Empty user not supported"),
+        ((("client-id", ""),), "Empty client-id not supported"),
+        ((("user", "a"), ("user", "b")), "duplicate entity entry user"),
+        ((("user", "a"), ("ip", "1.2.3.4")), "IP entity should not be combined"),
+        ((("client-id", None), ("ip", None)), "IP entity should not be combined"),
+        ((("ip", "1.2.3.4"),), "forward_other_keys"),
+        ((("user", "x" * 20_000),), "The user must not be longer"),
+        ((("user", ANY),), "to name the default, give no name"),
+    ],
+)
+def test_entities_that_nobody_can_be(
+    entity: tuple[tuple[str, str | None], ...], words: str
+) -> None:
+    """Each is refused with Kafka's words, or ours where Kafka has none."""
+    told = quota_entity(entity)
+    assert isinstance(told, str)
+    assert words in told
+    assert judge([Alteration(entity, (("request_rate", 1.0),))], Quotas()) == [
+        Judged(entity, (), told)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("request_rate", 0.0, "Quota request_rate must be greater than 0"),
+        ("request_rate", -1.0, "Quota request_rate must be greater than 0"),
+        ("request_rate", math.nan, "finite"),
+        ("producer_byte_rate", math.inf, "finite"),
+        ("request_rate", -math.inf, "Quota request_rate must be"),
+        ("producer_byte_rate", 10000.5, "whole number"),
+        ("bad", 1.0, "Invalid configuration key bad"),
+        ("bad", None, "Invalid configuration key bad"),
+        ("", 1.0, "Invalid configuration key"),
+        ("request_percentage", 50.0, "Sluice's own is request_rate"),
+    ],
+)
+def test_values_that_no_quota_can_have(key: str, value: float | None, words: str) -> None:
+    """One bad key, and nothing of its alteration is changed."""
+    told = judged(("consumer_byte_rate", 7.0), (key, value))
+    assert words in (told.message or "")
+    assert told.changes == ()
+
+
+def test_values_that_may_be_set() -> None:
+    """A fraction of a request, whole bytes; over a file's value, too, even if it says the same."""
+    told = judged(("request_rate", 100.0), ("consumer_byte_rate", 1.0))
+    assert told.message is None
+    assert told.changes == (
+        Change(ALICE, "request_rate", 100.0),
+        Change(ALICE, "consumer_byte_rate", 1.0),
+    )
+    assert judged(("request_rate", 0.5)).changes == (Change(ALICE, "request_rate", 0.5),)
+
+
+def test_what_is_so_already_is_no_change() -> None:
+    """Setting what is set live and removing what was never set succeed, and change nothing."""
+    told = judged(("producer_byte_rate", 5000.0), ("consumer_byte_rate", None))
+    assert told == Judged(NAMED, ())
+    assert judged() == Judged(NAMED, ())
+
+
+def test_only_the_live_word_can_be_taken_back() -> None:
+    """An override goes; what the config file says stays, and the caller is told where it stands."""
+    assert judged(("producer_byte_rate", None)).changes == (
+        Change(ALICE, "producer_byte_rate", None),
+    )
+    told = judged(("request_rate", None))
+    assert told.changes == ()
+    assert "request_rate of user 'alice' stands in Sluice's config file" in (told.message or "")
+
+
+def test_a_key_has_one_value() -> None:
+    """A key that comes twice is refused, even if it is the same value."""
+    told = judged(("request_rate", 1.0), ("request_rate", 1.0))
+    assert told.message == "Duplicate quota key request_rate"
+
+
+def test_an_entity_is_altered_once() -> None:
+    """Named twice, in whatever order of its parts, it has one answer and no change."""
+    parts = (("user", "a"), ("client-id", None))
+    op = ("request_rate", 1.0)
+    entries = [
+        Alteration(parts, (op,)),
+        Alteration(NAMED, (op,)),
+        Alteration(parts[::-1], (("request_rate", 2.0),)),
+    ]
+    twice, alone = judge(entries, Quotas())
+    assert twice == Judged(parts, (), "Ignoring duplicate entity user 'a', the default client-id")
+    assert alone.changes == (Change(ALICE, *op),)

@@ -1,0 +1,214 @@
+"""Whose quota is whose: the eight levels, the two layers, and which values and names may be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from policies.quota.books import Books
+from policies.quota.entity import ANY, KEYS, QuotaEntity, Quotas, check_name, check_value
+from policies.quota.rate import throttle_time_ms
+from tests.support.golden import cases
+
+RATE, BYTES = "request_rate", "producer_byte_rate"
+
+
+def entity(user: str, client_id: str) -> QuotaEntity:
+    return QuotaEntity(user or None, client_id or None)
+
+
+def throttled(books: Books, user: str, client_id: str, value: float) -> bool:
+    """Record `value` at 0 by Kafka's rule, and judge."""
+    bucket = books.open(user, client_id, 0).produce
+    if bucket is None:
+        return False
+    bucket.rate.record(value, 0)
+    observed, span_ms = bucket.rate.observe(0)
+    return throttle_time_ms(observed, bucket.limit, span_ms) > 0
+
+
+def changing(quotas: Quotas, books: Books, whose: QuotaEntity, value: float | None) -> None:
+    quotas.set(whose, BYTES, value)
+    books.changed()
+
+
+def test_the_first_level_that_has_a_limit_wins():
+    """Take the winner away, and the next one does; each says who shares its bucket."""
+    case = cases("quota.entity")["precedence-eight-levels"]
+    quotas = Quotas()
+    levels = [entity(*names) for names in case["entities"]]
+    for rank, each in enumerate(reversed(levels)):
+        quotas.set(each, RATE, 8 - rank)
+    for rank, (each, tags) in enumerate(zip(levels, case["tags"], strict=True)):
+        resolved = quotas.resolve(RATE, "u", "c")
+        assert resolved == (rank + 1, tuple(tags), each, ANY in (each.user, each.client_id))
+        quotas.set(each, RATE, None)
+    assert quotas.resolve(RATE, "u", "c") is None
+
+
+def test_a_named_user_beats_a_named_client_of_the_default_user():
+    """Level 3 before level 4."""
+    quotas = Quotas()
+    quotas.set(QuotaEntity(ANY, "c"), RATE, 5)
+    quotas.set(QuotaEntity("u"), RATE, 7)
+    resolved = quotas.resolve(RATE, "u", "c")
+    assert resolved is not None
+    assert (resolved.limit, resolved.tags) == (7, ("u", ""))
+
+
+def test_a_users_limit_is_one_for_all_its_client_ids():
+    """And holds for nobody else."""
+    quotas = Quotas()
+    quotas.set(QuotaEntity("u"), RATE, 5)
+    found = [quotas.resolve(RATE, *who) for who in (("u", "c1"), ("u", "c2"), ("v", "c1"))]
+    assert [each and each.tags for each in found] == [("u", ""), ("u", ""), None]
+    assert [each and each.limit for each in found] == [5, 5, None]
+
+
+def test_each_key_is_resolved_by_itself():
+    """A byte rate for a client id does not hide a request rate for its user."""
+    quotas = Quotas()
+    quotas.set(QuotaEntity("u"), RATE, 5)
+    quotas.set(QuotaEntity("u", "c"), BYTES, 100)
+    rate, produced = quotas.resolve(RATE, "u", "c"), quotas.resolve(BYTES, "u", "c")
+    assert rate is not None
+    assert produced is not None
+    assert (rate.tags, produced.tags) == (("u", ""), ("u", "c"))
+    assert quotas.resolve("consumer_byte_rate", "u", "c") is None
+    assert [quotas.any(key) for key in KEYS] == [True, True, False]
+
+
+@pytest.mark.parametrize("level", [("", "c"), ("", ANY), ("u", ANY), (ANY, ANY)])
+def test_without_a_client_id_no_client_ids_level_fits(level):
+    """Kafka's empty tag means no client; the user's levels still hold."""
+    quotas = Quotas()
+    quotas.set(entity(*level), RATE, 1)
+    assert quotas.resolve(RATE, "u", "") is None
+    quotas.set(QuotaEntity(ANY), RATE, 9)
+    resolved = quotas.resolve(RATE, "u", "")
+    assert resolved is not None
+    assert (resolved.limit, resolved.tags) == (9, ("u", ""))
+
+
+def test_a_buckets_limit_is_found_by_its_tags():
+    """Only the levels that share by these tags can be its."""
+    quotas = Quotas()
+    for rank, names in enumerate(cases("quota.entity")["precedence-eight-levels"]["entities"]):
+        quotas.set(entity(*names), RATE, rank + 1)
+    tags = [("u", "c"), ("u", "x"), ("u", ""), ("v", "c"), ("v", "x"), ("v", ""), ("", "c")]
+    limits = [quotas.limit_of(RATE, each) for each in (*tags, ("", "x"))]
+    assert [each and each.limit for each in limits] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    "case_id", ["quota-parsing-client-id", "quota-parsing-user", "quota-parsing-user-client"]
+)
+def test_a_changed_bound_judges_the_same_samples_anew(case_id):
+    """Raised: no throttle any more; lowered: one at once; the default's bucket is the same one."""
+    case = cases("quota.entity")[case_id]
+    who = [name or "other" for name in case["entity"]]
+    own, default = entity(*case["entity"]), entity(*case["default"])
+    quotas = Quotas()
+    books = Books(quotas, smooth=False)
+    got = []
+    for step, (bound, value) in enumerate(zip(case["bounds"], case["values"], strict=True)):
+        if step < 3:
+            changing(quotas, books, own, bound)
+        else:
+            changing(quotas, books, own, None)
+            changing(quotas, books, default, bound)
+        got.append(throttled(books, *who, value))
+    assert got == case["throttled"]
+
+
+@pytest.mark.parametrize("whose", [QuotaEntity("userA"), QuotaEntity("userA", "client1")])
+def test_a_quota_that_is_removed_holds_no_longer(whose):
+    """Set, violated, removed, free."""
+    quotas = Quotas()
+    books = Books(quotas, smooth=False)
+    changing(quotas, books, whose, 10)
+    assert throttled(books, "userA", "client1", 11_000)
+    changing(quotas, books, whose, None)
+    assert not throttled(books, "userA", "client1", 11_000)
+
+
+def test_kafkas_script_of_precedence_holds_step_by_step():
+    """Forty changes and checks at one moment: another level is another bucket, the same tags the same."""
+    quotas = Quotas()
+    books = Books(quotas, smooth=False)
+    for step in cases("quota.entity")["precedence-full-script"]["steps"]:
+        if step[0] == "set":
+            changing(quotas, books, entity(step[1], step[2]), step[3] or None)
+            continue
+        _, user, client_id, bound, value, expected = step
+        resolved = quotas.resolve(BYTES, user, client_id)
+        assert resolved is not None
+        assert (step, resolved.limit) == (step, bound)
+        assert (step, throttled(books, user, client_id, value * 11)) == (step, expected)
+
+
+def test_an_override_beats_the_file_until_it_is_removed():
+    """Then the file's word holds again; each change is a new revision."""
+    quotas = Quotas()
+    alice = QuotaEntity("alice")
+    quotas.set(alice, RATE, 10)
+    quotas.set_override(alice, RATE, 20)
+    quotas.set_override(alice, BYTES, 1000)
+    assert quotas.get(alice, RATE) == 20
+    assert [(each.key, each.value, each.origin) for each in quotas] == [
+        (RATE, 20, "override"),
+        (BYTES, 1000, "override"),
+    ]
+    assert quotas.overrides == {alice: {RATE: 20, BYTES: 1000}}
+    quotas.set_override(alice, RATE, None)
+    quotas.set_override(alice, BYTES, None)
+    assert [(each.key, each.value, each.origin) for each in quotas] == [(RATE, 10, "file")]
+    assert (quotas.overrides, quotas.in_file) == ({}, {alice: {RATE: 10}})
+    assert quotas.rev == 5
+
+
+def test_the_listing_is_in_order():
+    """By user, client id and key, whatever was set first."""
+    quotas = Quotas()
+    for each in (QuotaEntity("b"), QuotaEntity(None, "z"), QuotaEntity("a", "c"), QuotaEntity("a")):
+        quotas.set(each, BYTES, 5)
+        quotas.set(each, RATE, 5)
+    listed = [(each.entity.user, each.entity.client_id, each.key) for each in quotas]
+    assert listed == [
+        (user, client_id, key)
+        for user, client_id in [(None, "z"), ("a", None), ("a", "c"), ("b", None)]
+        for key in (RATE, BYTES)
+    ]
+
+
+@pytest.mark.parametrize("value", [0, -1, -0.0, math.nan, math.inf, -math.inf, 1e-9])
+@pytest.mark.parametrize("key", KEYS)
+def test_values_that_bound_nothing_are_refused(key, value):
+    """Kafka refuses what is not above 0; we refuse what is no number, too."""
+    assert check_value(key, value)
+    with pytest.raises(ValueError, match=key):
+        Quotas().set(QuotaEntity("u"), key, value)
+
+
+def test_request_rates_may_be_fractions_and_byte_rates_may_not():
+    """As in Kafka."""
+    assert check_value(RATE, 0.5) is None
+    assert check_value(BYTES, 10_000) is None
+    assert check_value(BYTES, 10_000.5)
+    assert check_value("request_percentage", 5)
+
+
+def test_names_are_neither_empty_nor_huge():
+    """Whatever else a client may call itself is a name."""
+    assert check_name("alice") is None
+    assert check_name("CN=a b,O=ü*") is None
+    assert check_name("x" * 1024) is None
+    assert check_name("")
+    assert check_name("x" * 1025)
+
+
+def test_an_entity_is_somebody():
+    """A limit for nobody in particular has no bucket."""
+    with pytest.raises(ValueError, match="entity"):
+        Quotas().set(QuotaEntity(), RATE, 5)

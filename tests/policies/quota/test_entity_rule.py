@@ -1,0 +1,305 @@
+"""Enforcement `entity`: what passes when, in which order, and that nobody escapes it."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.api import FORWARD, Forward, Hold, Outcome, Patch, Peer, Throttle
+from policies.quota.alter import Change
+from policies.quota.entity import QuotaEntity
+from policies.quota.policy import Quota
+from policies.testing import PolicyBench
+from wire.fetch import FetchHead
+
+EPOCH_MS = 1_700_000_000_000
+ALICE = QuotaEntity("alice")
+
+
+def bench(*quotas: dict[str, object], **settings: object) -> PolicyBench:
+    made = PolicyBench(Quota, {"quotas": list(quotas), **settings}, EPOCH_MS)
+    made.request("ApiVersions")  # exchange 1 is another matter
+    return made
+
+
+def peer(session_id: int = 1, client_id: str = "c", user: str = "alice") -> Peer:
+    return Peer(session_id, "127.0.0.1", 50_000 + session_id, client_id=client_id, user=user)
+
+
+def burst(made: PolicyBench, size: int, who: Peer) -> list[object]:
+    return [made.ask(made.request("Metadata"), who) for _ in range(size)]
+
+
+def released(made: PolicyBench) -> list[tuple[int, int, object]]:
+    return [
+        (each.now_ms - EPOCH_MS, each.request.exchange_id, each.verdict) for each in made.released
+    ]
+
+
+def test_a_burst_passes_and_the_last_of_it_is_told_to_be_quiet():
+    """Two seconds' worth and one; then until the next one may pass."""
+    made = bench({"user": "alice", "request_rate": 10})
+    assert burst(made, 21, peer()) == [FORWARD] * 20 + [Throttle(100)]
+
+
+def test_who_comes_while_the_entity_is_over_waits_for_its_slot():
+    """On whatever connection; they go in order, each with the time that is left."""
+    made = bench({"user": "alice", "request_rate": 10})
+    burst(made, 21, peer())
+    asked = [made.request("Metadata") for _ in range(3)]
+    for session_id, each in enumerate(asked, 2):
+        assert isinstance(made.ask(each, peer(session_id)), Hold)
+    made.advance(99)
+    assert made.released == []
+    made.advance(1000)
+    first, second, third = (each.exchange_id for each in asked)
+    assert released(made) == [
+        (100, first, Throttle(300)),
+        (200, second, Throttle(200)),
+        (300, third, Throttle(100)),
+    ]
+
+
+def test_a_new_connection_waits_behind_those_that_wait():
+    """Even if its request would be the first after the slot."""
+    made = bench({"user": "alice", "request_rate": 10})
+    burst(made, 21, peer())
+    assert isinstance(made.ask(made.request("Metadata"), peer(2)), Hold)
+    made.now_ms += 100  # the slot has come, its alarm has not rung yet
+    assert isinstance(made.ask(made.request("Metadata"), peer(3)), Hold)
+    made.advance(0)
+    assert [each[2] for each in released(made)] == [Throttle(200)]
+
+
+def test_who_hangs_up_gives_back_its_place():
+    """The next one gets its slot; nothing is charged for who has gone."""
+    made = bench({"user": "alice", "request_rate": 10})
+    burst(made, 21, peer())
+    asked = [made.request("Metadata") for _ in range(3)]
+    for session_id, each in enumerate(asked, 2):
+        made.ask(each, peer(session_id))
+    made.leave(peer(2))
+    made.advance(1000)
+    assert [each[:2] for each in released(made)] == [
+        (100, asked[1].exchange_id),
+        (200, asked[2].exchange_id),
+    ]
+
+
+def test_who_is_gone_without_a_word_is_passed_over():
+    """The core has nobody to wake: the next one is served at once."""
+    made = bench({"user": "alice", "request_rate": 10})
+    burst(made, 21, peer())
+    asked = [made.request("Metadata") for _ in range(2)]
+    for session_id, each in enumerate(asked, 2):
+        made.ask(each, peer(session_id))
+    made._held.pop(0)
+    made.advance(1000)
+    assert [each[:2] for each in released(made)] == [(100, asked[1].exchange_id)]
+
+
+def test_a_request_that_went_on_without_us_leaves_no_trace():
+    """At a drain what is held goes on; the session's next request is a new one."""
+    made = bench({"user": "alice", "request_rate": 10})
+    burst(made, 21, peer())
+    made.ask(made.request("Metadata"), peer(2))
+    made._held.clear()
+    assert isinstance(made.ask(made.request("Metadata"), peer(2)), Hold)
+    made.advance(1000)
+    assert len(made.released) == 1
+
+
+def test_only_the_entity_that_is_over_waits():
+    """Another user's requests, and those without a limit, pass."""
+    made = bench({"user": "alice", "request_rate": 1}, {"user": "bob", "request_rate": 10})
+    burst(made, 5, peer())
+    assert made.ask(made.request("Metadata"), peer(2, user="bob")) is FORWARD
+    assert made.ask(made.request("Metadata"), peer(3, user="carol")) is FORWARD
+
+
+def test_the_first_api_versions_of_a_connection_is_free_and_only_that():
+    """Nobody can be known before it."""
+    made = PolicyBench(Quota, {"quotas": [{"user": "alice", "request_rate": 0.1}]}, EPOCH_MS)
+    assert made.ask(made.request("ApiVersions"), peer()) is FORWARD
+    assert made.ask(made.request("ApiVersions"), peer()) == Throttle(8000)
+    assert isinstance(made.ask(made.request("ApiVersions"), peer(2)), Hold)
+
+
+def test_who_asks_nothing_of_the_broker_is_throttled_too():
+    """Heartbeats, joins, metadata: every API a client may send, but SASL's."""
+    made = bench({"user": "alice", "request_rate": 10})
+    for name in ("Heartbeat", "JoinGroup", "FindCoordinator", "Metadata", "Fetch", "Produce"):
+        burst(made, 30, peer(user="alice"))
+        assert isinstance(made.ask(made.request(name), peer(2)), Hold)
+    assert {17, 36}.isdisjoint(made.policy.apis)
+
+
+def test_a_produce_without_acks_is_counted_and_quieted_like_any_other():
+    """It has no reply to say so."""
+    made = bench({"user": "alice", "request_rate": 1, "producer_byte_rate": 1000})
+    verdict = made.ask(made.request("Produce", acks=0, size_bytes=5000), peer())
+    assert verdict == Throttle(3000)
+    assert isinstance(made.ask(made.request("Produce", acks=0), peer(2)), Hold)
+
+
+def test_a_produce_waits_for_its_bytes_then_for_its_request_and_pays_once():
+    """Asked again for the second wait, its bytes are not charged again."""
+    made = bench({"user": "alice", "request_rate": 1, "producer_byte_rate": 1000})
+    made.ask(made.request("Produce", size_bytes=2500), peer(1))
+    asked = made.request("Produce", size_bytes=1000)
+    assert isinstance(made.ask(asked, peer(2)), Hold)  # 500 ms for the bytes
+    burst(made, 2, peer(3))  # and the requests of two seconds are spent
+    made.advance(500)
+    assert made.released == []
+    made.advance(4500)
+    assert [each[:2] for each in released(made)] == [(1000, asked.exchange_id)]
+    usage = {each.key: each for each in made.policy.usage(made.now_ms)}
+    assert usage["producer_byte_rate"].rate == pytest.approx(350)
+
+
+def test_the_longer_of_both_delays_counts_and_only_its_sensor_is_told():
+    """Bytes for 3 s, requests for 1 s."""
+    made = bench({"user": "alice", "request_rate": 1, "producer_byte_rate": 1000})
+    burst(made, 2, peer())
+    assert made.ask(made.request("Produce", size_bytes=5000), peer()) == Throttle(3000)
+    throttled = {each.key: each.throttle_max_ms for each in made.policy.usage(made.now_ms)}
+    assert throttled == {"request_rate": None, "producer_byte_rate": 3000}
+
+
+def fetch(made: PolicyBench, max_bytes: int = 50_000_000):
+    asked = made.request("Fetch", 12)
+    asked.head = FetchHead(max_wait_ms=500, min_bytes=1, max_bytes=max_bytes)
+    return asked
+
+
+def test_a_fetch_is_clipped_to_the_burst_and_charged_by_its_reply():
+    """The reply goes out whole, with the time until its bytes are paid for."""
+    made = bench({"user": "alice", "consumer_byte_rate": 1000})
+    asked = fetch(made)
+    verdict = made.ask(asked, peer())
+    assert verdict == Forward((Patch(12, (2000).to_bytes(4, "big")),))
+    assert made.reply(asked, 5000, peer=peer()) == Throttle(3000)
+    assert isinstance(made.ask(fetch(made), peer(2)), Hold)
+    made.advance(3000)
+    assert len(made.released) == 1
+
+
+def test_fetches_that_waited_are_spaced_by_what_the_last_ones_cost_and_settled():
+    """Not all let go at once; an empty reply gives back what was charged beforehand."""
+    made = bench({"user": "alice", "consumer_byte_rate": 1000}, burst_seconds=1)
+    first = fetch(made)
+    made.ask(first, peer())
+    made.reply(first, 8000, peer=peer())  # the mean is 1000 now
+    asked = [fetch(made) for _ in range(3)]
+    for session_id, each in enumerate(asked, 2):
+        assert isinstance(made.ask(each, peer(session_id)), Hold)
+    made.advance(7000)
+    assert [each[1] for each in released(made)] == [asked[0].exchange_id]
+    assert made.released[0].verdict == Forward((Patch(12, (333).to_bytes(4, "big")),))
+    made.advance(100)
+    made.reply(asked[0], 50, peer=peer(2))
+    made.advance(0)
+    assert [each[1] for each in released(made)] == [each.exchange_id for each in asked[:2]]
+
+
+def test_a_live_change_is_at_once_for_those_who_wait():
+    """Raised: they go now; removed: all of them do."""
+    made = bench({"user": "alice", "request_rate": 0.1})
+    burst(made, 1, peer())
+    asked = [made.request("Metadata") for _ in range(3)]
+    for session_id, each in enumerate(asked, 2):
+        made.ask(each, peer(session_id))
+    assert made.released == []
+    made.policy.change([Change(ALICE, "request_rate", 1000.0)], made.now_ms)
+    assert [each[1] for each in released(made)] == [each.exchange_id for each in asked]
+    made.policy.change([Change(ALICE, "request_rate", 0.1)], made.now_ms)
+    while not isinstance(made.ask(made.request("Metadata"), peer(5)), Hold):
+        pass
+    report = QuotaEntity("alice", "c")  # from now on this client id has a bucket of its own
+    made.policy.change([Change(report, "request_rate", 5.0)], made.now_ms)
+    assert made._held == []
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    rate=st.sampled_from([0.7, 3, 10, 33.3, 400]),
+    burst_seconds=st.sampled_from([0, 0.5, 2]),
+    connections=st.integers(1, 12),
+)
+def test_whatever_the_clients_do_no_more_passes_and_nothing_later_than_needed(
+    seed, rate, burst_seconds, connections
+):
+    """T * (s + burst) + 1 in any s seconds, in order, and never idle while somebody waits."""
+    chance = random.Random(seed)
+    made = bench({"user": "alice", "request_rate": rate}, burst_seconds=burst_seconds)
+    sessions = count(1)
+    idle = {next(sessions): EPOCH_MS for _ in range(connections)}  # session: when it may ask
+    waiting: dict[int, int] = {}  # exchange: session, in order of arrival
+    passed: list[int] = []
+
+    def settle(session_id: int, verdict: object) -> None:
+        passed.append(made.now_ms)
+        quiet_ms = verdict.throttle_time_ms if isinstance(verdict, Throttle) else 0
+        idle[session_id] = made.now_ms + quiet_ms + chance.choice([0, 0, 1, 40])
+
+    for _ in range(400):
+        for session_id in [each for each, at_ms in idle.items() if at_ms <= made.now_ms]:
+            del idle[session_id]
+            asked = made.request("Metadata")
+            verdict = made.ask(asked, peer(session_id, f"c{chance.randrange(3)}"))
+            if isinstance(verdict, Hold):
+                waiting[asked.exchange_id] = session_id
+            else:
+                settle(session_id, verdict)
+        if waiting and chance.random() < 0.1:
+            exchange_id = chance.choice(list(waiting))
+            made.leave(peer(waiting.pop(exchange_id)))
+            idle[next(sessions)] = made.now_ms
+        done = len(made.released)
+        made.advance(chance.choice([1, 1, 5, 50]) if rate > 5 else chance.choice([1, 50, 700]))
+        now_ms = made.now_ms
+        for each in made.released[done:]:
+            assert each.request.exchange_id == next(iter(waiting))
+            made.now_ms = each.now_ms
+            settle(waiting.pop(each.request.exchange_id), each.verdict)
+        made.now_ms = now_ms
+        bucket = next(bucket for _, bucket in made.policy.books)
+        assert len(bucket.line or ()) == len(waiting)
+        assert not waiting or bucket.pass_ms > made.now_ms
+    passed.sort()
+    for first, begun in enumerate(passed):
+        for more in (1, 2, 5, 20, 60, len(passed) - 1 - first):
+            if first + more < len(passed):
+                seconds = (passed[first + more] - begun) / 1000 + burst_seconds
+                assert more + 1 <= rate * seconds + 1 + 1e-3
+
+
+def test_a_reload_asks_those_who_wait_again_and_does_not_charge_bytes_twice():
+    """The adopting policy has the same buckets, without their lines."""
+    quotas = [{"user": "alice", "request_rate": 1, "producer_byte_rate": 1000}]
+    made = bench(*quotas)
+    burst(made, 3, peer())
+    asked = made.request("Produce", size_bytes=100)
+    assert isinstance(made.ask(asked, peer(2)), Hold)
+    after = bench(*quotas)
+    after.policy.adopt(made.policy)
+    assert isinstance(after.ask(asked, peer(2)), Hold)
+    after.advance(1000)
+    assert [each.verdict for each in after.released] == [Throttle(1000)]
+    usage = {each.key: each.rate for each in after.policy.usage(after.now_ms)}
+    assert usage["producer_byte_rate"] == pytest.approx(10 * 10 / 11, rel=0.2)
+
+
+def test_a_disconnect_forgets_what_was_charged_beforehand():
+    """Nothing is kept for a session that is gone."""
+    made = bench({"user": "alice", "consumer_byte_rate": 1000})
+    asked = fetch(made)
+    made.ask(asked, peer())
+    made.complete(asked, Outcome.DISCONNECTED)
+    made.leave(peer())
+    assert made.policy.rule._fetching == {}

@@ -1,0 +1,219 @@
+"""The arithmetic of quotas: Kafka's own numbers, and what a release schedule promises."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.quota.rate import (
+    THROTTLE_MOST_MS,
+    ReleaseSchedule,
+    SampledRate,
+    throttle_time_ms,
+)
+from tests.support.golden import cases
+
+RATES = ("rate-noprior-1-1", "rate-noprior-1-11", "rate-noprior-11-11", "rate-windowing-3x30s")
+
+
+def filled(case) -> SampledRate:
+    rate = SampledRate(case["samples"], case["window_ms"])
+    for at_ms, value in case["records"]:
+        rate.record(value, at_ms)
+    return rate
+
+
+@pytest.mark.parametrize("case_id", [*RATES, "rate-min-window-1ms"])
+def test_a_rate_is_measured_over_kafkas_span(case_id):
+    """Missing whole windows count as empty ones; the span is never 0."""
+    case = cases("rate")[case_id]
+    rate = filled(case)
+    assert [rate.measure(at) for at in case["at_ms"]] == pytest.approx(case["rates"], abs=1e-6)
+    spans = [rate.window_ms_at(at) for at in case["at_ms"]]
+    assert spans[: len(case["spans_ms"])] == case["spans_ms"]
+
+
+@pytest.mark.parametrize("case_id", ["sample-purged", "sample-overlap-extra-slot"])
+def test_a_window_counts_while_its_last_event_is_within_the_span(case_id):
+    """So one more than `samples` may count: the one that overlaps the left edge."""
+    case = cases("rate")[case_id]
+    assert filled(case).windows(case["at_ms"]) == case["windows"]
+
+
+def test_a_window_that_is_exactly_a_span_old_is_gone():
+    """Kafka purges at `>=`."""
+    case = cases("rate")["count-windowing-1ms"]
+    rate = SampledRate(case["samples"], case["window_ms"])
+    sums = []
+    for at_ms, value in case["records"]:
+        rate.record(value, at_ms)
+        sums.append(rate.measure(at_ms) * rate.window_ms_at(at_ms) / 1000)
+    assert sums == pytest.approx(case["sums"])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 9)), max_size=60),
+    st.integers(0, 20_000),
+)
+def test_a_rate_equals_its_definition(steps, later_ms):
+    """Whole windows of events, dropped when the last of them is a span old; at any moment, also ahead."""
+    rate = SampledRate(11, 1000)
+    windows: dict[int, tuple[int, float]] = {}
+    now_ms = 500
+
+    def expected(at_ms: int) -> tuple[float, int]:
+        alive = {n: each for n, each in windows.items() if at_ms - each[0] < 11_000}
+        elapsed_ms = at_ms - min(alive) * 1000 if alive else at_ms % 1000
+        if elapsed_ms < 10_000:
+            elapsed_ms = 10_000 + elapsed_ms % 1000
+        return sum(each[1] for each in alive.values()) * 1000 / elapsed_ms, elapsed_ms
+
+    for step_ms, value in steps:
+        now_ms += step_ms
+        rate.record(value, now_ms)
+        begun = windows.get(now_ms // 1000, (0, 0.0))
+        windows[now_ms // 1000] = (now_ms, begun[1] + value)
+        for at_ms in (now_ms, now_ms + later_ms):
+            observed, span_ms = expected(at_ms)
+            assert rate.measure(at_ms) == pytest.approx(observed)
+            if observed:
+                assert rate.window_ms_at(at_ms) == span_ms
+
+
+def test_a_rate_is_unused_once_nothing_counts():
+    """Not before the last event is a whole span old."""
+    rate = SampledRate(11, 1000)
+    assert rate.unused(0)
+    rate.record(0, 500)
+    assert not rate.unused(11_499)
+    assert rate.unused(11_500)
+
+
+@pytest.mark.parametrize(
+    "case_id",
+    ["thr-equal", "thr-above", "thr-bounded-below-cap", "thr-bounded-above-cap", "thr-rounding"],
+)
+def test_the_throttle_time_is_kafkas(case_id):
+    """(O - T) / T times the span measured over, capped if a cap is given."""
+    case = cases("quota.math")[case_id]
+    got = throttle_time_ms(case["observed"], case["bound"], case["window_ms"], case.get("cap_ms"))
+    assert got == case["throttle_ms"]
+
+
+def test_halves_are_rounded_up():
+    """As Java's Math.round does, not as Python's round."""
+    case = cases("quota.math")["thr-round-half-up"]
+    # A bound of 1 and an excess of v / 1000, over 1000 ms, is a delay of v ms; these are exact.
+    got = [throttle_time_ms(1 + value, 1, 1) for value in case["values"]]
+    assert got == case["rounded"]
+
+
+@pytest.mark.parametrize("bad", [(5.0, 0.0), (math.inf, 1.0), (1e300, 1e-300)])
+def test_a_delay_beyond_an_int32_is_clamped(bad):
+    """Kafka lets it wrap, and throttles not at all."""
+    assert throttle_time_ms(*bad, 10_000) == THROTTLE_MOST_MS
+    assert throttle_time_ms(*bad, 10_000, 1000) == 1000
+
+
+def test_what_is_no_number_violates_nothing():
+    """A rate that cannot be measured is no reason to throttle."""
+    assert throttle_time_ms(math.nan, 1, 10_000) == 0
+
+
+def test_a_bound_is_inclusive_and_what_violates_it_stays_recorded():
+    """Acceptable is <= bound; recording comes before judging."""
+    rate = SampledRate()
+    verdicts = []
+    for value in (50.0, 10.0, -60.0):  # 5, 6 and 0 a second over ten seconds
+        rate.record(value, 0)
+        verdicts.append(rate.measure(0) <= 5.0)
+    assert verdicts == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "case_id", ["tokenbucket-refill", "tokenbucket-record", "tokenbucket-unrecord-capped"]
+)
+def test_a_schedule_read_the_other_way_is_kafkas_token_bucket(case_id):
+    """It starts full, may go below zero, refills at the bound, and is never fuller than the burst."""
+    case = cases("rate")[case_id]
+    schedule = ReleaseSchedule(case["bound"], case["burst_ms"])
+    credits_ = []
+    for at_ms, value in case["records"]:
+        schedule.charge(value, at_ms)
+        credits_.append(schedule.credits(at_ms))
+    assert credits_ == pytest.approx(case["credits"])
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.1, 500),
+    st.integers(0, 5000),
+    st.lists(st.integers(0, 300), min_size=1, max_size=80),
+)
+def test_no_more_than_the_rate_and_one_burst_passes_in_any_interval(rate, burst_ms, steps):
+    """T * (s + burst) + 1, whenever they come, if each goes when the schedule lets it."""
+    schedule = ReleaseSchedule(rate, burst_ms)
+    now_ms = 1_700_000_000_000.0
+    passed: list[float] = []
+    for step_ms in steps:
+        now_ms += step_ms
+        now_ms = max(now_ms, now_ms + schedule.delay_ms(now_ms))
+        schedule.charge(1, now_ms)
+        passed.append(now_ms)
+    for first, begun in enumerate(passed):
+        for last in range(first, len(passed)):
+            seconds = (passed[last] - begun + burst_ms) / 1000
+            assert last - first + 1 <= rate * seconds + 1 + 1e-3
+
+
+def test_who_waited_is_not_made_to_wait_again_for_what_was_lost():
+    """The schedule goes by what is owed, not by when somebody came for it."""
+    schedule = ReleaseSchedule(10, 0)
+    assert schedule.charge(1, 0) == 100
+    assert schedule.delay_ms(60) == 40
+    assert schedule.charge(1, 130) == 100
+    assert schedule.next_free_ms == 230
+
+
+def test_a_schedule_is_paid_when_a_new_one_would_say_the_same():
+    """And not before."""
+    schedule = ReleaseSchedule(10, 2000)
+    assert schedule.paid(0)
+    schedule.charge(3, 1000)
+    assert not schedule.paid(1299)
+    assert schedule.paid(1300)
+
+
+def test_a_new_rate_keeps_what_is_owed_in_units():
+    """200 owed at 100 a second are 2 s; at 1000 a second they are 0.2 s: an earlier turn at once."""
+    schedule = ReleaseSchedule(100, 1000)
+    schedule.charge(200, 0)
+    assert schedule.delay_ms(0) == 1000
+    schedule.change(1000, 0)
+    assert schedule.next_free_ms == pytest.approx(200)
+    assert schedule.credits(0) == pytest.approx(800)
+
+
+def test_a_lower_rate_binds_at_once_without_freezing_who_had_a_burst():
+    """The burst is used up at most; only what was owed beyond it is paid at the new rate."""
+    schedule = ReleaseSchedule(1000, 2000)
+    schedule.charge(2000, 0)
+    schedule.change(1, 0)
+    assert schedule.delay_ms(0) == pytest.approx(0)
+    assert schedule.charge(1, 0) == pytest.approx(1000)
+    beyond = ReleaseSchedule(10, 1000)
+    beyond.charge(15, 0)
+    beyond.change(5, 0)
+    assert beyond.delay_ms(0) == pytest.approx(1000)
+
+
+def test_a_bucket_that_was_without_a_limit_owes_nothing():
+    """Its unit took no time."""
+    schedule = ReleaseSchedule(math.inf, 1000)
+    schedule.charge(1e9, 0)
+    schedule.change(10, 5)
+    assert schedule.credits(5) == pytest.approx(10)
