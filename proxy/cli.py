@@ -15,21 +15,27 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from proxy.quotas.command import quotas
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from policies.settings import SettingsError
     from proxy.config.sources import Effective
 
     Command = TypeVar("Command", bound=Callable[..., object])
 
 INVALID = 1
 UNUSABLE = 2
-DEMO_SECONDS = 24.0  # half a minute with setting the stage
+DEMO_SECONDS = 40.0  # a minute with setting the stage
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def main() -> None:
     """Sluice: stands between Kafka clients and brokers and applies policies to each request."""
+
+
+main.add_command(quotas)
 
 
 def _sources(command: Command) -> Command:
@@ -71,9 +77,15 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
     What is in flight is answered first; a second signal ends it at once.
     """
     effective = _load(file, _flags(upstream, listen, nodes), UNUSABLE)
+    from policies.settings import SettingsError  # noqa: PLC0415 - see the module
     from proxy import app  # noqa: PLC0415 - see the module: only what the command needs
 
-    sys.exit(app.run(effective.config))
+    try:
+        code = app.run(effective.config)
+    except SettingsError as error:  # found only when a policy is made: a file of its own, say
+        _complain(error)
+        code = UNUSABLE
+    sys.exit(code)
 
 
 @main.command()
@@ -166,14 +178,18 @@ def _load(file: Path | None, flags: Mapping[str, tuple[str, str]], code: int) ->
     try:
         effective = load(file, os.environ, flags)
     except SettingsError as error:
-        count = len(error.problems)
-        click.echo(f"{count} problem{'s' if count > 1 else ''} in the settings:", err=True)
-        for problem in error.problems:
-            click.echo(f"  {problem}", err=True)
+        _complain(error)
         sys.exit(code)
     for hint in effective.hints:
         click.echo(f"hint: {hint}", err=True)
     return effective
+
+
+def _complain(error: SettingsError) -> None:
+    count = len(error.problems)
+    click.echo(f"{count} problem{'s' if count > 1 else ''} in the settings:", err=True)
+    for problem in error.problems:
+        click.echo(f"  {problem}", err=True)
 
 
 def _connect(effective: Effective) -> None:

@@ -86,6 +86,15 @@ def test_run_refuses_bad_settings_before_anything_else(app: types.SimpleNamespac
     assert "upstream.bootstrap_servers: found nothing" in result.stderr
 
 
+def test_a_policy_that_cannot_be_made_is_a_setting_to_mend(tmp_path: Path) -> None:
+    """What is found only when a policy is made, in a file of its own: a sentence, and exit code 2."""
+    state = written(tmp_path, '{"version": 9}')
+    policies = f"[{{use: quota, config: {{state_file: {state}}}}}]"
+    result = invoke("run", "--upstream", "a:1", SLUICE_POLICIES=policies)
+    assert result.exit_code == 2
+    assert "policies[0].config.state_file: its content is of version 9" in result.stderr
+
+
 def test_listen_needs_a_port() -> None:
     """An address alone is a usage error."""
     result = invoke("run", "--upstream", "a:1", "--listen", "127.0.0.1")

@@ -12,18 +12,18 @@ import pytest
 from proxy.demo.messages import (
     ClientReady,
     ClusterReady,
+    Cues,
     Final,
     Message,
     Tick,
     hear,
     say,
-    until_input_ends,
 )
 
 MESSAGES: list[Message] = [
     ClusterReady({1: "127.0.0.1:1"}, "orders-1", 4),
     ClientReady(),
-    Tick(requests_per_s=1.5, acked=2, consumed=3, latency={7: 2}),
+    Tick(1.5, acked=2, consumed=3, latency={7: 2}, at_ns=4, answered=5, answered_at_ns=6),
     Final([("polite", 0, [(0, 9)])], 0, 1, 2, {1: "127.0.0.1:2"}),
 ]
 
@@ -46,8 +46,11 @@ def test_anything_else_is_refused() -> None:
         hear(b'{"type": "gossip"}')
 
 
-def test_the_end_of_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The event is set once standard input has ended."""
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"noise\n")))
+def test_cues_come_in_order_and_then_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known words are told one by one, others are passed over; the end of input is told."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"go\nnoise\nmark\n")))
 
-    assert until_input_ends().wait(10)
+    cues = Cues()
+
+    assert cues.ended.wait(10)
+    assert [cues.maybe_next() for _ in range(3)] == ["go", "mark", None]

@@ -17,11 +17,21 @@ if TYPE_CHECKING:
 
 SPEAKS = """
 from proxy.demo.messages import *
-stop = until_input_ends()
+cues = Cues()
 say(ClientReady())
 say(Tick(acked=1))
-stop.wait()
+cues.ended.wait()
 say(Final([], 0, 0, 0, {}))
+"""
+ANSWERS = """
+from proxy.demo.messages import *
+cues = Cues()
+say(Tick())
+count = 0
+while not cues.ended.wait(0.01):
+    while cues.maybe_next() == "mark":
+        count += 1
+        say(Tick(acked=count))
 """
 FAILS = "raise SystemExit('no broker today')"
 IS_SILENT = "input()"
@@ -53,6 +63,21 @@ async def test_a_child_is_heard_until_its_last_word(child: Callable[[str], Child
     assert final == Final([], 0, 0, 0, {})
     assert heard == [ClientReady(), Tick(acked=1), final]
     assert actor.process.returncode == 0
+
+
+async def test_an_answer_is_the_next_message(child: Callable[[str], Child]) -> None:
+    """Each question gets the message that came after it, not one that was there before."""
+    actor = child(ANSWERS)
+
+    async with trio.open_nursery() as nursery:
+        await actor.start(nursery)
+        await actor.expect(Tick, 30)
+        answers = [await actor.ask("mark", Tick, 30) for _ in range(3)]
+        await actor.hang_up()
+        await actor.process.wait()
+        await actor.kill()
+
+    assert [answer.acked for answer in answers] == [1, 2, 3]
 
 
 async def test_a_child_that_fails_is_explained(child: Callable[[str], Child]) -> None:

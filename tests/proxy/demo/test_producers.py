@@ -1,25 +1,23 @@
-"""Producers: what is acked is entered, what is not has failed; both libraries against the mock."""
+"""Producers: what is acked is entered, what is not has failed; they tell how it goes, and on cue."""
 
 from __future__ import annotations
 
-import json
+import math
 import threading
-import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from proxy.demo import producers
-from proxy.demo.cluster import start
 from proxy.demo.ledger import read_stamp
-from proxy.demo.messages import ClientReady, Final, Message, Tick
-from proxy.demo.producers import KafkaPython, Librdkafka, Producing, RequestRate, produce
+from proxy.demo.libraries import Answered
+from proxy.demo.messages import ClientReady, Cues, Final, Message, Tick
+from proxy.demo.pace import Flood
+from proxy.demo.producers import Producing, produce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import pytest
 
-    from proxy.demo.messages import Brokers, ClusterReady
-    from proxy.demo.producers import Library, OnAck
+    from proxy.demo.libraries import OnAck
+    from proxy.demo.messages import Brokers, Cue
 
 
 class FakeLibrary:
@@ -50,6 +48,10 @@ class FakeLibrary:
     def requests_per_s(self) -> float:
         """Return a figure of its own."""
         return 12.5
+
+    def answered(self) -> Answered:
+        """Return a count of its own."""
+        return Answered(7, 8)
 
     def brokers(self) -> Brokers:
         """Return one broker."""
@@ -100,53 +102,72 @@ def test_connecting_is_not_in_the_latency() -> None:
     assert sum(work.tick().latency.values()) == 1
 
 
-def test_a_stopped_producer_says_all_it_has_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ready first, the last tick and the last word at the end, even when stopped at once."""
+class Told(Cues):
+    """Cues from a list; the end comes with the last of them."""
+
+    def __init__(self, *words: Cue) -> None:
+        self.ended = threading.Event()
+        self._words = list(words)
+
+    def maybe_next(self) -> Cue | None:
+        """Return the next word, one a turn."""
+        if len(self._words) <= 1:
+            self.ended.set()
+        return self._words.pop(0) if self._words else None
+
+
+def said_by(cues: Cues, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> list[Message]:
+    """Return what a flooding producer with these cues says."""
     said: list[Message] = []
     monkeypatch.setattr(producers, "say", said.append)
-    library = FakeLibrary()
-    stop = threading.Event()
-    stop.set()
+    work = Producing("noisy", library, 4, 40)
+    produce(work, library, lambda: Flood(depth=8), cues, tick_s=math.inf)
+    return said
 
-    produce(Producing("polite", library, 4, 40), library, 100, stop)
+
+def test_a_stopped_producer_says_all_it_has_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ready first, the last tick and the last word at the end, even when stopped at once."""
+    cues = Told()
+    cues.ended.set()
+
+    said = said_by(cues, FakeLibrary(), monkeypatch)
 
     assert [type(message) for message in said] == [ClientReady, Tick, Final]
 
 
-def test_the_request_rate_is_a_difference() -> None:
-    """Two statistics reports give requests per second; one gives none."""
-    rate = RequestRate()
+def test_a_mark_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On cue it says what was acked until then and what its library counted, with both times."""
+    library = FakeLibrary()
 
-    rate.on_statistics(json.dumps({"tx": 100, "ts": 1_000_000}))
-    first = rate.per_s
-    rate.on_statistics(json.dumps({"tx": 150, "ts": 1_500_000}))
+    said = said_by(Told("go", "mark"), library, monkeypatch)
 
-    assert (first, rate.per_s) == (0.0, 100.0)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[ClusterReady]:
-    """An embedded cluster in this process."""
-    owner, ready = start()
-    yield ready
-    del owner
-
-
-@pytest.mark.parametrize("library_of", [KafkaPython, Librdkafka])
-def test_both_libraries_get_every_record_acked(
-    library_of: Callable[[str, str, str], Library], cluster: ClusterReady
-) -> None:
-    """Each library delivers, tells each ack in the caller's thread, and knows the brokers."""
-    bootstrap = ",".join(cluster.brokers.values())
-    library = library_of("test", bootstrap, cluster.topic)
-    work = Producing("test", library, cluster.partitions, 64)
-
-    work.warm_up()
-    for _ in range(200):
-        work.send_one(time.monotonic_ns())
-    library.serve(0.01)
-    final = work.final()
-
+    ready, mark, _, final = said
+    assert isinstance(ready, ClientReady)
+    assert isinstance(mark, Tick)
+    assert isinstance(final, Final)
+    assert (mark.answered, mark.answered_at_ns) == (7, 8)
+    assert mark.at_ns > 0
     assert final.failed == 0
-    assert final.brokers == cluster.brokers
-    assert work.tick().acked == 200 + cluster.partitions
+
+
+def test_it_floods_on_cue_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `go` nothing but the warm-up is sent; with it the depth is."""
+    quiet, loud = FakeLibrary(), FakeLibrary()
+
+    said_by(Told("mark"), quiet, monkeypatch)
+    said_by(Told("go"), loud, monkeypatch)
+
+    assert (len(quiet.sent), len(loud.sent)) == (4, 4 + 8)
+
+
+def test_outstanding_is_what_has_no_answer() -> None:
+    """Acked and failed records are not outstanding, unanswered ones are."""
+    library = FakeLibrary(unanswered=frozenset({1}))
+    work = Producing("noisy", library, 2, 40)
+
+    for moment in range(3):
+        work.send_one(moment)
+    sent = work.outstanding
+    library.serve(0)
+
+    assert (sent, work.outstanding) == (3, 1)

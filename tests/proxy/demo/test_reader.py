@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from proxy.demo import reader
 from proxy.demo.cluster import start
 from proxy.demo.ledger import stamp, union
+from proxy.demo.libraries import Librdkafka
 from proxy.demo.messages import ClientReady, Final, Message, Tick
-from proxy.demo.producers import Librdkafka, Producing
+from proxy.demo.producers import Producing
 from proxy.demo.reader import Reading, read
 
 if TYPE_CHECKING:

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from policies.quota.entity import QuotaEntity
 from proxy.demo import sluice
+from proxy.demo.cluster import start as start_cluster
 from proxy.demo.process import StageError
 from proxy.demo.sluice import HOST, NODES, Sluice, free_block
+from proxy.quotas.connection import Connection
+from proxy.quotas.remote import Remote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +56,45 @@ async def test_sluice_accepts_and_ends_at_sigterm(tmp_path: Path) -> None:
 
     assert code == 0
     assert front.advertised[1] == f"{HOST}:{front.bootstrap_port + 2}"
+
+
+async def test_a_quota_is_set_and_removed_live(tmp_path: Path) -> None:
+    """Who asks Sluice for its quotas is told what was set, and after its removal nothing."""
+    front = Sluice(tmp_path)
+    owner, cluster = start_cluster()
+    entity = QuotaEntity(user=None, client_id="noisy")
+    async with trio.open_nursery() as nursery:
+        await front.start(nursery, cluster.brokers)
+
+        def listed() -> list[float]:
+            with Connection(f"{HOST}:{front.bootstrap_port}", login=None) as connection:
+                return [quota.value for quota in Remote(connection).quotas(entity)]
+
+        before = await trio.to_thread.run_sync(listed)
+        await front.limit("noisy", 100)
+        during = await trio.to_thread.run_sync(listed)
+        await front.limit("noisy", None)
+        after = await trio.to_thread.run_sync(listed)
+        await front.stop()
+        await front.kill()
+
+    assert (before, during, after) == ([], [100.0], [])
+    del owner
+
+
+async def test_a_quota_that_is_refused_is_explained(tmp_path: Path) -> None:
+    """What Sluice says against a change is in the error; so is that nobody answers."""
+    front = Sluice(tmp_path)
+    owner, cluster = start_cluster()
+    async with trio.open_nursery() as nursery:
+        await front.start(nursery, cluster.brokers)
+        with pytest.raises(StageError, match="could not be changed"):
+            await front.limit("noisy", -1)
+        await front.stop()
+        with pytest.raises(StageError, match="Nothing answers"):
+            await front.limit("noisy", 100)
+        await front.kill()
+    del owner
 
 
 async def test_a_sluice_that_does_not_start_is_explained(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from proxy.demo.comparison import Arm, Comparison, Sample
 from proxy.demo.messages import Final
 from proxy.demo.verdict import Evidence, judge
 
@@ -21,6 +22,22 @@ def final(first: int, last: int) -> Final:
     return Final([("noisy", 0, [(first, last)])], 0, 0, 0, ADVERTISED)
 
 
+ALONE = Sample(200, 7.0, 9.0, 0)
+SUFFERING = Sample(198, 34.0, 64.0, 18_000)
+UNTOUCHED = Sample(200, 7.6, 17.0, 100)
+
+
+def compared(
+    alone: Sample = ALONE, without: Sample = SUFFERING, held: Sample = UNTOUCHED
+) -> Comparison:
+    """Return a comparison of three rounds that are alike."""
+    comparison = Comparison(limit_per_s=100)
+    for _ in range(3):
+        for arm, taken in zip(Arm, (alone, without, held), strict=True):
+            comparison.add(arm, taken)
+    return comparison
+
+
 def good() -> Evidence:
     """Return the evidence of a run in which everything holds."""
     return Evidence(
@@ -29,6 +46,8 @@ def good() -> Evidence:
         bootstrap_port=20000,
         producers={"noisy": final(0, 99)},
         readers={"reader-1": final(0, 59), "reader-2": final(60, 99)},
+        contestants={"polite": final(0, 9), "flood": final(0, 9)},
+        comparison=compared(),
         client_ports={"noisy": {20000, 20002}, "reader-1": {20002, 20003}, "reader-2": {20003}},
         sluice_ports={41001, 41002},
         sluice_exit_code=0,
@@ -87,6 +106,47 @@ def go_elsewhere(seen: Evidence) -> None:
     seen.client_ports["noisy"].add(9092)
 
 
+def refuse_a_contestant(seen: Evidence) -> None:
+    """A record of the second part was not acked."""
+    seen.contestants = {"polite": msgspec.structs.replace(final(0, 9), failed=1)}
+
+
+def leak_to_a_contestant(seen: Evidence) -> None:
+    """A client of the second part was told a real broker's address."""
+    leaked = {**ADVERTISED, 2: seen.brokers[2]}
+    seen.contestants = {"polite": msgspec.structs.replace(final(0, 9), brokers=leaked)}
+
+
+def exceed(seen: Evidence) -> None:
+    """The noisy one got 6 % more than its quota."""
+    seen.comparison = compared(held=UNTOUCHED._replace(noisy_per_s=106))
+
+
+def fall_short(seen: Evidence) -> None:
+    """The noisy one got 11 % less than its quota."""
+    seen.comparison = compared(held=UNTOUCHED._replace(noisy_per_s=89))
+
+
+def slow_the_polite(seen: Evidence) -> None:
+    """The polite one's median is 11 % higher than alone."""
+    seen.comparison = compared(held=UNTOUCHED._replace(p50_ms=7.8))
+
+
+def stall_the_polite(seen: Evidence) -> None:
+    """The polite one's median is the same, its 99th percentile is doubled."""
+    seen.comparison = compared(held=UNTOUCHED._replace(p99_ms=18.0))
+
+
+def show_nothing(seen: Evidence) -> None:
+    """The polite one did not suffer in the first place."""
+    seen.comparison = compared(without=ALONE._replace(noisy_per_s=18_000))
+
+
+def forget_an_arm(seen: Evidence) -> None:
+    """Nothing was measured."""
+    seen.comparison = Comparison(limit_per_s=100)
+
+
 def die(seen: Evidence) -> None:
     """Sluice was killed."""
     seen.sluice_exit_code = -9
@@ -104,6 +164,14 @@ def die(seen: Evidence) -> None:
         (forget_a_broker, {"brokers reached only through Sluice"}),
         (sluice_answers_itself, {"brokers reached only through Sluice"}),
         (go_elsewhere, {"brokers reached only through Sluice"}),
+        (refuse_a_contestant, {"every record acked"}),
+        (leak_to_a_contestant, {"metadata names only Sluice"}),
+        (exceed, {"the noisy one is held to its quota"}),
+        (fall_short, {"the noisy one is held to its quota"}),
+        (slow_the_polite, {"with it the polite one is untouched"}),
+        (stall_the_polite, {"with it the polite one is untouched"}),
+        (show_nothing, {"without a quota the polite one suffers"}),
+        (forget_an_arm, {"quotas compared"}),
         (die, {"Sluice ended well"}),
     ],
 )
@@ -126,3 +194,29 @@ def test_unseen_sockets_are_said() -> None:
     told = {check.name: check.detail for check in judge(seen)}
 
     assert "not observed" in told["brokers reached only through Sluice"]
+
+
+@pytest.mark.parametrize("held", [UNTOUCHED, UNTOUCHED._replace(p50_ms=70)], ids=["good", "bad"])
+def test_a_busy_machine_judges_no_latency(held: Sample) -> None:
+    """When the polite one alone differs by more than a fifth, its latencies are told, not judged."""
+    seen = good()
+    seen.comparison = Comparison(limit_per_s=100)
+    for p50_ms in (7.0, 9.0, 12.0, 8.0, 15.0):
+        seen.comparison.add(Arm.ALONE, ALONE._replace(p50_ms=p50_ms))
+        seen.comparison.add(Arm.WITHOUT, SUFFERING)
+        seen.comparison.add(Arm.WITH, held)
+
+    told = {check.name: check for check in judge(seen)}
+
+    for name in ("without a quota the polite one suffers", "with it the polite one is untouched"):
+        assert told[name].holds is None
+        assert "too busy" in told[name].detail
+    assert told["the noisy one is held to its quota"].holds
+
+
+def test_a_play_of_the_first_part_alone_is_judged_by_it() -> None:
+    """Nothing is said of quotas when that part was not played."""
+    seen = good()
+    seen.comparison = None
+
+    assert not any("quota" in check.name for check in judge(seen))

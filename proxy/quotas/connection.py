@@ -1,0 +1,155 @@
+"""One blocking connection that speaks the Kafka protocol: what an operator's tool needs, no more.
+
+- It talks to the very address it was given, and to no broker that it is told of: the tool works through
+  a forwarded port, too.
+- The bytes are kafka-python's work (`KafkaProtocol`, its SASL mechanisms); its network client is not
+  used, because that would dial whatever address the cluster advertises.
+- Whatever goes wrong is a `UnreachableError` with a sentence for the user.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from proxy.config.values import split_server
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+CLIENT_ID: Final = "sluice-quotas"
+TIMEOUT_S: Final = 30.0
+_CHUNK_BYTES: Final = 65536
+
+
+class UnreachableError(Exception):
+    """Why nothing could be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who asks."""
+
+    user: str
+    password: str
+    mechanism: str
+
+
+class Connection:
+    """A connected and, with a `login`, authenticated client. A context manager."""
+
+    def __init__(self, server: str, login: Login | None, timeout_s: float = TIMEOUT_S) -> None:
+        from kafka.protocol.parser import KafkaProtocol  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
+
+        logging.getLogger("kafka").addHandler(logging.NullHandler())  # the user gets sentences
+        self._server = server
+        self._protocol = KafkaProtocol(client_id=CLIENT_ID)
+        try:
+            self._socket = socket.create_connection(split_server(server), timeout_s)
+        except OSError as error:
+            raise UnreachableError(f"Nothing answers at {server}: {_words(error)}.") from error
+        if login is not None:
+            try:
+                self._log_in(login)
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def ask(self, request: object) -> object:
+        """The response to one of kafka-python's requests."""
+        self._protocol.send_request(request)
+        try:
+            self._socket.sendall(self._protocol.send_bytes())
+            while True:
+                data = self._socket.recv(_CHUNK_BYTES)
+                if not data:
+                    words = "hung up. It may want a --login, or speak no Kafka"
+                    raise UnreachableError(f"{self._server} {words}.")
+                for _, response in self._read(data):
+                    return response
+        except OSError as error:
+            raise UnreachableError(f"{self._server} does not answer: {_words(error)}.") from error
+
+    def _read(self, data: bytes) -> list[tuple[int, object]]:
+        """The responses, with their correlation ids, that are complete now."""
+        try:
+            responses: list[tuple[int, object]] = self._protocol.receive_bytes(data)
+        except Exception as error:
+            raise UnreachableError(f"{self._server} speaks no Kafka: {error}") from error
+        return responses
+
+    def _log_in(self, login: Login) -> None:
+        from kafka.net.sasl import get_sasl_mechanism  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
+        from kafka.protocol.sasl import (  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
+            SaslAuthenticateRequest,
+            SaslHandshakeRequest,
+        )
+
+        name = login.mechanism
+        offered: _Handshake = self.ask(SaslHandshakeRequest(version=1, mechanism=name))  # type: ignore[assignment] # untyped
+        if offered.error_code:
+            words = (
+                f"it offers {', '.join(offered.mechanisms)}" if offered.mechanisms else "no SASL"
+            )
+            raise UnreachableError(f"{self._server} does not take {name}: {words}.")
+        # SCRAM spells these two characters otherwise (RFC 5802); kafka-python leaves that to us.
+        user = login.user
+        if name != "PLAIN":
+            user = user.replace("=", "=3D").replace(",", "=2C")
+        mechanism = get_sasl_mechanism(name)(
+            sasl_mechanism=name, sasl_plain_username=user, sasl_plain_password=login.password
+        )
+        while not mechanism.is_done():
+            token = SaslAuthenticateRequest(version=0, auth_bytes=mechanism.auth_bytes())
+            answer: _Authenticate = self.ask(token)  # type: ignore[assignment] # untyped
+            if answer.error_code:
+                words = answer.error_message or error_name(answer.error_code)
+                raise UnreachableError(f"{login.user} could not log in: {words}")
+            try:
+                mechanism.receive(answer.auth_bytes)
+            except (ValueError, KeyError) as error:
+                words = f"{self._server} is not who it says it is: {error}"
+                raise UnreachableError(words) from error
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error code {code}"
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return error.strerror or str(error)
+
+
+class _Handshake(Protocol):
+    error_code: int
+    mechanisms: list[str]
+
+
+class _Authenticate(Protocol):
+    error_code: int
+    error_message: str | None
+    auth_bytes: bytes

@@ -1,0 +1,181 @@
+"""The quotas of a running Sluice, asked for and changed over the Kafka protocol (KIP-546).
+
+- Sluice's own views (policies.quota.describe) tell where a quota comes from, and what is used of it. A
+  broker knows neither: its quotas are listed all the same, without an origin; usage is refused.
+- A refusal is a `RefusedError` with the other side's words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from policies.quota.describe import ORIGIN, USAGE, named_entity
+from policies.quota.entity import ANY, KEYS, QuotaEntity
+from policies.quota.sensors import Usage
+from proxy.quotas.connection import error_name
+from wire.client_quotas import CLIENT_ID, USER, Match
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from proxy.quotas.connection import Connection
+
+VERSION: Final = 1
+FIGURES: Final = ("limit", "rate", "throttle_avg_ms", "throttle_max_ms", "waiting")
+
+
+class RefusedError(Exception):
+    """What the other side said."""
+
+    def __init__(self, code: int, message: str | None) -> None:
+        super().__init__(message or error_name(code))
+        self.code = code
+
+
+class Quota(NamedTuple):
+    """One quota that holds."""
+
+    entity: QuotaEntity
+    key: str
+    value: float
+    origin: str | None
+    """`file` or `override`; None: whoever answers does not say."""
+
+
+class Remote:
+    """What can be asked of whoever is at the other end of `connection`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def quotas(self, where: QuotaEntity, *, exactly: bool = False) -> list[Quota]:
+        """The quotas of entities that have the names of `where`; `exactly`: and no others."""
+        try:
+            answer = self._describe(where, ORIGIN, exactly=exactly)
+        except RefusedError as refused:
+            if refused.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            answer = self._describe(where, None, exactly=exactly)
+        found: list[Quota] = []
+        for entry in answer.entries or ():
+            names = {part.entity_type: part.entity_name for part in entry.entity}
+            origin = names.pop(ORIGIN, None)
+            entity = _entity(names)
+            if entity is not None:  # a broker's quota by ip is not for this list
+                found += (Quota(entity, each.key, each.value, origin) for each in entry.values)
+        return sorted(found, key=lambda each: (_order(each.entity), each.key))
+
+    def usage(self, where: QuotaEntity) -> tuple[list[Usage], str | None]:
+        """What is used, the busiest first; and a word if that is not all."""
+        try:
+            answer = self._describe(where, USAGE)
+        except RefusedError as refused:
+            if refused.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            words = "Whoever answers there keeps no such figures: is the policy quota in its chain?"
+            raise RefusedError(refused.code, words) from refused
+        rows: list[Usage] = []
+        for entry in answer.entries or ():
+            entity = _entity({part.entity_type: part.entity_name for part in entry.entity})
+            if entity is not None:
+                values = {each.key: each.value for each in entry.values}
+                rows += _usage(entity, values)
+        return rows, answer.error_message
+
+    def alter(
+        self, entity: QuotaEntity, ops: Mapping[str, float | None], *, dry_run: bool = False
+    ) -> None:
+        """Set the quotas of `ops`, and remove those whose value is None: all of them, or `RefusedError`."""
+        from kafka.protocol.admin import AlterClientQuotasRequest  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
+
+        ours = [(key, value or 0.0, value is None) for key, value in ops.items()]
+        answer: _Altered = self._connection.ask(  # type: ignore[assignment] # untyped
+            AlterClientQuotasRequest(
+                version=VERSION,
+                entries=[(list(named_entity(entity)), ours)],
+                validate_only=dry_run,
+            )
+        )
+        for entry in answer.entries:
+            if entry.error_code:
+                raise RefusedError(entry.error_code, entry.error_message)
+
+    def _describe(
+        self, where: QuotaEntity, view: str | None, *, exactly: bool = False
+    ) -> _Description:
+        from kafka.protocol.admin import DescribeClientQuotasRequest  # noqa: PLC0415 - half a second
+
+        components: list[tuple[str, int, str | None]] = [
+            (kind, Match.DEFAULT if name is None else Match.EXACT, name)
+            for kind, name in named_entity(where)
+        ]
+        if view is not None:
+            components.append((view, Match.ANY, None))
+        answer: _Description = self._connection.ask(  # type: ignore[assignment] # untyped
+            DescribeClientQuotasRequest(version=VERSION, components=components, strict=exactly)
+        )
+        if answer.error_code:
+            raise RefusedError(answer.error_code, answer.error_message)
+        return answer
+
+
+def _entity(names: Mapping[str, str | None]) -> QuotaEntity | None:
+    """The entity; None if it has a type that is not ours."""
+    if not names or not names.keys() <= {USER, CLIENT_ID}:
+        return None
+    user, client_id = (
+        (names[kind] or ANY) if kind in names else None for kind in (USER, CLIENT_ID)
+    )
+    return QuotaEntity(user, client_id)
+
+
+def _order(entity: QuotaEntity) -> tuple[tuple[bool, bool, str], ...]:
+    """Users, then client ids of everybody; a default before the names."""
+    return tuple(
+        (name is None, name != ANY, name or "") for name in (entity.user, entity.client_id)
+    )
+
+
+def _usage(entity: QuotaEntity, values: Mapping[str, float]) -> list[Usage]:
+    rows: list[Usage] = []
+    for key in KEYS:
+        limit, rate, average, most, waiting = (values.get(f"{key}.{each}") for each in FIGURES)
+        if limit is not None and rate is not None:
+            named = (entity.user or "", entity.client_id or "", key)
+            whole = None if most is None else int(most)
+            rows.append(Usage(*named, limit, rate, average, whole, int(waiting or 0)))
+    return rows
+
+
+# -- kafka-python's responses, as far as they are read here ----------------------------------------
+
+
+class _Part(Protocol):
+    entity_type: str
+    entity_name: str | None
+
+
+class _Value(Protocol):
+    key: str
+    value: float
+
+
+class _Described(Protocol):
+    entity: Sequence[_Part]
+    values: Sequence[_Value]
+
+
+class _Description(Protocol):
+    error_code: int
+    error_message: str | None
+    entries: Sequence[_Described] | None
+
+
+class _AlteredEntry(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+class _Altered(Protocol):
+    entries: Sequence[_AlteredEntry]

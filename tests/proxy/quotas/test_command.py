@@ -1,0 +1,226 @@
+"""`sluice quotas` as it is typed: what it prints, what it refuses, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.sensors import Usage
+from proxy.cli import main
+from proxy.quotas import command
+from tests.support.ports import free_ports
+from tests.support.quota_book import QuotaServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RATE = "request_rate"
+
+
+@pytest.fixture
+def server() -> Iterator[QuotaServer]:
+    with QuotaServer() as running:
+        yield running
+
+
+def invoke(server: QuotaServer | None, name: str, *arguments: str, **more: str) -> Result:
+    where = [] if server is None else ["--bootstrap", server.server]
+    return CliRunner(env={"SLUICE_CONFIG": None}).invoke(
+        main, ["quotas", name, *where, *arguments], **more
+    )
+
+
+def test_set_tells_what_holds_now(server: QuotaServer) -> None:
+    """Several at once, of a user and client id."""
+    bob = QuotaEntity("bob", "report")
+    result = invoke(
+        server, "set", "--user", "bob", "--client-id", "report", f"{RATE}=20", "producer_byte_rate=1048576"
+    )  # fmt: skip
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[1:] == [
+        "bob   report     producer_byte_rate     1048576  live",
+        "bob   report     request_rate                20  live",
+    ]
+    assert server.book.quotas.overrides == {bob: {RATE: 20.0, "producer_byte_rate": 1048576.0}}
+
+
+@pytest.mark.parametrize(
+    ("options", "entity"),
+    [
+        (["--default-user"], QuotaEntity(ANY)),
+        (["--default-client-id"], QuotaEntity(None, ANY)),
+        (["--client-id", "c", "--default-user"], QuotaEntity(ANY, "c")),
+        (["--default-user", "--default-client-id"], QuotaEntity(ANY, ANY)),
+    ],
+)
+def test_every_kind_of_entity(server: QuotaServer, options: list[str], entity: QuotaEntity) -> None:
+    """Set, and removed by the same options."""
+    assert invoke(server, "set", *options, f"{RATE}=1.5").exit_code == 0
+    assert server.book.quotas.overrides == {entity: {RATE: 1.5}}
+    result = invoke(server, "remove", *options, RATE)
+    assert (result.exit_code, result.stdout) == (0, "It has no quota now.\n")
+    assert server.book.quotas.overrides == {}
+
+
+def test_remove_takes_back_what_is_live(server: QuotaServer) -> None:
+    """Without a name all of it; what the file says holds again, and is left alone."""
+    alice = QuotaEntity("alice")
+    server.book.quotas.set(alice, RATE, 100.0)
+    server.book.quotas.set_override(alice, RATE, 1.0)
+    server.book.quotas.set_override(alice, "consumer_byte_rate", 5.0)
+    result = invoke(server, "remove", "--user", "alice", "--dry-run")
+    assert (
+        result.stdout
+        == "That would be done: consumer_byte_rate, request_rate. Nothing was changed.\n"
+    )
+    result = invoke(server, "remove", "--user", "alice")
+    assert result.stdout.splitlines()[1:] == [
+        "alice  -          request_rate         100  config file"
+    ]
+    result = invoke(server, "remove", "--user", "alice")
+    assert (result.exit_code, result.stderr) == (1, "It has no live quotas.\n")
+    result = invoke(server, "remove", "--user", "alice", RATE)
+    assert result.exit_code == 1
+    assert "stands in Sluice's config file" in result.stderr
+
+
+def test_a_dry_run_changes_nothing(server: QuotaServer) -> None:
+    """It is judged all the same."""
+    result = invoke(server, "set", "--user", "a", f"{RATE}=5", "--dry-run")
+    assert (result.exit_code, result.stdout) == (0, "That would be done. Nothing was changed.\n")
+    assert invoke(server, "set", "--user", "a", f"{RATE}=-5", "--dry-run").exit_code == 1
+    assert server.book.saved == b""
+
+
+def test_list(server: QuotaServer) -> None:
+    """All, or those of one; as text or JSON."""
+    assert invoke(server, "list").stdout == "There are no quotas.\n"
+    assert json.loads(invoke(server, "list", "--json").stdout) == []
+    server.book.quotas.set(QuotaEntity("alice"), RATE, 100.0)
+    server.book.quotas.set_override(QuotaEntity("bob"), RATE, 7.0)
+    assert invoke(server, "list").stdout == (
+        "user   client id  quota         per second  from\n"
+        "alice  -          request_rate         100  config file\n"
+        "bob    -          request_rate           7  live\n"
+    )
+    (told,) = json.loads(invoke(server, "list", "--json", "--user", "bob").stdout)
+    assert (told["user"], told["value"], told["from"]) == ("bob", 7.0, "override")
+
+
+def test_top_once(server: QuotaServer) -> None:
+    """Plain text where nobody watches, JSON when asked."""
+    for options in (["--once"], []):
+        shown = invoke(server, "top", *options).stdout.splitlines()
+        assert shown[1].split() == ["alice", "-", RATE, "10", "5", "50%", "-", "-", "2"]
+    (told,) = json.loads(invoke(server, "top", "--json").stdout)
+    assert (told["user"], told["limit"], told["waiting"]) == ("alice", 10.0, 2)
+    server.book.rows.clear()
+    assert invoke(server, "top").stdout == "Nobody with a quota has been seen.\n"
+    server.book.rows = [Usage(f"u{n}", "", RATE, 1.0, 1.0, None, None, 0) for n in range(1001)]
+    assert invoke(server, "top").stderr == "The busiest 1000 of 1001.\n"
+
+
+def test_top_looks_again_until_it_is_stopped(
+    server: QuotaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal: once every interval, ended by Ctrl-C without a word."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(command, "is_watched", lambda: True)
+    result = invoke(server, "top", "--interval", "0.5")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert slept == [0.5] * 3
+    assert server.book.usages == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("set", ["--user", "a"], "Missing argument"),
+        ("set", [f"{RATE}=1"], "Say whose quota"),
+        ("remove", [RATE], "Say whose quota"),
+        ("set", ["--user", "a", "--default-user", f"{RATE}=1"], "exclude each other"),
+        ("set", ["--user", "", f"{RATE}=1"], "--user: found nothing, expected a name"),
+        ("set", ["--user", "a", RATE], f"found '{RATE}', expected QUOTA=VALUE"),
+        ("set", ["--user", "a", f"{RATE}=fast"], "expected a number"),
+        ("set", ["--user", "a", f"{RATE}=1", f"{RATE}=2"], "is there twice"),
+        ("list", ["--bootstrap", "here"], "expected HOST:PORT"),
+        ("list", ["--password-file", "-"], "needs --login"),
+        ("list", ["--config", "no-such.yaml"], "no-such.yaml"),
+        ("top", ["--interval", "0"], "--interval"),
+    ],
+)
+def test_options_that_cannot_be_used(name: str, arguments: list[str], words: str) -> None:
+    """Exit code 2 and a sentence, before anybody is asked."""
+    result = invoke(None, name, *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_nobody_answers() -> None:
+    """Exit code 1, and the address."""
+    port = free_ports("127.0.0.1")
+    result = invoke(None, "list", "--bootstrap", f"127.0.0.1:{port}")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Nothing answers at 127.0.0.1:{port}: ")
+
+
+def test_the_config_says_where(server: QuotaServer, tmp_path: Path) -> None:
+    """By option or variable; bound to every address means this machine."""
+    file = tmp_path / "sluice.yaml"
+    listen = f"{{address: '{server.server.partition(':')[0]}', port: {server.port}}}"
+    file.write_text(f"upstream: {{bootstrap_servers: [a:1]}}\nlisten: {listen}\n", "utf-8")
+    assert invoke(None, "list", "-c", str(file)).stdout == "There are no quotas.\n"
+    result = CliRunner(env={"SLUICE_CONFIG": str(file)}).invoke(main, ["quotas", "list"])
+    assert result.exit_code == 0
+    port = free_ports("127.0.0.1")
+    listen = f"{{address: 0.0.0.0, advertise: elsewhere, port: {port}}}"
+    file.write_text(f"upstream: {{bootstrap_servers: [a:1]}}\nlisten: {listen}\n", "utf-8")
+    assert f"Nothing answers at 127.0.0.1:{port}" in invoke(None, "list", "-c", str(file)).stderr
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_an_admin_logs_in(tmp_path: Path, mechanism: str) -> None:
+    """With a password from a file, from standard input, or asked for."""
+    password = tmp_path / "password"
+    password.write_text("open sesame\n", "utf-8")
+    set_it = ["--user", "a", f"{RATE}=1", "--login", "ops", "--sasl-mechanism", mechanism]
+    with QuotaServer(admins=["ops"], users={"ops": "open sesame"}) as server:
+        assert invoke(server, "set", *set_it, "--password-file", str(password)).exit_code == 0
+        piped = invoke(server, "set", *set_it, "--password-file", "-", input="open sesame\n")
+        assert piped.exit_code == 0
+        asked = invoke(server, "set", *set_it, input="open sesame\n")
+        assert asked.exit_code == 0
+        assert "open sesame" not in asked.output
+        wrong = invoke(server, "set", *set_it, input="wrong\n")
+        assert wrong.exit_code == 1
+        assert "ops could not log in" in wrong.stderr
+
+
+def test_the_other_commands_do_not_pay_for_it() -> None:
+    """`sluice run` imports neither kafka-python nor this tool's parts."""
+    code = (
+        "import sys; import proxy.cli;"
+        "print(*sorted({'kafka', 'rich', 'proxy.quotas.remote', 'policies.quota.entity'}"
+        " & set(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert told.stdout.strip() == ""

@@ -1,0 +1,132 @@
+"""What the tool asks a server, and how it takes the answers: Sluice's, and a plain broker's."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.sensors import Usage
+from proxy.quotas.connection import Connection
+from proxy.quotas.remote import Quota, RefusedError, Remote
+from tests.support import frames as f
+from tests.support.kafka_messages import api_of
+from tests.support.quota_book import QuotaServer
+from tests.support.quota_messages import DESCRIBE
+from tests.support.stub_broker import StubBroker
+from wire.client_quotas import Described, describe_reply, read_describe
+from wire.header import body_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EVERYONE = QuotaEntity()
+ALICE, BOB = QuotaEntity("alice"), QuotaEntity("bob", "report")
+RATE, BYTES = "request_rate", "producer_byte_rate"
+
+
+@contextmanager
+def at(server: StubBroker) -> Iterator[Remote]:
+    with server, Connection(server.server, None, timeout_s=10) as connection:
+        yield Remote(connection)
+
+
+def test_quotas_and_their_origins() -> None:
+    """Sorted by user, defaults first, client ids of everybody last."""
+    server = QuotaServer()
+    book = server.book.quotas
+    book.set(QuotaEntity(None, "report"), RATE, 1.0)
+    book.set(BOB, RATE, 2.0)
+    book.set(QuotaEntity(ANY), BYTES, 3.0)
+    book.set(ALICE, RATE, 4.0)
+    book.set_override(ALICE, RATE, 5.0)
+    book.set(ALICE, BYTES, 6.0)
+    with at(server) as remote:
+        assert remote.quotas(EVERYONE) == [
+            Quota(QuotaEntity(ANY), BYTES, 3.0, "file"),
+            Quota(ALICE, BYTES, 6.0, "file"),
+            Quota(ALICE, RATE, 5.0, "override"),
+            Quota(BOB, RATE, 2.0, "file"),
+            Quota(QuotaEntity(None, "report"), RATE, 1.0, "file"),
+        ]
+        assert [each.entity for each in remote.quotas(QuotaEntity(ANY))] == [QuotaEntity(ANY)]
+        assert [each.value for each in remote.quotas(QuotaEntity("bob"))] == [2.0]
+        assert remote.quotas(QuotaEntity("bob"), exactly=True) == []
+        assert remote.quotas(QuotaEntity("nobody")) == []
+
+
+def test_changes_are_made_together() -> None:
+    """Set and removed in one request; a dry run does neither."""
+    server = QuotaServer()
+    with at(server) as remote:
+        remote.alter(BOB, {RATE: 2.5, BYTES: 100.0})
+        remote.alter(BOB, {RATE: None, BYTES: 200.0}, dry_run=True)
+        assert server.book.quotas.overrides == {BOB: {RATE: 2.5, BYTES: 100.0}}
+        remote.alter(BOB, {RATE: None, BYTES: 200.0})
+        assert server.book.quotas.overrides == {BOB: {BYTES: 200.0}}
+        remote.alter(QuotaEntity(ANY, ANY), {RATE: 1.0})
+        assert QuotaEntity(ANY, ANY) in server.book.quotas.overrides
+
+
+def test_a_refusal_has_the_servers_words() -> None:
+    """Of an alteration and of a description."""
+    with at(QuotaServer(admins=["somebody"])) as remote:
+        with pytest.raises(RefusedError, match="root may not alter quotas") as caught:
+            remote.alter(ALICE, {RATE: 1.0})
+        assert caught.value.code == 31
+    with at(QuotaServer()) as remote, pytest.raises(RefusedError, match="Quota request_rate must"):
+        remote.alter(ALICE, {RATE: 0.0})
+
+
+def test_usage_comes_as_it_was_counted() -> None:
+    """Every figure of every bucket, whole numbers as such, the busiest first."""
+    server = QuotaServer()
+    server.book.rows = rows = [
+        Usage("alice", "", RATE, 10.0, 12.5, 3.5, 7, 2),
+        Usage("alice", "", BYTES, 1000.0, 10.0, None, None, 0),
+        Usage("", "report", RATE, 10.0, 1.0, None, None, 0),
+    ]
+    with at(server) as remote:
+        assert remote.usage(EVERYONE) == (rows, None)
+        assert remote.usage(QuotaEntity(None, "report")) == ([rows[2]], None)
+
+
+class Broker(StubBroker):
+    """Knows Kafka's entity types, and no others; it has a quota by ip, too."""
+
+    def __init__(self, code: int = 35) -> None:
+        super().__init__(self._serve)
+        self._code = code
+
+    def _serve(self, request: bytes) -> bytes:
+        _, version, ident = struct.unpack_from(">hhi", request, 4)
+        api = api_of(DESCRIBE, version)
+        asked = read_describe(api, request[body_at(request, 0, len(request), 2) :])
+        if any(each.entity_type.startswith("sluice") for each in asked.components):
+            body = describe_reply(api, None, self._code, "Custom entity type not supported")
+        else:
+            quota = Described((("user", None), ("client-id", "c")), [("request_percentage", 5.0)])
+            by_ip = Described((("ip", "1.2.3.4"),), [("connection_creation_rate", 5.0)])
+            body = describe_reply(api, [by_ip, quota])
+        return f.reply(ident, body, tagged=True)
+
+
+def test_a_brokers_quotas_are_listed_without_origin() -> None:
+    """It does not say where they come from, so neither does the list; usage it has none."""
+    with at(Broker()) as remote:
+        assert remote.quotas(EVERYONE) == [
+            Quota(QuotaEntity(ANY, "c"), "request_percentage", 5.0, None)
+        ]
+        with pytest.raises(RefusedError, match="is the policy quota in its chain"):
+            remote.usage(EVERYONE)
+
+
+def test_another_refusal_is_not_taken_for_a_brokers() -> None:
+    """Only UNSUPPORTED_VERSION means: I do not know that view."""
+    with at(Broker(31)) as remote:
+        for ask in (remote.quotas, remote.usage):
+            with pytest.raises(RefusedError, match="Custom entity type"):
+                ask(EVERYONE)
