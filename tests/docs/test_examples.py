@@ -1,11 +1,24 @@
-"""Examples: the example policy is tested by its own test, found as a stranger's, and shown whole."""
+"""Examples: the example policy is tested by its own test, found as a stranger's, and shown whole; the
+example files are settings that hold, and the timeline of the quotas is what the policy does.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
+
+import pytest
+
+from policies.api import Forward, Peer, Throttle
+from policies.quota.config import QuotaConfig
+from policies.quota.entity import QuotaEntity
+from policies.quota.policy import Quota
+from policies.testing import PolicyBench
+from proxy.config.sources import load
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT_IDS = ROOT / "examples" / "client_ids"
@@ -46,3 +59,82 @@ def test_the_entry_point_names_the_policy() -> None:
 
     assert settings["tool"]["setuptools"]["py-modules"] == [module]
     assert f"class {name}(Policy):" in (CLIENT_IDS / f"{module}.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda f: f.name)
+def test_each_example_file_is_valid(file: Path) -> None:
+    """`sluice run` would take it."""
+    load(file, {}, {})
+
+
+def test_the_quotas_of_the_example_are_those_of_the_document() -> None:
+    """The file and the page on quotas show the same lines, and they mean what they seem to."""
+    entry = load(ROOT / "examples" / "quotas.yaml", {}, {}).config.policies[0]
+    page = (ROOT / "docs" / "quotas.md").read_text("utf-8")
+    lines = re.compile(r"^ +- (\{(?:user|client_id):.*\})$", re.MULTILINE)
+
+    shown = lines.findall((ROOT / "examples" / "quotas.yaml").read_text("utf-8"))
+
+    assert len(shown) == 4
+    assert lines.findall(page)[:4] == shown
+    bench = PolicyBench(Quota, {"quotas": entry.config["quotas"]})
+    assert isinstance(bench.policy, Quota)
+    assert isinstance(bench.policy.config, QuotaConfig)
+    assert bench.policy.quotas.get(QuotaEntity("alice", "report"), "request_rate") == 20
+    limits = {
+        who: bench.policy.quotas.resolve("request_rate", *who)
+        for who in (("alice", "report"), ("alice", "noisy"), ("bob", "noisy"))
+    }
+    assert [limit and limit.limit for limit in limits.values()] == [20, 100, 1000]
+    bytes_of_bob = bench.policy.quotas.resolve("producer_byte_rate", "bob", "noisy")
+    assert bytes_of_bob is not None
+    assert bytes_of_bob.tags == ("", "noisy")
+
+
+def passed_each_second(enforcement: str, connections: int, seconds: int) -> list[int]:
+    """Let clients with a quota of ten do the next request as soon as they may, a millisecond each."""
+    quota = {"user": "alice", "request_rate": 10}
+    bench = PolicyBench(Quota, {"enforcement": enforcement, "quotas": [quota]})
+    passed: Counter[int] = Counter()
+    ready_ms: dict[int, int] = dict.fromkeys(range(connections), 0)
+    who: dict[int, int] = {}
+
+    def passes(session: int, exchange_id: int, verdict: object) -> None:
+        del exchange_id
+        passed[bench.now_ms // 1000] += 1
+        throttle_ms = verdict.throttle_time_ms if isinstance(verdict, Throttle) else 0
+        ready_ms[session] = bench.now_ms + max(1, throttle_ms)
+
+    while bench.now_ms < seconds * 1000:
+        for session in [s for s, at_ms in ready_ms.items() if at_ms <= bench.now_ms]:
+            peer = Peer(session, "127.0.0.1", 50_000, client_id="c", user="alice")
+            request = bench.request("Metadata")
+            who[request.exchange_id] = session
+            del ready_ms[session]
+            verdict = bench.ask(request, peer)
+            if isinstance(verdict, Forward | Throttle):
+                reply = bench.reply(request, peer=peer)
+                passes(session, request.exchange_id, max(verdict, reply, key=_length_ms))
+        bench.advance(1)
+        for _, request, verdict in bench.released:
+            passes(who[request.exchange_id], request.exchange_id, verdict)
+        bench.released.clear()
+    return [passed[second] for second in range(seconds)]
+
+
+def _length_ms(verdict: object) -> int:
+    return verdict.throttle_time_ms if isinstance(verdict, Throttle) else 0
+
+
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
+@pytest.mark.parametrize(("connections", "words"), [(1, "1 connection"), (50, "50 connections")])
+def test_the_timeline_is_what_the_policy_does(
+    enforcement: str, connections: int, words: str
+) -> None:
+    """Each row of the table in docs/quotas.md is what the policy lets through, second by second."""
+    page = (ROOT / "docs" / "quotas.md").read_text("utf-8")
+    row = re.search(rf"^\| {enforcement}, {words} \|([0-9 |]+)\|$", page, re.MULTILINE)
+    assert row is not None
+    shown = [int(cell) for cell in row[1].split("|")]
+
+    assert passed_each_second(enforcement, connections, len(shown)) == shown

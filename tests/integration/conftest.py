@@ -13,8 +13,11 @@ import pytest
 
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_sasl import PLAIN, SCRAM_256, SaslListener, usual_users
+from tests.support.quota_setup import quota_users
 from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
+from tests.support.witness import Witnessed, install
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,16 @@ def kafka_one(java: Java, work: Path) -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def kafka_three(java: Java, work: Path) -> Iterator[KafkaCluster]:
-    """Three brokers."""
-    yield from _running(KafkaCluster(work / "three", 3, 10, java))
+    """Three brokers. Their SASL listeners are for those who need users on three."""
+    yield from _running(KafkaCluster(work / "three", 3, 10, java, SaslListener(quota_users())))
+
+
+@pytest.fixture(scope="session")
+def kafka_sasl(java: Java, work: Path) -> Iterator[KafkaCluster]:
+    """One broker that also listens for clients that authenticate; by SCRAM-SHA-512 they can do so only once."""
+    lifetimes_ms = {PLAIN: 3_600_000, SCRAM_256: 6_000}
+    listener = SaslListener(usual_users() | quota_users(), lifetimes_ms)
+    yield from _running(KafkaCluster(work / "sasl", 1, 14, java, listener))
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +86,17 @@ def sluice_three(kafka_three: KafkaCluster, work: Path) -> Iterator[SluiceProces
     sluice = SluiceProcess(kafka_three.bootstrap, work / "sluice-three")
     sluice.start()
     yield sluice
+    sluice.stop()
+
+
+@pytest.fixture(scope="session")
+def sluice_sasl(kafka_sasl: KafkaCluster, work: Path) -> Iterator[Witnessed]:
+    """Sluice before the listener that wants authentication, with a witness in its chain."""
+    directory = work / "sluice-sasl"
+    variables, seen = install(directory)
+    sluice = SluiceProcess(kafka_sasl.sasl_bootstrap, directory, variables=variables)
+    sluice.start()
+    yield Witnessed(sluice, seen)
     sluice.stop()
 
 

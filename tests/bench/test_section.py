@@ -1,0 +1,28 @@
+"""Sections of RESULTS.md."""
+
+from __future__ import annotations
+
+from bench.section import keep_sections, put_section
+
+
+def test_a_section_is_replaced_where_it_stands() -> None:
+    """Only what is between its own comments changes."""
+    text = put_section(put_section("# Results\n", "quota", "old"), "other", "stays")
+
+    assert put_section(text, "quota", "new") == text.replace("old", "new")
+
+
+def test_sections_survive_the_rest_being_written_anew() -> None:
+    """Every section of the old text is at the end of the new one, once, however often that is done."""
+    old = put_section(put_section("# Results\n", "quota", "| a |"), "other", "stays")
+
+    once = keep_sections(old, "# Newer\n")
+
+    assert once.startswith("# Newer\n")
+    assert "<!-- quota -->\n| a |\n<!-- /quota -->" in once
+    assert keep_sections(once, "# Newer\n") == once
+
+
+def test_a_text_without_sections_stays_as_it_is() -> None:
+    """Nothing is added to it."""
+    assert keep_sections("# Old\n", "# New\n") == "# New\n"

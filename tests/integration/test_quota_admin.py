@@ -1,0 +1,291 @@
+"""Quotas changed live, before a real Kafka: by Kafka's own tools, by a Java AdminClient, and by `sluice quotas`.
+
+What a change does to traffic is `test_quota_rates`; here it is that it is taken, told, kept, and refused.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.quota_setup import quota_users
+from tests.support.sluice_process import COMMAND, SluiceProcess
+
+pytestmark = pytest.mark.kafka
+
+CONFIG_COMMAND: Final = "kafka.admin.ConfigCommand"
+ADMIN: Final = "ourquota"
+
+ALTER_AND_DESCRIBE: Final = """
+import java.util.*;
+import org.apache.kafka.clients.admin.*;
+import org.apache.kafka.common.quota.*;
+
+public class Quotas {
+    public static void main(String[] args) throws Exception {
+        Map<String, Object> config = Map.of("bootstrap.servers", args[0]);
+        try (Admin admin = Admin.create(config)) {
+            ClientQuotaEntity alice = new ClientQuotaEntity(Map.of("user", "alice", "client-id", "c"));
+            ClientQuotaAlteration.Op op = new ClientQuotaAlteration.Op("request_rate", 12.5);
+            admin.alterClientQuotas(List.of(new ClientQuotaAlteration(alice, List.of(op)))).all().get();
+            ClientQuotaFilter filter = ClientQuotaFilter.containsOnly(List.of(
+                ClientQuotaFilterComponent.ofEntity("user", "alice"),
+                ClientQuotaFilterComponent.ofEntityType("client-id")));
+            System.out.println(admin.describeClientQuotas(filter).entities().get());
+            ClientQuotaAlteration.Op bad = new ClientQuotaAlteration.Op("request_rate", -1.0);
+            try {
+                admin.alterClientQuotas(List.of(new ClientQuotaAlteration(alice, List.of(bad)))).all().get();
+            } catch (Exception error) {
+                System.out.println(error.getCause());
+            }
+        }
+    }
+}
+"""
+
+
+class Running:
+    """A Sluice with the policy, and the two ways to talk to it."""
+
+    def __init__(self, sluice: SluiceProcess, java: Java) -> None:
+        self.sluice = sluice
+        self._java = java
+
+    def configs(self, *arguments: str) -> str:
+        """What `kafka-configs.sh` prints."""
+        return self._java.run_tool(
+            CONFIG_COMMAND, "--bootstrap-server", self.sluice.bootstrap, *arguments
+        )
+
+    def quotas(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
+        """What `sluice quotas` prints; on standard error if it is to fail."""
+        command, *rest = arguments
+        done = subprocess.run(
+            [COMMAND, "quotas", command, "--bootstrap", self.sluice.bootstrap, *rest],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return done.stderr if code else done.stdout
+
+    def listed(self) -> dict[tuple[str | None, str | None, str], tuple[float, str]]:
+        """(user, client id, key) to (value, origin), as `sluice quotas list` tells."""
+        return {
+            (each["user"], each["client_id"], each["quota"]): (each["value"], each["from"])
+            for each in json.loads(self.quotas("list", "--json"))
+        }
+
+
+def sluice_with(upstream: str, directory: Path, **config: object) -> SluiceProcess:
+    policies = [{"use": "quota", "config": config}]
+    return SluiceProcess(upstream, directory, variables={"SLUICE_POLICIES": json.dumps(policies)})
+
+
+@pytest.fixture
+def running(kafka_one: KafkaCluster, java: Java, tmp_path: Path) -> Iterator[Running]:
+    """Everybody is ANONYMOUS and an admin; one quota is in the file, the live ones are kept."""
+    sluice = sluice_with(
+        kafka_one.bootstrap,
+        tmp_path / "sluice",
+        admins=["ANONYMOUS"],
+        state_file=str(tmp_path / "quotas.json"),
+        quotas=[{"user": "bob", "request_rate": 500}],
+    )
+    sluice.start()
+    yield Running(sluice, java)
+    sluice.stop()
+
+
+def test_kafka_configs(running: Running) -> None:
+    """Kafka's own tool alters, describes and deletes byte rates of users, client ids, both, and their defaults."""
+    entities = (
+        (("--entity-type", "users", "--entity-name", "alice"), "user-principal 'alice'"),
+        (("--entity-type", "clients", "--entity-default"), "the default client-id"),
+        (
+            ("--entity-type", "users", "--entity-default", "--entity-type", "clients", "--entity-name", "c"),
+            "the default user-principal, client-id 'c'",
+        ),
+    )  # fmt: skip
+    for number, (entity, words) in enumerate(entities):
+        rate = 1_048_576 + number
+        said = running.configs(
+            "--alter", *entity, "--add-config", f"producer_byte_rate={rate},consumer_byte_rate=7777"
+        )
+        assert "Completed updating" in said
+        said = running.configs("--describe", *entity)
+        (line,) = re.findall(r"Quota configs for (.*) are (.*)", said)
+        assert line[0] == words
+        assert sorted(line[1].split(", ")) == [
+            "consumer_byte_rate=7777.0",
+            f"producer_byte_rate={rate}.0",
+        ]
+    assert running.listed() == {
+        ("bob", None, "request_rate"): (500.0, "file"),
+        ("alice", None, "producer_byte_rate"): (1_048_576.0, "override"),
+        ("alice", None, "consumer_byte_rate"): (7777.0, "override"),
+        (None, "<default>", "producer_byte_rate"): (1_048_577.0, "override"),
+        (None, "<default>", "consumer_byte_rate"): (7777.0, "override"),
+        ("<default>", "c", "producer_byte_rate"): (1_048_578.0, "override"),
+        ("<default>", "c", "consumer_byte_rate"): (7777.0, "override"),
+    }
+    alice = entities[0][0]
+    running.configs("--alter", *alice, "--delete-config", "producer_byte_rate")
+    assert "consumer_byte_rate=7777.0\n" in running.configs("--describe", *alice)
+
+
+def test_kafka_configs_is_told_why_not(running: Running) -> None:
+    """The tool prints Sluice's words."""
+    entity = ("--entity-type", "users", "--entity-name", "alice")
+    with pytest.raises(AssertionError, match="Sluice's own is request_rate"):
+        running.configs("--alter", *entity, "--add-config", "request_percentage=50")
+    with pytest.raises(AssertionError, match="must be greater than 0"):
+        running.configs("--alter", *entity, "--add-config", "producer_byte_rate=0")
+
+
+def test_a_java_admin_client_sets_request_rates(
+    running: Running, java: Java, tmp_path: Path
+) -> None:
+    """The AdminClient passes a key that only Sluice knows, and hears its refusals."""
+    if "jdk.compiler" not in _modules(java):
+        pytest.skip("this Java cannot compile")
+    source = tmp_path / "Quotas.java"
+    source.write_text(ALTER_AND_DESCRIBE)
+    said = java.run_tool(str(source), running.sluice.bootstrap).splitlines()
+    assert said[0].endswith("={request_rate=12.5}}"), said
+    assert said[1] == (
+        "org.apache.kafka.common.errors.InvalidRequestException: "
+        "Quota request_rate must be greater than 0"
+    )
+    assert running.listed()["alice", "c", "request_rate"] == (12.5, "override")
+
+
+def test_sluice_quotas(running: Running) -> None:
+    """Set, listed, over the file's, removed, and the file's again."""
+    said = running.quotas("set", "--user", "bob", "request_rate=20", "producer_byte_rate=5000")
+    assert re.search(r"^bob +- +request_rate +20 +live$", said, re.MULTILINE)
+    assert running.listed()["bob", None, "request_rate"] == (20.0, "override")
+    said = running.quotas("remove", "--user", "bob")
+    assert re.search(r"^bob +- +request_rate +500 +config file$", said, re.MULTILINE)
+    assert running.listed() == {("bob", None, "request_rate"): (500.0, "file")}
+    said = running.quotas("remove", "--user", "bob", "request_rate", code=1)
+    assert "stands in Sluice's config file" in said
+
+
+def test_live_quotas_outlive_the_process(running: Running) -> None:
+    """After a restart, and after a crash, they are as they were."""
+    running.quotas("set", "--default-user", "request_rate=1000")
+    running.quotas("set", "--client-id", "noisy", "consumer_byte_rate=123456")
+    before = running.listed()
+    running.sluice.stop()
+    running.sluice.start()
+    assert running.listed() == before
+    running.sluice.kill()
+    running.sluice.start()
+    assert running.listed() == before
+    running.quotas("remove", "--default-user")
+    assert ("<default>", None, "request_rate") not in running.listed()
+
+
+def test_top_shows_who_uses_what(running: Running) -> None:
+    """A client's requests are seen against its limit, which was set while it was connected."""
+    admin = AdminClient({"bootstrap.servers": running.sluice.bootstrap, "client.id": "watched"})
+    admin.list_topics(timeout=30)
+    running.quotas("set", "--client-id", "watched", "request_rate=2")
+    for _ in range(8):  # four at once, then two a second
+        admin.list_topics(timeout=30)
+    (row,) = json.loads(running.quotas("top", "--json"))
+    assert (row["user"], row["client_id"], row["quota"]) == (None, "watched", "request_rate")
+    assert row["limit"] == 2.0
+    assert row["rate"] > 0
+    assert row["throttle_max_ms"] > 0
+    assert re.search(
+        r"^- +watched +request_rate +2 ", running.quotas("top", "--once"), re.MULTILINE
+    )
+
+
+def test_only_admins_change_quotas(kafka_sasl: KafkaCluster, tmp_path: Path) -> None:
+    """Who it is, the broker has said; everybody else may look."""
+    sluice = sluice_with(kafka_sasl.sasl_bootstrap, tmp_path / "sluice", admins=[ADMIN])
+    sluice.start()
+    try:
+        running = Running(sluice, kafka_sasl.java)
+
+        def as_user(name: str) -> tuple[str, ...]:
+            return ("--login", name, "--password-file", "-", "--sasl-mechanism", "PLAIN")
+
+        passwords = quota_users()
+        change = ("set", "--user", "x", "request_rate=5")
+        said = running.quotas(
+            *change, *as_user("bothquotas"), stdin=passwords["bothquotas"], code=1
+        )
+        assert said == (
+            "bothquotas may not alter quotas: the setting admins of Sluice's policy quota does not "
+            "name this principal\n"
+        )
+        running.quotas(*change, *as_user(ADMIN), stdin=passwords[ADMIN])
+        said = running.quotas("list", *as_user("bothquotas"), stdin=passwords["bothquotas"])
+        assert re.search(r"^x +- +request_rate +5 +live$", said, re.MULTILINE)
+        said = running.quotas("list", *as_user(ADMIN), stdin="guess", code=1)
+        assert said.startswith(f"{ADMIN} could not log in: ")
+        assert "have not authenticated" in running.quotas("list", code=1)
+    finally:
+        sluice.stop()
+
+
+def test_the_brokers_quotas_are_the_brokers(
+    kafka_one: KafkaCluster, java: Java, tmp_path: Path
+) -> None:
+    """With forward_other_keys its keys and ips go to it; one request about both is refused."""
+    sluice = sluice_with(
+        kafka_one.bootstrap, tmp_path / "sluice", admins=["ANONYMOUS"], forward_other_keys=True
+    )
+    sluice.start()
+    try:
+        running = Running(sluice, java)
+        by_ip = ("--entity-type", "ips", "--entity-name", "127.0.0.9")
+        running.configs("--alter", *by_ip, "--add-config", "connection_creation_rate=50")
+        assert "connection_creation_rate=50.0" in running.configs("--describe", *by_ip)
+        running.configs("--alter", *by_ip, "--delete-config", "connection_creation_rate")
+        running.quotas("set", "--user", "forwarded", "request_percentage=150")
+        direct = java.run_tool(
+            *(CONFIG_COMMAND, "--bootstrap-server", kafka_one.bootstrap, "--describe"),
+            *("--entity-type", "users", "--entity-name", "forwarded"),
+        )
+        assert "request_percentage=150.0" in direct
+        mixed = ("request_percentage=10", "request_rate=10")
+        said = running.quotas("set", "--user", "forwarded", *mixed, code=1)
+        assert "alter them in two requests" in said
+        running.quotas("remove", "--user", "forwarded", "request_percentage")
+    finally:
+        sluice.stop()
+
+
+def test_one_of_several_replicas_only_tells(
+    kafka_one: KafkaCluster, java: Java, tmp_path: Path
+) -> None:
+    """The answer to a change says why."""
+    sluice = sluice_with(kafka_one.bootstrap, tmp_path / "sluice", admins=["ANONYMOUS"], replicas=2)
+    sluice.start()
+    try:
+        running = Running(sluice, java)
+        said = running.quotas("set", "--user", "x", "request_rate=5", code=1)
+        assert said.startswith("This Sluice is one of 2 replicas")
+        assert running.listed() == {}
+    finally:
+        sluice.stop()
+
+
+def _modules(java: Java) -> str:
+    return subprocess.run(
+        [java.executable, "--list-modules"], capture_output=True, text=True, check=True
+    ).stdout

@@ -1,0 +1,149 @@
+"""Real clients under a quota: each gets its limit, none times out, reconnects or loses its group; brokers' quotas join.
+
+Everybody runs at once, for twenty seconds, on one broker, by way of a tap that reads what Sluice answers.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.franz_go import FranzUnavailableError, franz_program
+from tests.support.quota_joined import LIMITS, Joined, measure_joined
+from tests.support.quota_together import (
+    FRANZ,
+    GROUP_LIMIT,
+    GROUPS,
+    JAVA,
+    PRODUCER_LIMIT,
+    PRODUCERS,
+    PYTHON,
+    Together,
+    measure_together,
+)
+
+if TYPE_CHECKING:
+    from tests.support.java import Java
+    from tests.support.kafka_cluster import KafkaCluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+WARM_SECONDS = 6.0
+WINDOW_SECONDS = 14.0
+PATIENCE_SECONDS = 5.0
+"""No request may wait longer; the clients' own request timeouts are 30 s and more."""
+JOIN_GROUP, HEARTBEAT, GROUP_HEARTBEAT = 11, 12, 68
+EVERYBODY = (*PRODUCERS, *GROUPS)
+
+
+@pytest.fixture(scope="module")
+def measured(
+    kafka_sasl: KafkaCluster, java: Java, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Together, Joined, str]:
+    """What came of it; and why franz-go is not among them, if it is not."""
+    folder = tmp_path_factory.mktemp("clients")
+    program, reason = None, ""
+    try:
+        program = franz_program()
+    except FranzUnavailableError as error:
+        reason = str(error)
+    with ThreadPoolExecutor(1) as pool:
+        seconds = WARM_SECONDS + WINDOW_SECONDS
+        joined = pool.submit(measure_joined, kafka_sasl, folder / "joined", seconds)
+        together = measure_together(kafka_sasl, java, program, folder, WARM_SECONDS, WINDOW_SECONDS)
+        return together, joined.result(), reason
+
+
+@pytest.fixture
+def together(request: pytest.FixtureRequest, measured: tuple[Together, Joined, str]) -> Together:
+    """The clients' part."""
+    callspec = getattr(request.node, "callspec", None)
+    if measured[2] and callspec is not None and FRANZ in callspec.params.values():
+        pytest.skip(measured[2])
+    return measured[0]
+
+
+@pytest.mark.parametrize("client", EVERYBODY)
+def test_a_client_gets_its_limit(client: str, together: Together) -> None:
+    """Its requests are answered at the limit, +5 % / -10 %, whether or not it heeds what it is told."""
+    limit = GROUP_LIMIT if client in GROUPS else PRODUCER_LIMIT
+
+    assert 0.9 * limit <= together.rate(client) <= 1.05 * limit, f"{together.rate(client):.2f}/s"
+
+
+@pytest.mark.parametrize("client", EVERYBODY)
+def test_no_request_times_out_and_nobody_reconnects(client: str, together: Together) -> None:
+    """Each request is answered soon, by the connection it began on, and the client has no error to tell."""
+    said = together.told[client].errors if client in together.told else []
+    said += [error for member in together.members.get(client, []) for error in member.errors]
+
+    assert not said, said
+    assert not together.came_or_went(client)
+    assert together.longest_s(client) < PATIENCE_SECONDS
+
+
+@pytest.mark.parametrize("client", [PYTHON, JAVA])
+def test_a_clients_own_metric_agrees(client: str, together: Together) -> None:
+    """What it has for its throttle time, average and maximum, is what Sluice wrote into its replies."""
+    written = together.throttle_ms(client)
+    told = together.told[client]
+
+    assert max(written) > 0
+    assert told.throttle_max_ms == max(written)
+    # It has the replies to its sign-ons in its average too, which carry none.
+    assert told.throttle_avg_ms == pytest.approx(sum(written) / len(written), rel=0.05)
+
+
+@pytest.mark.parametrize("client", [client for client in PRODUCERS if client not in {PYTHON, JAVA}])
+def test_a_client_is_told_the_longest_throttle(client: str, together: Together) -> None:
+    """Of librdkafka and franz-go, who report each: the longest is the longest that Sluice wrote."""
+    assert together.told[client].throttle_max_ms == max(together.throttle_ms(client))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_keeps_its_members(group: str, together: Together) -> None:
+    """At 10 requests a second for both members no heartbeat is refused, nobody joins again, and all food is eaten."""
+    exchanges = [
+        exchange
+        for talk in together.talks[group]
+        for exchange in talk.exchanges
+        if together.start <= exchange.asked <= together.stop
+    ]
+    heartbeats = [each for each in exchanges if each.api_key in {HEARTBEAT, GROUP_HEARTBEAT}]
+    open_at_once = sum(
+        talk.began < together.start and (talk.ended is None or talk.ended > together.stop)
+        for talk in together.talks[group]
+    )
+
+    assert open_at_once <= 5
+    assert len(heartbeats) >= WINDOW_SECONDS
+    assert not [each for each in heartbeats if each.error_code]
+    assert not [each for each in exchanges if each.api_key == JOIN_GROUP]
+    for member in together.members[group]:
+        assert member.consumed > 10 * WINDOW_SECONDS
+
+
+@pytest.mark.parametrize("user", LIMITS)
+def test_the_brokers_quota_and_ours_are_joined(
+    user: str, measured: tuple[Together, Joined, str]
+) -> None:
+    """A reply says the longer of both delays, never their sum; the rate is the lower limit's, not half of it."""
+    joined = measured[1]
+    tally, theirs = joined.tallies[user], joined.broker_ms[user]
+    ours, broker = LIMITS[user]
+    rate = tally.rate(joined.began + WARM_SECONDS, joined.began + WARM_SECONDS + WINDOW_SECONDS)
+
+    assert not tally.problems, tally.problems
+    # A limit that the broker holds is held as Kafka holds it: in the long run.
+    low, high = (0.65, 1.35) if broker <= ours else (0.9, 1.05)
+    assert low * min(ours, broker) <= rate <= high * min(ours, broker), f"{rate:.2f}/s"
+    for told_ms, their_ms in zip(tally.throttle_ms, theirs, strict=False):
+        assert their_ms <= told_ms <= max(their_ms, 1000 / ours + 2)
+    assert any(tally.throttle_ms)
+    if broker <= ours:
+        assert any(theirs)
+    if broker == ours:
+        both = [pair for pair in zip(tally.throttle_ms, theirs, strict=False) if all(pair)]
+        assert both, "never throttled by both at once"

@@ -1,0 +1,226 @@
+"""Real clients authenticate through Sluice as they do without it; each request of theirs is known as their user's."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from kafka import KafkaProducer
+from kafka.errors import KafkaError as PythonKafkaError
+
+from tests.support import kafka_sasl
+from tests.support.kafka_sasl import MECHANISMS, SCRAM_256
+from tests.support.python_clients import poll_records
+from tests.support.topics import Topics
+from tests.support.verifiable import PRODUCER, acked_values, config_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.java import Java
+    from tests.support.kafka_cluster import KafkaCluster
+    from tests.support.witness import Sighting, Witnessed
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+COUNT = 20
+BEFORE_A_NAME = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+ALICE = ("alice", "sasl")
+
+
+class Write(Protocol):
+    """Writes COUNT records as this user; True when all were acked, False when authentication failed.
+
+    `login`: mechanism, user, password.
+    """
+
+    def __call__(self, bootstrap: str, topic: str, client_id: str, *login: str) -> bool: ...
+
+
+def by_kafka_python(bootstrap: str, topic: str, client_id: str, *login: str) -> bool:
+    try:
+        producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            client_id=client_id,
+            max_block_ms=5_000,
+            api_version=(2, 8),  # or it would ask at once, and leave a socket behind when refused
+            **kafka_sasl.kafka_python_config(*login),
+        )
+        try:
+            for number in range(COUNT):
+                producer.send(topic, b"%d" % number).get(timeout=20)
+        finally:
+            producer.close(timeout=5)
+    except PythonKafkaError:
+        return False
+    return True
+
+
+def by_librdkafka(bootstrap: str, topic: str, client_id: str, *login: str) -> bool:
+    errors: list[KafkaError] = []
+    failed: list[KafkaError] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "client.id": client_id,
+            "error_cb": errors.append,
+            **kafka_sasl.librdkafka_config(*login),
+        }
+    )
+
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for number in range(COUNT):
+        producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
+    give_up = time.monotonic() + 20
+    while producer.flush(0.2):
+        if any(error.code() == KafkaError._AUTHENTICATION for error in errors):
+            producer.purge()
+            producer.flush(5)
+            return False
+        assert time.monotonic() < give_up, errors
+    assert not failed, failed
+    return True
+
+
+@pytest.fixture
+def by_java(java: Java, tmp_path: Path) -> Write:
+    """VerifiableProducer."""
+
+    def write(bootstrap: str, topic: str, client_id: str, *login: str) -> bool:
+        patience = {"max.block.ms": "5000", "reconnect.backoff.max.ms": "100"}
+        config = {"client.id": client_id, **patience, **kafka_sasl.java_properties(*login)}
+        arguments = (
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", str(COUNT)),
+            *("--command-config", config_file(tmp_path / f"{client_id}.properties", config)),
+        )
+        try:
+            return len(acked_values(java.run_tool(PRODUCER, *arguments))) == COUNT
+        except AssertionError as error:
+            if "SaslAuthenticationException" not in str(error):
+                raise
+            return False
+
+    return write
+
+
+@pytest.fixture(params=["kafka-python", "librdkafka", "java"])
+def write(request: pytest.FixtureRequest) -> Write:
+    """Each client library."""
+    if request.param == "java":
+        made: Write = request.getfixturevalue("by_java")
+        return made
+    return by_kafka_python if request.param == "kafka-python" else by_librdkafka
+
+
+@pytest.fixture(scope="module")
+def topics(kafka_sasl: KafkaCluster) -> Topics:
+    """By the listener that asks no questions."""
+    return Topics(kafka_sasl.bootstrap, 1)
+
+
+def speakers(seen: list[Sighting]) -> set[tuple[str, str]]:
+    """Who sent anything but what comes before authentication."""
+    return {each.principal for each in seen if each.api not in BEFORE_A_NAME}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_client_by_every_mechanism(
+    write: Write, mechanism: str, sluice_sasl: Witnessed, topics: Topics
+) -> None:
+    """It writes what it would without us, and every request of its work is alice's."""
+    topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
+    login = (mechanism, "alice", "alice-secret")
+    assert write(sluice_sasl.sluice.bootstrap, topic, client_id, *login)
+    assert len(topics.contents(topic)) == COUNT
+    seen = sluice_sasl.seen.of_client(client_id)
+    assert "Produce" in {each.api for each in seen}
+    assert speakers(seen) == {ALICE}
+
+
+def test_a_wrong_password_is_the_clients_to_hear(
+    write: Write, sluice_sasl: Witnessed, topics: Topics
+) -> None:
+    """It fails, nothing is written, and nobody gets a name."""
+    topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
+    assert not write(
+        sluice_sasl.sluice.bootstrap, topic, client_id, SCRAM_256, "alice", "bob-secret"
+    )
+    seen = sluice_sasl.seen.of_client(client_id)
+    assert "SaslAuthenticate" in {each.api for each in seen}
+    assert {each.user for each in seen} == {"ANONYMOUS"}
+    assert topics.contents(topic) == []
+
+
+def lives_on(seen: list[Sighting]) -> None:
+    """On one connection it authenticated more than once, and was nobody else after the first time."""
+    busiest = max(
+        ([each for each in seen if each.session_id == one] for one in {s.session_id for s in seen}),
+        key=lambda said: sum(each.api == "SaslHandshake" for each in said),
+    )
+    assert sum(each.api == "SaslHandshake" for each in busiest) >= 2
+    names = [each.principal for each in busiest]
+    known = names.index(ALICE)
+    assert set(names[known:]) == {ALICE}
+    assert {each.api for each in busiest[:known]} <= BEFORE_A_NAME
+
+
+def during(seconds: float, do: Callable[[], object]) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        do()
+
+
+def test_librdkafka_authenticates_anew(sluice_sasl: Witnessed, topics: Topics) -> None:
+    """Its sessions end after six seconds (KIP-368); it goes on without a new connection or an error."""
+    topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
+    errors: list[KafkaError] = []
+    config = {
+        "bootstrap.servers": sluice_sasl.sluice.bootstrap,
+        "client.id": client_id,
+        "error_cb": errors.append,
+        **kafka_sasl.librdkafka_config(SCRAM_256, "alice", "alice-secret"),
+    }
+    producer = Producer(config)
+    sent = 0
+
+    def send() -> None:
+        nonlocal sent
+        producer.produce(topic, b"%d" % sent)
+        sent += 1
+        assert producer.flush(10) == 0
+        time.sleep(0.05)
+
+    during(8, send)
+    lives_on(sluice_sasl.seen.of_client(client_id))
+    assert not errors, errors
+    consumer = Consumer({**config, "group.id": "unused"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert len(poll_records(consumer, sent)) == sent
+    finally:
+        consumer.close()
+
+
+def test_java_authenticates_anew(
+    sluice_sasl: Witnessed, topics: Topics, java: Java, tmp_path: Path
+) -> None:
+    """The same by Kafka's own client, which uses correlation ids of its own for it."""
+    topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
+    login = kafka_sasl.java_properties(SCRAM_256, "alice", "alice-secret")
+    config = {"client.id": client_id, **login}
+    said = java.run_tool(
+        PRODUCER,
+        *("--bootstrap-server", sluice_sasl.sluice.bootstrap, "--topic", topic),
+        *("--max-messages", "160", "--throughput", "20"),
+        *("--command-config", config_file(tmp_path / "anew.properties", config)),
+    )
+    assert len(acked_values(said)) == 160
+    lives_on(sluice_sasl.seen.of_client(client_id))
+    assert len(topics.contents(topic)) == 160
