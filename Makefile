@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration bench lock docs changelog clean
+.PHONY: help demo test check unit integration bench bench-quota lock docs changelog clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(STAMP)-demo  ## an embedded cluster, Sluice before it, real clients through it
 	$(BIN)/sluice demo
@@ -30,6 +30,9 @@ integration: $(STAMP)-test  ## a real Apache Kafka, real clients
 
 bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/results.svg
 	$(BIN)/python -m bench
+
+bench-quota: $(STAMP)-test  ## what quotas let through, on a real Kafka; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.quota
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml

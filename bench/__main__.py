@@ -14,12 +14,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench import path
 from bench.build import HERE, BenchError, build
 from bench.goals import goals
 from bench.machine import describe
 from bench.measure import Bench, measure
 from bench.processes import raise_descriptor_limit
 from bench.report import Results, markdown, picture
+from bench.section import keep_sections
 from bench.shapes import choose
 from bench.variants import DIRECT, SLUICE, Variant, installed
 
@@ -67,9 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "RESULTS.md").write_text(markdown(results))
+    file = given.out / "RESULTS.md"
+    file.write_text(keep_sections(file.read_text() if file.exists() else "", markdown(results)))
     (given.out / "results.svg").write_text(picture(results))
-    lines = goals(results.samples, results.footprints)
+    lines = goals(results.samples, results.footprints, results.path)
     for goal in lines:
         if goal.measured is not None:
             word = "met    " if goal.met else "NOT MET"
@@ -115,7 +118,8 @@ def run(given: argparse.Namespace) -> Results:
         "requests": f"Produce v{given.version}, Fetch v12",
     }
     versions = {variant.name: variant.version for variant in variants}
-    return Results(samples, footprints, versions, describe(), facts)
+    costs = path.measure(3 if given.quick else path.ROUNDS)
+    return Results(samples, footprints, versions, describe(), facts, costs)
 
 
 def _choose(found: list[Variant], names: str) -> list[Variant]:

@@ -8,9 +8,16 @@ it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bench.figures import Footprint, Samples, Spread, spread
-from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE
+from bench.path import THROTTLED, UNTHROTTLED
+from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, SLUICE_QUOTA
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.path import Cost
 
 MB = 1e6
 
@@ -36,12 +43,15 @@ class Goal:
         return value >= self.must if self.at_least else value <= self.must
 
 
-def goals(samples: Samples, footprints: dict[str, Footprint]) -> list[Goal]:
+def goals(
+    samples: Samples, footprints: dict[str, Footprint], path: Sequence[Cost] = ()
+) -> list[Goal]:
     """Every goal, with what was measured for it."""
     return [
         *_against_haproxy(samples),
         *_against_relay(samples),
         *_latency(samples),
+        *_policies(samples, path),
         *_footprint(footprints.get(SLUICE)),
     ]
 
@@ -107,6 +117,19 @@ def _latency(samples: Samples) -> list[Goal]:
         )
         for shape, rate, yardstick, whose, must, aim in lines
     ]
+
+
+def _policies(samples: Samples, path: Sequence[Cost]) -> list[Goal]:
+    added = samples.between(
+        "deep-10", SLUICE_QUOTA, SLUICE, lambda ours, plain: ours.cpu_us - plain.cpu_us
+    )
+    costs = {each.name: each.added for each in path}
+    lines = [
+        ("a quota when nobody is throttled, 10 x 10 in flight", added, 1.0),
+        ("a quota when nobody is throttled, in one process", costs.get(UNTHROTTLED), 1.0),
+        ("to throttle and unmute, in one process", costs.get(THROTTLED), 3.0),
+    ]
+    return [Goal(what, "µs", measured, must, at_least=False) for what, measured, must in lines]
 
 
 def added_ratio(samples: Samples, shape: str, yardstick: str) -> Spread | None:

@@ -7,12 +7,16 @@ full; nothing is left out because it looks bad.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bench.chart import Group, svg
 from bench.figures import Footprint, Samples, Spread, spread
 from bench.goals import MB, Goal, goals
 from bench.shapes import SHAPES, Shape
 from bench.variants import DIRECT, HAPROXY, RELAY
+
+if TYPE_CHECKING:
+    from bench.path import Cost
 
 METHOD = """\
 Made by `make bench` (see [README.md](README.md)). Load generator and broker stub in C on one
@@ -32,6 +36,7 @@ class Results:
     versions: dict[str, str]
     machine: dict[str, str]
     facts: dict[str, str] = field(default_factory=dict)  # date, rounds, seconds, ...
+    path: list[Cost] = field(default_factory=list)
 
     @property
     def yardstick(self) -> str:
@@ -47,13 +52,14 @@ def markdown(results: Results) -> str:
         METHOD,
         "![CPU efficiency](results.svg)",
         "## Goals",
-        _goals(goals(results.samples, results.footprints)),
+        goal_table(goals(results.samples, results.footprints, results.path)),
         *(part for shape in shapes for part in (f"## {shape.title}", _shape(results, shape))),
+        *_path(results.path),
         "## Before any work",
         _footprints(results),
         *_failures(results.samples),
         "## Where and what",
-        _table(
+        table(
             ["", ""],
             [
                 [key, value]
@@ -84,7 +90,8 @@ def picture(results: Results) -> str:
     return svg(f"CPU efficiency against {yardstick} (= 1)", note, groups)
 
 
-def _goals(lines: list[Goal]) -> str:
+def goal_table(lines: list[Goal]) -> str:
+    """Goals with what was measured: met, NOT MET or not measured."""
     words = {True: "met", False: "**NOT MET**", None: "not measured"}
     rows = []
     for goal in lines:
@@ -98,7 +105,7 @@ def _goals(lines: list[Goal]) -> str:
                 words[goal.met],
             ]
         )
-    return _table(["goal", "must", "aim", "measured", ""], rows)
+    return table(["goal", "must", "aim", "measured", ""], rows)
 
 
 def _names(results: Results, shape: Shape) -> list[str]:
@@ -127,7 +134,7 @@ def _shape(results: Results, shape: Shape) -> str:
             ]
         )
     heads = ["", "CPU µs/request", "vs HAProxy", "vs C relay", "requests/s", "MB/s"]
-    return _table([*heads, "p50 µs", "added p50 µs", "added p99 µs"], rows)
+    return table([*heads, "p50 µs", "added p50 µs", "added p99 µs"], rows)
 
 
 def _footprints(results: Results) -> str:
@@ -148,24 +155,41 @@ def _footprints(results: Results) -> str:
             ]
         )
     resident = [f"MB, {count:,} pairs" for count in counts]
-    return _table(["", "accepts, ms", "answers, ms", *resident, "bytes/pair", "idle CPU %"], rows)
+    return table(["", "accepts, ms", "answers, ms", *resident, "bytes/pair", "idle CPU %"], rows)
 
 
 def _milliseconds(seconds: tuple[float, ...]) -> Spread | None:
     return spread(value * 1000 for value in seconds)
 
 
+def _path(costs: list[Cost]) -> list[str]:
+    if not costs:
+        return []
+    rows = [[each.name, each.own.text(2), _text(each.added, 2)] for each in costs]
+    note = (
+        "One session in one process, no socket and no kernel (bench/path.py): CPU time of a 100 B "
+        "Produce and its reply. What a throttle costs is paid once per throttled request: it mutes, "
+        "stamps the reply, and unmutes from the timing wheel."
+    )
+    return [
+        "## Policies on the request path",
+        note,
+        table(["", "µs a request", "added µs"], rows),
+    ]
+
+
 def _failures(samples: Samples) -> list[str]:
     if not samples.failures:
         return []
     rows = [[shape, name, why.replace("|", "/")] for (shape, name), why in samples.failures.items()]
-    return ["## Failures", _table(["shape", "variant", "reason"], rows)]
+    return ["## Failures", table(["shape", "variant", "reason"], rows)]
 
 
 def _text(figure: Spread | None, digits: int) -> str:
     return "" if figure is None else figure.text(digits)
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> str:
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

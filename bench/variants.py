@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DIRECT, SLUICE, RELAY, HAPROXY = "direct", "sluice", "relay", "haproxy"
+SLUICE_QUOTA = "sluice+quota"
+"""Every user has a request rate, which nobody reaches."""
+
+QUOTA_CONFIG = """\
+upstream: {{bootstrap_servers: ["127.0.0.1:{upstream}"]}}
+listen: {{port: {listen}, nodes: 0-0}}
+policies:
+  - use: quota
+    config: {{quotas: [{{user: <default>, request_rate: 1000000000}}]}}
+"""
 
 HAPROXY_CONFIG = """\
 global
@@ -106,7 +116,9 @@ def installed(programs: dict[str, Path], peers: list[str]) -> list[Variant]:
     found = [Variant(DIRECT, "load and broker alone", None)]
     sluice = Path(sys.executable).with_name("sluice")
     if sluice.exists():
-        found.append(Variant(SLUICE, first_line([str(sluice), "version"]), sluice_command(sluice)))
+        version = first_line([str(sluice), "version"])
+        found.append(Variant(SLUICE, version, sluice_command(sluice)))
+        found.append(Variant(SLUICE_QUOTA, "with a quota that holds", quota_command(sluice)))
     found.append(Variant(RELAY, "bench/c/relay.c", relay_command(programs["relay"])))
     if path := shutil.which("haproxy"):
         found.append(Variant(HAPROXY, first_line([path, "-v"]), haproxy_command(path)))
@@ -124,6 +136,14 @@ def sluice_command(path: Path) -> Callable[[Place], list[str]]:
     return lambda place: [
         *(str(path), "run", "--upstream", f"127.0.0.1:{place.upstream}"),
         *("--listen", f"127.0.0.1:{place.listen}", "--nodes", "0-0"),
+    ]
+
+
+def quota_command(path: Path) -> Callable[[Place], list[str]]:
+    """The same with policy `quota`, and nobody throttled."""
+    return lambda place: [
+        *(str(path), "run", "--config"),
+        place.write("quota.yaml", place.fill(QUOTA_CONFIG)),
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.api import Outcome
 from policies.chain import PolicyFault
 from proxy.core.errors import CloseReason
-from proxy.core.exchanges import AnsweredExchange, Reply
+from proxy.core.exchanges import AnsweredExchange, Reply, SwallowedExchange
 from wire import replies, throttle
 from wire.errors import WireError
 
@@ -21,12 +21,8 @@ _REPLY_HEAD = Struct(">ii").pack
 _TAGGED_REPLY_HEAD = Struct(">iix").pack
 
 
-def answer(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> None:
-    """Reply from here, when its turn comes. For a request without reply nothing is sent."""
-    s.attention = True
-    if exchange.plan.silent:
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
-        return
+def frame_of(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> bytearray:
+    """The whole reply, of which the policies have heard, and which says what is left of a throttle."""
     api = exchange.plan.api
     tagged = api.response_header_version
     pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
@@ -37,14 +33,23 @@ def answer(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> None:
         s.complete(exchange, Outcome.DISCONNECTED, now_ms)
         raise
     until_ms = max(exchange.quiet_until_ms, now_ms + asked_ms)
-    exchange.quiet_until_ms = 0
     if until_ms > now_ms:
         try:
             throttle.stamp(reply, 0, len(reply), api, until_ms - now_ms)
         except WireError as error:  # a policy's own body, and no response of this API
             raise s.blame(exchange, error, now_ms) from error
         s.throttle(until_ms, now_ms)
-    if s.queue:
+    return reply
+
+
+def answer(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> None:
+    """Reply from here, when its turn comes. For a request without reply nothing is sent."""
+    s.attention = True
+    if exchange.plan.silent:
+        s.complete(exchange, Outcome.ANSWERED, now_ms)
+        return
+    reply = frame_of(s, exchange, body, now_ms)
+    if s.queue and not isinstance(s.queue[-1], SwallowedExchange):
         s.client.pool.force_allocate(len(reply))
         s.queue.append(AnsweredExchange(exchange, reply))
         s.unusual_replies += 1

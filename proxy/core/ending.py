@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from policies.api import Outcome
 from policies.chain import PolicyFault
-from proxy.core import replies, requests
+from proxy.core import delayed, replies, requests
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason, SessionFault
-from proxy.core.exchanges import AnsweredExchange, OwnExchange
+from proxy.core.exchanges import AnsweredExchange, OwnExchange, SwallowedExchange
 from proxy.core.state import STREAM, SessionState
 from wire.errors import WireError
 
@@ -37,7 +37,9 @@ class SessionEnd(SessionState):
         if self.ending and not self.request_left and self.pending is None and self.held is None:
             self.client.mute(Mute.ENDING)
             self.attention = True
-            if not self.queue:
+            if self.reason is CloseReason.DRAINED:
+                delayed.expire(self, self.engine.now_ms, draining=True)
+            if not self.queue or isinstance(self.queue[-1], SwallowedExchange):
                 self.ended = True
 
     def drain(self) -> None:
@@ -50,6 +52,14 @@ class SessionEnd(SessionState):
         if self.pending is not None:
             self.unhush(Mute.THROTTLED)
         self.end_after_replies(CloseReason.DRAINED)
+
+    def look_at_queue(self, now_ms: int) -> None:
+        """The timer for what the broker owes."""
+        try:
+            delayed.look(self, now_ms)
+        except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
+            self.fail(fault, CloseReason.INTERNAL)
+            self.engine.attend(self)
 
     def client_gone(self, now_ms: int) -> None:
         """The client has said its last byte (half-close). It may still be reading."""
@@ -117,6 +127,8 @@ class SessionEnd(SessionState):
             head = self.queue.popleft()
             if isinstance(head, OwnExchange):
                 head.on_reply(None)
+            elif isinstance(head, SwallowedExchange):
+                continue
             elif isinstance(head, AnsweredExchange):
                 self.client.pool.release(len(head.reply))
                 self.complete(head.exchange, Outcome.DISCONNECTED, now_ms)

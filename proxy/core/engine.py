@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from policies.api import ANONYMOUS, Need, Peer
 from policies.chain import Chain, Hooks
+from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
-from proxy.core.exchanges import Exchange
 from proxy.core.memory import MemoryPool
 from proxy.core.session import Session
 from proxy.core.timers import Timers
@@ -49,6 +49,7 @@ class Engine:
         request_timeout_ms: int = 0,
         pass_unknown: Collection[int] = (),
         fixed_user: str = "",
+        graces: Graces | None = None,
     ) -> None:
         self.topology = topology
         self.chain = chain
@@ -57,6 +58,8 @@ class Engine:
         self.request_max_bytes = request_max_bytes
         self.reply_max_bytes = REPLY_MOST_BYTES
         self.request_timeout_ms = request_timeout_ms
+        self.graces = graces or Graces()
+        self.expired = Expired()
         self.offered = OFFERED
         self.pass_unknown = frozenset(pass_unknown)
         self._user = (fixed_user, "fixed") if fixed_user else (ANONYMOUS, "none")
@@ -116,35 +119,6 @@ class Engine:
         """The clock, once per step: fire what is due."""
         self.now_ms = now_ms
         self.timers.advance(now_ms)
-
-    def watch_head(self, session: SessionEnd, since_ms: int) -> None:
-        """See to it that a request the broker does not answer ends its connection."""
-        if self.request_timeout_ms:
-            due_ms = since_ms + self.request_timeout_ms
-            session.timer = self.timers.arm(
-                due_ms, lambda at_ms: self._look_at_head(session, at_ms)
-            )
-
-    def _look_at_head(self, session: SessionEnd, now_ms: int) -> None:
-        session.timer = None
-        head = session.queue[0] if session.queue else None
-        if head is None or session.ended:
-            return  # nothing waits; the next request arms anew
-        if not isinstance(head, Exchange):
-            self.watch_head(
-                session, now_ms
-            )  # our own question; a client's request stands behind it
-            return
-        # The broker answers in order, so the head has been its business since the reply before it.
-        since_ms = max(head.arrived_ms, session.replied_ms)
-        if now_ms - since_ms < self.request_timeout_ms:
-            self.watch_head(session, since_ms)
-        elif head.plan.api.may_wait or session.reply_left or session.client.unsent_bytes:
-            self.watch_head(session, now_ms)  # it has a deadline of its own, or is being answered
-        else:
-            detail = f"{head.plan.api.name} unanswered for {now_ms - since_ms} ms"
-            session.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, detail, now_ms)
-            self.attend(session)
 
     def _tick(self, chain: Chain, every_ms: int) -> None:
         def tick(now_ms: int) -> None:

@@ -30,7 +30,8 @@ class Exchange:
     """A client's request on its way. Always set: plan, correlation_id, arrived_ms, size_bytes.
 
     The others are set only for requests that a policy wants to see. `quiet_until_ms` is when the
-    client may speak again, as the reply will say.
+    client may speak again, as the reply will say. `kept` is set for tracked produces: what a reply
+    made here would have to say (see `proxy.core.delayed`).
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Exchange:
         "exchange_id",
         "head",
         "held",
+        "kept",
         "plan",
         "quiet_until_ms",
         "size_bytes",
@@ -55,6 +57,7 @@ class Exchange:
     head: ProduceWalker | FetchHead | None
     body: bytes | None
     held: Walk | None
+    kept: bytearray | list[tuple[str | bytes, list[int]]] | ProduceWalker | None
     quiet_until_ms: int
 
     @property
@@ -91,6 +94,16 @@ class AnsweredExchange:
     def __init__(self, exchange: Exchange, reply: bytes | bytearray) -> None:
         self.exchange = exchange
         self.reply = reply
+
+
+class SwallowedExchange:
+    """One that was answered here because the broker was too slow; its late reply goes nowhere."""
+
+    __slots__ = ("arrived_ms", "correlation_id")
+
+    def __init__(self, correlation_id: int, arrived_ms: int) -> None:
+        self.correlation_id = correlation_id
+        self.arrived_ms = arrived_ms
 
 
 class OwnExchange:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from policies.api import Need
 from proxy.core.channel import Mute
 from proxy.core.errors import ClientProtocolError
-from wire import addresses, apis, header, produce, versions
+from wire import addresses, apis, fetch, header, produce, versions
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     Rewrite = Callable[[bytearray, int, int], bytes | None]
     """(buffer, body start, body end) -> the new body, or None when it may pass as it is."""
 
+_INT32 = Struct(">i").unpack_from
+_TWO_INT32 = Struct(">ii").unpack_from
 _KIND = Struct(">i").unpack_from  # api_key << 16 | api_version
 ACKS_NONE = 0
+ACKS_ALL = -1
 SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Kept whole and listened to: see `proxy.core.identity`."""
 UNAUTHENTICATED_MOST_BYTES = 65536
@@ -55,6 +58,7 @@ class Plan:
         "fast",
         "glance",
         "hooks",
+        "keeps",
         "least_bytes",
         "look",
         "most_bytes",
@@ -65,6 +69,7 @@ class Plan:
         "simple",
         "twin",
         "usual",
+        "wait_ms",
     )
 
     def __init__(
@@ -76,6 +81,7 @@ class Plan:
         hooks: Hooks,
         rewrite: Rewrite | None,
         most_bytes: int,
+        wait_ms: int = 0,
     ) -> None:
         self.api = api
         self.peer = peer
@@ -83,6 +89,8 @@ class Plan:
         self.acks = acks
         self.hooks = hooks
         self.rewrite = rewrite
+        self.wait_ms = wait_ms  # when to answer here, from the arrival on; 0: never
+        self.keeps = wait_ms > 0 and api.key == ApiKey.PRODUCE
         self.answer: bytes | None = None  # a reply body made here, whatever the request says
         self.least_bytes = 8 + len(usual)
         self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
@@ -136,12 +144,24 @@ def plan_for(
     if body_at is None:
         return None
     acks: int | None = None
-    head_end = body_at
+    head_end, wait_ms = body_at, 0
     if api.key == ApiKey.PRODUCE:
         read = produce.acks_at(buf, body_at, limit, api.version)
         if read is None:
             return None
         acks, head_end = read
+        if acks == ACKS_ALL:
+            head_end += 4
+            if head_end > limit:
+                return None
+            wait_ms = s.engine.graces.produce_wait_ms(_INT32(buf, head_end - 4)[0])
+    elif api.key == ApiKey.FETCH and api.version >= 1:
+        head_end = body_at + fetch.head_offsets(api.version).min_bytes + 4
+        if head_end > limit:
+            return None
+        max_wait_ms, min_bytes = _TWO_INT32(buf, head_end - 8)
+        if max_wait_ms > 0 and min_bytes > 0:
+            wait_ms = s.engine.graces.fetch_wait_ms(max_wait_ms)
     known = s.plans.get(kind)
     if (
         known is not None  # seen before, but this one is cut, or not for the fast loop
@@ -156,7 +176,13 @@ def plan_for(
     if api.key in SASL:
         rewrite = _listen(s, api)
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
-    plan = Plan(api, s.peer, usual, acks, s.engine.chain.hooks(api.key), rewrite, most_bytes)
+    hooks = s.engine.chain.hooks(api.key)
+    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, wait_ms)
+    if wait_ms and not 0 < s.shortest_wait_ms <= wait_ms:
+        s.shortest_wait_ms = wait_ms
+        if s.timer is not None:
+            s.timer.cancel()
+            s.timer = None  # it is set anew, for this one may come up sooner
     s.plans[kind] = plan
     return plan, body_at
 
@@ -170,13 +196,12 @@ def _most_bytes(s: SessionEnd, api: Api) -> int:
 
 def _plan_for_stranger(s: SessionEnd, api_key: int, api_version: int) -> Plan:
     """What the table does not have: a newer ApiVersions, a key let through on purpose, or the end."""
-    hooks = s.engine.chain.hooks(api_key)
     most_bytes = s.engine.request_max_bytes
     known = apis.find(ApiKey.API_VERSIONS, 0)
     assert known is not None  # noqa: S101 - the table's first law
     api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
     if api_key == ApiKey.API_VERSIONS:
-        plan = Plan(api, s.peer, b"", None, hooks, None, most_bytes)
+        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes)
         plan.answer = versions.unsupported_version(s.engine.offered)
         return plan
     if api_key in s.engine.pass_unknown:

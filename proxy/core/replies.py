@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 from policies.api import Outcome
 from proxy.core.channel import ATTENTION
 from proxy.core.errors import BrokerProtocolError
-from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, Reply
+from proxy.core.exchanges import (
+    AnsweredExchange,
+    Exchange,
+    OwnExchange,
+    Reply,
+    SwallowedExchange,
+)
 from proxy.core.guess import guess_protocol
 from wire import header, throttle
 from wire.apis import Throttle
@@ -57,9 +63,12 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
                 clear = pos + taken
                 s.reply_gathered += memoryview(buf)[pos:clear]
                 s.client.pool.force_allocate(taken)
+            elif s.reply_dropped:
+                clear = pos + taken
             pos += taken
             s.reply_left -= taken
             if not s.reply_left:
+                s.reply_dropped = False
                 if s.unusual_replies:
                     s.flush_replies(buf, clear, pos)
                     clear = pos
@@ -73,6 +82,11 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
         size, correlation_id = _REPLY(buf, pos)
         stop = pos + 4 + size
         exchange = _expected(s, buf, pos, size, correlation_id)
+        if isinstance(exchange, SwallowedExchange):
+            s.flush_replies(buf, clear, pos)
+            clear = pos
+            s.reply_left, s.reply_dropped = 4 + size, True
+            continue
         if stop > end:
             if isinstance(exchange, OwnExchange) or _is_kept(exchange):
                 if size > s.engine.reply_max_bytes:
@@ -117,22 +131,28 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
 def finish(s: SessionEnd, now_ms: int) -> None:
     """The head's reply is through: complete it, and let the replies made here that waited behind it go."""
     head = s.queue.popleft()
-    if isinstance(head, OwnExchange):
+    if isinstance(head, OwnExchange | SwallowedExchange):
         s.unusual_replies -= 1
     elif isinstance(head, Exchange):
         s.complete(head, Outcome.REPLIED, now_ms)
-    while s.queue:
-        waiting = s.queue[0]
+    let_go(s, 0, now_ms)
+    if s.ending:
+        s.maybe_end()
+
+
+def let_go(s: SessionEnd, place: int, now_ms: int) -> None:
+    """The replies made here that stand at `place` in the queue have their turn."""
+    queue = s.queue
+    while place < len(queue):
+        waiting = queue[place]
         if not isinstance(waiting, AnsweredExchange):
             break
-        s.queue.popleft()
+        del queue[place]
         s.unusual_replies -= 1
         s.client.pool.release(len(waiting.reply))
         s.client.put(waiting.reply)
         s.attention = True
         s.complete(waiting.exchange, Outcome.ANSWERED, now_ms)
-    if s.ending:
-        s.maybe_end()
 
 
 def forget(s: SessionEnd) -> None:
@@ -144,10 +164,10 @@ def forget(s: SessionEnd) -> None:
 
 def _expected(
     s: SessionEnd, buf: bytearray, pos: int, size: int, correlation_id: int
-) -> Exchange | OwnExchange:
+) -> Exchange | SwallowedExchange | OwnExchange:
     """The exchange this reply belongs to, or the end of both sides."""
     head = s.queue[0] if s.queue else None
-    if size >= 4 and isinstance(head, Exchange | OwnExchange):
+    if size >= 4 and isinstance(head, Exchange | SwallowedExchange | OwnExchange):
         if head.correlation_id == correlation_id:
             return head
         expected = f"correlation id {head.correlation_id} was due"

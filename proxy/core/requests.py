@@ -19,6 +19,7 @@ from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond,
 from policies.chain import PolicyFault
 from proxy.core.answers import answer, refuse
 from proxy.core.channel import ATTENTION, DEAF, Mute
+from proxy.core.delayed import keep
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.guess import guess_protocol
 from proxy.core.holding import hold
@@ -221,7 +222,7 @@ def _begin_judged(
     exchange, verdict = judged
     assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
     body_at = pos
-    if exchange.head is not None:
+    if exchange.head is not None or exchange.plan.keeps:
         api = exchange.plan.api
         found = header.body_at(buf, pos, end, api.request_header_version)
         assert found is not None  # noqa: S101 - its head was read before it was judged
@@ -241,6 +242,10 @@ def _apply(
     if verdict is FORWARD:
         _forward(s, exchange, now_ms)
         s.request_mode = STREAM
+        if exchange.plan.keeps:
+            if not isinstance(exchange.head, produce.ProduceWalker):
+                exchange.head = produce.ProduceWalker(exchange.plan.api.version)
+            exchange.kept = exchange.head
         s.passing = None if exchange.plan.silent else exchange
         if isinstance(exchange.head, produce.ProduceWalker):
             s.walker = exchange.head
@@ -309,6 +314,8 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         except ValueError as error:
             raise s.blame(exchange, error, now_ms) from error
         s.attention = True
+        if exchange.plan.keeps:
+            keep(exchange, frame, 0, len(frame))
         if exchange.plan.api.key in SASL:
             _overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
         _forward(s, exchange, now_ms)

@@ -25,6 +25,7 @@ from policies.api import FORWARD, Outcome, Throttle
 from policies.chain import ASKED_ALL
 from proxy.core import replies, requests
 from proxy.core.channel import ATTENTION, Mute
+from proxy.core.delayed import KEEP_MOST_BYTES, keep, watch
 from proxy.core.ending import SessionEnd
 from proxy.core.errors import CloseReason
 from proxy.core.exchanges import Exchange, OwnExchange
@@ -82,6 +83,11 @@ class Session(SessionEnd):
                         exchange.correlation_id = correlation_id
                         exchange.arrived_ms = now_ms
                         exchange.size_bytes = size
+                        if plan.keeps:
+                            if size < KEEP_MOST_BYTES:
+                                exchange.kept = buf[pos:stop]
+                            else:
+                                keep(exchange, buf, pos, stop)
                     elif plan.fast:
                         exchange = _new_exchange(
                             Exchange
@@ -94,6 +100,11 @@ class Session(SessionEnd):
                         exchange.asked = ASKED_ALL
                         exchange.head = exchange.body = exchange.held = None
                         exchange.quiet_until_ms = 0
+                        if plan.keeps:
+                            if size < KEEP_MOST_BYTES:
+                                exchange.kept = buf[pos:stop]
+                            else:
+                                keep(exchange, buf, pos, stop)
                         on_request = plan.on_request
                         if on_request is not None:
                             asked = exchange
@@ -130,7 +141,7 @@ class Session(SessionEnd):
             return ATTENTION
         if self.queue:
             if self.timer is None:
-                self.engine.watch_head(self, now_ms)
+                watch(self, now_ms)
             if len(self.queue) > IN_FLIGHT_MOST:
                 self.crowded = True
                 self.client.mute(Mute.IN_FLIGHT)

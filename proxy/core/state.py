@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.api import FORWARD, Forward, Hold, Outcome, Reject, Respond, Throttle
 from policies.chain import ASKED_ALL, PolicyFault
 from proxy.core.channel import DEAF, Channel, Mute
-from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange
+from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 
 if TYPE_CHECKING:
     from policies.api import Peer, Response, Verdict
@@ -70,11 +70,13 @@ class SessionState:
         "queue",
         "reason",
         "replied_ms",
+        "reply_dropped",
         "reply_gathered",
         "reply_left",
         "request_gathered",
         "request_left",
         "request_mode",
+        "shortest_wait_ms",
         "throttle_timer",
         "throttled_until_ms",
         "timer",
@@ -88,7 +90,7 @@ class SessionState:
         self.peer = peer
         self.client = Channel(engine.reply_pool)  # what waits for the client are replies
         self.broker = Channel(engine.request_pool)
-        self.queue: deque[Exchange | AnsweredExchange | OwnExchange] = deque()
+        self.queue: deque[Exchange | AnsweredExchange | SwallowedExchange | OwnExchange] = deque()
         self.plans: dict[int, Plan] = {}
         self.handle: object = None  # the hub's: how it finds its side of this session
         self.attention = False
@@ -110,6 +112,9 @@ class SessionState:
         self.held: HeldRequest | None = None
         self.exchange_ids = 0
         self.timer: Timer | None = None
+        self.shortest_wait_ms = (
+            0  # of the deadlines that its requests have (see proxy.core.delayed)
+        )
         # the request that is passing: how many bytes are still to come and what is done with them
         self.request_left = 0
         self.request_mode = STREAM
@@ -122,6 +127,7 @@ class SessionState:
         self.replied_ms = 0  # when the broker last sent something
         self.reply_left = 0
         self.reply_gathered: bytearray | None = None
+        self.reply_dropped = False  # it belongs to a request that was answered here
 
     # -- what the general path builds on --------------------------------------------------------
 
@@ -138,6 +144,7 @@ class SessionState:
         exchange.body = None
         exchange.held = None
         exchange.quiet_until_ms = 0
+        exchange.kept = None
         return exchange
 
     def ask(self, exchange: Exchange, now_ms: int) -> Verdict:

@@ -92,14 +92,15 @@ class Java:
 @cache
 def kafka_java() -> Java:
     """The Java and the jars of this machine; raises KafkaUnavailableError with the reason."""
-    executable = _find_java()
+    executable = find_java()
     try:
         return Java(executable, kafka_jars())
     except JarsUnavailableError as error:
         raise KafkaUnavailableError(str(error)) from error
 
 
-def _find_java() -> str:
+def find_java() -> str:
+    """The `java` to run; raises KafkaUnavailableError when there is none."""
     found = shutil.which("java")
     if found is not None and _major_version(found) >= OLDEST_JAVA:
         return found

@@ -188,7 +188,7 @@ def test_a_request_that_may_wait_has_a_deadline_of_its_own(key):
     """A long poll or a rebalance is no silence."""
     lowest = apis.OFFERED[key][0]
     asked = f.request(key, lowest, 1, b"\xff\xff\xff\xff" + bytes(60))
-    wire = silent(asked)
+    wire = silent(f.produce(1, acks=1) if key == ApiKey.PRODUCE else asked)
     assert len(wire.session.queue) == 1
     for _ in range(10):
         wire.advance(1000)

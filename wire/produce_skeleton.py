@@ -1,0 +1,148 @@
+"""The topics and partitions of a whole Produce request, and the reply that says the same of each of them.
+
+For who answers a Produce that the broker does not: little is kept of the request, and quickly, because
+every request has to be kept and hardly any is answered so.
+
+- `head_end` recognises "one topic, one partition": what lies before its records says everything.
+- `topics` walks any whole body, over the records; about half a microsecond a partition.
+- `reply` is Kafka's error reply (`ProduceRequest.getErrorResponse`): the code for each partition, no offsets.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as struct_error
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wire.errors import WireError
+from wire.primitives import (
+    ELEMENT_BUDGET,
+    INT32,
+    Buffer,
+    array_count,
+    compact_count,
+    compact_length,
+    encode_compact,
+    encode_compact_count,
+    encode_count,
+    encode_string,
+    int32_at,
+    skip_tags,
+    spend,
+    string_length,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wire.apis import Api
+
+Topics: TypeAlias = "Sequence[tuple[str | bytes, Sequence[int]]]"
+"""(name, or the 16 bytes of its id from v13; partition indexes)."""
+
+_TOPIC_ID_BYTES: Final = 16
+_INDEX_AND_SIZE: Final = Struct(">ii").unpack_from
+_NO_OFFSETS: Final = Struct(">ihq")  # index, error code, base offset
+_NO_TIME: Final = INT32.pack(-1) * 2
+
+
+def head_end(buf: Buffer, at: int, stop: int, version: int) -> int:
+    """Where the records begin in a body of one topic and one partition, `at` being just after its timeout.
+
+    0 if it is not surely of that kind. Nothing is checked beyond that: the broker will.
+    """
+    if version >= 13:
+        end = at + 1 + _TOPIC_ID_BYTES + 1 + 4
+        one = end < stop and buf[at] == 2 == buf[end - 5]
+    elif version >= 9:
+        if at + 2 > stop:
+            return 0
+        end = at + buf[at + 1] + 1 + 1 + 4
+        one = buf[at + 1] < 0x80 and end < stop and buf[at] == 2 == buf[end - 5]
+    else:
+        if at + 6 > stop or int32_at(buf, at)[0] != 1:
+            return 0
+        end = at + 6 + (buf[at + 4] << 8 | buf[at + 5]) + 4 + 4
+        one = end < stop and int32_at(buf, end - 8)[0] == 1
+    return end if one else 0
+
+
+def topics(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | bytes, list[int]]]:
+    """Every topic and its partitions of a whole body, `at` being just after its timeout. Raises WireError."""
+    try:
+        return _flexible(buf, at, end, version) if version >= 9 else _classic(buf, at, end)
+    except (IndexError, struct_error) as error:
+        raise WireError("a Produce body that ends inside its fields") from error
+
+
+def _flexible(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | bytes, list[int]]]:
+    found: list[tuple[str | bytes, list[int]]] = []
+    count, pos = compact_count(buf, at, end, 3)
+    budget = spend(ELEMENT_BUDGET, max(count, 0))
+    for _ in range(count):
+        if version >= 13:
+            length = _TOPIC_ID_BYTES
+        else:
+            length, pos = compact_length(buf, pos, end)
+        name = bytes(buf[pos : pos + length])
+        pos += length
+        size, pos = compact_count(buf, pos, end, 6)
+        budget = spend(budget, max(size, 0))
+        partitions: list[int] = []
+        for _ in range(size):
+            # Written out, for this is on the request path; `end` is looked at once, behind each partition.
+            partitions.append(int32_at(buf, pos)[0])
+            length = buf[pos + 4]
+            if length < 0x80:
+                pos += 4 + (length or 1)
+            else:
+                length, pos = compact_length(buf, pos + 4, end)
+                pos += length
+            pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos, end)
+            if pos > end:
+                raise WireError("a Produce body that ends inside its fields")
+        pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos, end)
+        found.append((name if version >= 13 else name.decode(errors="replace"), partitions))
+    return found
+
+
+def _classic(buf: Buffer, at: int, end: int) -> list[tuple[str | bytes, list[int]]]:
+    found: list[tuple[str | bytes, list[int]]] = []
+    count, pos = array_count(buf, at, end, 6)
+    budget = spend(ELEMENT_BUDGET, max(count, 0))
+    for _ in range(count):
+        length, pos = string_length(buf, pos, end)
+        name = bytes(buf[pos : pos + max(length, 0)])
+        size, pos = array_count(buf, pos + max(length, 0), end, 8)
+        budget = spend(budget, max(size, 0))
+        partitions: list[int] = []
+        for _ in range(size):
+            index, length = _INDEX_AND_SIZE(buf, pos)
+            partitions.append(index)
+            pos += 8 + max(length, 0)
+            if pos > end:
+                raise WireError("a Produce body that ends inside its fields")
+        found.append((name.decode(errors="replace"), partitions))
+    return found
+
+
+def reply(api: Api, asked: Topics, code: int) -> bytes:
+    """A Produce response body that gives every partition this error code."""
+    version, flexible = api.version, api.flexible
+    counted = encode_compact_count if flexible else encode_count
+    spelt = encode_compact if flexible else encode_string
+    tags = b"\x00" if flexible else b""
+    after = _NO_TIME if version >= 2 else b""  # log append time
+    after += _NO_TIME if version >= 5 else b""  # log start offset
+    if version >= 8:
+        after += counted(0) + spelt(None) + tags  # record errors, error message
+    parts = [counted(len(asked))]
+    for name, partitions in asked:
+        parts.append(name if isinstance(name, bytes) else spelt(name.encode()))
+        parts.append(counted(len(partitions)))
+        parts += [_NO_OFFSETS.pack(each, code, -1) + after for each in partitions]
+        parts.append(tags)
+    if version >= 1:
+        parts.append(INT32.pack(0))  # throttle time
+    parts.append(tags)
+    return b"".join(parts)
