@@ -32,7 +32,8 @@ def frame_of(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> byt
     except PolicyFault:
         s.complete(exchange, Outcome.DISCONNECTED, now_ms)
         raise
-    until_ms = max(exchange.quiet_until_ms, now_ms + asked_ms)
+    quiet_until_ms = 0 if exchange.plan.simple else exchange.quiet_until_ms  # else never set
+    until_ms = max(quiet_until_ms, now_ms + asked_ms)
     if until_ms > now_ms:
         try:
             throttle.stamp(reply, 0, len(reply), api, until_ms - now_ms)

@@ -116,6 +116,7 @@ def expire(s: SessionEnd, now_ms: int, *, draining: bool = False) -> None:
                 counts.fetch += 1
             else:
                 counts.produce += 1
+            s.engine.observer.on_expired(exchange.plan.peer, api.name)
         s.complete(exchange, Outcome.ANSWERED if early else Outcome.EXPIRED, now_ms)
         let_go(s, place + 1, now_ms)
 

@@ -47,11 +47,14 @@ class SessionEnd(SessionState):
 
         Who was held goes on at once: it has waited for a reply, and here is the last chance of one.
         """
-        while self.held is not None:
-            self.held.over(self.engine.now_ms)
-        if self.pending is not None:
-            self.unhush(Mute.THROTTLED)
-        self.end_after_replies(CloseReason.DRAINED)
+        try:
+            while self.held is not None:
+                self.held.over(self.engine.now_ms)
+            if self.pending is not None:
+                self.unhush(Mute.THROTTLED)
+            self.end_after_replies(CloseReason.DRAINED)
+        except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
+            self.fail(fault, CloseReason.INTERNAL)
 
     def look_at_queue(self, now_ms: int) -> None:
         """The timer for what the broker owes."""

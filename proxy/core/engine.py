@@ -13,6 +13,7 @@ from policies.chain import Chain, Hooks
 from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
 from proxy.core.memory import MemoryPool
+from proxy.core.purgatory import Purgatory
 from proxy.core.session import Session
 from proxy.core.timers import Timers
 from wire import addresses, metadata, versions
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
     from proxy.core.ending import SessionEnd
-    from proxy.core.holding import HeldRequest
     from proxy.core.observer import Observer
     from proxy.core.plan import Rewrite
     from proxy.core.state import SessionState
@@ -50,6 +50,7 @@ class Engine:
         pass_unknown: Collection[int] = (),
         fixed_user: str = "",
         graces: Graces | None = None,
+        purge_interval: int = 1000,
     ) -> None:
         self.topology = topology
         self.chain = chain
@@ -66,6 +67,7 @@ class Engine:
         self.request_pool = MemoryPool()
         self.reply_pool = MemoryPool()
         self.timers = Timers(now_ms)
+        self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
         self.sessions: set[SessionEnd] = set()
         self.attending: list[SessionState] = []
         self.topics: dict[bytes, str] = {}
@@ -73,7 +75,6 @@ class Engine:
         self._session_ids = 0
         self._rewrites: dict[int, Rewrite | None] = {}
         self._look_at_chain()
-        self._watchers: dict[Hashable, list[HeldRequest]] = {}
         for every_ms in sorted({entry.policy.tick_ms for entry in chain.entries} - {0}):
             self._tick(chain, every_ms)
 
@@ -132,24 +133,9 @@ class Engine:
 
     # -- watch keys ------------------------------------------------------------------------------
 
-    def watch(self, key: Hashable, held: HeldRequest) -> None:
-        """Wake this request once, when `key` is woken."""
-        self._watchers.setdefault(key, []).append(held)
-
-    def unwatch(self, key: Hashable, held: HeldRequest) -> None:
-        """It does not wait any more."""
-        waiting = self._watchers.get(key)
-        if waiting is not None and held in waiting:
-            waiting.remove(held)
-            if not waiting:
-                del self._watchers[key]
-
     def wake(self, key: Hashable) -> int:
-        """Whatever waits for this key is asked again, now; how many that were."""
-        waiting = self._watchers.pop(key, ())
-        for held in waiting:
-            held.wake(self.now_ms)
-        return len(waiting)
+        """Whatever is held for this key is asked again, now; how many that were."""
+        return self.holds.check_and_complete(key, self.now_ms)
 
     def reconsider(self) -> None:
         """A policy's wishes have changed: what begins from now on is judged by them."""

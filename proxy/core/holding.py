@@ -1,11 +1,12 @@
 """A request that a policy holds: parked before its first byte goes on, its client's channel muted.
 
 Rules:
-- It ends exactly once: woken by its watch key, by its deadline, by a drain, or by its connection closing.
+- It waits in the purgatory, watched by the key that its policy named. It ends exactly once: woken by that
+  key, by its deadline, by a drain, or by its connection closing.
 - What has come of it stays where it is, counted: unread in the client's `carry`, or (if its body had
   to be seen) whole in `request_gathered`.
 - The policy that holds it is asked again at once; what it says is done in a turn of the session's own, for
-  whoever wakes it may be in the middle of anything.
+  whoever wakes it may be in the middle of anything. If it says Hold again, that is another wait.
 """
 
 from __future__ import annotations
@@ -15,67 +16,77 @@ from typing import TYPE_CHECKING
 from policies.api import Hold, Outcome
 from policies.chain import PolicyFault
 from proxy.core.channel import Mute
+from proxy.core.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from policies.api import Verdict
     from proxy.core.ending import SessionEnd
     from proxy.core.exchanges import Exchange
-    from proxy.core.timers import Timer
 
 
-class HeldRequest:
-    """See the module. Made by `hold`."""
+class HeldRequest(DelayedOperation):
+    """One wait of one request. Made by `hold`."""
 
-    __slots__ = ("_timer", "_watch", "exchange", "hung_up", "session", "since_ms", "then")
+    __slots__ = ("_verdict", "dropped", "exchange", "hung_up", "session", "since_ms", "then")
 
-    def __init__(self, session: SessionEnd, exchange: Exchange, now_ms: int) -> None:
+    def __init__(
+        self, session: SessionEnd, exchange: Exchange, verdict: Hold, since_ms: int
+    ) -> None:
+        super().__init__()
         self.session = session
         self.exchange = exchange
-        self.since_ms = now_ms
-        self.hung_up = False  # its client has closed its side
-
-    def watch(self, verdict: Hold, now_ms: int) -> None:
-        """Wait for this key, until that deadline."""
         self.then = verdict.then
-        self._watch = verdict.watch
-        engine = self.session.engine
-        engine.watch(verdict.watch, self)
-        self._timer: Timer = engine.timers.arm(now_ms + verdict.max_delay_ms, self.over)
+        self.since_ms = since_ms
+        self.hung_up = False  # its client has closed its side
+        self.dropped = False  # its connection is gone
+        self._verdict: Verdict | None = None  # instead of asking the policy again
 
-    def wake(self, now_ms: int) -> None:
-        """The watch key has fired: the policy that holds it is asked again."""
-        self._go_on(None, now_ms)
+    def try_complete(self, now_ms: int) -> bool:
+        """Its key was woken. Before it is delayed it was judged just now, and nothing has happened since."""
+        return self.purgatory is not None and self.force_complete(now_ms)
+
+    def fire(self, now_ms: int) -> None:
+        """The deadline has come: what the policy left word of is done."""
+        self.over(now_ms)
 
     def over(self, now_ms: int) -> None:
-        """The deadline has come, or the proxy drains: what the policy left word of is done."""
-        self.session.engine.unwatch(self._watch, self)
-        self._go_on(self.then, now_ms)
+        """The deadline has come, or the proxy drains."""
+        self._verdict = self.then
+        self.force_complete(now_ms)
 
     def drop(self, now_ms: int) -> None:
         """Its connection is gone."""
-        session = self.session
-        self._timer.cancel()
-        session.engine.unwatch(self._watch, self)
-        session.held = None
-        session.complete(self.exchange, Outcome.DISCONNECTED, now_ms)
+        self.dropped = True
+        self.force_complete(now_ms)
 
-    def _go_on(self, verdict: Verdict | None, now_ms: int) -> None:
-        self._timer.cancel()
-        session = self.session
+    def on_complete(self, now_ms: int) -> None:
+        """The wait is over."""
+        session, exchange = self.session, self.exchange
+        session.held = None
+        if self.dropped:
+            session.complete(exchange, Outcome.DISCONNECTED, now_ms)
+            return
         judged: Verdict | PolicyFault
         try:
-            judged = session.ask_again(self.exchange, verdict, now_ms)
+            judged = session.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:
             judged = fault
         if isinstance(judged, Hold):
-            self.watch(judged, now_ms)
-            return
-        session.held = None
-        session.go_on(self.exchange, judged)
+            held = HeldRequest(session, exchange, judged, self.since_ms)
+            held.hung_up = self.hung_up
+            _wait(held, judged, now_ms)
+        else:
+            session.go_on(exchange, judged)
 
 
 def hold(session: SessionEnd, exchange: Exchange, verdict: Hold, now_ms: int) -> None:
     """Park the request that has just been judged."""
-    session.held = HeldRequest(session, exchange, now_ms)
-    session.held.watch(verdict, now_ms)
+    _wait(HeldRequest(session, exchange, verdict, now_ms), verdict, now_ms)
     session.hush(Mute.HELD)
+
+
+def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
+    held.session.held = held
+    holds = held.session.engine.holds
+    holds.try_complete_else_watch(held, (verdict.watch,), now_ms + verdict.max_delay_ms, now_ms)
+    holds.maybe_purge()

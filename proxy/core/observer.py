@@ -1,4 +1,4 @@
-"""What the core tells whoever listens: happenings in the past tense, none of them per request.
+"""What the core tells whoever listens: happenings in the past tense, none of them per ordinary request.
 
 Telemetry implements this; the core never imports it.
 """
@@ -26,6 +26,9 @@ class Observer:
 
     def on_unmapped_node(self, node_id: int) -> None:
         """A broker outside the declared range was seen; it is advertised at the bootstrap port."""
+
+    def on_expired(self, peer: Peer, api_name: str) -> None:
+        """A request was answered here, because the broker had not by its deadline."""
 
     def on_internal_error(self, error: BaseException) -> None:
         """A fault of our own ended a session: a bug."""

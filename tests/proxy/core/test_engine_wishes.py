@@ -53,14 +53,21 @@ def test_who_waits_again_while_woken_is_asked_the_next_time():
 def test_who_does_not_wait_any_more_is_not_woken():
     """One deadline, one hang-up: the others keep their places."""
     engine, wires, policy = keys("key", "key", "key")
+    assert (engine.holds.num_delayed, engine.holds.watched) == (3, 3)
     wires[0].hang_up()
+    assert engine.holds.num_delayed == 2
     assert engine.wake("key") == 2
-    engine, wires, policy = keys("key", "key")
-    engine.unwatch("key", wires[0].session.held)
-    engine.unwatch("key", wires[0].session.held)
-    engine.unwatch("nobody waits for this", wires[0].session.held)
-    assert engine.wake("key") == 1
-    assert len(policy.asked) == 3
+    assert (engine.holds.num_delayed, engine.holds.watched) == (0, 0)
+    assert len(policy.asked) == 5
+
+
+def test_who_has_gone_does_not_stay_in_the_lists_for_ever():
+    """They are purged when there are more of them than `purge_interval`."""
+    engine = make_engine([Recorder(lambda _: Hold(10_000, "key"))], purge_interval=10)
+    for _ in range(100):
+        Wire(engine).client(f.heartbeat(0)).hang_up()
+    assert engine.holds.num_delayed == 0
+    assert engine.holds.watched <= 11
 
 
 def test_waking_from_inside_a_policy_reaches_other_sessions_at_once():

@@ -1,4 +1,4 @@
-"""What the core tells: every hook may be left out, and none of them is called per request."""
+"""What the core tells: every hook may be left out, and none of them is called per ordinary request."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from proxy.core.observer import Observer
 from proxy.telemetry.log import LogObserver
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import fetch
 
 PEER = Peer(1, "10.0.0.9", 40000)
 TELLINGS = {
@@ -20,6 +21,7 @@ TELLINGS = {
     "on_session_closed": (PEER, CloseReason.DRAINED, "detail"),
     "on_node_learned": (1, "kafka-1", 9092),
     "on_unmapped_node": (99,),
+    "on_expired": (PEER, "Fetch"),
     "on_internal_error": (RuntimeError("bug"),),
     "on_policy_error": ("mine", "on_request", RuntimeError("bug")),
     "on_policy_observed": ("mine", Reject(44)),
@@ -51,6 +53,39 @@ def test_the_chain_can_report_to_it():
         if name.startswith("on_"):
             ours = inspect.signature(getattr(Observer, name))
             assert list(ours.parameters) == list(inspect.signature(hook).parameters)
+
+
+def test_who_was_answered_here_is_told():
+    """Once for each request that came up, under its client's name."""
+    told: list[tuple[str, str]] = []
+
+    class Listening(Observer):
+        def on_expired(self, peer: Peer, api_name: str) -> None:
+            told.append((peer.client_id, api_name))
+
+    engine = make_engine()
+    engine.observer = Listening()
+    wire = Wire(engine).client(f.produce(1, client_id="billing"))
+    wire.advance(29_499)
+    assert told == []
+    wire.advance(1)
+    assert told == [("billing", "Produce")]
+
+
+def test_what_a_drain_answers_early_is_not_told():
+    """A fetch that has time left is nobody's fault."""
+    told: list[str] = []
+
+    class Listening(Observer):
+        def on_expired(self, peer: Peer, api_name: str) -> None:
+            told.append(api_name)
+
+    engine = make_engine()
+    engine.observer = Listening()
+    wire = Wire(engine).client(fetch(1))
+    wire.drain()
+    assert wire.to_client
+    assert told == []
 
 
 def test_nothing_is_told_per_request():

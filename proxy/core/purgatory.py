@@ -1,0 +1,187 @@
+"""Kafka's request purgatory: operations that wait for a condition, for so long, and complete exactly once.
+
+Source: Kafka's `DelayedOperation`, `DelayedOperationPurgatory`.
+
+Rules:
+- Whoever completes an operation first wins: its condition, its deadline or anyone's `force_complete`. Winning takes
+  it off the timer, then `on_complete` runs. `on_expiration` runs after that, and only when the deadline won.
+- It is tried before it is watched and again after, so what happens in between is not missed, and what is already
+  true costs no watching.
+- A completed operation leaves the timer at once, so `num_delayed` is exact; in the lists of its keys it stays until
+  they are checked, or purged.
+- The purge comes when there may be more than `purge_interval` such. How many there are is an estimate: an
+  operation watched counts once, however many keys it has, until the next purge begins.
+- One thread, no lock, nothing awaited. What an operation does when it is tried or completes may come back here:
+  watch others, check the same key, purge.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from proxy.core.timing_wheel import NOWHERE, TimerEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable
+
+
+class TimerQueue(Protocol):
+    """What the purgatory needs of `Timers`: an entry added fires at its `at_ms`, unless it is cancelled."""
+
+    def add(self, entry: TimerEntry) -> None:
+        """Fire `entry` once its time has come; not before this returns."""
+
+
+class DelayedOperation(TimerEntry):
+    """What waits. A subclass says when it is complete, and what happens then."""
+
+    __slots__ = ("completed", "purgatory")
+
+    def __init__(self) -> None:
+        self.at_ms = 0
+        self.bucket = NOWHERE
+        self.completed = False
+        self.purgatory: Purgatory | None = None
+        """Where it is counted as delayed."""
+
+    def try_complete(self, now_ms: int) -> bool:
+        """If its condition holds, return `force_complete(now_ms)`; else False. It may be asked at any time."""
+        raise NotImplementedError
+
+    def on_complete(self, now_ms: int) -> None:
+        """It is complete: called once, whatever the reason."""
+        raise NotImplementedError
+
+    def on_expiration(self, now_ms: int) -> None:
+        """It was its deadline that completed it."""
+
+    def force_complete(self, now_ms: int) -> bool:
+        """Complete it, whether or not its condition holds. False: somebody has, before."""
+        if self.completed:
+            return False
+        self.completed = True
+        self.cancel()
+        self.on_complete(now_ms)
+        return True
+
+    def cancel(self) -> None:
+        """Take it off the timer, for good. Who does that by itself must complete it."""
+        purgatory = self.purgatory
+        if purgatory is not None:
+            self.purgatory = None
+            purgatory.num_delayed -= 1
+        bucket = self.bucket
+        if bucket is not None:
+            self.bucket = None
+            bucket.pop(self, None)
+
+    def fire(self, now_ms: int) -> None:
+        """Its deadline has come."""
+        if self.force_complete(now_ms):
+            self.on_expiration(now_ms)
+
+
+class Purgatory:
+    """The operations of one kind. `name` is Kafka's tag `delayedOperation`."""
+
+    __slots__ = ("_timers", "_watchers", "estimated_total", "name", "num_delayed", "purge_interval")
+
+    def __init__(self, name: str, timers: TimerQueue, purge_interval: int = 1000) -> None:
+        self.name = name
+        self.purge_interval = purge_interval
+        self.num_delayed = 0
+        """Operations on the timer, exactly: Kafka's NumDelayedOperations."""
+        self.estimated_total = 0
+        """Operations on the timer or in a list, at most."""
+        self._timers = timers
+        self._watchers: dict[Hashable, list[DelayedOperation]] = {}
+
+    @property
+    def watched(self) -> int:
+        """Entries in all lists, completed ones too: Kafka's PurgatorySize. Counted when asked."""
+        return sum(map(len, self._watchers.values()))
+
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, keys: Collection[Hashable], at_ms: int, now_ms: int
+    ) -> bool:
+        """Whether it is complete; if not it waits, watched by these keys, until `at_ms` at most.
+
+        One that completes between the two tries stays in the lists, but is never on the timer; nor is one that
+        was cancelled by then.
+
+        Raises:
+            ValueError: no key.
+        """
+        if not keys:
+            raise ValueError("an operation must be watched by at least one key")
+        if operation.try_complete(now_ms):
+            return True
+        watchers = self._watchers
+        for key in keys:
+            if operation.completed:
+                break
+            watching = watchers.get(key)
+            if watching is None:
+                watchers[key] = [operation]
+            else:
+                watching.append(operation)
+        self.estimated_total += 1
+        if operation.try_complete(now_ms):
+            return True
+        if operation.completed or operation.bucket is None:
+            return False
+        operation.at_ms = at_ms
+        operation.purgatory = self
+        self.num_delayed += 1
+        self._timers.add(operation)
+        # Kafka looks once more here, for another thread may have completed it; nothing runs meanwhile in ours.
+        return False
+
+    def check_and_complete(self, key: Hashable, now_ms: int) -> int:
+        """Something happened to `key`: try what it watches. How many this completed."""
+        watchers = self._watchers.get(key)
+        if watchers is None:
+            return 0
+        count = 0
+        # What is tried may change the list; what comes to it meanwhile has been tried by itself.
+        for operation in tuple(watchers):
+            if not operation.completed and operation.try_complete(now_ms):
+                count += 1
+        self._unlink_completed(watchers)
+        if not watchers and self._watchers.get(key) is watchers:
+            del self._watchers[key]
+        return count
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Take what this key watches off the timer, and forget the key. They are not completed: the caller must."""
+        operations = self._watchers.pop(key, None)
+        if operations is None:
+            return []
+        for operation in operations:
+            operation.cancel()
+        return operations
+
+    def maybe_purge(self) -> int | None:
+        """Purge if it is worth it, once per step: how many entries went. None: it is not."""
+        if self.estimated_total - self.num_delayed <= self.purge_interval:
+            return None
+        return self.purge()
+
+    def purge(self) -> int:
+        """Take completed operations out of all lists; how many entries that were."""
+        # Before the walk, as in Kafka, where operations may come meanwhile: it may only ever be too high.
+        self.estimated_total = self.num_delayed
+        count = 0
+        emptied = []
+        for key, watchers in self._watchers.items():
+            count += self._unlink_completed(watchers)
+            if not watchers:
+                emptied.append(key)
+        for key in emptied:
+            del self._watchers[key]
+        return count
+
+    def _unlink_completed(self, watchers: list[DelayedOperation]) -> int:
+        before = len(watchers)
+        watchers[:] = [operation for operation in watchers if not operation.completed]
+        return before - len(watchers)
