@@ -93,7 +93,12 @@ class Quota(Policy):
         self.rule.special.update(dict.fromkeys(ADMIN_APIS, self._on_admin))
         self._state_file = config.state_file
         if config.state_file is not None:
-            saved = host.load(config.state_file)
+            try:
+                saved = host.load(config.state_file)
+            except OSError as error:
+                raise PolicyConfigError(
+                    "state_file", f"cannot be read: {error.strerror}"
+                ) from error
             if saved is not None:
                 for entity, limits in overrides.decode(saved).items():
                     for key, value in limits.items():

@@ -1,7 +1,7 @@
-"""Latencies in buckets that grow by a twentieth: small to send, easy to join, 5 % exact.
+"""Latencies in buckets that grow by a hundredth: small to send, easy to join, 1 % exact.
 
 Rules:
-- Bucket b holds latencies of at least 1.05**b and less than 1.05**(b+1) times 10 microseconds.
+- Bucket b holds latencies of at least 1.01**b and less than 1.01**(b+1) times 10 microseconds.
 - A percentile is its bucket's upper edge: never told smaller than it was.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SMALLEST_MS = 0.01
-_LOG_STEP = math.log(1.05)
+_LOG_STEP = math.log(1.01)
 
 
 class Latencies:
@@ -46,21 +46,3 @@ class Latencies:
             if seen >= wanted:
                 return SMALLEST_MS * math.exp((bucket + 1) * _LOG_STEP)
         return None
-
-
-class Pace:
-    """How many events are due: a steady rate that catches up after a stall, within limits."""
-
-    def __init__(self, per_second: float, now_s: float, most: int) -> None:
-        self._per_second = per_second
-        self._last_s = now_s
-        self._most = most
-
-    def due(self, now_s: float) -> int:
-        """Return how many may be done now, at most `most`; what exceeds it is forgotten."""
-        count = int((now_s - self._last_s) * self._per_second)
-        if count > self._most:
-            self._last_s = now_s
-            return self._most
-        self._last_s += count / self._per_second
-        return count

@@ -1,4 +1,5 @@
-"""What the processes of the demo tell its stage: one JSON object a line on standard output.
+"""What the processes of the demo tell its stage, one JSON object a line on standard output; and what
+the stage tells them, one word a line on standard input.
 
 Rules:
 - Counters are totals since the start; a latency histogram holds what came since the last Tick.
@@ -9,11 +10,15 @@ from __future__ import annotations
 
 import sys
 import threading
+from queue import SimpleQueue
+from typing import Literal, get_args
 
 from msgspec import Struct, json
 
 Brokers = dict[int, str]
 """Node id to `host:port`."""
+Cue = Literal["go", "rest", "mark"]
+"""Flood, stop flooding, and: tell a Tick now."""
 
 
 class ClusterReady(Struct, frozen=True, tag="cluster_ready"):
@@ -29,12 +34,19 @@ class ClientReady(Struct, frozen=True, tag="client_ready"):
 
 
 class Tick(Struct, frozen=True, tag="tick"):
-    """How a client is doing."""
+    """How a client is doing. Times are nanoseconds of its monotonic clock."""
 
     requests_per_s: float = 0.0
     acked: int = 0
     consumed: int = 0
     latency: dict[int, int] = {}
+    at_ns: int = 0
+    answered: int = 0
+    """Requests answered, as its library counts them; 0 if it does not."""
+    answered_at_ns: int = 0
+    """When the library counted."""
+    outstanding: int = 0
+    """Records sent, and neither acked nor failed."""
 
 
 class Final(Struct, frozen=True, tag="final"):
@@ -64,14 +76,22 @@ def hear(line: bytes) -> Message:
     return _decoder.decode(line)
 
 
-def until_input_ends() -> threading.Event:
-    """Return an event that is set when standard input ends: the stage wants us to, or is gone."""
-    ended = threading.Event()
+class Cues:
+    """The stage's words, as they come in; words that nobody knows are passed over."""
 
-    def wait() -> None:
-        while sys.stdin.buffer.read(4096):
-            pass
-        ended.set()
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        """Standard input has ended: the stage wants us to end, too, or is gone."""
+        self._waiting: SimpleQueue[Cue] = SimpleQueue()
+        threading.Thread(target=self._hear, name="stdin", daemon=True).start()
 
-    threading.Thread(target=wait, name="stdin", daemon=True).start()
-    return ended
+    def maybe_next(self) -> Cue | None:
+        """Return the oldest word that was not taken yet."""
+        return None if self._waiting.empty() else self._waiting.get()
+
+    def _hear(self) -> None:
+        known: dict[bytes, Cue] = {cue.encode(): cue for cue in get_args(Cue)}
+        for line in sys.stdin.buffer:
+            if cue := known.get(line.strip()):
+                self._waiting.put(cue)
+        self.ended.set()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from proxy.demo.messages import Final, Message, hear
+from proxy.demo.messages import Cue, Final, Message, hear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,12 +86,14 @@ class Child:
             self._ended = True
             self._news.notify_all()
 
-    async def expect(self, kind: type[Wanted], patience_s: float) -> Wanted:
-        """Wait until it has said a message of this kind, and return that."""
+    async def expect(self, kind: type[Wanted], patience_s: float, since: int = 0) -> Wanted:
+        """Wait until it has said a message of this kind, and return that; the first `since` of its
+        messages do not count.
+        """
         with trio.move_on_after(patience_s):
             async with self._news:
                 while True:
-                    for message in self._said:
+                    for message in self._said[since:]:
                         if isinstance(message, kind):
                             return message
                     if self._ended:
@@ -100,6 +102,20 @@ class Child:
         raise StageError(
             f"{self.name}: no {kind.__name__} within {patience_s:.0f} s\n{self.last_lines()}"
         )
+
+    async def cue(self, cue: Cue) -> None:
+        """Say a word to it."""
+        if self.process.stdin is not None:
+            try:
+                await self.process.stdin.send_all(cue.encode() + b"\n")
+            except trio.BrokenResourceError as error:
+                raise StageError(f"{self.name} ended too early\n{self.last_lines()}") from error
+
+    async def ask(self, cue: Cue, kind: type[Wanted], patience_s: float) -> Wanted:
+        """Say a word to it, and return its next message of this kind."""
+        heard = len(self._said)
+        await self.cue(cue)
+        return await self.expect(kind, patience_s, since=heard)
 
     async def finish(self, patience_s: float) -> Final:
         """Ask it to end, and return its last word."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from proxy.demo.figures import Latencies
 from proxy.demo.ledger import Ledger, read_stamp
+from proxy.demo.libraries import PATIENCE_S, RequestRate
 from proxy.demo.messages import ClientReady, Final, Tick, say
-from proxy.demo.producers import PATIENCE_S, TICK_S, RequestRate
+from proxy.demo.producers import TICK_S
 
 if TYPE_CHECKING:
     import threading

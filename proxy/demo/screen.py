@@ -15,18 +15,26 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from proxy.demo.comparison import Arm
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
     from typing import Self
 
     from proxy.demo.board import Row
+    from proxy.demo.comparison import Comparison, Progress
     from proxy.demo.verdict import Check
 
 PLAIN_EVERY_S = 2.0
 COLUMNS = (
     "client", "library", "requests/s", "records/s", "acked", "consumed", "p50 ms", "p99 ms",
 )  # fmt: skip
+
+COMPARED = ("beside it", "polite records/s", "p50 ms", "p99 ms", "noisy requests/s")
+
+MARKS = {True: "ok", False: "FAIL", None: "??"}
+STYLES = {True: "bold green", False: "bold red", None: "bold yellow"}
 
 
 class Screen(Protocol):
@@ -47,7 +55,12 @@ class Screen(Protocol):
     def show(self, rows: Sequence[Row], now_s: float, left_s: float) -> None:
         """Show how it goes."""
 
-    def close(self, rows: Sequence[Row], checks: Sequence[Check]) -> None:
+    def compare(self, rows: Sequence[Row], progress: Progress) -> None:
+        """Show the first part's rows, and how the second goes."""
+
+    def close(
+        self, rows: Sequence[Row], comparison: Comparison | None, checks: Sequence[Check]
+    ) -> None:
         """Show the whole run and the verdict."""
 
 
@@ -63,6 +76,21 @@ def cells(row: Row) -> tuple[str, ...]:
         "-" if row.p50_ms is None else f"{row.p50_ms:.1f}",
         "-" if row.p99_ms is None else f"{row.p99_ms:.1f}",
     )
+
+
+def comparison_cells(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return the lines of the comparison by `COMPARED`, as they are shown."""
+    lines: list[tuple[str, ...]] = []
+    for arm in Arm:
+        name = f"{arm.value} {comparison.limit_per_s:.0f}/s" if arm is Arm.WITH else arm.value
+        typical = comparison.maybe_typical(arm)
+        if typical is None:
+            lines.append((name, "-", "-", "-", "-"))
+            continue
+        noisy = "-" if arm is Arm.ALONE else f"{typical.noisy_per_s:,.0f}"
+        figures = f"{typical.p50_ms:.1f}", f"{typical.p99_ms:.1f}"
+        lines.append((name, f"{typical.records_per_s:,.0f}", *figures, noisy))
+    return lines
 
 
 class Plain:
@@ -97,18 +125,34 @@ class Plain:
         for row in rows:
             self._figures(f"{left_s:3.0f} s left ", row)
 
-    def close(self, rows: Sequence[Row], checks: Sequence[Check]) -> None:
+    def compare(self, rows: Sequence[Row], progress: Progress) -> None:
+        """Write a line a sample."""
+        del rows
+        comparison, arm, turn, turns = progress
+        last = comparison.samples(arm)[-1]
+        self._line(
+            f"round {turn:>2} of {turns}  {arm.value:<15} p50 {last.p50_ms:>6.1f} ms "
+            f"p99 {last.p99_ms:>6.1f} ms  noisy {last.noisy_per_s:>8,.0f} requests/s"
+        )
+
+    def close(
+        self, rows: Sequence[Row], comparison: Comparison | None, checks: Sequence[Check]
+    ) -> None:
         """Write the whole run and the verdict."""
         for row in rows:
             self._figures("whole run  ", row)
+        if comparison is not None:
+            for cells_of in (COMPARED, *comparison_cells(comparison)):
+                name, records, p50, p99, noisy = cells_of
+                self._line(f"{name:<19} {records:>16} {p50:>8} {p99:>8} {noisy:>17}")
         for check in checks:
-            self._line(f"{'ok  ' if check.holds else 'FAIL'} {check.name}: {check.detail}")
+            self._line(f"{MARKS[check.holds]:<4} {check.name}: {check.detail}")
         self._line(summary(checks))
 
     def _figures(self, lead: str, row: Row) -> None:
         name, _, requests, records, acked, consumed, p50, p99 = cells(row)
         self._line(
-            f"{lead}{name:<9} {requests:>6} requests/s {records:>6} records/s "
+            f"{lead}{name:<10} {requests:>6} requests/s {records:>6} records/s "
             f"acked {acked:>7} consumed {consumed:>7} p50 {p50:>6} ms p99 {p99:>6} ms"
         )
 
@@ -144,9 +188,21 @@ class Terminal:
         del now_s
         self._live.update(table(rows, f"{left_s:.0f} s left"), refresh=True)
 
-    def close(self, rows: Sequence[Row], checks: Sequence[Check]) -> None:
+    def compare(self, rows: Sequence[Row], progress: Progress) -> None:
+        """Draw both tables."""
+        caption = f"medians, round {progress.turn} of {progress.turns}"
+        compared = comparison_table(progress.comparison, caption)
+        tables = Group(table(rows, "first part"), compared)
+        self._live.update(tables, refresh=True)
+
+    def close(
+        self, rows: Sequence[Row], comparison: Comparison | None, checks: Sequence[Check]
+    ) -> None:
         """Draw the whole run and the verdict under it."""
-        self._live.update(Group(table(rows, "whole run"), verdict_lines(checks)), refresh=True)
+        parts: list[Table | Text] = [table(rows, "first part")]
+        if comparison is not None:
+            parts.append(comparison_table(comparison, "medians of all rounds"))
+        self._live.update(Group(*parts, verdict_lines(checks)), refresh=True)
 
 
 def table(rows: Sequence[Row], caption: str) -> Table:
@@ -162,21 +218,31 @@ def table(rows: Sequence[Row], caption: str) -> Table:
     return drawn
 
 
+def comparison_table(comparison: Comparison, caption: str) -> Table:
+    """Return the table of the three arms."""
+    drawn = Table(caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
+    for place, column in enumerate(COMPARED):
+        drawn.add_column(column, justify="right" if place else "left", no_wrap=True, min_width=8)
+    for line in comparison_cells(comparison):
+        drawn.add_row(*line)
+    return drawn
+
+
 def verdict_lines(checks: Sequence[Check]) -> Text:
     """Return the verdict, one line a check."""
     text = Text()
     for check in checks:
-        text.append(
-            " ok   " if check.holds else " FAIL ", "bold green" if check.holds else "bold red"
-        )
+        text.append(f" {MARKS[check.holds]:<4} ", STYLES[check.holds])
         text.append(f"{check.name}: ", "bold").append(f"{check.detail}\n")
     return text.append(summary(checks), "bold")
 
 
 def summary(checks: Sequence[Check]) -> str:
     """Return the last line."""
-    failed = [check.name for check in checks if not check.holds]
-    return f"Verdict: failed ({', '.join(failed)})" if failed else "Verdict: passed"
+    failed = [check.name for check in checks if check.holds is False]
+    unjudged = [check.name for check in checks if check.holds is None]
+    words = f"failed ({', '.join(failed)})" if failed else "passed"
+    return f"Verdict: {words}" + (f"; not judged: {', '.join(unjudged)}" if unjudged else "")
 
 
 def choose(console: Console, *, plain: bool) -> Screen:

@@ -1,7 +1,8 @@
-"""Sluice as the demo starts it: `sluice run` with no file, one port a broker.
+"""Sluice as the demo starts it: `sluice run` with a short file, one port a broker.
 
 Rules:
 - It is started as a stranger would start it, by its command line, and known only from outside.
+- It starts without a quota; quotas are set and removed while it runs, as `sluice quotas` does it.
 - Its ports are a free block, looked for just before; a port taken in between ends the demo.
 """
 
@@ -15,7 +16,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from policies.quota.entity import REQUEST_RATE, QuotaEntity
 from proxy.demo.process import Child, StageError
+from proxy.quotas.connection import Connection, UnreachableError
+from proxy.quotas.remote import RefusedError, Remote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +30,12 @@ HOST = "127.0.0.1"
 NODES = 10
 """Node ids 0 to 9; the embedded cluster uses 1 to 3."""
 PATIENCE_S = 15.0
+SETTINGS = """\
+identity: {user: demo}      # who all clients here are: the cluster has no SASL
+policies:
+  - use: quota
+    config: {admins: [demo]}
+"""
 
 
 class Front(Protocol):
@@ -38,6 +48,9 @@ class Front(Protocol):
 
     async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
         """Return when it accepts connections."""
+
+    async def limit(self, client_id: str, requests_per_s: float | None) -> None:
+        """Give a client id a quota, or take it away. Raises StageError when that is refused."""
 
     async def stop(self) -> int | None:
         """Ask it to end; return its exit code."""
@@ -78,6 +91,7 @@ class Sluice:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._child: Child | None = None
+        self._admin: Connection | None = None
         self.bootstrap_port = 0
         self.advertised: Brokers = {}
         self.pid: int | None = None
@@ -86,13 +100,13 @@ class Sluice:
         """Start it before the cluster and wait until it accepts."""
         port = free_block(1 + NODES)
         upstream = ",".join(brokers.values())
+        file = self._folder / "sluice.yaml"
+        file.write_text(SETTINGS, "utf-8")
         options = [
-            "--upstream",
-            upstream,
-            "--listen",
-            f"{HOST}:{port}",
-            "--nodes",
-            f"0-{NODES - 1}",
+            *("--config", str(file)),
+            *("--upstream", upstream),
+            *("--listen", f"{HOST}:{port}"),
+            *("--nodes", f"0-{NODES - 1}"),
         ]
         self._child = Child("sluice", ["proxy", "run", *options], self._folder, speaks=False)
         await self._child.start(nursery)
@@ -114,8 +128,22 @@ class Sluice:
                     return
         raise StageError("Sluice does not accept connections")
 
+    async def limit(self, client_id: str, requests_per_s: float | None) -> None:
+        """Ask it over the Kafka protocol, on a connection that is kept."""
+        await trio.to_thread.run_sync(self._alter, client_id, requests_per_s)
+
+    def _alter(self, client_id: str, requests_per_s: float | None) -> None:
+        try:
+            if self._admin is None:
+                self._admin = Connection(f"{HOST}:{self.bootstrap_port}", login=None)
+            entity = QuotaEntity(user=None, client_id=client_id)
+            Remote(self._admin).alter(entity, {REQUEST_RATE: requests_per_s})
+        except (UnreachableError, RefusedError) as error:
+            raise StageError(f"the quota could not be changed: {error}") from error
+
     async def stop(self) -> int | None:
         """Send SIGTERM and return the exit code; None when it does not end."""
+        self._hang_up()
         if self._child is None:
             return None
         process = self._child.process
@@ -126,8 +154,14 @@ class Sluice:
 
     async def kill(self) -> None:
         """End it, whatever it does."""
+        self._hang_up()
         if self._child is not None:
             await self._child.kill()
+
+    def _hang_up(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
 
     def last_lines(self) -> str:
         """Return the end of its log."""

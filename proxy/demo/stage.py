@@ -1,13 +1,16 @@
 """The play: start everything, let it run, stop it in order, judge.
 
 Rules:
+- The first part is a job: two producers and a group of readers. The second is the `contest`.
 - Readers are ready before the first record is made; producers end before readers do.
-- Sockets are looked at four times a second, for as long as clients live.
+- Sockets are looked at four times a second, for as long as clients live; once a second while
+  latencies are compared, for a look takes milliseconds of CPU.
 - However it ends, no process is left behind.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +18,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.demo.board import Standing
+from proxy.demo.contest import LIMIT_PER_S, Contest
+from proxy.demo.cpu import maybe_used
 from proxy.demo.messages import ClientReady, ClusterReady, Message, Tick
 from proxy.demo.process import Child, StageError
 from proxy.demo.sluice import HOST, Sluice
@@ -24,13 +29,19 @@ from proxy.demo.verdict import Check, Evidence, judge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from proxy.demo.comparison import Comparison, Progress
+    from proxy.demo.contest import Script
+    from proxy.demo.cpu import Used
+    from proxy.demo.messages import Final
     from proxy.demo.screen import Screen
     from proxy.demo.sluice import Front
 
 PATIENCE_S = 30.0
 LOOK_S = 0.25
+SELDOM_S = 1.0
 READERS = ("reader-1", "reader-2")
-PRODUCERS = {"polite": "kafka-python", "noisy": "librdkafka"}
+PRODUCERS = {"producer-1": "kafka-python", "producer-2": "librdkafka"}
+POLITE, NOISY = "polite", "noisy"
 
 
 class Stage:
@@ -46,12 +57,14 @@ class Stage:
         self._ports: dict[str, set[int]] = {}
         self._sluice_ports: set[int] = set()
         self._sockets_seen = True
+        self._look_s = LOOK_S
+        self.comparison: Comparison | None = None
 
-    async def play(self, seconds: float) -> list[Check]:
+    async def play(self, script: Script) -> list[Check]:
         """Run the demo. Raises StageError when it cannot be played to its end."""
         try:
             async with trio.open_nursery() as nursery:
-                evidence = await self._play(nursery, seconds)
+                evidence = await self._play(nursery, script)
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):
@@ -64,7 +77,7 @@ class Stage:
         """Return the clients' figures, in the order they are shown."""
         return [self._standings[name] for name in (*PRODUCERS, *READERS) if name in self._standings]
 
-    async def _play(self, nursery: trio.Nursery, seconds: float) -> Evidence:
+    async def _play(self, nursery: trio.Nursery, script: Script) -> Evidence:
         cluster = await self._child("cluster", ["proxy.demo.cluster"], nursery)
         ready = await cluster.expect(ClusterReady, PATIENCE_S)
         self._screen.note(f"cluster  {_listed(ready.brokers.values())} (embedded, three brokers)")
@@ -74,8 +87,30 @@ class Stage:
             f"sluice   {bootstrap}, its brokers at {_listed(self._front.advertised.values())}"
         )
         nursery.start_soon(self._look)
-        # A reader's latency is from the producer's hand to its own.
         arguments = [bootstrap, ready.topic, str(ready.partitions)]
+        produced, consumed = await self._job(nursery, arguments, script.job_s)
+        contestants = await self._contest(nursery, arguments, script) if script.rounds else {}
+        code = await self._front.stop()
+        await cluster.hang_up()
+        return Evidence(
+            brokers=ready.brokers,
+            advertised=self._front.advertised,
+            bootstrap_port=self._front.bootstrap_port,
+            producers=produced,
+            readers=consumed,
+            contestants=contestants,
+            comparison=self.comparison,
+            client_ports=self._ports,
+            sluice_ports=self._sluice_ports,
+            sockets_seen=self._sockets_seen,
+            sluice_exit_code=code,
+        )
+
+    async def _job(
+        self, nursery: trio.Nursery, arguments: list[str], seconds: float
+    ) -> tuple[dict[str, Final], dict[str, Final]]:
+        """The first part; return the books of producers and readers."""
+        # A reader's latency is from the producer's hand to its own.
         readers = [
             await self._client("reader", n, "librdkafka", arguments, nursery) for n in READERS
         ]
@@ -92,19 +127,39 @@ class Stage:
         produced = {child.name: await child.finish(PATIENCE_S) for child in producers}
         await self._until_caught_up()
         consumed = {child.name: await child.finish(PATIENCE_S) for child in readers}
-        code = await self._front.stop()
-        await cluster.hang_up()
-        return Evidence(
-            brokers=ready.brokers,
-            advertised=self._front.advertised,
-            bootstrap_port=self._front.bootstrap_port,
-            producers=produced,
-            readers=consumed,
-            client_ports=self._ports,
-            sluice_ports=self._sluice_ports,
-            sockets_seen=self._sockets_seen,
-            sluice_exit_code=code,
+        self._clients.clear()
+        return produced, consumed
+
+    async def _contest(
+        self, nursery: trio.Nursery, arguments: list[str], script: Script
+    ) -> dict[str, Final]:
+        """The second part; return the books of both clients."""
+        self._screen.note(
+            f"quotas   a polite producer (kafka-python, 200 requests/s) beside a noisy one "
+            f"(librdkafka, all it can), with and without request_rate {LIMIT_PER_S:.0f} "
+            f"for client id {NOISY}, {script.contest_s:.0f} s"
         )
+        polite = await self._client(POLITE, POLITE, "kafka-python", arguments, nursery)
+        noisy = await self._client(NOISY, NOISY, "librdkafka", arguments, nursery)
+        for child in (polite, noisy):
+            await child.expect(ClientReady, PATIENCE_S)
+        rows = [standing.whole() for standing in self.standings()]
+        self._look_s = SELDOM_S
+
+        async def limit(requests_per_s: float | None) -> None:
+            await self._front.limit(NOISY, requests_per_s)
+
+        def told(progress: Progress) -> None:
+            self._screen.compare(rows, progress)
+
+        self.comparison = await Contest(polite, noisy, limit, self._used).play(script, told)
+        return {child.name: await child.finish(PATIENCE_S) for child in (polite, noisy)}
+
+    def _used(self) -> Used | None:
+        """What CPU all of the play have used so far, and everybody."""
+        running = [child.process for child in self._children if child.process.poll() is None]
+        pids = {os.getpid(), *(process.pid for process in running)}
+        return maybe_used(pids if self._front.pid is None else {*pids, self._front.pid})
 
     async def _child(
         self,
@@ -139,7 +194,7 @@ class Stage:
             if self._front.pid is not None:
                 ports = maybe_remote_ports(self._front.pid)
                 self._sluice_ports |= ports or frozenset()
-            await trio.sleep(LOOK_S)
+            await trio.sleep(self._look_s)
 
     def _seen(self, process: trio.Process, ports: set[int]) -> None:
         found = maybe_remote_ports(process.pid)
@@ -175,20 +230,21 @@ def _listed(addresses: Iterable[str]) -> str:
     return ", ".join(addresses)
 
 
-async def play(seconds: float, screen: Screen, front: Callable[[Path], Front] = Sluice) -> int:
-    """Play the demo for about `seconds` and show it; return 0 when every check holds, else 1."""
+async def play(script: Script, screen: Screen, front: Callable[[Path], Front] = Sluice) -> int:
+    """Play the demo and show it; return 0 when no check fails, else 1."""
     with tempfile.TemporaryDirectory(prefix="sluice-demo-") as name, screen:
         folder = Path(name)
         before = front(folder)
         stage = Stage(screen, folder, before)
         checks: list[Check] = []
         try:
-            checks = await stage.play(seconds)
+            checks = await stage.play(script)
         except* StageError as group:
             for error in group.exceptions:
                 screen.note(f"The demo could not be played: {error}")
             if said := before.last_lines():
                 screen.note(said)
         if checks:
-            screen.close([standing.whole() for standing in stage.standings()], checks)
-    return 0 if checks and all(check.holds for check in checks) else 1
+            rows = [standing.whole() for standing in stage.standings()]
+            screen.close(rows, stage.comparison, checks)
+    return 0 if checks and not any(check.holds is False for check in checks) else 1

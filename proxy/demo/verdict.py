@@ -2,7 +2,8 @@
 
 Rules:
 - Nothing is taken for granted: an empty book, an unseen broker or a silent client fails.
-- What could not be seen (no `/proc`) is said, and does not count as seen.
+- What could not be seen (no `/proc`) or judged (a machine that is busy with something else) is said,
+  and does not count as seen.
 """
 
 from __future__ import annotations
@@ -11,11 +12,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.demo import ledger
+from proxy.demo.comparison import Arm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from proxy.demo.comparison import Comparison, Sample
     from proxy.demo.messages import Brokers, Final
+
+LEAST_OF_QUOTA = 0.90
+MOST_OF_QUOTA = 1.05
+MOST_P50 = 1.10
+"""The polite one's median latency, in parts of what it is alone."""
+MOST_P99 = 2.0
+MOST_UNREST = 0.20
+"""Of the polite one alone. Medians of seven samples then differ by some 5 % for no reason; with more
+of it a bound of 10 % says nothing.
+"""
+MOST_OTHERS = 0.10
+"""Of the machine. With more of it a bound that is broken may be broken by other programs."""
 
 
 @dataclass
@@ -28,7 +43,12 @@ class Evidence:
     """Where Sluice stands for each broker of the cluster."""
     bootstrap_port: int
     producers: Mapping[str, Final]
+    """Those whose records are read back."""
     readers: Mapping[str, Final]
+    contestants: Mapping[str, Final] = field(default_factory=dict)
+    """The polite one and the noisy one."""
+    comparison: Comparison | None = None
+    """None: that part was not played."""
     client_ports: dict[str, set[int]] = field(default_factory=dict)
     """Per client: every port it was ever seen connected to. Empty where it cannot be seen."""
     sluice_ports: set[int] = field(default_factory=set)
@@ -40,7 +60,8 @@ class Check(NamedTuple):
     """One finding."""
 
     name: str
-    holds: bool
+    holds: bool | None
+    """None: it could not be judged."""
     detail: str
 
 
@@ -52,14 +73,65 @@ def judge(seen: Evidence) -> list[Check]:
         _order(seen),
         _addresses(seen),
         _sockets(seen),
+        *([] if seen.comparison is None else compared(seen.comparison)),
         _end(seen),
     ]
 
 
+def compared(comparison: Comparison) -> list[Check]:
+    """Return what the quota has done, to whom."""
+    typical = {arm: comparison.maybe_typical(arm) for arm in Arm}
+    alone, without, held = (typical[arm] for arm in (Arm.ALONE, Arm.WITHOUT, Arm.WITH))
+    if alone is None or without is None or held is None:
+        return [Check("quotas compared", False, "an arm has no sample")]
+    unrest = comparison.unrest()
+    latencies = [
+        # Without the first the second would say nothing.
+        Check(
+            "without a quota the polite one suffers",
+            not _bounded(alone, without),
+            _times(alone, without),
+        ),
+        Check("with it the polite one is untouched", _bounded(alone, held), _times(alone, held)),
+    ]
+    others = comparison.others()
+    if unrest > MOST_UNREST:
+        busy = f"; not judged: alone it differs by {unrest:.0%} itself, this machine is too busy"
+        latencies = [Check(name, None, detail + busy) for name, _, detail in latencies]
+    elif others > MOST_OTHERS:
+        busy = f"; not judged: other programs took {others:.0%} of this machine's CPU"
+        latencies = [c if c.holds else Check(c.name, None, c.detail + busy) for c in latencies]
+    return [_held(comparison, held), *latencies]
+
+
+def _held(comparison: Comparison, held: Sample) -> Check:
+    limit = comparison.limit_per_s
+    rates = [taken.noisy_per_s for taken in comparison.samples(Arm.WITH)]
+    holds = LEAST_OF_QUOTA * limit <= held.noisy_per_s <= MOST_OF_QUOTA * limit
+    return Check(
+        "the noisy one is held to its quota",
+        holds,
+        f"{held.noisy_per_s:.1f} requests/s of {limit:.0f}, "
+        f"in single samples {min(rates):.1f} to {max(rates):.1f}",
+    )
+
+
+def _bounded(alone: Sample, beside: Sample) -> bool:
+    return beside.p50_ms <= MOST_P50 * alone.p50_ms and beside.p99_ms < MOST_P99 * alone.p99_ms
+
+
+def _times(alone: Sample, beside: Sample) -> str:
+    p50, p99 = beside.p50_ms / alone.p50_ms, beside.p99_ms / alone.p99_ms
+    return (
+        f"p50 {p50:.2f} times what it is alone (bound {MOST_P50}), p99 {p99:.2f} (bound {MOST_P99})"
+    )
+
+
 def _all_acked(seen: Evidence) -> Check:
-    failed = {name: final.failed for name, final in seen.producers.items() if final.failed}
-    silent = [name for name, final in seen.producers.items() if not final.runs]
-    acked = ledger.total(ledger.union(final.runs for final in seen.producers.values()))
+    senders = {**seen.producers, **seen.contestants}
+    failed = {name: final.failed for name, final in senders.items() if final.failed}
+    silent = [name for name, final in senders.items() if not final.runs]
+    acked = ledger.total(ledger.union(final.runs for final in senders.values()))
     if failed or silent or not seen.producers:
         return Check("every record acked", False, f"failed: {failed}, silent: {silent}")
     return Check("every record acked", True, f"{acked:,} records, none refused or unanswered")
@@ -91,7 +163,7 @@ def _order(seen: Evidence) -> Check:
 
 def _addresses(seen: Evidence) -> Check:
     name = "metadata names only Sluice"
-    for client, final in {**seen.producers, **seen.readers}.items():
+    for client, final in {**seen.producers, **seen.readers, **seen.contestants}.items():
         if final.brokers != seen.advertised:
             return Check(name, False, f"{client} was told {final.brokers}, not {seen.advertised}")
     return Check(name, True, f"{len(seen.advertised)} brokers, each at a port of Sluice")

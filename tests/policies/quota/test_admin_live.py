@@ -123,3 +123,15 @@ def test_those_who_wait_are_timed_anew() -> None:
     bench.policy.change([(QuotaEntity(None, "bench"), RATE, 1000.0)], bench.now_ms)
     bench.advance(2)
     assert len(bench.released) == 1
+
+
+def test_a_state_file_that_cannot_be_read_is_refused() -> None:
+    """A folder in its place, say: the setting is named, and the system's own word given."""
+
+    class Locked(BenchHost):
+        def load(self, path: str) -> bytes | None:
+            raise IsADirectoryError(21, "Is a directory", path)
+
+    with pytest.raises(PolicyConfigError, match="cannot be read: Is a directory") as caught:
+        Quota(Quota.Config(state_file=FILE), Locked())
+    assert caught.value.path == "state_file"

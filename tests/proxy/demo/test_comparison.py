@@ -64,6 +64,18 @@ def test_an_arm_is_told_by_its_medians() -> None:
     assert comparison.maybe_typical(Arm.ALONE) is None
 
 
+def test_what_others_had_is_a_median_of_the_quiet_arms() -> None:
+    """While the noisy one floods nobody is asked; what is not known is nothing."""
+    comparison = Comparison(limit_per_s=100)
+    for others in (0.02, 0.04, 0.9):
+        comparison.add(Arm.ALONE, Sample(200, 7, 9, 0), others)
+        comparison.add(Arm.WITHOUT, Sample(200, 7, 9, 0), 1.0)
+        comparison.add(Arm.WITH, Sample(200, 7, 9, 0), None)
+
+    assert comparison.others() == 0.04
+    assert Comparison(limit_per_s=100).others() == 0
+
+
 @pytest.mark.parametrize(
     ("p50s", "unrest"),
     [([10] * 5, 0), ([8, 9, 10, 11, 12], 0.3), ([10] * 7 + [99], 0), ([1, 9], 0)],

@@ -8,6 +8,7 @@ import pytest
 
 from proxy.demo.comparison import Arm, Progress
 from proxy.demo.contest import LIMIT_PER_S, Contest, Script, script_of
+from proxy.demo.cpu import Used
 from proxy.demo.figures import Latencies
 from proxy.demo.messages import Tick
 from proxy.demo.process import StageError
@@ -120,6 +121,23 @@ async def test_everything_is_as_before_in_the_end(autojump_clock: MockClock) -> 
     await contest(world).play(Script(job_s=0, rounds=1))
 
     assert (world.goes, world.limit) == (False, None)
+
+
+async def test_what_others_use_is_asked_for_each_sample(autojump_clock: MockClock) -> None:
+    """The share of other programs is that of the measured times, not of the settling times between."""
+    world = World(autojump_clock)
+    looks = iter(range(100))
+
+    def used() -> Used:
+        look = next(looks)  # even ones begin a sample, odd ones end it
+        return Used(there_was=100 * look, by_all=40 * look, by_us=10 * look)
+
+    polite, noisy = Actor(world), Actor(world)
+    made = Contest(cast("Child", polite), cast("Child", noisy), world.set_limit, used)
+    comparison = await made.play(Script(job_s=0, rounds=2))
+
+    assert comparison.others() == pytest.approx(0.3)
+    assert next(looks) == 2 * 2 * len(Arm)
 
 
 async def test_a_silent_polite_one_ends_the_play(autojump_clock: MockClock) -> None:

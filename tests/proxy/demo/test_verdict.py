@@ -214,6 +214,22 @@ def test_a_busy_machine_judges_no_latency(held: Sample) -> None:
     assert told["the noisy one is held to its quota"].holds
 
 
+def test_what_others_may_have_done_is_not_held_against_sluice() -> None:
+    """On a machine that others use, a bound that holds has held; one that does not is not judged."""
+    seen = good()
+    seen.comparison = Comparison(limit_per_s=100)
+    for _ in range(5):
+        seen.comparison.add(Arm.ALONE, ALONE, 0.4)
+        seen.comparison.add(Arm.WITHOUT, SUFFERING, 0.4)
+        seen.comparison.add(Arm.WITH, UNTOUCHED._replace(p50_ms=8.0), 0.4)
+
+    told = {check.name: check for check in judge(seen)}
+
+    assert told["without a quota the polite one suffers"].holds
+    assert told["with it the polite one is untouched"].holds is None
+    assert "took 40% of" in told["with it the polite one is untouched"].detail
+
+
 def test_a_play_of_the_first_part_alone_is_judged_by_it() -> None:
     """Nothing is said of quotas when that part was not played."""
     seen = good()
