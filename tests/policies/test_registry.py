@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 from policies import registry
+from policies.admission import Admission
 from policies.api import Host, Policy, PolicyConfigError
+from policies.fetch_floor import FetchFloor
 from policies.limits import Limits
 from policies.quota.policy import Quota
 from policies.registry import PolicyEntry
@@ -72,7 +74,13 @@ def texts(*entries: PolicyEntry | None) -> list[str]:
 
 def test_ours_and_a_strangers_are_found_the_same_way() -> None:
     """Every policy of the group that can be loaded is available under its name."""
-    assert registry.available() == {"limits": Limits, "quota": Quota, "stranger": Stranger}
+    assert registry.available() == {
+        "admission": Admission,
+        "fetch_floor": FetchFloor,
+        "limits": Limits,
+        "quota": Quota,
+        "stranger": Stranger,
+    }
 
 
 def test_builds_each_entry_in_order() -> None:
@@ -103,8 +111,8 @@ def test_every_entry_is_judged() -> None:
         PolicyEntry(use="limits", config={"request_max_bytes": "1 MiB"}),
     ) == [
         (
-            "policies[0].use: found 'limit', expected an installed policy: absent, limits, quota, stranger,"
-            " wrong; did you mean limits?"
+            "policies[0].use: found 'limit', expected an installed policy: absent, admission, fetch_floor,"
+            " limits, quota, stranger, wrong; did you mean limits?"
         ),
         "policies[2].config.levle: found an unknown key, expected a key: level; did you mean level?",
         "policies[3].config.level: one is too few",

@@ -1,0 +1,272 @@
+"""`admission`: no more than so many requests at a broker at once; the least important wait, then are shed.
+
+    - use: admission
+      config:
+        in_flight_per_node: 50
+        queue_most: 200                   # more than these are shed, the least important first
+        wait_most_ms: 5000                # nobody waits longer
+        importance:                       # the first line that fits counts; without one: 0
+          - {user: billing, level: 10}
+          - {client_id: report, api: Fetch, level: -10}
+
+Rules:
+- A place is taken when a request is let through, and given back when it completes, however it ends.
+- Who finds no place waits in the line of that broker: by importance, then by arrival. Its connection
+  is not read meanwhile, so each has one place in the line at most.
+- Never held and never counted: what signs a client on and what keeps groups alive (`NEVER_HELD`); a
+  Produce without acks, for nobody can tell when the broker is done with it; long polls, which cost the
+  broker nothing while they wait.
+- Who is shed gets THROTTLING_QUOTA_EXCEEDED in that API's shape. The broker never saw the request.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from policies.api import FORWARD, Hold, Need, Policy, PolicyConfigError, Reject
+from policies.settings import Problem
+from policies.type_words import found, nearest
+from wire.apis import OFFERED, ApiKey, key_of, name_of
+from wire.errors import ErrorCode
+from wire.fetch import FetchHead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.api import Forward, Host, Outcome, Peer, Request
+
+NEVER_HELD: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+    }
+)
+SHED: Final = Reject(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+
+class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How important the requests are to which all that is given here applies."""
+
+    user: str | None = None
+    client_id: str | None = None
+    """A claim, not a proof: whoever knows of the rule can use it."""
+    api: str | None = None
+    """Kafka's name: Produce, Metadata, ..."""
+    level: Annotated[int, msgspec.Meta(ge=-1000, le=1000)]
+    """Higher is more important; what no rule speaks of has 0."""
+
+    def fits(self, peer: Peer, api_key: int) -> bool:
+        """Whether it speaks of this request."""
+        return (
+            (self.user is None or self.user == peer.user)
+            and (self.client_id is None or self.client_id == peer.client_id)
+            and (self.api is None or key_of(self.api) == api_key)
+        )
+
+    def mistakes(self) -> Iterator[Problem]:
+        """A rule that speaks of everything, or of what never waits."""
+        if self.user is None and self.client_id is None and self.api is None:
+            yield Problem("", "a rule for nobody", "user, client_id, api, or several of them")
+        if self.api is not None:
+            key = key_of(self.api)
+            if key is None or key not in OFFERED:
+                names = [name_of(each) for each in OFFERED]
+                near = nearest(self.api, names)
+                yield Problem("api", found(self.api), "the name of a Kafka API", near)
+            elif key in NEVER_HELD:
+                yield Problem("api", found(self.api), "an API that may have to wait")
+
+
+class AdmissionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Only the bound itself has no default."""
+
+    in_flight_per_node: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+    """Requests that a broker may have at once; the bootstrap port counts as a broker of its own."""
+    queue_most: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
+    """Requests that may wait for a broker; 0: nobody waits."""
+    wait_most_ms: Annotated[int, msgspec.Meta(ge=1, le=60_000)] = 5000
+    """How long one of them may."""
+    importance: tuple[ImportanceRule, ...] = ()
+    """Who goes first; the first rule that fits counts."""
+    count_long_polls: bool = False
+    """Whether fetches that may wait for records (max_wait and min_bytes above 0, and every ShareFetch)
+    take a place and wait for one, as all others do."""
+
+
+class _Broker:
+    """What is at one broker, and who waits for it."""
+
+    __slots__ = ("in_flight", "lines", "most", "serving", "waiting")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.in_flight = 0
+        self.waiting = 0
+        self.serving = False
+        self.lines: dict[int, OrderedDict[_Ticket, None]] = {}  # by level; none is empty
+
+
+class _Ticket:
+    """A place in the line of a broker; also the watch key of the request that is held with it."""
+
+    __slots__ = ("broker", "is_shed", "level")
+
+    def __init__(self, broker: _Broker, level: int) -> None:
+        self.broker = broker
+        self.level = level
+        self.is_shed = False
+        broker.lines.setdefault(level, OrderedDict())[self] = None
+        broker.waiting += 1
+
+    def leave(self) -> None:
+        """Out of the line, wherever it stands, if it still does."""
+        lines = self.broker.lines
+        line = lines.get(self.level)
+        if line is not None and self in line:
+            del line[self]
+            self.broker.waiting -= 1
+            if not line:
+                del lines[self.level]
+
+
+class Admission(Policy):
+    """See the module."""
+
+    Config = AdmissionConfig
+
+    def __init__(self, config: object, host: Host) -> None:
+        super().__init__(config, host)
+        if not isinstance(config, AdmissionConfig):
+            raise PolicyConfigError("", "not an AdmissionConfig")
+        self._settings = config
+        self._counts_polls = config.count_long_polls
+        unseen: frozenset[int] = NEVER_HELD
+        if not self._counts_polls:
+            unseen |= {ApiKey.SHARE_FETCH}
+            self.needs = {ApiKey.FETCH: Need.HEAD}
+        self.apis = frozenset(OFFERED) - unseen
+        self.shed = 0
+        """How many requests were."""
+        self._brokers: dict[int | None, _Broker] = {}
+        # By the identity of the request, which is one and the same object until it completes.
+        self._places: dict[int, _Broker] = {}
+        self._tickets: dict[int, _Ticket] = {}
+
+    def in_flight(self, node_id: int | None) -> int:
+        """How many requests this broker has now."""
+        broker = self._brokers.get(node_id)
+        return broker.in_flight if broker else 0
+
+    def waiting(self, node_id: int | None) -> int:
+        """How many wait for it."""
+        broker = self._brokers.get(node_id)
+        return broker.waiting if broker else 0
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Hold | Reject:
+        """Let it through if there is a place, or it has waited for one; else have it wait."""
+        if self._tickets:
+            ticket = self._tickets.pop(id(request), None)
+            if ticket is not None:  # it was woken: with a place kept for it, or because it is shed
+                if ticket.is_shed:
+                    return self._refuse()
+                self._places[id(request)] = ticket.broker
+                return FORWARD
+        if request.acks == 0:
+            return FORWARD
+        head = request.head
+        if (
+            not self._counts_polls
+            and isinstance(head, FetchHead)
+            and head.max_wait_ms > 0
+            and head.min_bytes > 0
+        ):
+            return FORWARD
+        broker = self._brokers.get(request.node_id)
+        if broker is None:
+            broker = _Broker(self._settings.in_flight_per_node)
+            self._brokers[request.node_id] = broker
+        if broker.in_flight < broker.most:
+            broker.in_flight += 1
+            self._places[id(request)] = broker
+            return FORWARD
+        return self._wait(broker, request, peer)
+
+    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+        """Give its place back, at the broker or in the line."""
+        broker = self._places.pop(id(request), None)
+        if broker is None:
+            ticket = self._tickets.pop(id(request), None)
+            if ticket is not None:
+                ticket.leave()
+                self.shed += outcome is outcome.ANSWERED  # its time was up, or the proxy drains
+            return
+        broker.in_flight -= 1
+        if broker.lines:
+            self._serve(broker)
+
+    def adopt(self, previous: Policy) -> None:
+        """The requests are the same, at the brokers and in the lines; the bound may be another."""
+        if isinstance(previous, Admission):
+            self._take_over(previous)
+
+    def _take_over(self, previous: Admission) -> None:
+        self.shed = previous.shed
+        self._brokers = previous._brokers
+        self._places = previous._places
+        self._tickets = previous._tickets
+        for broker in self._brokers.values():
+            broker.most = self._settings.in_flight_per_node
+            self._serve(broker)
+
+    # -- the line ----------------------------------------------------------------------------
+
+    def _wait(self, broker: _Broker, request: Request, peer: Peer) -> Hold | Reject:
+        level = self._level(peer, request.api_key)
+        settings = self._settings
+        if broker.waiting >= settings.queue_most:
+            least = min(broker.lines, default=level)
+            if least >= level:
+                return self._refuse()
+            last = next(reversed(broker.lines[least]))
+            last.leave()
+            last.is_shed = True
+            self.host.wake(last)  # none is there if its time is just up: then it is gone as well
+        ticket = _Ticket(broker, level)
+        self._tickets[id(request)] = ticket
+        return Hold(settings.wait_most_ms, ticket, SHED)
+
+    def _serve(self, broker: _Broker) -> None:
+        """Wake whoever is first, while there is room. What is woken may complete on the spot."""
+        if broker.serving:
+            return
+        broker.serving = True
+        try:
+            while broker.lines and broker.in_flight < broker.most:
+                first = next(iter(broker.lines[max(broker.lines)]))
+                first.leave()
+                broker.in_flight += 1  # kept for it
+                if not self.host.wake(first):  # its client has gone, or its time is just up
+                    broker.in_flight -= 1
+        finally:
+            broker.serving = False
+
+    def _level(self, peer: Peer, api_key: int) -> int:
+        for rule in self._settings.importance:
+            if rule.fits(peer, api_key):
+                return rule.level
+        return 0
+
+    def _refuse(self) -> Reject:
+        self.shed += 1
+        return SHED

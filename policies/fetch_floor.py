@@ -1,0 +1,91 @@
+"""`fetch_floor`: a chatty consumer asks less often: it waits for more records, or for longer.
+
+    - use: fetch_floor
+      config:
+        consumers:                        # the first line that fits counts
+          - {client_id: dashboard, min_bytes: 65536, max_wait_ms: 1000}
+          - {user: reports, max_wait_ms: 2000}
+
+What a Fetch of these asks for is raised to the floor, in place, and never lowered. min_bytes is raised no
+further than the max_bytes of the same Fetch: a wait for more than may be sent would always be in vain.
+One that closes a fetch session is let be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from policies.api import FORWARD, Forward, Need, Patch, Policy, PolicyConfigError
+from policies.settings import Problem
+from wire.apis import ApiKey
+from wire.fetch import FetchHead, FetchKind, head_offsets
+from wire.primitives import INT32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.api import Host, Peer, Request
+
+
+class FloorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The least that these consumers wait for."""
+
+    user: str | None = None
+    client_id: str | None = None
+    min_bytes: Annotated[int, msgspec.Meta(ge=1, le=0x7FFF_FFFF)] = 0
+    """Answered once there are so many bytes..."""
+    max_wait_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 0
+    """... or when this time is up. Much longer, and some clients take the broker for dead."""
+
+    def fits(self, peer: Peer) -> bool:
+        """Whether it speaks of this consumer."""
+        return (self.user is None or self.user == peer.user) and (
+            self.client_id is None or self.client_id == peer.client_id
+        )
+
+    def mistakes(self) -> Iterator[Problem]:
+        """A floor for everybody, or none."""
+        if self.user is None and self.client_id is None:
+            yield Problem("", "a floor for nobody", "user, client_id, or both")
+        if not (self.min_bytes or self.max_wait_ms):
+            yield Problem("", "no floor", "min_bytes, max_wait_ms, or both")
+
+
+class FetchFloorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of the policy."""
+
+    consumers: tuple[FloorRule, ...] = ()
+    """Whose fetches are raised; the first rule that fits counts."""
+
+
+class FetchFloor(Policy):
+    """See the module."""
+
+    Config = FetchFloorConfig
+
+    def __init__(self, config: object, host: Host) -> None:
+        super().__init__(config, host)
+        if not isinstance(config, FetchFloorConfig):
+            raise PolicyConfigError("", "not a FetchFloorConfig")
+        self._rules = config.consumers
+        self.apis = frozenset({ApiKey.FETCH} if config.consumers else ())
+        self.needs = {ApiKey.FETCH: Need.HEAD}
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward:
+        """Raise what is below the floor."""
+        head = request.head
+        if not isinstance(head, FetchHead) or head.kind is FetchKind.CLOSE:
+            return FORWARD
+        rule = next((each for each in self._rules if each.fits(peer)), None)
+        if rule is None:
+            return FORWARD
+        offsets = head_offsets(request.api_version)
+        min_bytes = min(rule.min_bytes, head.max_bytes)
+        patches: list[Patch] = []
+        if head.max_wait_ms < rule.max_wait_ms:
+            patches.append(Patch(offsets.max_wait_ms, INT32.pack(rule.max_wait_ms)))
+        if head.min_bytes < min_bytes:
+            patches.append(Patch(offsets.min_bytes, INT32.pack(min_bytes)))
+        return Forward(tuple(patches)) if patches else FORWARD

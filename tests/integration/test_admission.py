@@ -1,0 +1,212 @@
+"""`admission` and `fetch_floor` before a real Kafka: what the broker has to do at once, and how often it is asked."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import struct
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.structs import TopicPartition
+
+from tests.support import frames as f
+from tests.support.long_polls import PRODUCE_VERSION, Talk, batch, read_produce
+from tests.support.slow_relay import SlowRelay
+from tests.support.sluice_process import SluiceProcess
+from tests.support.witness import install
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.kafka_cluster import KafkaCluster
+    from tests.support.topics import Topics
+
+pytestmark = pytest.mark.kafka
+
+BOUND = 4
+CLIENTS = 24
+EACH = 8
+DELAY_S = 0.02
+
+
+@dataclass
+class Answers:
+    """What producers were told, and how long each had to wait."""
+
+    codes: list[int] = field(default_factory=list)
+    waited_ms: list[float] = field(default_factory=list)
+
+
+@contextmanager
+def slow_broker(
+    kafka: KafkaCluster, directory: Path, **config: object
+) -> Iterator[tuple[SluiceProcess, SlowRelay]]:
+    """A Sluice with `admission` before a broker that takes 20 ms longer for each request."""
+    host, _, port = kafka.bootstrap.rpartition(":")
+    policies = [{"use": "admission", "config": {"in_flight_per_node": BOUND, **config}}]
+    with SlowRelay((host, int(port)), api_key=f.PRODUCE, delay_s=DELAY_S) as relay:
+        sluice = SluiceProcess(
+            relay.bootstrap, directory, variables={"SLUICE_POLICIES": json.dumps(policies)}
+        )
+        sluice.start()
+        try:
+            yield sluice, relay
+        finally:
+            sluice.stop()
+
+
+def produce(correlation_id: int, topic: str, value: bytes, client_id: str) -> bytes:
+    """One record for partition 0, acks=all."""
+    records = batch(value)
+    body = f.string(None) + struct.pack(">hii", -1, 30_000, 1) + f.string(topic)
+    body += struct.pack(">iii", 1, 0, len(records)) + records
+    return f.request(f.PRODUCE, PRODUCE_VERSION, correlation_id, body, client_id=client_id)
+
+
+def crowd(bootstrap: str, topic: str, client_ids: list[str]) -> dict[str, Answers]:
+    """Each of them produces records to the one partition, acks=all, one after the other; by client id."""
+    answers = {client_id: Answers() for client_id in client_ids}
+    start = threading.Barrier(len(client_ids))
+
+    def run(place: int) -> None:
+        mine = answers[client_ids[place]]
+        with Talk(bootstrap) as talk:
+            start.wait(10)
+            for number in range(1, EACH + 1):
+                value = f"{place}-{number}".encode()
+                reply, waited_ms = talk.ask(produce(number, topic, value, client_ids[place]))
+                (written,) = read_produce(reply)
+                mine.codes.append(written.code)
+                mine.waited_ms.append(waited_ms)
+
+    with ThreadPoolExecutor(len(client_ids)) as pool:
+        list(pool.map(run, range(len(client_ids))))
+    return answers
+
+
+def test_a_slow_broker_never_has_more_than_the_bound(
+    kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
+) -> None:
+    """Everybody is answered, each record is there once, and the important one hardly waits."""
+    topic = topics_one.make()
+    client_ids = ["vip", *(f"c{place}" for place in range(1, CLIENTS))]
+    importance = [{"client_id": "vip", "level": 1}]
+
+    with slow_broker(kafka_one, tmp_path, importance=importance) as (sluice, relay):
+        answers = crowd(sluice.bootstrap, topic, client_ids)
+
+    assert relay.most_under_way == BOUND
+    assert relay.under_way == 0
+    assert {code for each in answers.values() for code in each.codes} == {0}
+    values = sorted(read.value for read in topics_one.contents(topic))
+    sent = [f"{place}-{number}" for place in range(CLIENTS) for number in range(1, EACH + 1)]
+    assert values == sorted(value.encode() for value in sent)
+    others = [ms for name, each in answers.items() if name != "vip" for ms in each.waited_ms]
+    assert statistics.median(answers["vip"].waited_ms) < statistics.median(others) / 2
+
+
+def test_without_a_bound_the_same_crowd_is_all_at_the_broker(
+    kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
+) -> None:
+    """What the other test counts is really there to be counted."""
+    topic = topics_one.make()
+
+    with slow_broker(kafka_one, tmp_path, in_flight_per_node=1000) as (sluice, relay):
+        crowd(sluice.bootstrap, topic, [f"c{place}" for place in range(CLIENTS)])
+
+    assert relay.most_under_way > 2 * BOUND
+
+
+def test_who_is_shed_was_never_at_the_broker(
+    kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
+) -> None:
+    """With a short line most are refused at once, as throttled; the broker saw those that were written."""
+    topic = topics_one.make()
+
+    with slow_broker(kafka_one, tmp_path, queue_most=2) as (sluice, relay):
+        answers = crowd(sluice.bootstrap, topic, [f"c{place}" for place in range(CLIENTS)])
+
+    codes = [code for each in answers.values() for code in each.codes]
+    assert set(codes) == {0, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    assert relay.seen == codes.count(0) == len(topics_one.contents(topic))
+    assert relay.most_under_way == BOUND
+
+
+RECORDS = 400
+PACE_S = 0.01
+CHATTY, FLOORED = "chatty", "floored"
+
+
+def test_a_chatty_consumer_asks_a_fifth_as_often(
+    kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
+) -> None:
+    """Two consumers read the same records as they come; the one with a floor fetches far less often."""
+    topic = topics_one.make()
+    variables, seen = install(tmp_path)
+    floor = {"client_id": FLOORED, "min_bytes": 1 << 16, "max_wait_ms": 500}
+    policies = [
+        {"use": "witness", "config": {"file": str(seen.file)}},
+        {"use": "fetch_floor", "config": {"consumers": [floor]}},
+    ]
+    variables["SLUICE_POLICIES"] = json.dumps(policies)
+    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables)
+    sluice.start()
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            ready = threading.Barrier(3)
+            reading = [
+                pool.submit(read, sluice.bootstrap, topic, client_id, ready)
+                for client_id in (CHATTY, FLOORED)
+            ]
+            ready.wait(20)
+            write_slowly(kafka_one.bootstrap, topic)
+            values = [each.result(timeout=30) for each in reading]
+    finally:
+        sluice.stop()
+
+    assert values[0] == values[1] == [f"{number}".encode() for number in range(RECORDS)]
+    fetches = {
+        client_id: sum(each.api == "Fetch" for each in seen.of_client(client_id))
+        for client_id in (CHATTY, FLOORED)
+    }
+    assert 1 <= 5 * fetches[FLOORED] <= fetches[CHATTY], fetches
+
+
+def write_slowly(bootstrap: str, topic: str) -> None:
+    """A record every ten milliseconds."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=0)
+    try:
+        began = time.monotonic()
+        for number in range(RECORDS):
+            producer.send(topic, f"{number}".encode(), partition=0)
+            time.sleep(max(0.0, began + (number + 1) * PACE_S - time.monotonic()))
+        producer.flush(timeout=20)
+    finally:
+        producer.close()
+
+
+def read(bootstrap: str, topic: str, client_id: str, ready: threading.Barrier) -> list[bytes]:
+    """All the records, asked for as kafka-python does by itself: one byte is enough."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, client_id=client_id, group_id=None)
+    try:
+        consumer.assign([TopicPartition(topic, 0)])
+        consumer.seek_to_beginning()
+        consumer.poll(timeout_ms=0)
+        ready.wait(20)
+        values: list[bytes] = []
+        give_up = time.monotonic() + 30
+        while len(values) < RECORDS and time.monotonic() < give_up:
+            for records in consumer.poll(timeout_ms=200).values():
+                values += [each.value for each in records]
+        return values
+    finally:
+        consumer.close()

@@ -1,0 +1,54 @@
+"""A bench with one `admission` policy, where each request has a connection of its own."""
+
+from __future__ import annotations
+
+from policies.admission import Admission
+from policies.api import FORWARD, Hold, Outcome, Peer, Reject
+from policies.testing import PolicyBench
+
+IMPORTANCE = [
+    {"user": "vip", "client_id": "slow", "level": 1},
+    {"user": "vip", "level": 10},
+    {"client_id": "batch", "level": -5},
+    {"api": "Metadata", "level": 3},
+]
+
+
+class Room:
+    """A bench with one admission policy; each request has a connection of its own."""
+
+    def __init__(self, in_flight=1, **config):
+        config = {"in_flight_per_node": in_flight, "importance": IMPORTANCE} | config
+        self.bench = PolicyBench(Admission, config)
+        self.policy = self.bench.policy
+        self.peers = {}
+
+    def ask(self, api="ListOffsets", *, user="ANONYMOUS", client_id="c", head=None, **request):
+        asked = self.bench.request(api, **request)
+        asked.head = head
+        self.peers[asked.exchange_id] = Peer(
+            asked.exchange_id, "127.0.0.1", 1, asked.node_id, client_id, user
+        )
+        return asked, self.bench.ask(asked, self.peers[asked.exchange_id])
+
+    def passes(self, *args, **request):
+        asked, verdict = self.ask(*args, **request)
+        assert verdict is FORWARD
+        return asked
+
+    def waits(self, *args, **request):
+        asked, verdict = self.ask(*args, **request)
+        assert isinstance(verdict, Hold)
+        return asked
+
+    def leave(self, request):
+        self.bench.leave(self.peers[request.exchange_id])
+
+    def released(self):
+        """What went on or was refused since the last look, in order; the refused complete."""
+        released = [(each.request, each.verdict) for each in self.bench.released]
+        self.bench.released.clear()
+        for request, verdict in released:
+            if isinstance(verdict, Reject):
+                self.bench.complete(request, Outcome.ANSWERED)
+        return released
