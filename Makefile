@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration bench bench-quota lock docs changelog clean
+.PHONY: help demo test check unit integration bench bench-quota bench-purgatory lock docs changelog clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(STAMP)-demo  ## an embedded cluster, Sluice before it, real clients through it
 	$(BIN)/sluice demo
@@ -33,6 +33,9 @@ bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/result
 
 bench-quota: $(STAMP)-test  ## what quotas let through, on a real Kafka; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.quota
+
+bench-purgatory: $(STAMP)-test $(STAMP)-bench  ## the source's benchmark of the purgatory; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.purgatory
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml

@@ -19,6 +19,7 @@ import trio
 
 from policies import registry
 from policies.chain import Chain
+from proxy.core.delayed import Graces
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
@@ -53,10 +54,11 @@ class App:
         self._config = config
         self._clock = Clock()
         self._log = structlog.get_logger()
-        observer = self._observer = LogObserver(self._clock)
+        observer = self._observer = LogObserver(self._clock, self.call_at)
         ports = config.listen.node_ports()
         self._topology = Topology(config.listen.advertise, config.listen.port, ports, observer)
         entries = registry.build(config.policies, self)
+        purgatory = config.purgatory
         self._chain = Chain(entries, observer)
         self._engine = Engine(
             self._topology,
@@ -67,6 +69,10 @@ class App:
             request_timeout_ms=config.upstream.request_timeout_ms,
             pass_unknown=config.unknown_apis(),
             fixed_user=config.identity.user,
+            graces=Graces(
+                purgatory.produce_grace_ms, purgatory.fetch_grace_ms, purgatory.wait_most_ms
+            ),
+            purge_interval=purgatory.purge_interval_requests,
         )
         self._hub = Hub(self._engine, self._clock)
         self._dialer = Dialer(
@@ -180,7 +186,9 @@ class App:
         with trio.move_on_after(timeout_ms / 1000):
             self._engine.drain()
             self._hub.attend()
-            while self._hub.open_sockets:  # noqa: ASYNC110 - an event would be one more thing per close
+            while self._hub.open_sockets:
+                # The driver may sleep, and knows nothing of the timers that were set here.
+                self._hub.step(0)
                 await trio.sleep(DRAIN_LOOK_S)
 
 

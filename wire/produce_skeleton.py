@@ -4,14 +4,16 @@ For who answers a Produce that the broker does not: little is kept of the reques
 every request has to be kept and hardly any is answered so.
 
 - `head_end` recognises "one topic, one partition": what lies before its records says everything.
-- `topics` walks any whole body, over the records; about half a microsecond a partition.
+- `topics` walks any whole body, over the records; about half a microsecond a partition. `pack` is how
+  that is kept: a list of them takes six times the room.
 - `reply` is Kafka's error reply (`ProduceRequest.getErrorResponse`): the code for each partition, no offsets.
 """
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, unpack_from
 from struct import error as struct_error
+from struct import pack as struct_pack
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wire.errors import WireError
@@ -42,6 +44,7 @@ Topics: TypeAlias = "Sequence[tuple[str | bytes, Sequence[int]]]"
 
 _TOPIC_ID_BYTES: Final = 16
 _INDEX_AND_SIZE: Final = Struct(">ii").unpack_from
+_TOPIC: Final = Struct(">Hi")  # length of its name or id, number of partitions
 _NO_OFFSETS: Final = Struct(">ihq")  # index, error code, base offset
 _NO_TIME: Final = INT32.pack(-1) * 2
 
@@ -78,16 +81,18 @@ def topics(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | byt
 def _flexible(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | bytes, list[int]]]:
     found: list[tuple[str | bytes, list[int]]] = []
     count, pos = compact_count(buf, at, end, 3)
-    budget = spend(ELEMENT_BUDGET, max(count, 0))
+    budget = _spend(ELEMENT_BUDGET, count)
     for _ in range(count):
         if version >= 13:
             length = _TOPIC_ID_BYTES
         else:
             length, pos = compact_length(buf, pos, end)
+            if length < 0:
+                raise WireError("topic name is null")
         name = bytes(buf[pos : pos + length])
         pos += length
         size, pos = compact_count(buf, pos, end, 6)
-        budget = spend(budget, max(size, 0))
+        budget = _spend(budget, size)
         partitions: list[int] = []
         for _ in range(size):
             # Written out, for this is on the request path; `end` is looked at once, behind each partition.
@@ -103,18 +108,22 @@ def _flexible(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | 
                 raise WireError("a Produce body that ends inside its fields")
         pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos, end)
         found.append((name if version >= 13 else name.decode(errors="replace"), partitions))
+    if skip_tags(buf, pos, end) != end:
+        raise WireError("bytes behind the end of a Produce request")
     return found
 
 
 def _classic(buf: Buffer, at: int, end: int) -> list[tuple[str | bytes, list[int]]]:
     found: list[tuple[str | bytes, list[int]]] = []
     count, pos = array_count(buf, at, end, 6)
-    budget = spend(ELEMENT_BUDGET, max(count, 0))
+    budget = _spend(ELEMENT_BUDGET, count)
     for _ in range(count):
         length, pos = string_length(buf, pos, end)
-        name = bytes(buf[pos : pos + max(length, 0)])
-        size, pos = array_count(buf, pos + max(length, 0), end, 8)
-        budget = spend(budget, max(size, 0))
+        if length < 0:
+            raise WireError("topic name is null")
+        name = bytes(buf[pos : pos + length])
+        size, pos = array_count(buf, pos + length, end, 8)
+        budget = _spend(budget, size)
         partitions: list[int] = []
         for _ in range(size):
             index, length = _INDEX_AND_SIZE(buf, pos)
@@ -123,7 +132,40 @@ def _classic(buf: Buffer, at: int, end: int) -> list[tuple[str | bytes, list[int
             if pos > end:
                 raise WireError("a Produce body that ends inside its fields")
         found.append((name.decode(errors="replace"), partitions))
+    if pos != end:
+        raise WireError("a Produce body that does not end with its last field")
     return found
+
+
+def pack(found: Topics) -> bytes:
+    """The same in as few bytes as may be: four a partition, and six and its name a topic."""
+    parts: list[bytes] = []
+    for name, partitions in found:
+        spelt = name if isinstance(name, bytes) else name.encode()
+        parts += (_TOPIC.pack(len(spelt), len(partitions)), spelt)
+        parts.append(struct_pack(f">{len(partitions)}i", *partitions))
+    return b"".join(parts)
+
+
+def unpack(packed: bytes, version: int) -> list[tuple[str | bytes, Sequence[int]]]:
+    """What was packed from a body of this version."""
+    found: list[tuple[str | bytes, Sequence[int]]] = []
+    pos = 0
+    while pos < len(packed):
+        length, count = _TOPIC.unpack_from(packed, pos)
+        at = pos + _TOPIC.size + length
+        name = packed[pos + _TOPIC.size : at]
+        found.append(
+            (name if version >= 13 else name.decode(), unpack_from(f">{count}i", packed, at))
+        )
+        pos = at + 4 * count
+    return found
+
+
+def _spend(budget: int, count: int) -> int:
+    if count < 0:
+        raise WireError("array is null")
+    return spend(budget, count)
 
 
 def reply(api: Api, asked: Topics, code: int) -> bytes:

@@ -1,5 +1,25 @@
 """What Sluice can be told: the model, where values come from, and how they are shown."""
 
-from proxy.config.model import Config, Drain, Identity, Limits, Listen, Log, PolicyEntry, Upstream
+from proxy.config.model import (
+    Config,
+    Drain,
+    Identity,
+    Limits,
+    Listen,
+    Log,
+    PolicyEntry,
+    Purgatory,
+    Upstream,
+)
 
-__all__ = ["Config", "Drain", "Identity", "Limits", "Listen", "Log", "PolicyEntry", "Upstream"]
+__all__ = [
+    "Config",
+    "Drain",
+    "Identity",
+    "Limits",
+    "Listen",
+    "Log",
+    "PolicyEntry",
+    "Purgatory",
+    "Upstream",
+]

@@ -31,7 +31,17 @@ from proxy.config.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Config", "Drain", "Identity", "Limits", "Listen", "Log", "PolicyEntry", "Upstream"]
+__all__ = [
+    "Config",
+    "Drain",
+    "Identity",
+    "Limits",
+    "Listen",
+    "Log",
+    "PolicyEntry",
+    "Purgatory",
+    "Upstream",
+]
 
 LAST_PORT = 65535
 _DAY_MS = 86_400_000
@@ -151,6 +161,46 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = 0
 
 
+class Purgatory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When a request that waits at a broker is answered here, and how what waits is kept."""
+
+    produce_grace_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=-_DAY_MS,
+            le=_DAY_MS,
+            description="How long after its own timeout an acks=all produce is answered with "
+            "REQUEST_TIMED_OUT. Negative = before, by half of the timeout at most.",
+        ),
+    ] = -500
+    fetch_grace_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=_DAY_MS,
+            description="How long after its own max_wait_ms a fetch is answered empty.",
+        ),
+    ] = 1000
+    wait_most_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=_DAY_MS,
+            description="The longest wait that a request is granted, whatever it asks for; the grace "
+            "comes on top.",
+        ),
+    ] = 120_000
+    purge_interval_requests: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=_INT32_MAX,
+            description="How many completed requests may stand in the watch lists before they are "
+            "purged (Kafka: purgatory.purge.interval.requests).",
+        ),
+    ] = 1000
+
+
 class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How it ends after SIGTERM."""
 
@@ -181,6 +231,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     listen: Listen = msgspec.field(default_factory=Listen)
     identity: Identity = msgspec.field(default_factory=Identity)
     limits: Limits = msgspec.field(default_factory=Limits)
+    purgatory: Purgatory = msgspec.field(default_factory=Purgatory)
     drain: Drain = msgspec.field(default_factory=Drain)
     log: Log = msgspec.field(default_factory=Log)
     policies: Annotated[

@@ -4,7 +4,7 @@ Rules:
 - Tracked are acks=all produces and fetches that may wait, from the moment they are forwarded. Each has a
   deadline: its own timeout and a grace, both known from its plan.
 - Replies leave in order, so only the oldest unanswered request of a session can be answered here. One
-  timer a session stands for all of them: it is set for the soonest deadline that may come up.
+  timer a session stands for all of them: no deadline comes up before it, and a read sees to that.
 - A produce is answered with REQUEST_TIMED_OUT for each partition: nobody knows whether it was written.
   A fetch is answered empty, without an error, without a session (see `wire.fetch`).
 - The broker's late reply is swallowed. What follows is paired as if nothing had happened.
@@ -15,11 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.api import Outcome
+from policies.api import Need, Outcome
 from proxy.core.answers import frame_of
 from proxy.core.errors import CloseReason
-from proxy.core.exchanges import Exchange, SwallowedExchange
+from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.replies import let_go
+from proxy.core.state import NEVER_MS, STREAM
 from wire import fetch, produce_skeleton
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
@@ -28,15 +29,21 @@ from wire.produce import ProduceWalker
 
 if TYPE_CHECKING:
     from proxy.core.ending import SessionEnd
-    from wire.apis import Api
 
 KEEP_MOST_BYTES = 1024
 """A whole request up to this size is kept as it is; of a larger one only its topics and partitions."""
+_TRACKED = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
+LEAST_MS = 100
+"""Whatever a request asks for, the broker gets so much time: a race with it would only make duplicates."""
 EMPTY_THROTTLE_MS = 1
 """In an empty fetch: clients take it for a throttle, not for a broker's fault."""
 LOOK_RARELY_MS = 60_000
 LOOK_AGAIN_MS = 20
-"""How soon to look again when one that is overdue stands behind one that is not."""
+"""How soon at least to look again when one that is overdue stands behind one that is not; the longer
+it is overdue, the less often (a quarter of that).
+"""
+_SIZE_BYTES = 5
+"""At most, of the records' own size: a partition is one when that is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,11 @@ class Graces:
     def produce_wait_ms(self, timeout_ms: int) -> int:
         """The whole wait of a produce. A negative grace takes half of the timeout at most."""
         timeout_ms = min(max(timeout_ms, 0), self.most_ms)
-        return max(timeout_ms + max(self.produce_ms, -timeout_ms // 2), 1)
+        return max(timeout_ms + max(self.produce_ms, -timeout_ms // 2), LEAST_MS)
 
     def fetch_wait_ms(self, max_wait_ms: int) -> int:
         """The whole wait of a fetch."""
-        return max(min(max_wait_ms, self.most_ms) + self.fetch_ms, 1)
+        return max(min(max_wait_ms, self.most_ms) + self.fetch_ms, LEAST_MS)
 
 
 @dataclass(slots=True)
@@ -63,14 +70,17 @@ class Expired:
 
     produce: int = 0
     fetch: int = 0
+    clamped: int = 0
+    """Kinds of requests, of all sessions, whose own timeout was beyond `Graces.most_ms`."""
 
 
 def watch(s: SessionEnd, now_ms: int) -> None:
-    """Set the session's timer, for what may come up first."""
-    engine = s.engine
-    waits = [each for each in (s.shortest_wait_ms, engine.request_timeout_ms) if each]
-    if waits:
-        s.timer = engine.timers.arm(now_ms + min(waits), s.look_at_queue)
+    """Something was forwarded, and the timer is not early enough for it."""
+    if s.timer is not None:
+        s.timer.cancel()
+        s.timer = None
+    if s.shortest_wait_ms < NEVER_MS:
+        s.timer = s.engine.timers.arm(now_ms + s.shortest_wait_ms, s.look_at_queue)
 
 
 def look(s: SessionEnd, now_ms: int) -> None:
@@ -81,44 +91,75 @@ def look(s: SessionEnd, now_ms: int) -> None:
     expire(s, now_ms)
     if s.ending:
         s.maybe_end()
-    if _is_over(s):
-        return
-    if s.queue and not _hangs(s, now_ms):
+    if s.queue and not (_is_over(s) or _hangs(s, now_ms)):
         _arm(s, now_ms)
 
 
 def expire(s: SessionEnd, now_ms: int, *, draining: bool = False) -> None:
-    """Answer here, oldest first, whatever is overdue (`draining`: and each fetch that still waits)."""
-    while (place := _first_unanswered(s)) < len(s.queue):
-        exchange = s.queue[place]
-        if not isinstance(exchange, Exchange) or not exchange.plan.wait_ms:
+    """Answer here, oldest first, whatever is overdue (`draining`: and each fetch that still waits).
+
+    It does not raise: a policy's fault ends this session, as ever.
+    """
+    queue = s.queue
+    place = 0
+    attended = False
+    while place < len(queue):
+        exchange = queue[place]
+        if isinstance(exchange, SwallowedExchange | OwnExchange):
+            place += 1
+            continue
+        if isinstance(exchange, AnsweredExchange):  # behind a question of our own
+            let_go(s, place, now_ms)
+            s.engine.attend(s)
+            continue
+        if not exchange.plan.wait_ms or _is_passing(s, exchange, place):
             return
-        if (place == 0 and s.reply_left) or (s.request_left and exchange is s.passing):
-            return  # it is being answered, or has not gone out yet
-        api = exchange.plan.api
-        early = draining and api.key == ApiKey.FETCH
+        early = draining and exchange.plan.api.key == ApiKey.FETCH
         if not early and now_ms < exchange.arrived_ms + exchange.plan.wait_ms:
             return
-        try:
-            body = _body(exchange)
-        except WireError as error:  # what was kept cannot be read: nobody could answer it
-            s.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, str(error), now_ms)
+        if not attended:
+            attended = True
             s.engine.attend(s)
-            return
-        reply = frame_of(s, exchange, body, now_ms)
-        s.queue[place] = SwallowedExchange(exchange.correlation_id, exchange.arrived_ms)
+        queue[place] = SwallowedExchange(exchange.correlation_id, now_ms)
         s.unusual_replies += 1
-        s.client.put(reply)
-        s.engine.attending.append(s)
-        if not early:
-            counts = s.engine.expired
-            if api.key == ApiKey.FETCH:
-                counts.fetch += 1
-            else:
-                counts.produce += 1
-            s.engine.observer.on_expired(exchange.plan.peer, api.name)
-        s.complete(exchange, Outcome.ANSWERED if early else Outcome.EXPIRED, now_ms)
-        let_go(s, place + 1, now_ms)
+        if not _answer(s, exchange, now_ms, early=early):
+            return
+        place += 1
+
+
+def _is_passing(s: SessionEnd, exchange: Exchange, place: int) -> bool:
+    """Whether it is being answered, or has not gone out yet."""
+    return bool(place == 0 and s.reply_left) or exchange is _half_sent(s)
+
+
+def _half_sent(s: SessionEnd) -> Exchange | None:
+    return s.passing if s.request_left and s.request_mode == STREAM else None
+
+
+def _answer(s: SessionEnd, exchange: Exchange, now_ms: int, *, early: bool) -> bool:
+    """Reply from here; False: that went wrong, and the session has ended."""
+    try:
+        body = _body(exchange)
+    except WireError as error:  # what was kept cannot be read: nobody could answer it
+        s.complete(exchange, Outcome.DISCONNECTED, now_ms)
+        s.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, str(error), now_ms)
+        return False
+    try:
+        reply = frame_of(s, exchange, body, now_ms)  # completes it if it raises
+    except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
+        s.fail(fault, CloseReason.INTERNAL)
+        return False
+    s.client.put(reply)
+    if not early:
+        api = exchange.plan.api
+        counts = s.engine.expired
+        if api.key == ApiKey.FETCH:
+            counts.fetch += 1
+        else:
+            counts.produce += 1
+        s.engine.observer.on_expired(exchange.plan.peer, api.name)
+    s.complete(exchange, Outcome.ANSWERED if early else Outcome.EXPIRED, now_ms)
+    return True
 
 
 def keep(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> None:
@@ -134,42 +175,50 @@ def keep(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> None:
     version = plan.api.version
     end = produce_skeleton.head_end(buf, at, stop, version)
     exchange.kept = (
-        buf[pos:end]
-        if 0 < end <= pos + KEEP_MOST_BYTES
-        else produce_skeleton.topics(buf, at, stop, version)
+        buf[pos : end + _SIZE_BYTES]
+        if 0 < end <= pos + KEEP_MOST_BYTES - _SIZE_BYTES
+        else produce_skeleton.pack(produce_skeleton.topics(buf, at, stop, version))
     )
 
 
-def wait_ms(graces: Graces, api: Api, timeout_ms: int) -> int:
-    """The deadline of requests of this kind, from their arrival."""
-    if api.key == ApiKey.FETCH:
-        return graces.fetch_wait_ms(timeout_ms)
-    return graces.produce_wait_ms(timeout_ms)
+def sent(exchange: Exchange, now_ms: int) -> None:
+    """The broker has it only now: it was held here, or took its time to come.
+
+    The client of a Produce has been counting all the while, so of its wait no more than half is given anew.
+    """
+    plan = exchange.plan
+    since_ms = now_ms - plan.wait_ms // 2 if plan.keeps else now_ms
+    exchange.arrived_ms = max(exchange.arrived_ms, since_ms)
+
+
+def have(exchange: Exchange, walker: ProduceWalker, now_ms: int) -> None:
+    """The last byte of a Produce that streamed has gone out."""
+    sent(exchange, now_ms)
+    if exchange.plan.keeps:
+        exchange.kept = produce_skeleton.pack(walker.topics)
+        if exchange.plan.hooks.need is Need.HEADER:
+            exchange.head = None  # nobody asked for it
 
 
 def _body(exchange: Exchange) -> bytes:
     api = exchange.plan.api
     if api.key == ApiKey.FETCH:
         return fetch.empty_reply(api, EMPTY_THROTTLE_MS)
-    kept = exchange.kept
+    return produce_skeleton.reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
+
+
+def _topics(exchange: Exchange) -> produce_skeleton.Topics:
+    api, kept = exchange.plan.api, exchange.kept
+    if isinstance(kept, bytes):
+        return produce_skeleton.unpack(kept, api.version)
     if isinstance(kept, bytearray):
         at = body_at(kept, 0, len(kept), api.request_header_version)
         if at is None:
             raise WireError("a Produce head longer than its frame")
         walker = ProduceWalker(api.version)
         walker.feed(kept, at, len(kept))
-        kept = walker
-    topics = kept.topics if isinstance(kept, ProduceWalker) else kept or ()
-    return produce_skeleton.reply(api, topics, ErrorCode.REQUEST_TIMED_OUT)
-
-
-def _first_unanswered(s: SessionEnd) -> int:
-    place = 0
-    for exchange in s.queue:
-        if not isinstance(exchange, SwallowedExchange):
-            break
-        place += 1
-    return place
+        return walker.topics
+    return kept.topics if kept is not None else ()
 
 
 def _is_over(s: SessionEnd) -> bool:
@@ -185,10 +234,12 @@ def _hangs(s: SessionEnd, now_ms: int) -> bool:
         return False  # it is being answered
     name = "a request that was answered here"
     if isinstance(head, Exchange):
-        if head.plan.api.may_wait:
-            return False  # it has a deadline of its own
-        name = head.plan.api.name
-    # The broker answers in order, so the head has been its business since the reply before it.
+        api = head.plan.api
+        if head.plan.wait_ms or (api.may_wait and api.key not in _TRACKED):
+            return False  # it has a deadline of its own, or may wait without one
+        name = api.name
+    # The broker answers in order, so the head has been its business since the reply before it (a
+    # swallowed one: since it was swallowed, for until then it had a deadline).
     owed_ms = now_ms - max(head.arrived_ms, s.replied_ms)
     if owed_ms < timeout_ms:
         return False
@@ -198,17 +249,20 @@ def _hangs(s: SessionEnd, now_ms: int) -> bool:
 
 
 def _arm(s: SessionEnd, now_ms: int) -> None:
-    """Set the timer again: for what may come up first, of what waits and of what may yet arrive."""
+    """Set the timer again, for what is in the queue."""
     timeout_ms = s.engine.request_timeout_ms
-    waits = [each for each in (s.shortest_wait_ms, timeout_ms) if each]
-    soonest_ms = now_ms + min(waits, default=LOOK_RARELY_MS)
+    soonest_ms = now_ms + (timeout_ms or LOOK_RARELY_MS)
     head = s.queue[0]
     if timeout_ms and isinstance(head, Exchange | SwallowedExchange):
         due_ms = max(head.arrived_ms, s.replied_ms) + timeout_ms
         if due_ms > now_ms:
             soonest_ms = min(soonest_ms, due_ms)
+    half_sent = _half_sent(s)
     for exchange in s.queue:
-        if isinstance(exchange, Exchange) and exchange.plan.wait_ms:
+        if isinstance(exchange, Exchange) and exchange.plan.wait_ms and exchange is not half_sent:
             due_ms = exchange.arrived_ms + exchange.plan.wait_ms
-            soonest_ms = min(soonest_ms, max(due_ms, now_ms + LOOK_AGAIN_MS))
+            if due_ms <= now_ms:
+                late_ms = now_ms - due_ms
+                due_ms = now_ms + min(max(late_ms >> 2, LOOK_AGAIN_MS), LOOK_RARELY_MS)
+            soonest_ms = min(soonest_ms, due_ms)
     s.timer = s.engine.timers.arm(soonest_ms, s.look_at_queue)

@@ -37,7 +37,7 @@ class SessionEnd(SessionState):
         if self.ending and not self.request_left and self.pending is None and self.held is None:
             self.client.mute(Mute.ENDING)
             self.attention = True
-            if self.reason is CloseReason.DRAINED:
+            if self.draining:
                 delayed.expire(self, self.engine.now_ms, draining=True)
             if not self.queue or isinstance(self.queue[-1], SwallowedExchange):
                 self.ended = True
@@ -52,7 +52,9 @@ class SessionEnd(SessionState):
                 self.held.over(self.engine.now_ms)
             if self.pending is not None:
                 self.unhush(Mute.THROTTLED)
+            self.draining = True
             self.end_after_replies(CloseReason.DRAINED)
+            self.maybe_end()
         except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
             self.fail(fault, CloseReason.INTERNAL)
 

@@ -57,7 +57,7 @@ class Exchange:
     head: ProduceWalker | FetchHead | None
     body: bytes | None
     held: Walk | None
-    kept: bytearray | list[tuple[str | bytes, list[int]]] | ProduceWalker | None
+    kept: bytearray | bytes | ProduceWalker | None
     quiet_until_ms: int
 
     @property

@@ -119,6 +119,15 @@ class Plan:
             twin.glance = None
         return twin
 
+    def waiting(self, wait_ms: int) -> Plan:
+        """The same with another deadline, for a request that a policy has changed."""
+        if wait_ms == self.wait_ms:
+            return self
+        twin = copy(self)
+        twin.wait_ms = wait_ms
+        twin.twin = None
+        return twin
+
     @property
     def silent(self) -> bool:
         """Whether these requests get no reply (a Produce with acks=0)."""
@@ -154,7 +163,9 @@ def plan_for(
             head_end += 4
             if head_end > limit:
                 return None
-            wait_ms = s.engine.graces.produce_wait_ms(_INT32(buf, head_end - 4)[0])
+            timeout_ms = _INT32(buf, head_end - 4)[0]
+            wait_ms = s.engine.graces.produce_wait_ms(timeout_ms)
+            s.engine.expired.clamped += timeout_ms > s.engine.graces.most_ms
     elif api.key == ApiKey.FETCH and api.version >= 1:
         head_end = body_at + fetch.head_offsets(api.version).min_bytes + 4
         if head_end > limit:
@@ -162,6 +173,7 @@ def plan_for(
         max_wait_ms, min_bytes = _TWO_INT32(buf, head_end - 8)
         if max_wait_ms > 0 and min_bytes > 0:
             wait_ms = s.engine.graces.fetch_wait_ms(max_wait_ms)
+            s.engine.expired.clamped += max_wait_ms > s.engine.graces.most_ms
     known = s.plans.get(kind)
     if (
         known is not None  # seen before, but this one is cut, or not for the fast loop
@@ -178,11 +190,8 @@ def plan_for(
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
     hooks = s.engine.chain.hooks(api.key)
     plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, wait_ms)
-    if wait_ms and not 0 < s.shortest_wait_ms <= wait_ms:
+    if 0 < wait_ms < s.shortest_wait_ms:
         s.shortest_wait_ms = wait_ms
-        if s.timer is not None:
-            s.timer.cancel()
-            s.timer = None  # it is set anew, for this one may come up sooner
     s.plans[kind] = plan
     return plan, body_at
 

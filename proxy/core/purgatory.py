@@ -9,8 +9,10 @@ Rules:
   true costs no watching.
 - A completed operation leaves the timer at once, so `num_delayed` is exact; in the lists of its keys it stays until
   they are checked, or purged.
-- The purge comes when there may be more than `purge_interval` such. How many there are is an estimate: an
-  operation watched counts once, however many keys it has, until the next purge begins.
+- The purge comes when there may be more than `purge_interval` such. How many there are is an estimate: one that
+  was watched counts once, however many keys it has, until the next purge begins, though checks may have found it.
+- Kafka's purge walks all lists. This one knows which have finished and where they were watched, so it costs nothing
+  for those who wait. What it leaves is the same.
 - One thread, no lock, nothing awaited. What an operation does when it is tried or completes may come back here:
   watch others, check the same key, purge.
 """
@@ -35,12 +37,13 @@ class TimerQueue(Protocol):
 class DelayedOperation(TimerEntry):
     """What waits. A subclass says when it is complete, and what happens then."""
 
-    __slots__ = ("completed", "purgatory")
+    __slots__ = ("completed", "keys", "purgatory")
 
     def __init__(self) -> None:
         self.at_ms = 0
         self.bucket = NOWHERE
         self.completed = False
+        self.keys: Collection[Hashable] = ()
         self.purgatory: Purgatory | None = None
         """Where it is counted as delayed."""
 
@@ -70,6 +73,7 @@ class DelayedOperation(TimerEntry):
         if purgatory is not None:
             self.purgatory = None
             purgatory.num_delayed -= 1
+            purgatory.finished.append(self)
         bucket = self.bucket
         if bucket is not None:
             self.bucket = None
@@ -84,17 +88,23 @@ class DelayedOperation(TimerEntry):
 class Purgatory:
     """The operations of one kind. `name` is Kafka's tag `delayedOperation`."""
 
-    __slots__ = ("_timers", "_watchers", "estimated_total", "name", "num_delayed", "purge_interval")
+    __slots__ = ("_timers", "_watchers", "finished", "name", "num_delayed", "purge_interval")
 
     def __init__(self, name: str, timers: TimerQueue, purge_interval: int = 1000) -> None:
         self.name = name
         self.purge_interval = purge_interval
         self.num_delayed = 0
         """Operations on the timer, exactly: Kafka's NumDelayedOperations."""
-        self.estimated_total = 0
-        """Operations on the timer or in a list, at most."""
+        self.finished: list[DelayedOperation] = []
+        """Those that were watched, are not delayed any more, and may still be in lists."""
         self._timers = timers
-        self._watchers: dict[Hashable, list[DelayedOperation]] = {}
+        # Dicts, for their order and for taking out at O(1); the values only count.
+        self._watchers: dict[Hashable, dict[DelayedOperation, int]] = {}
+
+    @property
+    def estimated_total(self) -> int:
+        """Operations on the timer or in a list: Kafka's estimate."""
+        return self.num_delayed + len(self.finished)
 
     @property
     def watched(self) -> int:
@@ -107,7 +117,7 @@ class Purgatory:
         """Whether it is complete; if not it waits, watched by these keys, until `at_ms` at most.
 
         One that completes between the two tries stays in the lists, but is never on the timer; nor is one that
-        was cancelled by then.
+        was cancelled by then. `keys` is kept, and must not change.
 
         Raises:
             ValueError: no key.
@@ -116,20 +126,20 @@ class Purgatory:
             raise ValueError("an operation must be watched by at least one key")
         if operation.try_complete(now_ms):
             return True
+        operation.keys = keys
         watchers = self._watchers
         for key in keys:
             if operation.completed:
                 break
             watching = watchers.get(key)
             if watching is None:
-                watchers[key] = [operation]
+                watchers[key] = {operation: 1}
             else:
-                watching.append(operation)
-        self.estimated_total += 1
-        if operation.try_complete(now_ms):
-            return True
-        if operation.completed or operation.bucket is None:
-            return False
+                watching[operation] = 1
+        complete = operation.try_complete(now_ms)
+        if complete or operation.completed or operation.bucket is None:
+            self.finished.append(operation)
+            return complete
         operation.at_ms = at_ms
         operation.purgatory = self
         self.num_delayed += 1
@@ -139,49 +149,49 @@ class Purgatory:
 
     def check_and_complete(self, key: Hashable, now_ms: int) -> int:
         """Something happened to `key`: try what it watches. How many this completed."""
-        watchers = self._watchers.get(key)
-        if watchers is None:
+        watching = self._watchers.get(key)
+        if watching is None:
             return 0
         count = 0
         # What is tried may change the list; what comes to it meanwhile has been tried by itself.
-        for operation in tuple(watchers):
-            if not operation.completed and operation.try_complete(now_ms):
+        for operation in tuple(watching):
+            if operation.completed:
+                watching.pop(operation, 0)
+            elif operation.try_complete(now_ms):
                 count += 1
-        self._unlink_completed(watchers)
-        if not watchers and self._watchers.get(key) is watchers:
+                watching.pop(operation, 0)
+                if len(operation.keys) == 1 and self.finished and self.finished[-1] is operation:
+                    self.finished.pop()  # it was in no other list
+        if not watching and self._watchers.get(key) is watching:
             del self._watchers[key]
         return count
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Take what this key watches off the timer, and forget the key. They are not completed: the caller must."""
-        operations = self._watchers.pop(key, None)
-        if operations is None:
-            return []
+        operations = list(self._watchers.pop(key, ()))
         for operation in operations:
             operation.cancel()
         return operations
 
     def maybe_purge(self) -> int | None:
         """Purge if it is worth it, once per step: how many entries went. None: it is not."""
-        if self.estimated_total - self.num_delayed <= self.purge_interval:
+        if len(self.finished) <= self.purge_interval:
             return None
         return self.purge()
 
     def purge(self) -> int:
         """Take completed operations out of all lists; how many entries that were."""
-        # Before the walk, as in Kafka, where operations may come meanwhile: it may only ever be too high.
-        self.estimated_total = self.num_delayed
+        finished, self.finished = self.finished, []
+        watchers = self._watchers
         count = 0
-        emptied = []
-        for key, watchers in self._watchers.items():
-            count += self._unlink_completed(watchers)
-            if not watchers:
-                emptied.append(key)
-        for key in emptied:
-            del self._watchers[key]
+        for operation in finished:
+            if not operation.completed:  # cancelled: whoever did that is about to complete it
+                self.finished.append(operation)
+                continue
+            for key in operation.keys:
+                watching = watchers.get(key)
+                if watching is not None:
+                    count += watching.pop(operation, 0)
+                    if not watching:
+                        del watchers[key]
         return count
-
-    def _unlink_completed(self, watchers: list[DelayedOperation]) -> int:
-        before = len(watchers)
-        watchers[:] = [operation for operation in watchers if not operation.completed]
-        return before - len(watchers)

@@ -19,7 +19,7 @@ from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond,
 from policies.chain import PolicyFault
 from proxy.core.answers import answer, refuse
 from proxy.core.channel import ATTENTION, DEAF, Mute
-from proxy.core.delayed import keep
+from proxy.core.delayed import have, keep, sent
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.guess import guess_protocol
 from proxy.core.holding import hold
@@ -28,6 +28,7 @@ from proxy.core.plan import SASL, plan_for
 from proxy.core.state import DROP, GATHER, STREAM, Pending
 from wire import header, produce
 from wire.apis import ApiKey
+from wire.errors import WireError
 from wire.fetch import read as read_fetch
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             if not s.request_left:
                 if s.walker is not None and not s.walker.done:
                     raise ClientProtocolError("a Produce body that ends inside its fields")
+                if s.walker is not None and s.passing is not None:
+                    have(s.passing, s.walker, now_ms)
                 s.walker = None
                 s.request_mode = STREAM
                 if mode == GATHER:
@@ -273,6 +276,7 @@ def _apply(
 
 def _forward(s: SessionEnd, exchange: Exchange, now_ms: int) -> None:
     plan = exchange.plan
+    sent(exchange, now_ms)
     if plan.silent:
         s.complete(exchange, Outcome.NO_REPLY, now_ms)
     else:
@@ -310,12 +314,19 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         verdict = verdict.forward
     if isinstance(verdict, Forward):
         try:
-            s.broker.put(_changed(frame, body_at, verdict))
+            changed = _changed(frame, body_at, verdict)
         except ValueError as error:
             raise s.blame(exchange, error, now_ms) from error
+        if exchange.plan.api.key == ApiKey.FETCH:
+            _wait_anew(s, exchange, changed, body_at)
+        s.broker.put(changed)
         s.attention = True
         if exchange.plan.keeps:
-            keep(exchange, frame, 0, len(frame))
+            try:
+                keep(exchange, frame, 0, len(frame))
+            except WireError:
+                s.complete(exchange, Outcome.DISCONNECTED, now_ms)
+                raise
         if exchange.plan.api.key in SASL:
             _overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
         _forward(s, exchange, now_ms)
@@ -323,6 +334,17 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         answer(s, exchange, verdict.body, now_ms)
     elif isinstance(verdict, Reject):
         refuse(s, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
+
+
+def _wait_anew(s: SessionEnd, exchange: Exchange, frame: bytes | bytearray, body_at: int) -> None:
+    """A fetch that was changed has the deadline of what is sent on."""
+    head = read_fetch(frame, body_at, len(frame), exchange.plan.api.version)
+    if head is not None:
+        waits = head.max_wait_ms > 0 and head.min_bytes > 0
+        wait_ms = s.engine.graces.fetch_wait_ms(head.max_wait_ms) if waits else 0
+        exchange.plan = exchange.plan.waiting(wait_ms)
+        if wait_ms:
+            s.shortest_wait_ms = min(s.shortest_wait_ms, wait_ms)
 
 
 def _body_at(exchange: Exchange, frame: bytearray) -> int:

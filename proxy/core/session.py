@@ -140,7 +140,8 @@ class Session(SessionEnd):
             self.fail(fault, CloseReason.CLIENT_PROTOCOL)
             return ATTENTION
         if self.queue:
-            if self.timer is None:
+            timer = self.timer
+            if timer is None or timer.at_ms > now_ms + self.shortest_wait_ms:
                 watch(self, now_ms)
             if len(self.queue) > IN_FLIGHT_MOST:
                 self.crowded = True

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _new_exchange = Exchange.__new__
 STREAM, DROP, GATHER = range(3)
 """What is done with the bytes of the request that is passing: see `proxy.core.requests`."""
+NEVER_MS = 1 << 40
 
 
 class Pending(NamedTuple):
@@ -53,6 +54,7 @@ class SessionState:
         "client",
         "crowded",
         "detail",
+        "draining",
         "ended",
         "ending",
         "engine",
@@ -99,6 +101,7 @@ class SessionState:
         self.crowded = False  # too many exchanges in flight: the client is not read
         self.paced = False  # bytes already read wait for the session's next turn (`resume`)
         self.ending = False  # no more requests are taken; the end comes when the last reply is out
+        self.draining = False  # the proxy is going down: fetches that wait are answered empty
         self.ended = False  # both sides are to be closed once their outboxes are empty
         self.reason: CloseReason | None = None
         self.detail = ""
@@ -112,9 +115,8 @@ class SessionState:
         self.held: HeldRequest | None = None
         self.exchange_ids = 0
         self.timer: Timer | None = None
-        self.shortest_wait_ms = (
-            0  # of the deadlines that its requests have (see proxy.core.delayed)
-        )
+        # how soon after it was forwarded a request may have to be looked at (`proxy.core.delayed`)
+        self.shortest_wait_ms = engine.request_timeout_ms or NEVER_MS
         # the request that is passing: how many bytes are still to come and what is done with them
         self.request_left = 0
         self.request_mode = STREAM

@@ -3,6 +3,8 @@
 Rules:
 - Nothing per request. An event that storms (a port scanner, a broker that is down) is let through a few
   times a second and then counted: the next line that passes carries `suppressed`.
+- `expired` storms by nature (a broker hangs, and everybody waits): at most one line a second, with how
+  many there were of each kind since the last.
 - Text for people by default, JSON for machines on request; both on stderr, so that stdout stays free.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 import structlog
@@ -32,6 +35,7 @@ _ORDINARY = frozenset(
 )
 LINES_PER_SECOND = 5
 """Of one event; more are counted and not written."""
+EXPIRED_EVERY_MS = 1000
 
 
 def configure(level: str, form: Literal["text", "json"]) -> None:
@@ -60,10 +64,16 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
 class LogObserver(Observer):
     """Writes what the core tells."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], call_at: Callable[[int, Callable[[int], None]], None]
+    ) -> None:
         self._log = structlog.get_logger()
         self._now_ms = now_ms
+        self._call_at = call_at
         self._seen: dict[str, tuple[int, int, int]] = {}  # event -> second, lines, suppressed
+        self._expired: Counter[str] = Counter()  # since the last line, by API
+        self._expired_peer: Peer  # the last one's
+        self._expired_ms = -EXPIRED_EVERY_MS  # when that line was written
 
     def on_session_opened(self, peer: Peer) -> None:
         """See Observer."""
@@ -89,6 +99,18 @@ class LogObserver(Observer):
             mend="widen listen.nodes",
         )
 
+    def on_expired(self, peer: Peer, api_name: str) -> None:
+        """How many of each kind; the client named is the last one's."""
+        waits = bool(self._expired)
+        self._expired[api_name.lower()] += 1
+        self._expired_peer = peer
+        if not waits:
+            due_ms = self._expired_ms + EXPIRED_EVERY_MS
+            if self._now_ms() < due_ms:
+                self._call_at(due_ms, self._tell_expired)
+            else:
+                self._tell_expired(self._now_ms())
+
     def on_internal_error(self, error: BaseException) -> None:
         """See Observer."""
         self._warn("internal_error", exc_info=error)
@@ -104,6 +126,11 @@ class LogObserver(Observer):
         if code is not None:
             fields["code"] = int(code)
         self._warn("policy_would_refuse", **fields)
+
+    def _tell_expired(self, now_ms: int) -> None:
+        self._expired_ms = now_ms
+        self._log.warning("expired", **self._expired, **_who(self._expired_peer))
+        self._expired.clear()
 
     def _warn(self, event: str, **fields: object) -> None:
         second = self._now_ms() // 1000

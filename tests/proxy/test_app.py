@@ -16,7 +16,8 @@ import trio.testing
 from policies.api import Reject
 from proxy import app
 from proxy.app import App
-from proxy.config import Config, Drain, Limits, Listen, PolicyEntry, Upstream
+from proxy.config import Config, Drain, Limits, Listen, PolicyEntry, Purgatory, Upstream
+from proxy.core.delayed import Graces
 from tests.proxy.shell.test_dialer import free_port
 from tests.support import frames as f
 
@@ -215,3 +216,16 @@ async def test_a_client_refused_at_connect_is_closed(running, nursery, monkeypat
     assert await client.receive_some() == b""
     await client.aclose()
     nursery.cancel_scope.cancel()
+
+
+def test_the_graces_are_those_of_the_settings():
+    """What `purgatory` says is what requests that wait are given."""
+    config = Config(
+        upstream=Upstream(bootstrap_servers=("127.0.0.1:1",)),
+        purgatory=Purgatory(
+            produce_grace_ms=-7, fetch_grace_ms=8, wait_most_ms=9, purge_interval_requests=10
+        ),
+    )
+    engine = App(config)._engine
+    assert engine.graces == Graces(-7, 8, 9)
+    assert engine.holds.purge_interval == 10

@@ -20,13 +20,17 @@ WAIT_SECONDS: Final = 60
 
 @dataclass(slots=True)
 class LoadProducer:
-    """A librdkafka producer of `rate` records a second from entering to leaving; idempotent unless told otherwise."""
+    """A librdkafka producer of `rate` records a second from entering to leaving; idempotent unless told otherwise.
+
+    `settings` are further settings of librdkafka's.
+    """
 
     bootstrap: str
     topic: str
     partitions: int
     rate: int = 400
     idempotent: bool = True
+    settings: dict[str, str | int] = field(default_factory=dict)
     acked: dict[int, tuple[int, int]] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     sent: int = 0
@@ -98,7 +102,7 @@ class LoadProducer:
         }
         if not self.idempotent:
             config["message.send.max.retries"] = 0
-        producer = Producer({**config, "error_cb": self._on_error})
+        producer = Producer({**config, **self.settings, "error_cb": self._on_error})
         began = time.monotonic()
         while not self._ending.is_set() and not self._fatal:
             due = int((time.monotonic() - began) * self.rate)

@@ -32,6 +32,9 @@ def test_only_the_upstream_is_needed() -> None:
     assert config.identity.user == ""
     assert config.limits.socket_request_max_bytes == 100 * 1024 * 1024
     assert config.limits.max_connections == 0
+    assert (config.purgatory.produce_grace_ms, config.purgatory.fetch_grace_ms) == (-500, 1000)
+    assert config.purgatory.wait_most_ms == 120_000
+    assert config.purgatory.purge_interval_requests == 1000
     assert config.drain.timeout_ms == 10_000
     assert (config.log.level, config.log.format) == ("info", "text")
     assert config.policies == ()
@@ -94,6 +97,20 @@ def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) 
 def test_a_broker_on_the_same_host_is_no_ring() -> None:
     """Only our own ports are refused."""
     assert problems_of(upstream={"bootstrap_servers": ["localhost:9092", "127.0.0.1:19125"]}) == []
+
+
+def test_only_a_produce_can_be_answered_before_its_time() -> None:
+    """A fetch answered early would lose what the broker may still find; every wait has an end."""
+    early = {"produce_grace_ms": -60_000, "fetch_grace_ms": 0, "wait_most_ms": 1}
+    assert problems_of(purgatory=early) == []
+    found = problems_of(
+        purgatory={"fetch_grace_ms": -1, "wait_most_ms": 0, "purge_interval_requests": 0}
+    )
+    assert [text.partition(":")[0] for text in found] == [
+        "purgatory.fetch_grace_ms",
+        "purgatory.wait_most_ms",
+        "purgatory.purge_interval_requests",
+    ]
 
 
 def test_a_fixed_user_is_a_bare_name() -> None:

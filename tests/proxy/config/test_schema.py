@@ -41,6 +41,7 @@ def test_every_example_fits(schema: jsonschema.Draft202012Validator, example: Pa
         UPSTREAM + "policies: [{use: limits, config: {required_acks: all}}]\n",
         UPSTREAM + "pass_unknown_apis: [Vote, 32767]\n",
         UPSTREAM + "identity: {user: billing}\n",
+        UPSTREAM + "purgatory: {produce_grace_ms: -500, fetch_grace_ms: 0}\n",
     ],
 )
 def test_good_files_fit(schema: jsonschema.Draft202012Validator, text: str) -> None:
@@ -70,6 +71,8 @@ def test_good_files_fit(schema: jsonschema.Draft202012Validator, text: str) -> N
         UPSTREAM + "identity: {user: 7}",
         UPSTREAM + "identity: {name: billing}",
         UPSTREAM + "identity: billing",
+        UPSTREAM + "purgatory: {fetch_grace_ms: -1}",
+        UPSTREAM + "purgatory: {purge_interval_requests: 0}",
         UPSTREAM + "log: {level: loud}",
         UPSTREAM + "policies: [{name: x}]",
         UPSTREAM + "policies: [{use: limits, mode: maybe}]",

@@ -143,7 +143,7 @@ class Broker(RuleBasedStateMachine):
         assert all(lists.values()), "a key without operations is forgotten"
         for request in pending:
             for key in request.keys:
-                assert lists[key].count(request) == 1, "an event would be missed"
+                assert request in lists[key], "an event would be missed"
         distinct = {one for ones in lists.values() for one in ones}
         assert self.purgatory.estimated_total >= len(distinct)
 

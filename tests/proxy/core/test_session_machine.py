@@ -3,10 +3,12 @@
 What must hold: the broker gets exactly the requests that were let through, in order; the client gets
 exactly one reply per request that expects one, in request order; every request that policies were
 asked about completes exactly once; every byte held is given back; and whoever is muted is heard again.
+A broker that lets its deadline pass is answered for, and what it says late is swallowed.
 """
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 
 from hypothesis import settings
@@ -15,18 +17,36 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from policies.api import FORWARD, Hold, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
+from proxy.core.exchanges import Exchange
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS
+from tests.support.throttled import KINDS, Kind, fetch, fetch_reply
+from tests.support.waiting import FETCH_MS, WAIT_MS, empty
 from wire.errors import ErrorCode
 
 ANSWERED = b"\x00\x00\x00\x00\x00\x2a"  # Heartbeat v1: throttle_time_ms 0 and an error code
 REFUSED = b"\x00\x00\x00\x00\x00\x2c"
 ENDS = {"respond": Respond(ANSWERED), "reject": Reject(ErrorCode.POLICY_VIOLATION)}
-ASKED = {"produce": KINDS["produce-v3"], "metadata": KINDS["metadata-v3"]}
+FETCH = Kind(
+    f.FETCH, fetch, lambda n, ms: fetch_reply(n, ms, 20), lambda n, ms: fetch_reply(n, ms, 20)
+)
+ASKED = {
+    "produce": KINDS["produce-v3"],
+    "bulk": KINDS["produce-v3"],
+    "metadata": KINDS["metadata-v3"],
+    "fetch": FETCH,
+}
+TRACKED = {"produce", "bulk", "fetch"}
 BEAT = KINDS["heartbeat-v1"]
 LONGEST_MS = 300
+CHUNKS = st.integers(1, 120) | st.just(5_000)
+
+
+def timed_out(number: int) -> bytes:
+    """The Produce v3 reply that is made here."""
+    reply = f.produce_reply(number)
+    return reply[:-22] + struct.pack(">hqqi", 7, -1, -1, 0)
 
 
 def masked(frame: bytes) -> bytes:
@@ -80,13 +100,26 @@ class SessionMachine(RuleBasedStateMachine):
         self.wire = Wire(make_engine([self.policy, self.keeper]))
         self.ids = 0
         self.expected_at_broker = b""
-        self.due: list[bytes] = []  # what the client must see, in order, without throttles
+        # what the client must see, in order, without throttles: the broker's reply, or ours
+        self.due: list[tuple[bytes, bytes]] = []
         self.in_flight: deque[tuple[int, str]] = deque()  # let through, reply due
         self.unsent = b""  # of the client's stream
         self.unreplied = b""  # of the broker's stream
 
     @rule(
-        kind=st.sampled_from(["forward", "respond", "reject", "produce", "silent", "metadata"]),
+        kind=st.sampled_from(
+            [
+                "forward",
+                "respond",
+                "reject",
+                "produce",
+                "silent",
+                "metadata",
+                "bulk",
+                "fetch",
+                "fetch",
+            ]
+        ),
         holds=st.sampled_from([0, 0, 0, 1, 2]),
         request_ms=st.sampled_from([0, 0, 40, LONGEST_MS]),
         reply_ms=st.sampled_from([0, 0, 40, LONGEST_MS]),
@@ -102,24 +135,41 @@ class SessionMachine(RuleBasedStateMachine):
             asked = f.produce(number, acks=0)
         elif kind == "produce":
             asked = f.produce(number, size_bytes=number * 13 % 300)
+        elif kind == "bulk":
+            asked = f.produce(number, size_bytes=1_000 + number * 131 % 3_000)
         else:
             asked = ASKED.get(kind, BEAT).ask(number)
         self.unsent += asked
         if kind == "respond":
-            self.due.append(f.reply(number, ANSWERED))
+            self.due.append((f.reply(number, ANSWERED),) * 2)
         elif kind == "reject":
-            self.due.append(f.reply(number, REFUSED))
+            self.due.append((f.reply(number, REFUSED),) * 2)
         else:
             self.expected_at_broker += asked
             if kind != "silent":
                 self.in_flight.append((number, kind))
-                self.due.append(ASKED.get(kind, BEAT).seen(number, 0))
+                replied = ASKED.get(kind, BEAT).seen(number, 0)
+                made = timed_out(number) if kind in {"produce", "bulk"} else replied
+                made = masked(empty(number)) if kind == "fetch" else made
+                self.due.append((replied, made))
 
     @precondition(lambda self: self.unsent)
-    @rule(size=st.integers(1, 400), chunk=st.integers(1, 120))
+    @rule(size=st.integers(1, 400) | st.just(10_000), chunk=CHUNKS)
     def client_bytes_arrive(self, size, chunk):
         data, self.unsent = self.unsent[:size], self.unsent[size:]
         self.wire.client(data, chunk)
+
+    @rule(
+        kinds=st.lists(st.sampled_from(["fetch", "bulk", "produce", "forward"]), max_size=4),
+        chunk=CHUNKS,
+        elapsed_ms=st.sampled_from([FETCH_MS, FETCH_MS, WAIT_MS]),
+    )
+    def the_broker_hangs(self, kinds, chunk, elapsed_ms):
+        for kind in kinds:
+            self.client_asks(kind, 0, 0, 0)
+        data, self.unsent = self.unsent, b""
+        self.wire.client(data, chunk)
+        self.wire.advance(elapsed_ms)
 
     @rule(said_ms=st.sampled_from([0, 0, 60]))
     def broker_replies_to_what_it_has_seen(self, said_ms):
@@ -134,7 +184,7 @@ class SessionMachine(RuleBasedStateMachine):
         data, self.unreplied = self.unreplied[:size], self.unreplied[size:]
         self.wire.broker(data, chunk)
 
-    @rule(elapsed_ms=st.sampled_from([1, 10, 45, 200]))
+    @rule(elapsed_ms=st.sampled_from([1, 10, 45, 200, 200, FETCH_MS, WAIT_MS]))
     def time_passes(self, elapsed_ms):
         self.wire.advance(elapsed_ms)
 
@@ -157,8 +207,37 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_client_sees_its_replies_in_order(self):
-        seen = [masked(each) for each in whole_frames(self.wire.to_client)]
-        assert seen == self.due[: len(seen)]
+        self.check_replies(whole_frames(self.wire.to_client))
+
+    def check_replies(self, seen: list[bytes]) -> None:
+        """As far as they have come, and as many ours as were counted."""
+        assert len(seen) <= len(self.due)
+        made = 0
+        for each, (replied, ours) in zip(seen, self.due, strict=False):
+            assert masked(each) in (replied, ours)
+            made += masked(each) != replied
+        expired = self.wire.engine.expired
+        drained = [
+            number for number, outcome in self.policy.completed if outcome is Outcome.ANSWERED
+        ]
+        drained = [number for number in drained if self.policy.ends[number] == "fetch"]
+        assert made == expired.produce + expired.fetch + len(drained)
+        told = [number for number, outcome in self.policy.completed if outcome is Outcome.EXPIRED]
+        assert len(told) == expired.produce + expired.fetch
+        assert {self.policy.ends[number] for number in told} <= TRACKED
+
+    @invariant()
+    def whoever_waits_has_an_alarm(self):
+        session, now_ms = self.wire.session, self.wire.now_ms
+        for exchange in session.queue:
+            if not isinstance(exchange, Exchange) or not exchange.plan.wait_ms:
+                continue
+            if session.request_left and exchange is session.passing:
+                continue
+            due_ms = exchange.arrived_ms + exchange.plan.wait_ms
+            late_ms = max(now_ms - due_ms, 0)
+            assert session.timer is not None
+            assert session.timer.at_ms <= max(due_ms, now_ms + max(20, late_ms // 4))
 
     @invariant()
     def nothing_was_our_own_fault(self):
@@ -187,7 +266,8 @@ class SessionMachine(RuleBasedStateMachine):
             for _ in range(4 * self.ids + 4):
                 self.wire.advance(LONGEST_MS)
                 self._deliver()
-            assert [masked(each) for each in f.split(self.wire.to_client)] == self.due
+            self.check_replies(f.split(self.wire.to_client))
+            assert len(f.split(self.wire.to_client)) == len(self.due)
             assert self.wire.to_broker == self.expected_at_broker
             assert not session.client.muted
             assert not session.unusual_requests
@@ -205,8 +285,7 @@ class SessionMachine(RuleBasedStateMachine):
                 self.wire.settle()
                 self._deliver()
             assert session.ended
-            seen = [masked(each) for each in f.split(self.wire.to_client)]
-            assert seen == self.due[: len(seen)]
+            self.check_replies(f.split(self.wire.to_client))
         elif self.ids % 4 == 2:
             session.client_lost(self.wire.now_ms)
         else:
@@ -219,7 +298,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert sorted(number for number, _ in self.keeper.completed) == sorted(self.keeper.asked)
         for number, outcome in self.policy.completed:
             if outcome is Outcome.ANSWERED:
-                assert self.policy.ends[number] in ENDS
+                assert self.policy.ends[number] in {*ENDS, "fetch"}
         assert self.wire.held_bytes == 0
         assert not session.queue
         assert self.wire.engine.timers.next_ms() is None

@@ -10,6 +10,7 @@ import structlog
 
 from policies.api import Forward, Patch, Peer, Reject, Respond
 from proxy.core.errors import CloseReason
+from proxy.core.timers import Timers
 from proxy.telemetry import log
 from proxy.telemetry.log import LINES_PER_SECOND, LogObserver
 from tests.support.sockets import HandClock
@@ -31,8 +32,13 @@ class Lines:
         self.form = form
         self.clock = HandClock()
         log.configure(level, form)
-        self.observer = LogObserver(self.clock)
+        self.timers = Timers(self.clock())
+        self.observer = LogObserver(self.clock, self.timers.arm)
         self._capsys = capsys
+
+    def advance(self, elapsed_ms: int) -> None:
+        self.clock.now_ms += elapsed_ms
+        self.timers.advance(self.clock.now_ms)
 
     def take(self) -> list[dict]:
         out, err = self._capsys.readouterr()
@@ -195,6 +201,35 @@ def test_a_storm_that_lasts_for_seconds_loses_nothing_of_its_count(lines):
     written.observer.on_unmapped_node(99)
     told += sum(1 + line.get("suppressed", 0) for line in written.take())
     assert told == 1001
+
+
+def test_what_was_answered_here_is_told_once_a_second_by_kind(lines):
+    """The first at once, the others a second after it, and the client named is the last one's."""
+    written = lines()
+    for name in ("Produce", "Fetch", "Fetch"):
+        written.observer.on_expired(PEER, name)
+    (line,) = written.take()
+    line.pop("ts")
+    assert line == {
+        "event": "expired",
+        "level": "warning",
+        "produce": 1,
+        "session": 7,
+        "client": "10.0.0.9:40000",
+        "client_id": "billing-1",
+        "node": 2,
+    }
+    written.advance(999)
+    written.observer.on_expired(Peer(8, "10.0.0.9", 40001, node_id=3), "Produce")
+    assert written.take() == []
+    written.advance(1)
+    (line,) = written.take()
+    assert (line["produce"], line["fetch"], line["node"]) == (1, 2, 3)
+    written.advance(5000)
+    assert written.take() == [], "nothing new, no line"
+    written.observer.on_expired(PEER, "Fetch")
+    (line,) = written.take()
+    assert (line["fetch"], "produce" in line) == (1, False)
 
 
 def test_one_storm_does_not_silence_another_event(lines):

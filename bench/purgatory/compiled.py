@@ -1,0 +1,62 @@
+"""The wheel, the purgatory and the benchmark's loop, compiled by mypyc into bench/bin/compiled.
+
+Rules: the sources are copied as they are and built anew when one has changed. The folder holds nothing else of the
+project, and a process that has it before the project on its path runs the compiled modules.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import sysconfig
+from typing import TYPE_CHECKING
+
+from bench.build import BIN, HERE, BenchError, maybe_compiler
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROOT = HERE.parent
+FOLDER = BIN / "compiled"
+PACKAGES = ("proxy/__init__.py", "proxy/core/__init__.py")
+MODULES = (
+    "proxy/core/timing_wheel.py",
+    "proxy/core/timers.py",
+    "proxy/core/purgatory.py",
+    "bench/purgatory/play.py",
+)
+
+
+def compiled(folder: Path = FOLDER) -> Path:
+    """The folder, built.
+
+    Raises:
+        BenchError: why it cannot be.
+    """
+    if importlib.util.find_spec("mypyc") is None:
+        raise BenchError("mypyc is not installed (requirements/bench.txt)")
+    if maybe_compiler() is None:
+        raise BenchError("no C compiler: install gcc or clang, or set CC")
+    if not _is_fresh(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in (*PACKAGES, *MODULES):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+        command = [sys.executable, "-m", "mypyc", "--strict", "--explicit-package-bases", *MODULES]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode or not _is_fresh(folder):
+            raise BenchError(f"mypyc failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        shutil.rmtree(folder / "build")
+    return folder
+
+
+def _is_fresh(folder: Path) -> bool:
+    """Whether each module was compiled from the source as it is now."""
+    suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
+    return all(
+        (folder / name).with_suffix(suffix).is_file()
+        and (folder / name).read_bytes() == (ROOT / name).read_bytes()
+        for name in MODULES
+    )

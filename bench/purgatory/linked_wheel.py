@@ -1,0 +1,205 @@
+"""The hierarchical wheel with Kafka's own buckets: a doubly linked list each, with a sentinel.
+
+Rules: all else is as in `proxy.core.timing_wheel`, where a bucket is two dicts. The links lie in the entry itself, so
+adding and taking out allocate nothing. What was moved down goes before what was added, so entries due in the same
+millisecond come in the order they were added, as there.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, cast
+
+from bench.purgatory.play import Book, Request
+from proxy.core.timers import Timers
+
+if TYPE_CHECKING:
+    from proxy.core.timing_wheel import TimingWheel
+
+NOT_QUEUED = -1
+
+
+class LinkedRequest(Request):
+    """A request with the two links of a list's cell. In no list, both are ALONE: taking it out does nothing."""
+
+    __slots__ = ("after", "before")
+
+    def __init__(self, completes_ms: int, book: Book) -> None:
+        super().__init__(completes_ms, book)
+        self.before: LinkedRequest = ALONE
+        self.after: LinkedRequest = ALONE
+
+    def cancel(self) -> None:
+        """As DelayedOperation's, written out once more to cost no further call."""
+        purgatory = self.purgatory
+        if purgatory is not None:
+            self.purgatory = None
+            purgatory.num_delayed -= 1
+            purgatory.finished.append(self)
+        self.bucket = None
+        before, after = self.before, self.after
+        before.after = after
+        after.before = before
+        self.before = self.after = ALONE
+
+
+class Sentinel(LinkedRequest):
+    """The ends of a list: its `after` is the first entry, its `before` the last; empty, itself."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        Request.__init__(self, 0, Book([]))
+        self.before = self.after = self
+
+
+ALONE = Sentinel()
+"""Not `None`, which every step would have to ask for; not the entry itself, which would make a cycle."""
+
+
+class Bucket:
+    """The entries of one stretch of time."""
+
+    __slots__ = ("expires_ms", "sentinel")
+
+    def __init__(self) -> None:
+        self.expires_ms = NOT_QUEUED
+        self.sentinel = Sentinel()
+
+
+class Wheel:
+    """One level."""
+
+    __slots__ = ("buckets", "interval_ms", "overflow", "tick_ms", "turns_ms", "until_ms")
+
+    def __init__(self, tick_ms: int, size: int, now_ms: int) -> None:
+        self.tick_ms = tick_ms
+        self.interval_ms = tick_ms * size
+        self.buckets = [Bucket() for _ in range(size)]
+        self.overflow: Wheel | None = None
+        self.turn(now_ms)
+
+    def turn(self, now_ms: int) -> None:
+        """Set the clock, rounded down to a tick."""
+        begun_ms = now_ms - now_ms % self.tick_ms
+        self.turns_ms = begun_ms + self.tick_ms
+        self.until_ms = begun_ms + self.interval_ms
+
+
+class LinkedWheel:
+    """All levels and the queue of their filled buckets."""
+
+    __slots__ = ("_finest", "_queue", "_size", "_time_ms")
+
+    def __init__(self, start_ms: int, tick_ms: int = 1, wheel_size: int = 20) -> None:
+        self._size = wheel_size
+        self._time_ms = start_ms
+        self._finest = Wheel(tick_ms, wheel_size, start_ms)
+        self._queue: list[tuple[int, int, Bucket]] = []
+
+    def add(self, entry: LinkedRequest) -> bool:
+        """Let it wait. False: it is due now, or was cancelled."""
+        if entry.bucket is None:
+            return False
+        at_ms = entry.at_ms
+        wheel = self._finest
+        if self._time_ms >= wheel.turns_ms:
+            self._turn()
+        if at_ms < wheel.turns_ms:
+            return False
+        while at_ms >= wheel.until_ms:
+            wheel = wheel.overflow or self._grow(wheel)
+        tick_ms = wheel.tick_ms
+        bucket = wheel.buckets[at_ms // tick_ms % self._size]
+        if bucket.expires_ms == NOT_QUEUED:
+            bucket.expires_ms = at_ms - at_ms % tick_ms
+            heappush(self._queue, (bucket.expires_ms, -tick_ms, bucket))
+        after = bucket.sentinel
+        before = after.before
+        entry.before = before
+        entry.after = after
+        before.after = after.before = entry
+        return True
+
+    def advance(self, now_ms: int) -> list[LinkedRequest]:
+        """Let time go on, to the first tick for which something is due; return that."""
+        queue = self._queue
+        due: list[LinkedRequest] = []
+        while queue and queue[0][0] <= now_ms:
+            self._time_ms = expires_ms = queue[0][0]
+            while queue and queue[0][0] == expires_ms:
+                _, width, bucket = heappop(queue)
+                bucket.expires_ms = NOT_QUEUED
+                if width == -self._finest.tick_ms:
+                    _take_out(bucket.sentinel, due)
+                else:
+                    self._move_down(bucket.sentinel, due)
+            if due:
+                return due
+        self._time_ms = now_ms
+        return due
+
+    def _move_down(self, sentinel: LinkedRequest, due: list[LinkedRequest]) -> None:
+        """A coarse bucket has come up: each entry goes to a finer wheel, or is due."""
+        finest = self._finest
+        if self._time_ms >= finest.turns_ms:
+            self._turn()
+        come: list[LinkedRequest] = []
+        entry = sentinel.before
+        while entry is not sentinel:  # from the last: each goes before those that are there already
+            next_entry = entry.before
+            at_ms = entry.at_ms
+            if at_ms < finest.turns_ms:
+                entry.before = entry.after = ALONE
+                come.append(entry)
+                entry = next_entry
+                continue
+            wheel = finest
+            while at_ms >= wheel.until_ms:
+                wheel = wheel.overflow or self._grow(wheel)
+            tick_ms = wheel.tick_ms
+            bucket = wheel.buckets[at_ms // tick_ms % self._size]
+            if bucket.expires_ms == NOT_QUEUED:
+                bucket.expires_ms = at_ms - at_ms % tick_ms
+                heappush(self._queue, (bucket.expires_ms, -tick_ms, bucket))
+            before = bucket.sentinel
+            after = before.after
+            entry.before = before
+            entry.after = after
+            before.after = after.before = entry
+            entry = next_entry
+        sentinel.before = sentinel.after = sentinel
+        come.reverse()
+        due.extend(come)
+
+    def _turn(self) -> None:
+        now_ms = self._time_ms
+        wheel: Wheel | None = self._finest
+        while wheel is not None and now_ms >= wheel.turns_ms:
+            wheel.turn(now_ms)
+            wheel = wheel.overflow
+
+    def _grow(self, wheel: Wheel) -> Wheel:
+        wheel.overflow = Wheel(wheel.interval_ms, self._size, self._time_ms)
+        return wheel.overflow
+
+
+def _take_out(sentinel: LinkedRequest, into: list[LinkedRequest]) -> None:
+    """Empty a list; each entry is alone then."""
+    entry = sentinel.after
+    while entry is not sentinel:
+        into.append(entry)
+        after = entry.after
+        entry.before = entry.after = ALONE
+        entry = after
+    sentinel.before = sentinel.after = sentinel
+
+
+class LinkedTimers(Timers):
+    """The project's Timers on this wheel. Takes LinkedRequests only."""
+
+    __slots__ = ()
+
+    def __init__(self, start_ms: int = 0) -> None:
+        super().__init__(start_ms)
+        self._wheel = cast("TimingWheel", LinkedWheel(start_ms))

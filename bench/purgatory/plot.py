@@ -1,0 +1,133 @@
+"""The source's two figures for its two cases, as SVG: the rate that was reached, and the cores it took.
+
+Rules: as in bench/chart.py: no library and no script, colours for light and dark pages, text as text. One line for each
+candidate, in the same colour in every panel; a run that did not hold its rate is an empty circle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from bench.chart import STYLE
+from bench.purgatory.figures import TITLES
+from bench.purgatory.workload import LOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.purgatory.figures import Found, Run
+
+WIDTH, PANEL_WIDTH, PANEL_HEIGHT = 860, 340, 220
+LEFT, TOP, BETWEEN_X, BETWEEN_Y = 64, 128, 78, 74
+COLOURS = {
+    "list": ("#8c959f", "#6e7681"),
+    "heap": ("#bf6b1c", "#d98c45"),
+    "simple": ("#8a7a00", "#c9b400"),
+    "hashed": ("#1b9e77", "#3fb28f"),
+    "linked": ("#8250df", "#a371f7"),
+    "wheel": ("#0969da", "#4493f8"),
+    "compiled": ("#0b2f6b", "#a5cdff"),
+    "kafka": ("#cf222e", "#ff7b72"),
+}
+
+
+def svg(found: Found) -> str:
+    """The text of the file."""
+    rates = sorted({run.rate for run in found.runs})
+    most_rate = max((run.target for run in found.runs), default=1.0)
+    most_actual = max((run.actual for run in found.runs), default=1.0)
+    most_cores = max((run.cores for run in found.runs), default=1.0)
+    names = found.names()
+    title = "The request purgatory: rates reached and cores used"
+    height = TOP + 2 * PANEL_HEIGHT + BETWEEN_Y + 48
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{STYLE}\n{_colours()}</style>",
+        _text(16, 24, "title", title),
+        _text(16, 43, "note", "Against the requests per second that should come, in thousands."),
+        *_legend(names),
+    ]
+    rows: tuple[tuple[str, float, Callable[[Run], float]], ...] = (
+        ("thousand requests/s", max(most_rate, most_actual) / 1000, lambda run: run.actual / 1000),
+        ("cores", max(1.0, most_cores), lambda run: run.cores),
+    )
+    for column, load in enumerate(LOADS):
+        x = LEFT + column * (PANEL_WIDTH + BETWEEN_X)
+        for row, (what, most, figure) in enumerate(rows):
+            panel = _Panel(x, TOP + row * (PANEL_HEIGHT + BETWEEN_Y), most_rate / 1000, most * 1.04)
+            parts += panel.frame(f"{load.name} timeouts: {what}", [rate / 1000 for rate in rates])
+            for name in names:
+                runs = [run for run in found.runs if (run.candidate, run.load) == (name, load.name)]
+                runs.sort(key=lambda run: run.target)
+                parts += panel.line(
+                    name, [(run.target / 1000, figure(run), run.held) for run in runs]
+                )
+    return "\n".join([*parts, "</svg>", ""])
+
+
+class _Panel:
+    """One pair of axes, both from 0."""
+
+    def __init__(self, x: float, y: float, most_x: float, most_y: float) -> None:
+        self.left, self.top = x, y
+        self.bottom = y + PANEL_HEIGHT
+        self._x, self._y = PANEL_WIDTH / (most_x * 1.04), PANEL_HEIGHT / most_y
+        self._most_y = most_y
+
+    def frame(self, title: str, rates: list[float]) -> list[str]:
+        """Title, grid and figures."""
+        parts = [_text(self.left, self.top - 12, "", title)]
+        step = next(s for s in (0.25, 0.5, 1, 50, 100, 200, 500, 1000) if self._most_y / s <= 6)
+        for nth in range(int(self._most_y / step) + 1):
+            y = self.bottom - nth * step * self._y
+            parts.append(f'<path d="M{self.left} {y:.1f}h{PANEL_WIDTH}" class="grid"/>')
+            parts.append(_text(self.left - 8, y + 4, "axis", f"{nth * step:g}", anchor="end"))
+        for rate in rates:
+            x = self.left + rate * self._x
+            parts.append(f'<path d="M{x:.1f} {self.bottom}v5" class="grid"/>')
+            parts.append(_text(x, self.bottom + 20, "axis", f"{rate:g}", anchor="middle"))
+        return parts
+
+    def line(self, name: str, points: list[tuple[float, float, bool]]) -> list[str]:
+        """The runs of one candidate: x, y, whether it was held."""
+        places = [
+            (self.left + x * self._x, self.bottom - y * self._y, held) for x, y, held in points
+        ]
+        if not places:
+            return []
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
+        parts = [f'<polyline points="{path}" class="l {name}"/>']
+        for x, y, held in places:
+            kind = "full" if held else "empty"
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" class="{name} {kind}"/>')
+        return parts
+
+
+def _colours() -> str:
+    def rules(which: int) -> str:
+        return "\n".join(
+            f".{name} {{ stroke: {both[which]} }} .{name}.full {{ fill: {both[which]} }}"
+            for name, both in COLOURS.items()
+        )
+
+    lines = ".l { fill: none; stroke-width: 2 } .empty { fill: none; stroke-width: 1.5 }"
+    return f"{lines}\n{rules(0)}\n@media (prefers-color-scheme: dark) {{\n{rules(1)}\n}}"
+
+
+def _legend(names: list[str]) -> list[str]:
+    parts, x, y = [], 16.0, 66.0
+    for name in names:
+        width = 36 + 7 * len(TITLES[name])
+        if x + width > WIDTH:
+            x, y = 16.0, y + 20
+        parts.append(f'<path d="M{x} {y - 4}h18" class="l {name}"/>')
+        parts.append(_text(x + 24, y, "note", TITLES[name]))
+        x += width
+    return parts
+
+
+def _text(x: float, y: float, style: str, text: str, anchor: str = "start") -> str:
+    at = f'x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}"'
+    return f'<text {at} class="{style}">{escape(text)}</text>'

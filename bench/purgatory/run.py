@@ -1,0 +1,123 @@
+"""One run, in a process of its own: `python -m bench.purgatory.run CANDIDATE WORKLOAD`, JSON on stdout.
+
+Rules: memory and CPU are then that run's alone. The CPU is that of the whole process, from the first request until none
+is left. The garbage collector is set as the proxy sets it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import sys
+import time
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.purgatory.play import Book, Player, Request
+from bench.purgatory.workload import TIMEOUT_MS, draw_keys, saved
+from proxy.core.purgatory import Purgatory
+from proxy.core.timers import Timers
+
+if TYPE_CHECKING:
+    from bench.purgatory.play import Queue
+
+SIMPLE_SIZE = 256
+"""Buckets of the simple wheel: more than the timeout's milliseconds."""
+HASHED_SIZE = 64
+"""Buckets of the hashed wheel: fewer, or it would be the simple one."""
+
+
+def player(name: str, book: Book) -> Player:
+    """A candidate by its name, ready to play.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    # Imported only when asked for: a module that extends a class which may be compiled cannot be loaded beside it.
+    kind: type[Request] = Request
+    queue: Queue
+    match name:
+        case "wheel":
+            queue = Timers()
+        case "linked":
+            from bench.purgatory.linked_wheel import LinkedRequest, LinkedTimers  # noqa: PLC0415 - see above
+
+            queue, kind = LinkedTimers(), LinkedRequest
+        case "loop":
+            from bench.purgatory.baseline import NoPurgatory  # noqa: PLC0415 - see above
+
+            queue = Timers()
+            return Player(queue, NoPurgatory("Fake", queue), book)
+        case _:
+            queue = _flat(name)
+    return Player(queue, Purgatory("Fake", queue), book, kind)
+
+
+def _flat(name: str) -> Queue:
+    from bench.purgatory import queues  # noqa: PLC0415 - see `player`
+
+    match name:
+        case "list":
+            return queues.TimerList()
+        case "heap":
+            return queues.TimerHeap()
+        case "simple":
+            return queues.SimpleWheel(SIMPLE_SIZE)
+        case "hashed":
+            return queues.HashedWheel(HASHED_SIZE)
+        case _:
+            raise ValueError(f"no candidate {name}")
+
+
+def lateness_us(book: Book) -> list[int]:
+    """How late each request expired that did, in microseconds, sorted."""
+    late: list[int] = []
+    before = 0
+    for expired, fired_us in book.fired_us:
+        late += [fired_us - at_ms * 1000 for at_ms in book.deadlines_ms[before:expired]]
+        before = expired
+    return sorted(late)
+
+
+def most_resident_bytes() -> int:
+    """The most memory this process ever held."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("no VmHWM in /proc/self/status")
+
+
+def run(name: str, stem: Path) -> dict[str, float]:
+    """Play it; figures in requests, seconds, microseconds and bytes."""
+    workload = saved(stem)
+    requests = workload.requests
+    book = Book(array("q", bytes(8 * requests)))
+    made = player(name, book)
+    slots, keys = workload.pairs(), draw_keys(random.Random(1))
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+    began, began_cpu_ns = time.monotonic(), time.process_time_ns()
+    made.play(slots, workload.latencies_ms, keys, TIMEOUT_MS)
+    cpu_ns, seconds = time.process_time_ns() - began_cpu_ns, time.monotonic() - began
+    resident = most_resident_bytes()
+    left = made.purgatory.num_delayed
+    if book.completed != requests or left:
+        raise AssertionError(f"{book.completed} of {requests} completed, {left} left")
+    late = lateness_us(book)
+    return {
+        "requests": requests,
+        "target": workload.target,
+        "actual": requests * 1e6 / made.enqueued_us,
+        "cores": cpu_ns / 1e9 / seconds,
+        "cpu_us": cpu_ns / 1000 / requests,
+        "late_p99_us": late[len(late) * 99 // 100] if late else 0,
+        "expired": book.expired / requests,
+        "resident_bytes": resident,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], Path(sys.argv[2]))))

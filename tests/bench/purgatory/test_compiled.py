@@ -1,0 +1,75 @@
+"""The compiled modules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from array import array
+
+import pytest
+
+from bench.build import BenchError, maybe_compiler
+from bench.purgatory import compiled as module
+from bench.purgatory.compiled import FOLDER, MODULES, ROOT, compiled
+from bench.purgatory.workload import Workload
+
+NAMES = [name.removesuffix(".py").replace("/", ".") for name in MODULES]
+SAY = f"""
+import importlib
+for name in {NAMES}:
+    print(importlib.import_module(name).__file__)
+"""
+
+
+@pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")
+def test_they_are_built_once_and_play_to_the_end(tmp_path):
+    """A process that has the folder before the project on its path runs them, and nothing else of it."""
+    folder = compiled()
+    assert folder == FOLDER
+    built = {path: path.stat().st_mtime_ns for path in folder.rglob("*.so")}
+    assert len(built) == len(MODULES) + 1
+    compiled()
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.so")} == built
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def say(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert all(file.endswith(".so") for file in say("-c", SAY).split())
+    Workload(array("q", [0, 3]), array("i", [0, 1, 2])).save(tmp_path / "all")
+    assert '"requests": 3' in say("-m", "bench.purgatory.run", "wheel", str(tmp_path / "all"))
+
+
+def test_without_a_compiler_the_reason_is_told(monkeypatch, tmp_path):
+    """Not a traceback."""
+    monkeypatch.setattr(module, "maybe_compiler", lambda: None)
+    with pytest.raises(BenchError, match="no C compiler"):
+        compiled(tmp_path)
+
+
+def test_without_mypyc_the_reason_is_told(monkeypatch, tmp_path):
+    """It comes with the bench's requirements."""
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(BenchError, match=r"requirements/bench\.txt"):
+        compiled(tmp_path)
+
+
+def test_a_source_that_mypyc_refuses_is_told(monkeypatch, tmp_path):
+    """With what it said."""
+    (tmp_path / "root" / "proxy" / "core").mkdir(parents=True)
+    for name in module.PACKAGES:
+        (tmp_path / "root" / name).touch()
+    (tmp_path / "root" / "proxy" / "core" / "bad.py").write_text("x: int = 'no'\n")
+    monkeypatch.setattr(module, "ROOT", tmp_path / "root")
+    monkeypatch.setattr(module, "MODULES", ("proxy/core/bad.py",))
+    monkeypatch.setattr(module, "maybe_compiler", lambda: "cc")
+    with pytest.raises(BenchError, match="Incompatible types"):
+        compiled(tmp_path / "built")

@@ -1,0 +1,69 @@
+"""Goals, and who held what."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.purgatory.figures import COMPILED, KAFKA, SOURCE_RATE, WHEEL, Found, Run, goals
+
+
+def run(
+    candidate=WHEEL,
+    load="low",
+    rate=SOURCE_RATE,
+    held=1.0,
+    cores=0.4,
+    cpu_us=4.0,
+    requests=1_000_000,
+):
+    """A run whose rate was held by this much."""
+    return Run(candidate, load, rate, requests, rate, rate * held, cores, cpu_us, 2e7)
+
+
+@pytest.mark.parametrize(("held", "expected"), [(1.0, True), (0.99, True), (0.989, False)])
+def test_a_rate_is_held_within_one_percent(held, expected):
+    """Kafka's own benchmark reads alike."""
+    assert run(held=held).held is expected
+
+
+def test_the_highest_rate_held_has_all_below_it_held():
+    """One that was held by chance above one that was not does not count."""
+    found = Found([run(rate=rate, held=held) for rate, held in ((3, 1.0), (1, 1.0), (2, 0.5))])
+    assert found.most_held(WHEEL, "low") == 1
+    assert found.most_held(WHEEL, "high") is None
+
+
+def test_candidates_stand_in_the_order_of_the_table():
+    """Whichever ran first; who did not run is not there."""
+    assert Found([run(KAFKA), run("heap"), run()]).names() == ["heap", WHEEL, KAFKA]
+
+
+def test_what_was_not_run_is_not_measured():
+    """No goal is met by silence."""
+    assert {goal.met for goal in goals(Found())} == {None}
+
+
+def test_goals_are_met_and_missed_by_what_was_found():
+    """Rates from below, cores and CPU from above."""
+    good = [
+        run(WHEEL, load, rate, cores=0.5, cpu_us=4.8)
+        for load in ("low", "high")
+        for rate in (SOURCE_RATE, 200_000)
+    ]
+    good += [run(KAFKA, load, cpu_us=4.0) for load in ("low", "high")]
+    good += [run(COMPILED, load, cpu_us=4.0) for load in ("low", "high")]
+    assert {goal.met for goal in goals(Found(good))} == {True}
+    bad = [
+        run(WHEEL, load, rate, held=0.98, cores=0.51, cpu_us=4.81)
+        for load in ("low", "high")
+        for rate in (SOURCE_RATE, 200_000)
+    ]
+    bad += [run(KAFKA, load, cpu_us=4.0) for load in ("low", "high")]
+    bad += [run(COMPILED, load, cpu_us=4.01) for load in ("low", "high")]
+    assert {goal.met for goal in goals(Found(bad))} == {False}
+
+
+def test_a_short_run_of_javas_is_no_yardstick():
+    """It is spent on compiling."""
+    found = Found([run(), run(KAFKA, cpu_us=30.0, requests=50_000)])
+    assert all(goal.met is None for goal in goals(found) if "Java" in goal.what)

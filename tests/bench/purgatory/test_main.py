@@ -1,0 +1,110 @@
+"""The command."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.build import BenchError
+from bench.purgatory import __main__ as command
+from bench.purgatory.__main__ import main
+
+SHORT = ["--requests", "2000", "--rates", "40000,105000"]
+
+
+def test_it_writes_its_section_and_leaves_the_rest(tmp_path, capsys):
+    """From the draws to the picture, with two candidates; a second time it replaces what it wrote."""
+    results = tmp_path / "RESULTS.md"
+    results.write_text("# What Sluice costs\n")
+    for _ in range(2):
+        assert main([*SHORT, "--candidates", "wheel,heap", "--out", str(tmp_path)]) == 0
+        text = results.read_text()
+        assert text.startswith("# What Sluice costs\n")
+        assert text.count("## The request purgatory") == 1
+    assert "| heap |" in text
+    assert "not measured" in text
+    assert (tmp_path / "purgatory.svg").read_text().startswith("<svg")
+    assert "written: " in capsys.readouterr().out
+
+
+def test_an_unknown_candidate_ends_the_command(tmp_path, capsys):
+    """Exit code 1, the reason on stderr, nothing written."""
+    assert main([*SHORT, "--candidates", "nonsense", "--out", str(tmp_path)]) == 1
+    assert "no candidate nonsense" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_run_here_is_left_out_aloud(monkeypatch, tmp_path, capsys):
+    """No Java, no compiler: the others are measured all the same."""
+
+    def refuse():
+        raise BenchError("not here")
+
+    monkeypatch.setattr(command, "kafka_command", refuse)
+    monkeypatch.setattr(command, "compiled", refuse)
+    names = "wheel,compiled,kafka"
+    assert main([*SHORT, "--candidates", names, "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "| kafka | not here |" in text
+    assert "| compiled | not here |" in text
+    assert "left out: kafka: not here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("reached", "asked"), [(0.5, 1), (1.0, 2)])
+def test_who_is_far_from_a_rate_is_not_asked_for_more(monkeypatch, tmp_path, reached, asked):
+    """Only in the load where it was, and only those the goals do not speak of."""
+    played: list[str] = []
+
+    def play(name, stem, where=None):
+        played.append(name)
+        target = 1000.0
+        return {
+            "requests": 10,
+            "target": target,
+            "actual": target * reached,
+            "cores": 0.95,
+            "cpu_us": 1.0,
+            "resident_bytes": 1e6,
+        }
+
+    monkeypatch.setattr(command, "play", play)
+    assert main([*SHORT, "--candidates", "wheel,heap", "--out", str(tmp_path)]) == 0
+    assert played.count("heap") == 2 * asked
+    assert played.count("wheel") == 4
+
+
+def test_a_run_that_others_disturbed_is_played_again(monkeypatch, tmp_path):
+    """Twice at most, and the best counts; not one that used its core up, nor one the goals do not speak of."""
+    played: list[str] = []
+
+    def play(name, stem, where=None):
+        played.append(name)
+        actual = {"wheel": (500.0, 995.0), "linked": (400.0,), "heap": (700.0,)}
+        nth = played.count(name) - 1
+        return {
+            "requests": 10,
+            "target": 1000.0,
+            "actual": actual[name][nth % len(actual[name])],
+            "cores": 0.95 if name == "heap" else 0.3,
+            "cpu_us": 1.0,
+            "resident_bytes": 1e6,
+        }
+
+    monkeypatch.setattr(command, "play", play)
+    names = "wheel,linked,heap"
+    rates = ["--requests", "2000", "--rates", "40000"]
+    assert main([*rates, "--candidates", names, "--out", str(tmp_path)]) == 0
+    assert [played.count(name) for name in ("wheel", "linked", "heap")] == [4, 2, 2]
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert text.count("| 1,000 | 995 |") == text.count("| 1,000 | **400** |") == 2
+
+
+def test_without_the_projects_own_wheel_it_fails(monkeypatch, tmp_path):
+    """The exit code says so; what was found is written."""
+
+    def play(name, stem, where=None):
+        raise BenchError("broken")
+
+    monkeypatch.setattr(command, "play", play)
+    rates = ["--requests", "2000", "--rates", "40000"]
+    assert main([*rates, "--candidates", "wheel", "--out", str(tmp_path)]) == 1
+    assert "broken" in (tmp_path / "RESULTS.md").read_text()

@@ -1,0 +1,80 @@
+"""The workload is played on time, and every request ends."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from bench.purgatory import play as module
+from bench.purgatory.play import Book, Player
+from proxy.core.purgatory import Purgatory
+from proxy.core.timers import Timers
+
+KEYS = ("a", "b", "c")
+
+
+class Clock:
+    """Time goes on only when somebody sleeps, or by a jump when it is read for the n-th time."""
+
+    def __init__(self, jumps=None):
+        self.now_ns = 5_000_000_000
+        self.reads = 0
+        self.jumps = jumps or {}
+        self.slept = 0
+
+    def monotonic_ns(self):
+        self.reads += 1
+        self.now_ns += self.jumps.get(self.reads, 0) * 1_000_000
+        return self.now_ns
+
+    def sleep(self, seconds):
+        assert 0 < seconds <= 0.001
+        self.slept += 1
+        self.now_ns += round(seconds * 1e9) + 1
+
+
+def played(monkeypatch, slots, latencies_ms, jumps=None, purge_interval=1000):
+    """A player who has played this on a clock of our own."""
+    clock = Clock(jumps)
+    monkeypatch.setattr(module, "time", clock)
+    timers = Timers()
+    book = Book(array("q", bytes(8 * len(latencies_ms))))
+    player = Player(timers, Purgatory("Fake", timers, purge_interval), book)
+    player.play(slots, array("i", latencies_ms), KEYS, 200)
+    return player, clock
+
+
+def test_requests_complete_in_time_or_expire(monkeypatch):
+    """At once, in time, at the timeout: each once; the clock stands where the last one ended."""
+    player, clock = played(monkeypatch, [(0, 2), (3, 2)], [0, 50, 199, 5000])
+    book = player.book
+    assert (book.completed, book.expired) == (4, 1)
+    assert list(book.deadlines_ms[:1]) == [203]
+    assert [(expired, us // 1000) for expired, us in book.fired_us] == [(1, 203)]
+    assert player.purgatory.num_delayed == 0
+    assert player.enqueued_us == 3000
+    assert (clock.now_ns - 5_000_000_000) // 1_000_000 == 203
+    assert clock.slept == 203
+
+
+def test_what_falls_behind_catches_up_and_loses_nothing(monkeypatch):
+    """Half a second passes at once; what should have completed meanwhile comes before the deadlines."""
+    player, _ = played(monkeypatch, [(0, 2), (1, 1), (400, 1)], [150, 300, 10, 5], jumps={3: 500})
+    assert (player.book.completed, player.book.expired) == (4, 1)
+    assert player.enqueued_us >= 500_000
+
+
+def test_the_lists_are_purged_as_it_goes(monkeypatch):
+    """Nobody checks a key, so nothing else could empty them."""
+    slots = [(ms, 10) for ms in range(100)]
+    player, _ = played(monkeypatch, slots, [20] * 1000, purge_interval=50)
+    assert player.book.completed == 1000
+    assert player.purgatory.watched <= 3 * 60
+
+
+@pytest.mark.parametrize("latency_ms", [199, 200])
+def test_a_request_that_takes_as_long_as_the_timeout_expires(monkeypatch, latency_ms):
+    """As in Kafka, where only what takes less is completed by the other thread."""
+    player, _ = played(monkeypatch, [(0, 1)], [latency_ms])
+    assert player.book.expired == int(latency_ms == 200)

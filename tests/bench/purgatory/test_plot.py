@@ -1,0 +1,71 @@
+"""The picture."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from bench.purgatory.figures import CANDIDATES, Found, Run
+from bench.purgatory.plot import COLOURS, svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def found():
+    """Two candidates under both loads at two rates; the higher one not held."""
+    return Found(
+        [
+            Run(
+                name,
+                load,
+                rate,
+                1000,
+                1.2 * rate,
+                rate / 3 if rate > 99_000 else rate * 1.2,
+                0.4,
+                4.0,
+                2e7,
+            )
+            for name in ("heap", "wheel")
+            for load in ("low", "high")
+            for rate in (400_000, 40_000)
+        ]
+    )
+
+
+def test_it_is_a_drawing_with_one_line_for_each_candidate_in_each_panel():
+    """Four panels; the points of a line go from left to right."""
+    root = ET.fromstring(svg(found()))  # noqa: S314 - our own text
+    lines = root.findall(f"{SVG}polyline")
+    assert sorted(line.get("class") for line in lines) == ["l heap"] * 4 + ["l wheel"] * 4
+    for line in lines:
+        xs = [float(point.split(",")[0]) for point in line.get("points").split()]
+        assert xs == sorted(xs)
+
+
+def test_what_was_not_held_is_an_empty_circle():
+    """One of two, each time."""
+    root = ET.fromstring(svg(found()))  # noqa: S314 - our own text
+    kinds = [circle.get("class").split()[1] for circle in root.findall(f"{SVG}circle")]
+    assert kinds.count("empty") == kinds.count("full") == 8
+
+
+def test_everything_lies_inside():
+    """No point, no text beyond the edge."""
+    root = ET.fromstring(svg(found()))  # noqa: S314 - our own text
+    width, height = (float(part) for part in root.get("viewBox").split()[2:])
+    for circle in root.findall(f"{SVG}circle"):
+        assert 0 < float(circle.get("cx")) < width
+        assert 0 < float(circle.get("cy")) < height
+    for text in root.findall(f"{SVG}text"):
+        assert 0 <= float(text.get("x")) < width
+        assert 0 < float(text.get("y")) < height
+
+
+def test_every_candidate_has_a_colour():
+    """Two: for light and dark pages."""
+    assert set(COLOURS) == {each.name for each in CANDIDATES}
+
+
+def test_nothing_found_is_still_a_drawing():
+    """With empty panels."""
+    assert ET.fromstring(svg(Found())).tag == f"{SVG}svg"  # noqa: S314 - our own text

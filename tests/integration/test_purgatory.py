@@ -1,0 +1,322 @@
+"""Requests that wait at a real broker: in good days nobody notices, and for a broker that hangs Sluice answers."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+from kafka import KafkaProducer
+
+from tests.integration.conftest import Way
+from tests.support import frames as f
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.load import LoadProducer, await_that
+from tests.support.long_polls import (
+    Crowd,
+    Fetched,
+    Talk,
+    Written,
+    cpu_ms,
+    fetch,
+    percentile,
+    produce,
+    read_fetch,
+    read_produce,
+    unread_bytes,
+)
+from tests.support.raw import api_versions_request
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
+from tests.support.verifiable import IDEMPOTENT, PRODUCER, config_file, events
+
+pytestmark = pytest.mark.kafka
+
+TIMED_OUT = 7
+NODE = 1
+CROWD = 1000
+FOREVER_MS = 2**31 - 1
+LARGE = b"large" * 1000
+"""Too long for a request to be remembered whole."""
+
+
+@pytest.fixture
+def sluice(kafka_one: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
+    """A Sluice of the test's own, with the graces it has by default."""
+    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, variables={"SLUICE_LOG_FORMAT": "json"})
+    sluice.start()
+    yield sluice
+    sluice.stop()
+
+
+def test_an_idle_poll_takes_its_time_and_no_more(
+    sluice: SluiceProcess, kafka_one: KafkaCluster, topics_one: Topics
+) -> None:
+    """max_wait 500 ms and nothing to read: the broker's own empty reply after 500 + 30 / - 5 ms, p99 of 60 polls.
+
+    A busy machine delays the broker itself: then those who ask it directly, at the same time, say by how much.
+    """
+    topic = topics_one.make()
+    direct: list[float] = []
+    through: list[float] = []
+    with Crowd() as crowd:
+        crowd.connect(kafka_one.bootstrap, 12)
+        crowd.connect(sluice.bootstrap, 12)
+        for turn in range(6):
+            crowd.send(fetch(turn, topic, 500))
+            crowd.await_replies(10)
+            for place, each in enumerate(crowd.members):
+                assert read_fetch(each.data) == Fetched(0, 0, 0, 1, 0), "not the broker's own"
+                if turn:  # a broker just started takes its time for the first
+                    (direct if place < 12 else through).append(each.waited_ms or 0)
+    assert min(through) >= 495
+    late_ms = percentile(direct, 99)
+    assert percentile(through, 99) <= max(530, late_ms + 10), f"{late_ms} direct, {max(through)}"
+
+
+def test_a_record_ends_the_poll_that_waits_for_it(way_one: Way) -> None:
+    """min_bytes 1, a record written in the middle of the wait: it is there in less than 20 ms, p95 of 40."""
+    topic = way_one.topics.make()
+    waits: list[float] = []
+    with Talk(way_one.bootstrap) as reader, Talk(way_one.bootstrap) as writer:
+        for offset in range(42):
+            reader.send(fetch(offset, topic, 10_000, min_bytes=1, offset=offset))
+            writer.ask(api_versions_request(1))  # the fetch is parked by then, or as good as
+            time.sleep(0.02)
+            reader.sent_s = time.monotonic()
+            assert read_produce(writer.ask(produce(2, topic, b"new", 10_000))[0]) == [
+                Written(0, 0, offset)
+            ]
+            reply, waited_ms = reader.reply()
+            assert read_fetch(reply).records_bytes > 0
+            waits.append(waited_ms)
+    assert percentile(waits[2:], 95) < 20, sorted(waits)[-5:]  # as above
+
+
+def test_a_broker_that_stands_still_is_answered_for_in_time(
+    sluice: SluiceProcess, kafka_one: KafkaCluster, topics_one: Topics
+) -> None:
+    """Error 7 half a second before the produce's own timeout, an empty fetch a second after its own; then all goes on.
+
+    Order holds on both connections, the broker's late replies reach nobody, and what it wrote is there once.
+    """
+    topic = topics_one.make(2)
+    address = f"{sluice.address}:{sluice.node_port(NODE)}"
+    with Talk(address) as writer, Talk(address) as reader:
+        session = read_fetch(reader.ask(fetch(1, topic, 1, session=(0, 0)))[0]).session_id
+        assert session, "the broker gives a session"
+        with kafka_one.paused(NODE):
+            reader.send(fetch(2, topic, 400, session=(session, 1)))
+            writer.send(produce(1, topic, b"first", 2000, partitions=2))
+            writer.socket.sendall(produce(2, topic, LARGE, 2000))
+            writer.socket.sendall(api_versions_request(3))
+            reply, waited_ms = reader.reply()
+            assert f.correlation_id(reply) == 2
+            assert read_fetch(reply) == Fetched(0, 0, 1, 0, 0), "empty, and no session any more"
+            assert 1395 <= waited_ms < 1500
+            for ident, partitions in ((1, 2), (2, 1)):
+                reply, waited_ms = writer.reply()
+                assert f.correlation_id(reply) == ident
+                assert read_produce(reply) == [
+                    Written(partition, TIMED_OUT, -1) for partition in range(partitions)
+                ]
+                assert 1495 <= waited_ms < 1600
+        reply, _ = writer.reply()
+        assert f.correlation_id(reply) == 3, "the late replies went nowhere, and this one came"
+        third = writer.ask(produce(4, topic, b"third", 10_000))[0]
+        assert read_produce(third) == [Written(0, 0, 2)], "both before it were written"
+        found = read_fetch(reader.ask(fetch(3, topic, 1000, session=(0, 0)))[0])
+        assert found.session_id not in {0, session}
+        assert found.records_bytes > 0
+    values = [(record.partition, record.value) for record in topics_one.contents(topic)]
+    assert values == [(0, b"first"), (0, LARGE), (0, b"third"), (1, b"first")]
+    told = [line for line in _log(sluice) if line["event"] == "expired"]
+    assert sum(line.get("produce", 0) for line in told) == 2
+    assert sum(line.get("fetch", 0) for line in told) == 1
+    assert {line["node"] for line in told} == {NODE}
+
+
+def test_every_client_is_told_before_it_gives_up_itself(
+    sluice: SluiceProcess,
+    kafka_one: KafkaCluster,
+    topics_one: Topics,
+    java: Java,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Error 7 reaches librdkafka, kafka-python and Java within their own request timeouts; no connection is lost."""
+    topic, timeout_ms = topics_one.make(), 3000
+    said = tmp_path / "producer.out"
+    settings = {
+        "request.timeout.ms": str(timeout_ms),
+        "delivery.timeout.ms": "20000",
+        "linger.ms": "0",
+    }
+    java_producer = java.start_tool(
+        PRODUCER,
+        *("--bootstrap-server", sluice.bootstrap, "--topic", topic, "--throughput", "10"),
+        *("--command-config", config_file(tmp_path / "producer.properties", settings)),
+        output=said,
+    )
+    confluent = Producer(
+        {
+            "bootstrap.servers": sluice.bootstrap,
+            "acks": "all",
+            "request.timeout.ms": timeout_ms,
+            "message.send.max.retries": 0,
+        }
+    )
+    python = KafkaProducer(
+        bootstrap_servers=sluice.bootstrap,
+        acks="all",
+        enable_idempotence=False,
+        retries=0,
+        request_timeout_ms=timeout_ms,
+    )
+    errors: list[KafkaError | None] = []
+    try:
+        await_that(lambda: "producer_send_success" in said.read_text(), "the Java producer")
+        python.send(topic, b"ready").get(20)
+        confluent.produce(topic, b"ready", on_delivery=lambda error, _: errors.append(error))
+        assert confluent.flush(20) == 0
+        with kafka_one.paused(NODE), caplog.at_level(logging.WARNING, "kafka"):
+            began = time.monotonic()
+            future = python.send(topic, LARGE)
+            confluent.produce(topic, LARGE, on_delivery=lambda error, _: errors.append(error))
+            assert confluent.flush(timeout_ms / 1000) == 0, "not told in time"
+            assert time.monotonic() - began > 2.4
+            await_that(lambda: future.is_done, "kafka-python")
+            assert time.monotonic() - began < timeout_ms / 1000, "not told in time"
+            await_that(lambda: "producer_send_error" in said.read_text(), "Java", 5)
+    finally:
+        java_producer.terminate()
+        java_producer.wait(30)
+        python.close()
+    assert [error and error.code() for error in errors] == [None, KafkaError.REQUEST_TIMED_OUT]
+    assert type(future.exception).__name__ == "RequestTimedOutError"
+    assert "Closing connection" not in caplog.text
+    failed = events(said.read_text(), "producer_send_error")
+    # A time-out of Java's own would be a NetworkException, or speak of expiring records.
+    assert {(each["exception"], each["message"]) for each in failed} == {
+        ("class org.apache.kafka.common.errors.TimeoutException", "The request timed out.")
+    }
+    assert "Disconnecting" not in said.with_suffix(".err").read_text()
+
+
+def test_idempotent_producers_lose_and_double_nothing(
+    sluice: SluiceProcess, kafka_one: KafkaCluster, topics_one: Topics, java: Java, tmp_path: Path
+) -> None:
+    """The broker stands still twice for longer than they wait: they are told, try again, and all is there once."""
+    topics = [topics_one.make(3) for _ in range(2)]
+    said = tmp_path / "producer.out"
+    settings = {**IDEMPOTENT, "request.timeout.ms": "1200"}
+    load = LoadProducer(sluice.bootstrap, topics[0], 3, settings={"request.timeout.ms": 1200})
+    java_producer = java.start_tool(
+        PRODUCER,
+        *("--bootstrap-server", sluice.bootstrap, "--topic", topics[1], "--throughput", "200"),
+        *("--command-config", config_file(tmp_path / "producer.properties", settings)),
+        output=said,
+    )
+    try:
+        with load:
+            await_that(lambda: "producer_send_success" in said.read_text(), "the Java producer")
+            for _ in range(2):
+                with kafka_one.paused(NODE):
+                    time.sleep(1.6)  # what is sent comes up after 0.7 s
+                load.await_acks(400)
+        java_producer.terminate()
+        java_producer.wait(30)
+    finally:
+        java_producer.kill()
+        java_producer.wait()
+    load.reckon(topics_one.contents(topics[0]))
+    told = said.read_text()
+    assert events(told, "producer_send_error") == []
+    acked = [int(each["value"]) for each in events(told, "producer_send_success")]
+    stored = topics_one.contents(topics[1])
+    assert sorted(int(record.value) for record in stored) == sorted(acked)
+    for partition in range(3):
+        numbers = [int(record.value) for record in stored if record.partition == partition]
+        assert numbers == sorted(numbers), "reordered"
+    expired = sum(line.get("produce", 0) for line in _log(sluice) if line["event"] == "expired")
+    assert expired > 0, "nobody was answered here: the test tests nothing"
+
+
+def test_a_drain_answers_every_parked_poll(
+    sluice: SluiceProcess, kafka_one: KafkaCluster, topics_one: Topics
+) -> None:
+    """1,000 long polls, SIGTERM: 1,000 empty replies, each connection closed and none reset, exit code 0."""
+    topic = topics_one.make()
+    with Crowd() as crowd:
+        crowd.connect(f"{sluice.address}:{sluice.node_port(NODE)}", CROWD)
+        crowd.send(fetch(7, topic, 60_000, min_bytes=1))
+        await_that(lambda: unread_bytes(sluice.node_port(NODE)) == 0, "all to be read")
+        began = time.monotonic()
+        sluice.terminate()
+        crowd.await_replies(10, and_end=True)
+        sluice.await_exit()
+        assert time.monotonic() - began < 5, "nobody hung up, but it does not wait for that"
+        assert {each.end for each in crowd.members} == {"closed"}
+        assert {f.correlation_id(each.data) for each in crowd.members} == {7}
+        assert {read_fetch(each.data) for each in crowd.members} == {Fetched(0, 0, 1, 0, 0)}
+        assert {len(each.data) for each in crowd.members} == {len(crowd.members[0].data)}
+    with Talk(kafka_one.bootstrap) as writer:  # lets the broker forget the polls
+        writer.ask(produce(1, topic, b"end", 10_000))
+
+
+def test_waits_without_end_are_cut_and_harm_nobody(
+    kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
+) -> None:
+    """1,000 fetches of max_wait 2^31-1 end within a second of wait_most_ms, and an honest consumer does not notice.
+
+    Its p95 is at most 10 ms longer, and no wait 10 ms longer by Sluice's doing: both while they are parked and in the
+    second in which they all come up.
+    """
+    variables = {"SLUICE_PURGATORY_WAIT_MOST_MS": "2000", "SLUICE_PURGATORY_FETCH_GRACE_MS": "100"}
+    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables)
+    sluice.start()
+    topic, honest = topics_one.make(), topics_one.make()
+    address = f"{sluice.address}:{sluice.node_port(NODE)}"
+    with ExitStack() as stack:
+        stack.callback(sluice.stop)
+        reader, writer = (stack.enter_context(Talk(address)) for _ in range(2))
+        read = 0
+
+        def consume(until_s: float) -> tuple[float, float]:
+            """The honest consumer's p95 until then, and the most of a wait in which Sluice was busy; in ms."""
+            nonlocal read
+            waits, busy = [], []
+            while time.monotonic() < until_s:
+                began_ms = cpu_ms(sluice.pid)
+                reader.send(fetch(read, honest, 1000, min_bytes=1, offset=read))
+                writer.ask(produce(read, honest, b"x", 10_000))
+                waits.append(reader.reply()[1])
+                busy.append(min(waits[-1], cpu_ms(sluice.pid) - began_ms))
+                read += 1
+            return percentile(waits, 95), max(busy)
+
+        alone = consume(time.monotonic() + 2)
+        crowd = stack.enter_context(Crowd())
+        crowd.connect(address, CROWD)
+        crowd.send(fetch(7, topic, FOREVER_MS, min_bytes=1))
+        sent_s = time.monotonic()
+        await_that(lambda: unread_bytes(sluice.node_port(NODE)) == 0, "all to be parked")
+        parked = consume(sent_s + 1.5)
+        expiring = consume(sent_s + 2.5)
+        crowd.await_replies(0.5)
+        assert all(each.replied for each in crowd.members)
+        assert {read_fetch(each.data) for each in crowd.members} == {Fetched(0, 0, 1, 0, 0)}
+    with Talk(kafka_one.bootstrap) as talk:  # lets the broker forget them
+        talk.ask(produce(1, topic, b"end", 10_000))
+    for beside in (parked, expiring):
+        assert beside[0] - alone[0] < 10, f"{beside} ms, alone {alone}"
+        assert beside[1] - alone[1] < 10, f"{beside} ms, alone {alone}"
+
+
+def _log(sluice: SluiceProcess) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in sluice.said().splitlines()]

@@ -1,0 +1,89 @@
+"""A drain does not wait for long polls: each gets an empty reply."""
+
+from __future__ import annotations
+
+from policies.api import Outcome
+from proxy.core.errors import CloseReason
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import fetch, fetch_reply
+from tests.support.waiting import FETCH_MS, WAIT_MS, empty, ids
+
+
+def test_a_drain_answers_each_fetch_that_waits_at_once():
+    """Pipelined ones too, and they are no expirations."""
+    policy = Recorder()
+    wire = Wire(make_engine([policy])).client(fetch(1) + fetch(2))
+    wire.drain()
+    assert wire.to_client == empty(1) + empty(2)
+    assert wire.session.reason is CloseReason.DRAINED
+    assert wire.session.ended
+    assert wire.engine.expired.fetch == 0
+    assert policy.completed == [(1, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
+
+
+def test_a_drain_waits_for_what_only_the_broker_can_answer():
+    """Then the fetches behind it go; a produce has until its deadline."""
+    wire = Wire().client(f.beat(1) + fetch(2) + f.produce(3) + fetch(4))
+    wire.drain()
+    assert wire.to_client == b""
+    wire.broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1) + empty(2)
+    assert not wire.session.ended
+    wire.broker(fetch_reply(2))
+    wire.advance(WAIT_MS)
+    assert ids(wire.to_client) == [1, 2, 3, 4]
+    assert wire.session.ended
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_drain_lets_a_fetch_be_answered_that_is_being_answered():
+    """No byte of its reply is wasted, none comes twice."""
+    wire = Wire().client(fetch(1) + fetch(2)).broker(fetch_reply(1)[:40])
+    wire.drain()
+    assert wire.to_client == fetch_reply(1)[:40]
+    wire.broker(fetch_reply(1)[40:])
+    assert wire.to_client == fetch_reply(1) + empty(2)
+    assert wire.session.ended
+
+
+def test_a_drain_finishes_the_fetch_that_is_being_sent():
+    """The client is sending it; when it is whole it is answered."""
+    wire = Wire().client(fetch(1)[:40])
+    wire.drain()
+    assert not wire.session.ended
+    wire.client(fetch(1)[40:])
+    assert wire.to_client == empty(1)
+    assert wire.session.ended
+
+
+def test_a_drain_ends_a_client_that_has_said_all():
+    """It is still waiting for its fetch."""
+    wire = Wire().client(fetch(1))
+    wire.session.client_gone(wire.now_ms)
+    wire.drain()
+    assert wire.to_client == empty(1)
+    assert wire.session.ended
+
+
+def test_a_drain_does_not_wait_for_what_was_answered_already():
+    """The late reply goes nowhere, so nobody waits for it."""
+    wire = Wire().client(fetch(1))
+    wire.advance(FETCH_MS)
+    wire.drain()
+    assert wire.to_client == empty(1)
+    assert wire.session.ended
+
+
+def test_a_thousand_long_polls_are_drained_at_once():
+    """Each gets an empty reply, and no session is left."""
+    engine = make_engine()
+    wires = [Wire(engine).client(fetch(1)) for _ in range(1_000)]
+    wires[0].drain()
+    assert all(wire.to_client == empty(1) and wire.session.ended for wire in wires)
+    for wire in wires:
+        wire.release()
+    assert engine.timers.size == 0
+    assert wires[0].held_bytes == 0

@@ -1,0 +1,242 @@
+"""The skeleton of whole Produce bodies, and the error reply that echoes it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import api_of, messages_of, survives
+from tests.support.waiting import body_of
+from wire import messages, produce_skeleton
+from wire.apis import ApiKey
+from wire.errors import ErrorCode, WireError
+from wire.primitives import ELEMENT_BUDGET, INT32, encode_compact_count, encode_count
+from wire.produce import ProduceWalker, acks_at
+
+VERSIONS = range(3, 14)
+RECORDS = st.none() | st.binary(max_size=20) | st.integers(120, 300).map(bytes)
+
+
+def buried(body: bytes) -> tuple[bytearray, int, int]:
+    """As a body lies in the shared buffer: something before it, old bytes behind it."""
+    return bytearray(b"\x01\x02\x03" + body + b"\x00\x02\x07" * 30), 3, 3 + len(body)
+
+
+def after_timeout(buf: bytearray, at: int, stop: int, version: int) -> int:
+    read = acks_at(buf, at, stop, version)
+    assert read is not None
+    return read[1] + 4
+
+
+def skeleton(version: int, body: bytes):
+    """What `topics` says of a body."""
+    buf, at, stop = buried(body)
+    return produce_skeleton.topics(buf, after_timeout(buf, at, stop, version), stop, version)
+
+
+def walked(version: int, body: bytes) -> ProduceWalker:
+    walker = ProduceWalker(version)
+    walker.feed(body, 0, len(body))
+    return walker
+
+
+def plain(found):
+    """Names and partitions, however they are kept."""
+    return [(name, list(partitions)) for name, partitions in found]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_it_says_what_the_walker_says(version, data):
+    """Of any body the codec can spell, in every version."""
+    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
+    body = messages.encode(data.draw(messages_of(shape)))
+    walker = walked(version, body)
+    assert walker.done
+    assert plain(skeleton(version, body)) == plain(walker.topics)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_records_and_tags_of_any_size_are_stepped_over(version, data):
+    """Null, empty, and of sizes that take one byte and two; with tags that nobody knows yet."""
+    name = st.binary(min_size=16, max_size=16)
+    if version < 13:
+        name = st.sampled_from([b"t", b"orders", b"n" * 126, b"n" * 127, b"n" * 249])
+    partition = st.tuples(st.integers(-(2**31), 2**31 - 1), RECORDS)
+    asked = data.draw(st.lists(st.tuples(name, st.lists(partition, max_size=4)), max_size=4))
+    tags = data.draw(
+        st.sampled_from([b"\x00", b"\x01\x05\x01x", b"\x02\x00\x00\xe7\x24\x81\x01" + bytes(129)])
+    )
+    body = body_of(version, asked, tags=tags)
+    walker = walked(version, body)
+    assert walker.done
+    assert plain(skeleton(version, body)) == plain(walker.topics)
+    assert [list(each) for _, each in skeleton(version, body)] == [
+        [index for index, _ in partitions] for _, partitions in asked
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_damage_is_a_wire_error(version, data):
+    """Whatever was overwritten, cut off or doubled: read or refused, and never beyond the frame."""
+    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
+    body = bytearray(messages.encode(data.draw(messages_of(shape))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(
+            st.sampled_from([0, 1, 2, 127, 128, 255]) | st.integers(0, 255)
+        )
+    damaged = bytes(body[: data.draw(st.integers(0, len(body)))])
+    read = (
+        acks_at(damaged, 0, len(damaged), version)
+        if survives(acks_at, damaged, 0, len(damaged), version)
+        else None
+    )
+    if read is None or read[1] + 4 > len(damaged):
+        return
+    buf, at, stop = buried(damaged)
+    at += read[1] + 4
+    survives(produce_skeleton.topics, buf, at, stop, version)
+    # Right at the end of the buffer, too.
+    survives(produce_skeleton.topics, damaged, read[1] + 4, len(damaged), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_body_cut_anywhere_is_refused(version):
+    """What lies behind the frame is never taken for a part of it, valid though it looks."""
+    name = bytes(range(16)) if version >= 13 else b"orders"
+    body = body_of(version, [(name, [(0, b"r" * 5), (7, None)]), (name, [(3, b"")])])
+    head = acks_at(body, 0, len(body), version)
+    assert head is not None
+    for stop in range(head[1] + 4, len(body)):
+        with pytest.raises(WireError):
+            produce_skeleton.topics(bytearray(body + bytes(9)), head[1] + 4, stop, version)
+        with pytest.raises(WireError):
+            produce_skeleton.topics(body[:stop], head[1] + 4, stop, version)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_a_count_that_cannot_be_costs_nothing(version):
+    """A huge count is refused before anybody loops, and so are more elements than the budget."""
+    for count in (2**31 - 2, ELEMENT_BUDGET + 1):
+        body = encode_compact_count(count) if version >= 9 else encode_count(count)
+        padded = body + bytes(12 * ELEMENT_BUDGET)
+        with pytest.raises(WireError):
+            produce_skeleton.topics(padded, 0, len(padded), version)
+
+
+# -- one topic, one partition -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("length", [1, 40, 126, 127, 249])
+def test_one_topic_and_one_partition_are_recognised(version, length):
+    """The head ends where the records' size begins; names too long for one byte need not be."""
+    name = bytes(range(16)) if version >= 13 else b"n" * length
+    body = body_of(version, [(name, [(5, b"r" * 400)])])
+    buf, at, stop = buried(body)
+    end = produce_skeleton.head_end(buf, after_timeout(buf, at, stop, version), stop, version)
+    if 9 <= version < 13 and length >= 127:
+        assert end == 0
+        return
+    assert buf[end - 4 : end] == INT32.pack(5)
+    assert body.index(b"r" * 400) == end - 3 + (2 if version >= 9 else 4)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_head_never_claims_more_than_one_of_each(version, data):
+    """Of any valid body: if it says so, a walker finds one topic with one partition, and the same."""
+    if data.draw(st.booleans()):
+        shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
+        body = messages.encode(data.draw(messages_of(shape)))
+    else:
+        name = (
+            st.binary(min_size=16, max_size=16)
+            if version >= 13
+            else st.sampled_from([b"", b"\x02", b"tt"])
+        )
+        partitions = st.lists(st.tuples(st.sampled_from([0, 2, 1 << 24]), RECORDS), max_size=2)
+        body = body_of(version, data.draw(st.lists(st.tuples(name, partitions), max_size=2)))
+    buf, at, stop = buried(body)
+    at = after_timeout(buf, at, stop, version)
+    end = produce_skeleton.head_end(buf, at, stop, version)
+    walker = walked(version, body)
+    if end:
+        assert end < stop
+        assert [len(partitions) for _, partitions in walker.topics] == [1]
+        assert walker.topics[0][1] == [INT32.unpack_from(buf, end - 4)[0]]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=100, deadline=None)
+@given(body=st.binary(max_size=60))
+def test_a_head_of_nonsense_lies_inside_its_frame(version, body):
+    """Any bytes at all: no error, and no offset behind the frame."""
+    buf, at, stop = buried(body)
+    end = produce_skeleton.head_end(buf, at, stop, version)
+    assert end == 0 or at < end < stop
+    assert produce_skeleton.head_end(body, 0, len(body), version) == max(end - at, 0)
+
+
+# -- the reply ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_the_reply_gives_every_partition_the_code(version, data):
+    """Kafka's error reply as the codec reads it: no offset, no time, no records blamed, no throttle."""
+    name = (
+        st.uuids(version=4).map(lambda each: each.bytes)
+        if version >= 13
+        else st.text("aü-", max_size=200)
+    )
+    partitions = st.lists(st.integers(0, 2**31 - 1), max_size=200)
+    asked = data.draw(st.lists(st.tuples(name, partitions), max_size=3))
+    api = api_of(ApiKey.PRODUCE, version)
+    body = produce_skeleton.reply(api, asked, ErrorCode.REQUEST_TIMED_OUT)
+    said = messages.decode_response(api, body)
+    assert messages.encode(said) == body
+    assert said.throttle_time == timedelta(0)
+    seen = [
+        (
+            topic.topic_id.bytes if version >= 13 else topic.name,
+            [p.index for p in topic.partition_responses],
+        )
+        for topic in said.responses
+    ]
+    assert seen == asked
+    for topic in said.responses:
+        for partition in topic.partition_responses:
+            assert partition.error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert partition.base_offset == -1
+            assert getattr(partition, "log_append_time", None) is None
+            assert getattr(partition, "log_start_offset", -1) == -1
+            assert getattr(partition, "record_errors", ()) == ()
+            assert getattr(partition, "error_message", None) is None
+
+
+def test_a_name_that_is_no_text_ends_nothing():
+    """Kafka would not have such a topic; that is for the broker to say."""
+    body = body_of(9, [(b"\xff\xfe", [(1, b"r")])])
+    ((_, partitions),) = skeleton(9, body)
+    assert list(partitions) == [1]
+
+
+def test_a_topic_id_is_not_a_name():
+    """From v13 on a topic is its id, sixteen bytes and nothing else."""
+    each = UUID(int=7 << 60)
+    body = body_of(13, [(each.bytes, [(1, b"r")])])
+    assert plain(skeleton(13, body)) == [(each.bytes, [1])]
+    reply = produce_skeleton.reply(api_of(ApiKey.PRODUCE, 13), skeleton(13, body), 7)
+    assert reply[:18] == b"\x02" + each.bytes + b"\x02"
