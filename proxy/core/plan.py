@@ -190,8 +190,9 @@ def plan_for(
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
     hooks = s.engine.chain.hooks(api.key)
     plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, wait_ms)
-    if 0 < wait_ms < s.shortest_wait_ms:
-        s.shortest_wait_ms = wait_ms
+    soonest_ms = wait_ms // 2 if plan.keeps else wait_ms  # see `delayed.sent`
+    if 0 < soonest_ms < s.shortest_wait_ms:
+        s.shortest_wait_ms = soonest_ms
     s.plans[kind] = plan
     return plan, body_at
 

@@ -63,7 +63,8 @@ class Session(SessionEnd):
                     return end
                 pos = start + left
                 self.request_left = left = 0
-            if not (left or self.unusual_requests):
+            unusual = self.unusual_requests
+            if not (left or unusual):
                 plans = self.plans
                 push = self.queue.append
                 while end - pos >= 12:
@@ -126,13 +127,16 @@ class Session(SessionEnd):
                             push(exchange)
                         pos = stop
                         if self.client.muted:
+                            unusual = (
+                                pos != end
+                            )  # it was not before: only bytes behind the mute are
                             break
                         continue
                     else:
                         break
                     push(exchange)
                     pos = stop
-            if pos != end or self.unusual_requests:
+            if unusual or pos != end:
                 pos = requests.rest(self, buf, start, pos, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
             if asked is not None:  # it was a policy that raised

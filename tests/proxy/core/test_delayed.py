@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.api import FORWARD, Forward, Need, Outcome, Patch, Throttle
+from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Throttle
 from proxy.core.delayed import LEAST_MS, Graces
 from proxy.core.errors import CloseReason
 from tests.support import frames as f
@@ -30,6 +30,7 @@ def test_a_produce_is_answered_just_before_its_own_timeout():
     wire.advance(1)
     assert len(f.split(wire.to_client)) == 1
     assert wire.session.reason is None
+    assert wire.attended  # the hub has been told to look
     assert wire.engine.expired.produce == 1
     assert wire.to_broker == f.produce(1)
 
@@ -188,20 +189,45 @@ def test_a_hostile_timeout_does_not_make_the_timer_run_hot():
     assert fired <= 2
 
 
-def test_the_time_runs_from_the_last_byte():
-    """Of a request that a slow client needs a minute for; while it is sent it is never overdue."""
+@pytest.mark.parametrize(
+    ("sending_ms", "left_ms"),
+    [
+        (0, WAIT_MS),
+        (10_000, WAIT_MS - 10_000),
+        (WAIT_MS // 2, WAIT_MS // 2),
+        (60_000, WAIT_MS // 2),
+    ],
+)
+def test_a_produce_that_takes_long_to_come_has_half_of_its_time_at_the_broker(sending_ms, left_ms):
+    """Its client counts from its first byte. While it is being sent it is never overdue."""
     data = f.produce(1, size_bytes=5_000)
     wire = Wire().client(data[:4_000])
-    wire.advance(60_000)
+    wire.advance(sending_ms)
     assert wire.to_client == b""
     wire.client(data[4_000:])
-    wire.advance(WAIT_MS - 1)
+    wire.advance(left_ms - 1)
     assert wire.to_client == b""
     wire.advance(1)
     assert len(f.split(wire.to_client)) == 1
 
 
-def test_the_time_runs_from_when_it_is_let_go():
+@pytest.mark.parametrize("needs", [Need.HEADER, Need.BODY])
+@pytest.mark.parametrize(
+    ("held_ms", "left_ms"), [(10_000, WAIT_MS - 10_000), (29_000, WAIT_MS // 2)]
+)
+def test_so_has_one_that_was_held(needs, held_ms, left_ms):
+    """By a policy, with its body here or still to be read."""
+    policy = Recorder(lambda _: Hold(held_ms, "key", FORWARD), needs=needs)
+    wire = Wire(make_engine([policy])).client(f.produce(1))
+    wire.advance(held_ms)
+    assert wire.to_broker == f.produce(1)
+    wire.advance(left_ms - 1)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert len(f.split(wire.to_client)) == 1
+
+
+def test_what_is_sent_on_counts():
     """A fetch that a policy sends on with another wait has the deadline of that."""
     wire = Wire(
         make_engine(

@@ -81,14 +81,18 @@ def produce9_reply_to(correlation_id: int) -> bytes:
 def test_a_small_malformed_produce_ends_its_session_when_it_should_be_answered():
     """It went to the broker unread, and the broker does not say what it thinks of it."""
     policy = Recorder()
-    broken = bytearray(asked(3, SHAPES["small, many"]))
-    broken[-9:-5] = b"\x7f\xff\xff\xff"
-    wire = Wire(make_engine([policy])).client(bytes(broken))
+    wire = Wire(make_engine([policy])).client(asked(3, SHAPES["small"])).broker(f.produce_reply(7))
+    broken = asked(3, SHAPES["small, many"]).replace(
+        b"\x00\x01b\x00\x00\x00\x01", b"\x00\x01b\xff\xff\xff\xff"
+    )
+    wire.client(broken)
+    assert wire.to_broker.endswith(broken)
     wire.advance(WAIT_MS)
     assert wire.session.ended
-    assert wire.to_client == b""
+    assert wire.attended
+    assert wire.to_client == f.produce_reply(7)
     wire.release()
-    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert policy.completed == [(1, Outcome.REPLIED), (2, Outcome.DISCONNECTED)]
 
 
 # -- what is kept -------------------------------------------------------------------------------

@@ -146,6 +146,7 @@ def test_one_is_answered_here_while_the_reply_before_it_is_being_swallowed():
     """Not a byte of the swallowed one comes between."""
     wire = expired(f.produce(2)).broker(fetch_reply(1)[:30])
     wire.advance(WAIT_MS)
+    assert ids(wire.to_client) == [1, 2]
     wire.broker(fetch_reply(1)[30:] + f.produce_reply(2)[:3])
     wire.broker(f.produce_reply(2)[3:])
     assert ids(wire.to_client) == [1, 2]
