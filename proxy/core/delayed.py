@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import Need, Outcome
 from proxy.core.answers import frame_of
-from proxy.core.errors import CloseReason
+from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.replies import let_go
 from proxy.core.state import NEVER_MS, STREAM
@@ -163,10 +163,7 @@ def _answer(s: SessionEnd, exchange: Exchange, now_ms: int, *, early: bool) -> b
 
 
 def keep(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> None:
-    """Remember of the whole Produce frame in buf[pos:stop] what a reply would have to say.
-
-    Raises WireError for one that is malformed.
-    """
+    """Remember of the whole Produce frame in buf[pos:stop] what a reply would have to say."""
     if stop - pos <= KEEP_MOST_BYTES:  # the fast loop does this by itself
         exchange.kept = buf[pos:stop]
         return
@@ -174,11 +171,19 @@ def keep(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> None:
     at = pos + 12 + len(plan.usual)
     version = plan.api.version
     end = produce_skeleton.head_end(buf, at, stop, version)
-    exchange.kept = (
-        buf[pos : end + _SIZE_BYTES]
-        if 0 < end <= pos + KEEP_MOST_BYTES - _SIZE_BYTES
-        else produce_skeleton.pack(produce_skeleton.topics(buf, at, stop, version))
-    )
+    if 0 < end <= pos + KEEP_MOST_BYTES - _SIZE_BYTES:
+        exchange.kept = buf[pos : end + _SIZE_BYTES]
+        return
+    try:
+        exchange.kept = produce_skeleton.pack(produce_skeleton.topics(buf, at, stop, version))
+    except WireError:
+        _lose(exchange)
+
+
+def _lose(exchange: Exchange) -> None:
+    """It cannot be read, or has too many partitions: it passes all the same, and the broker alone answers it."""
+    exchange.plan = exchange.plan.waiting(0)
+    exchange.kept = None
 
 
 def sent(exchange: Exchange, now_ms: int) -> None:
@@ -191,7 +196,29 @@ def sent(exchange: Exchange, now_ms: int) -> None:
     exchange.arrived_ms = max(exchange.arrived_ms, since_ms)
 
 
-def have(exchange: Exchange, walker: ProduceWalker, now_ms: int) -> None:
+def walk(s: SessionEnd, walker: ProduceWalker, buf: bytearray, pos: int, stop: int) -> None:
+    """Read on in a Produce that streams. Whoever asked to see it cannot do without; we can."""
+    try:
+        walker.feed(buf, pos, stop)
+    except WireError:
+        if s.passing is None or s.passing.plan.hooks.need is not Need.HEADER:
+            raise
+        _lose(s.passing)
+        s.walker = None
+
+
+def walked(s: SessionEnd, walker: ProduceWalker, now_ms: int) -> None:
+    """Its last byte has gone on."""
+    passing = s.passing
+    if not walker.done:
+        if passing is None or passing.plan.hooks.need is not Need.HEADER:
+            raise ClientProtocolError("a Produce body that ends inside its fields")
+        _lose(passing)
+    elif passing is not None:
+        _have(passing, walker, now_ms)
+
+
+def _have(exchange: Exchange, walker: ProduceWalker, now_ms: int) -> None:
     """The last byte of a Produce that streamed has gone out."""
     sent(exchange, now_ms)
     if exchange.plan.keeps:

@@ -125,6 +125,7 @@ class Plan:
             return self
         twin = copy(self)
         twin.wait_ms = wait_ms
+        twin.keeps = twin.keeps and wait_ms > 0
         twin.twin = None
         return twin
 

@@ -19,7 +19,7 @@ from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond,
 from policies.chain import PolicyFault
 from proxy.core.answers import answer, refuse
 from proxy.core.channel import ATTENTION, DEAF, Mute
-from proxy.core.delayed import have, keep, sent
+from proxy.core.delayed import keep, sent, walk, walked
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.guess import guess_protocol
 from proxy.core.holding import hold
@@ -28,7 +28,6 @@ from proxy.core.plan import SASL, plan_for
 from proxy.core.state import DROP, GATHER, STREAM, Pending
 from wire import header, produce
 from wire.apis import ApiKey
-from wire.errors import WireError
 from wire.fetch import read as read_fetch
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             mode = s.request_mode
             if mode == STREAM:
                 if s.walker is not None:
-                    s.walker.feed(buf, pos, pos + taken)
+                    walk(s, s.walker, buf, pos, pos + taken)
             else:
                 s.flush_requests(buf, clear, pos)
                 clear = pos + taken
@@ -83,10 +82,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             pos += taken
             s.request_left -= taken
             if not s.request_left:
-                if s.walker is not None and not s.walker.done:
-                    raise ClientProtocolError("a Produce body that ends inside its fields")
-                if s.walker is not None and s.passing is not None:
-                    have(s.passing, s.walker, now_ms)
+                if s.walker is not None:
+                    walked(s, s.walker, now_ms)
                 s.walker = None
                 s.request_mode = STREAM
                 if mode == GATHER:
@@ -322,11 +319,7 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         s.broker.put(changed)
         s.attention = True
         if exchange.plan.keeps:
-            try:
-                keep(exchange, frame, 0, len(frame))
-            except WireError:
-                s.complete(exchange, Outcome.DISCONNECTED, now_ms)
-                raise
+            keep(exchange, frame, 0, len(frame))
         if exchange.plan.api.key in SASL:
             _overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
         _forward(s, exchange, now_ms)

@@ -47,6 +47,8 @@ class Timer(TimerEntry):
 
 
 _new_timer = Timer.__new__
+FIRE_MOST = 256
+"""Calls in one `advance`, so that a thousand deadlines at once do not hold up who has none."""
 
 
 class Timers:
@@ -84,13 +86,20 @@ class Timers:
             insort(self._due, entry, key=at_ms_of)
 
     def advance(self, now_ms: int) -> None:
-        """Fire whatever is due. A call may arm new timers; those due now fire too."""
+        """Fire what is due, FIRE_MOST at most, the rest the next time.
+
+        A call may arm new timers; those due now fire too.
+        """
         due = self._due
         if now_ms <= self._now_ms and not due:
             return
         wheel = self._wheel
+        left = FIRE_MOST
         while True:
             while due:
+                if not left:
+                    return  # `next_ms` says that the rest is due
+                left -= 1
                 entry = due.popleft()
                 if entry.bucket is not None:
                     entry.fire(now_ms)

@@ -57,20 +57,44 @@ def test_what_was_asked_counts_and_not_what_was_sent_on():
     assert refused(3, wire.to_client) == indexes(SHAPES["small"])
 
 
-@pytest.mark.parametrize("policies", ["nobody", "asked", "head", "body"])
-def test_a_large_malformed_produce_ends_its_session(policies):
-    """Nobody could answer it; whoever was asked hears of its end once."""
-    entries = POLICIES[policies]()
+def large_and_broken() -> bytes:
+    """More than is kept as it is, and no Produce any more behind its first topic."""
     broken = bytearray(asked(9, MANY))
     broken[40:44] = b"\xff\xff\xff\xff"
+    return bytes(broken)
+
+
+@pytest.mark.parametrize("chunk", [1 << 20, 100])
+@pytest.mark.parametrize("policies", ["nobody", "asked", "body"])
+def test_a_large_produce_that_cannot_be_read_passes_and_is_the_brokers_to_answer(policies, chunk):
+    """Nobody asked to look into it; what it is the broker will say, however late."""
+    entries = POLICIES[policies]()
+    broken = large_and_broken()
     wire = Wire(make_engine(entries)).client(asked(9, SHAPES["small"])).broker(produce9_reply_to(7))
-    wire.client(bytes(broken))
+    wire.client(broken, chunk)
+    assert wire.to_broker.endswith(broken)
+    wire.advance(10 * WAIT_MS)
+    assert wire.to_client == produce9_reply_to(7)
+    wire.broker(produce9_reply_to(7))
+    assert wire.to_client == produce9_reply_to(7) * 2
+    wire.release()
+    assert wire.held_bytes == 0
+    for policy in entries:
+        assert sorted(number for number, _ in policy.completed) == policy.asked
+
+
+def test_a_large_malformed_produce_ends_its_session_if_a_policy_wants_to_see_inside():
+    """It is told of the end once."""
+    (policy,) = POLICIES["head"]()
+    wire = (
+        Wire(make_engine([policy])).client(asked(9, SHAPES["small"])).broker(produce9_reply_to(7))
+    )
+    wire.client(large_and_broken())
     assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
     wire.release()
     assert wire.held_bytes == 0
     assert wire.watcher.internal == []
-    for policy in entries:
-        assert sorted(number for number, _ in policy.completed) == policy.asked
+    assert sorted(number for number, _ in policy.completed) == policy.asked
 
 
 def produce9_reply_to(correlation_id: int) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.timers import Timer, Timers
+from proxy.core.timers import FIRE_MOST, Timer, Timers
 from proxy.core.timing_wheel import TimerEntry
 from tests.support.golden import cases
 
@@ -241,6 +241,21 @@ def test_an_entry_that_is_late_or_cancelled_is_treated_as_any_timer():
     assert timers.size == 1
     timers.advance(30)
     assert (late.fired, cancelled.fired, dropped.fired) == ([30], [], [])
+
+
+def test_a_thousand_at_once_are_fired_in_turns():
+    """In order, so many an advance; the rest is due at once, however little the clock goes on."""
+    timers = Timers(START_MS)
+    fired: list[int] = []
+    for number in range(FIRE_MOST * 2 + 1):
+        timers.arm(START_MS + 5, lambda _, number=number: fired.append(number))
+    for turn in range(1, 3):
+        timers.advance(START_MS + 5)
+        assert fired == list(range(FIRE_MOST * turn))
+        assert timers.next_ms() == START_MS + 5
+    timers.advance(START_MS + 5)
+    assert len(fired) == FIRE_MOST * 2 + 1
+    assert timers.next_ms() is None
 
 
 # -- Kafka's throttled channels: here a timer each ------------------------------------------------
