@@ -87,10 +87,10 @@ class _Services:
         self.engine.reconsider()
 
     def load(self, path: str) -> bytes | None:
-        raise NotImplementedError(path)
+        raise AssertionError(f"no policy here has a file of its own: {path}")
 
     def save(self, path: str, data: bytes) -> None:
-        raise NotImplementedError(path)
+        raise AssertionError(f"no policy here has a file of its own: {path}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class _Reporter:
         raise error
 
     def on_policy_observed(self, name: str, verdict: object) -> None:
-        raise NotImplementedError(name)
+        raise AssertionError(f"{name} would have refused, and nothing is to be refused here")
 
 
 def _produce() -> bytes:

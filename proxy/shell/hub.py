@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
+from proxy.shell.end import End
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from proxy.core.channel import Channel
     from proxy.core.engine import Engine
     from proxy.core.session import Session
-    from proxy.core.timers import Timer
     from proxy.shell.transport import Transport
 
 READ_BYTES = 256 << 10
@@ -38,57 +38,9 @@ LINGER_MS = 2_000
 """How long an ended side may take to say its last byte."""
 FLUSH_MS = 30_000
 """How long an ended side may take to accept what is still due to it."""
-_BACKPRESSURE = int(Mute.BACKPRESSURE)
+_BACKPRESSURE, _THROTTLED = Mute.BACKPRESSURE, Mute.THROTTLED
 _LINGERING = -1
 """`expect` of an end whose bytes are thrown away: every event of it is unusual."""
-
-
-class End:
-    """One socket of a link. `expect` is the mask registered: any other event is unusual."""
-
-    __slots__ = (
-        "channel",
-        "closed",
-        "expect",
-        "fd",
-        "forward",
-        "lingering",
-        "other",
-        "recv_into",
-        "send",
-        "session",
-        "take",
-        "timer",
-        "transport",
-    )
-
-    other: End
-    forward: Callable[[bytes | bytearray | memoryview], int]
-    """The other end's `send`: where this one's bytes go."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        session: Session,
-        channel: Channel,
-        take: Callable[[bytearray, int, int, int], int],
-    ) -> None:
-        self.transport = transport
-        self.fd = transport.fileno()
-        self.recv_into = transport.recv_into
-        self.send = transport.send
-        self.session = session
-        self.channel = channel
-        self.take = take
-        self.expect = IN
-        self.closed = False
-        self.lingering = False
-        self.timer: Timer | None = None
-
-    @property
-    def is_client(self) -> bool:
-        """Which of the two it is."""
-        return self.channel is self.session.client
 
 
 class Hub:
@@ -246,7 +198,12 @@ class Hub:
             self._broken(end, now_ms)
             return
         if event & RDHUP and end.expect & RDHUP:
-            end.session.client_hung_up(now_ms)
+            end.hung_up = True
+            if end.session.held is not None:
+                end.session.client_hung_up(now_ms)
+            elif not end.channel.carry and end.transport.is_finished():
+                self._eof(end, now_ms)  # nothing of it is left to be quiet about
+                return
             self._settle(end)
         elif event & OUT and end.channel.outbox:
             self._settle(end)
@@ -304,8 +261,9 @@ class Hub:
         channel = end.channel
         want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
         held = end.session.held
-        if held is not None and not held.hung_up and end.is_client:
-            want |= RDHUP  # who hangs up gives its place to who stays
+        waits = channel.muted & _THROTTLED and not end.hung_up if held is None else not held.hung_up
+        if waits and end.is_client:
+            want |= RDHUP  # who hangs up gives its place, or its sockets, to who stays
         if want != end.expect:
             end.expect = want
             self._poller.modify(end.fd, want)

@@ -22,6 +22,9 @@ class Transport(Protocol):
     def fileno(self) -> int:
         """The descriptor to wait for."""
 
+    def is_finished(self) -> bool:
+        """Whether the peer has said its last byte and all of it was read. Reads nothing."""
+
     def shutdown(self) -> None:
         """Say that no more bytes will come; the other direction stays open."""
 
@@ -46,6 +49,13 @@ class PlainTransport:
     def fileno(self) -> int:
         """The descriptor to wait for."""
         return self._socket.fileno()
+
+    def is_finished(self) -> bool:
+        """Look at the next byte: none will come, or nobody knows yet."""
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
 
     def shutdown(self) -> None:
         """Send FIN behind whatever is still in the kernel's buffer."""

@@ -128,16 +128,35 @@ def test_a_throttled_client_is_read_again_when_its_time_has_come(throttling):
     assert kept(throttling) == 0
 
 
-def test_a_throttled_client_that_closes_is_noticed_when_it_is_read_again(throttling):
-    """Nobody waits for its place: its end can wait."""
-    client, _, session = throttling.link()
+def test_a_throttled_client_that_closes_is_noticed_at_once(throttling):
+    """Throttles may last for hours, and nobody's sockets wait so long: who reconnects leaves nothing behind."""
+    client, broker, session = throttling.link()
     client.sendall(f.beat(1))
     throttling.run()
     client.close()
     assert throttling.run() < 20
+    assert session.ending
+    receive(broker, len(f.beat(1)))
+    broker.sendall(f.beat_reply(1))
+    broker.close()
+    throttling.run()
+    assert throttling.hub.open_sockets == 0
+    assert kept(throttling) == 0
+
+
+def test_what_a_throttled_client_sent_before_it_closed_goes_on_when_its_time_has_come(throttling):
+    """It may have sent more in good faith; closing buys it nothing, and the hub does not spin meanwhile."""
+    client, broker, session = throttling.link()
+    client.sendall(f.beat(1))
+    throttling.run()
+    client.sendall(f.beat(2))
+    client.close()
+    assert throttling.run() < 20
     assert not session.ending
+    assert throttling.run() == 0
     throttling.clock.now_ms += 500
     throttling.run()
+    assert receive(broker, 2 * len(f.beat(1))) == f.beat(1) + f.beat(2)
     assert session.ending
 
 

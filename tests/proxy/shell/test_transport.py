@@ -117,3 +117,15 @@ def test_closing_with_unread_bytes_resets(pair):
     far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 5, 0))
     with pytest.raises(ConnectionResetError):
         receive(far, 10)
+
+
+def test_a_peer_has_finished_when_its_last_byte_was_read(pair):
+    """Not while nobody knows, nor while something of it waits; asking reads nothing."""
+    far, _, transport = pair
+    assert not transport.is_finished()
+    far.sendall(b"last")
+    far.shutdown(socket.SHUT_WR)
+    readable(transport)
+    assert not transport.is_finished()
+    assert transport.recv_into(memoryview(bytearray(10))) == 4
+    assert transport.is_finished()

@@ -1,0 +1,69 @@
+"""One socket of a link, as the hub sees it.
+
+`expect` is the mask registered: any other event is unusual. What is called for every event stands ready
+as a bound method.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.shell.poller import IN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.core.channel import Channel
+    from proxy.core.session import Session
+    from proxy.core.timers import Timer
+    from proxy.shell.transport import Transport
+
+
+class End:
+    """See the module."""
+
+    __slots__ = (
+        "channel",
+        "closed",
+        "expect",
+        "fd",
+        "forward",
+        "hung_up",
+        "lingering",
+        "other",
+        "recv_into",
+        "send",
+        "session",
+        "take",
+        "timer",
+        "transport",
+    )
+
+    other: End
+    forward: Callable[[bytes | bytearray | memoryview], int]
+    """The other end's `send`: where this one's bytes go."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        session: Session,
+        channel: Channel,
+        take: Callable[[bytearray, int, int, int], int],
+    ) -> None:
+        self.transport = transport
+        self.fd = transport.fileno()
+        self.recv_into = transport.recv_into
+        self.send = transport.send
+        self.session = session
+        self.channel = channel
+        self.take = take
+        self.expect = IN
+        self.closed = False
+        self.lingering = False
+        self.hung_up = False  # it has closed its side, as was seen without reading
+        self.timer: Timer | None = None
+
+    @property
+    def is_client(self) -> bool:
+        """Which of the two it is."""
+        return self.channel is self.session.client
