@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
+from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -302,8 +302,10 @@ def _place(entry: Entry, asked: Sequence[Entry]) -> int:
 
 
 def _join(first: Forward, second: Forward) -> Forward:
-    if first is FORWARD:
+    if first is FORWARD or first is EXEMPT:
         return second
+    if second is EXEMPT:
+        return first
     body = first.body if second.body is None else second.body
     return Forward(first.patches + second.patches, body)
 

@@ -28,18 +28,23 @@ def frame_of(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> byt
     pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
     reply = bytearray(pack(4 + tagged + len(body), exchange.correlation_id) + body)
     try:
-        asked_ms = s.hear(exchange, Reply(api, len(reply) - 4, reply, 0, len(reply)), now_ms)
+        heard = s.hear(exchange, Reply(api, len(reply) - 4, reply, 0, len(reply)), now_ms)
     except PolicyFault:
         s.complete(exchange, Outcome.DISCONNECTED, now_ms)
         raise
-    quiet_until_ms = 0 if exchange.plan.simple else exchange.quiet_until_ms  # else never set
-    until_ms = max(quiet_until_ms, now_ms + asked_ms)
+    s.usage.response_bytes += len(reply)
+    until_ms = 0 if exchange.plan.simple else exchange.quiet_until_ms  # else never set
+    if heard is not None:
+        until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
     if until_ms > now_ms:
         try:
             throttle.stamp(reply, 0, len(reply), api, until_ms - now_ms)
         except WireError as error:  # a policy's own body, and no response of this API
             raise s.blame(exchange, error, now_ms) from error
-        s.throttle(until_ms, now_ms)
+        s.throttle(exchange, until_ms, now_ms, None if heard is None else heard.why)
+    trail = exchange.trail
+    if trail is not None:
+        trail.reply_bytes = len(reply) - 4
     return reply
 
 
@@ -64,6 +69,9 @@ def refuse(s: SessionEnd, exchange: Exchange, verdict: Reject, body: bytes, now_
     if not exchange.plan.silent:
         try:
             reply = replies.error_body(exchange.plan.api, body, verdict.code)
+            trail = s.trail_of(exchange)
+            if trail is not None:
+                trail.refused = verdict.code
         except WireError as error:
             s.complete(exchange, Outcome.ANSWERED, now_ms)
             s.end_after_replies(CloseReason.POLICY, f"refused, and no shape to say so: {error}")

@@ -143,6 +143,9 @@ class SessionEnd(SessionState):
     def release(self, now_ms: int) -> None:
         """Both sides are closed: give everything back and say goodbye. Called once, by the hub."""
         self.end(CloseReason.CLIENT_CLOSED, "", now_ms)
+        if self.client.muted & Mute.THROTTLED:
+            self.usage.blocked.change(-1, now_ms)
+        self.tell_unmuted()
         self.client.clear()
         self.broker.clear()
         self.plans.clear()  # one of them may refer to this session

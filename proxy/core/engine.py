@@ -12,10 +12,13 @@ from policies.api import ANONYMOUS, Need, Peer
 from policies.chain import Chain, Hooks
 from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
+from proxy.core.holding import Completions
 from proxy.core.memory import MemoryPool
+from proxy.core.meters import MeterBook
 from proxy.core.purgatory import Purgatory
 from proxy.core.session import Session
 from proxy.core.timers import Timers
+from proxy.core.usage import UsageBook
 from wire import addresses, metadata, versions
 from wire.apis import OFFERED, ApiKey
 
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 REPLY_MOST_BYTES = 256 << 20
 """A reply that has to be kept whole (Metadata of a very large cluster) may not be larger."""
+NEVER = 1 << 60
+"""So many microseconds or requests: never."""
 TOPICS_MOST = 100_000
 """Topic names remembered; beyond that the cache begins anew."""
 
@@ -51,11 +56,23 @@ class Engine:
         fixed_user: str = "",
         graces: Graces | None = None,
         purge_interval: int = 1000,
+        keeps_trails: bool = False,
+        sample_every: int = 0,
+        slow_ms: int = 0,
+        meters_by_key: bool = False,
     ) -> None:
         self.topology = topology
         self.chain = chain
         self.observer = observer
         self.now_ms = now_ms
+        self.now_us = now_ms * 1000
+        """The same, finer: for what is measured."""
+        self.keeps_trails = keeps_trails
+        self.sample_every = sample_every
+        self.slow_us = slow_ms * 1000 or NEVER
+        self.meters = MeterBook(by_key=meters_by_key)
+        self.usage = UsageBook(now_ms, observer.on_second)
+        self._sampled = 0
         self.request_max_bytes = request_max_bytes
         self.reply_max_bytes = REPLY_MOST_BYTES
         self.request_timeout_ms = request_timeout_ms
@@ -68,6 +85,7 @@ class Engine:
         self.reply_pool = MemoryPool()
         self.timers = Timers(now_ms)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
+        self.completions = Completions()
         self.sessions: set[SessionEnd] = set()
         self.attending: list[SessionState] = []
         self.topics: dict[bytes, str] = {}
@@ -99,6 +117,7 @@ class Engine:
         """A session is closed on both sides."""
         if session in self.sessions:
             self.sessions.remove(session)
+            self.usage.leave(session.usage)
             self.chain.on_disconnect(session.peer, now_ms)
             reason = session.reason or CloseReason.INTERNAL
             self.observer.on_session_closed(session.peer, reason, session.detail)
@@ -116,10 +135,25 @@ class Engine:
 
     # -- time ------------------------------------------------------------------------------------
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int, now_us: int = 0) -> None:
         """The clock, once per step: fire what is due."""
         self.now_ms = now_ms
+        self.now_us = now_us or now_ms * 1000
+        if now_ms >= self.usage.ends_ms:
+            self.usage.roll(now_ms)
         self.timers.advance(now_ms)
+
+    def next_ms(self) -> int | None:
+        """When to `advance` next; None when nothing is waiting, and nobody is connected."""
+        due_ms = self.timers.next_ms()
+        if self.usage.keys and (due_ms is None or due_ms > self.usage.ends_ms):
+            return self.usage.ends_ms
+        return due_ms
+
+    def sample_from(self) -> int:
+        """How many requests of a new session pass before one is sampled: spread, so that short ones are met too."""
+        self._sampled = (self._sampled + self.sample_every * 618 // 1000 + 1) % self.sample_every
+        return self._sampled + 1
 
     def _tick(self, chain: Chain, every_ms: int) -> None:
         def tick(now_ms: int) -> None:

@@ -11,12 +11,14 @@ Rules:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.api import Hold, Outcome
 from policies.chain import PolicyFault
 from proxy.core.channel import Mute
 from proxy.core.purgatory import DelayedOperation
+from proxy.core.trail import Stage
 
 if TYPE_CHECKING:
     from policies.api import Verdict
@@ -24,45 +26,75 @@ if TYPE_CHECKING:
     from proxy.core.exchanges import Exchange
 
 
+@dataclass(slots=True)
+class Completions:
+    """How the waits ended: by their condition, at the deadline, because the proxy drains, because nobody was left."""
+
+    condition: int = 0
+    expired: int = 0
+    drained: int = 0
+    client_gone: int = 0
+
+
 class HeldRequest(DelayedOperation):
     """One wait of one request. Made by `hold`."""
 
-    __slots__ = ("_verdict", "dropped", "exchange", "hung_up", "session", "since_ms", "then")
+    __slots__ = (
+        "_verdict",
+        "dropped",
+        "exchange",
+        "hung_up",
+        "session",
+        "since_us",
+        "then",
+        "throttled",
+        "watched",
+        "why",
+    )
 
-    def __init__(
-        self, session: SessionEnd, exchange: Exchange, verdict: Hold, since_ms: int
-    ) -> None:
+    def __init__(self, session: SessionEnd, exchange: Exchange, verdict: Hold) -> None:
         super().__init__()
         self.session = session
         self.exchange = exchange
         self.then = verdict.then
-        self.since_ms = since_ms
+        self.since_us = session.engine.now_us
+        self.watched = verdict.watch
+        self.why = verdict.why
+        self.throttled = session.usage if verdict.throttles else None  # whose time it takes
         self.hung_up = False  # its client has closed its side
         self.dropped = False  # its connection is gone
         self._verdict: Verdict | None = None  # instead of asking the policy again
 
     def try_complete(self, now_ms: int) -> bool:
         """Its key was woken. Before it is delayed it was judged just now, and nothing has happened since."""
-        return self.purgatory is not None and self.force_complete(now_ms)
+        if self.purgatory is None or not self.force_complete(now_ms):
+            return False
+        self.session.engine.completions.condition += 1
+        return True
 
     def fire(self, now_ms: int) -> None:
         """The deadline has come: what the policy left word of is done."""
-        self.over(now_ms)
+        self._verdict = self.then
+        if self.force_complete(now_ms):
+            self.session.engine.completions.expired += 1
 
     def over(self, now_ms: int) -> None:
-        """The deadline has come, or the proxy drains."""
+        """The proxy drains: the same, before its time."""
         self._verdict = self.then
-        self.force_complete(now_ms)
+        if self.force_complete(now_ms):
+            self.session.engine.completions.drained += 1
 
     def drop(self, now_ms: int) -> None:
         """Its connection is gone."""
         self.dropped = True
-        self.force_complete(now_ms)
+        if self.force_complete(now_ms):
+            self.session.engine.completions.client_gone += 1
 
     def on_complete(self, now_ms: int) -> None:
         """The wait is over."""
         session, exchange = self.session, self.exchange
         session.held = None
+        self._account(now_ms)
         if self.dropped:
             session.complete(exchange, Outcome.DISCONNECTED, now_ms)
             return
@@ -72,21 +104,41 @@ class HeldRequest(DelayedOperation):
         except PolicyFault as fault:
             judged = fault
         if isinstance(judged, Hold):
-            held = HeldRequest(session, exchange, judged, self.since_ms)
+            held = HeldRequest(session, exchange, judged)
             held.hung_up = self.hung_up
             _wait(held, judged, now_ms)
         else:
+            if self.throttled is not None and not isinstance(judged, PolicyFault):
+                self.throttled.charge(exchange.size_bytes)
             session.go_on(exchange, judged)
+
+    def _account(self, now_ms: int) -> None:
+        """This wait is over: what it was counts for whom it has delayed."""
+        session, exchange = self.session, self.exchange
+        now_us = session.engine.now_us
+        kind = "purgatory"
+        if self.throttled is not None:
+            kind = "throttle"
+            self.throttled.blocked.change(-1, now_ms)
+            self.throttled.throttle((now_us - self.since_us) // 1000)
+        exchange.arrived_us = now_us
+        waited = Stage(kind, self.since_us, now_us, "" if self.why else str(self.watched))
+        session.stage(exchange, waited, self.why)
 
 
 def hold(session: SessionEnd, exchange: Exchange, verdict: Hold, now_ms: int) -> None:
     """Park the request that has just been judged."""
-    _wait(HeldRequest(session, exchange, verdict, now_ms), verdict, now_ms)
+    held = HeldRequest(session, exchange, verdict)
+    _wait(held, verdict, now_ms)
+    if held.throttled is not None:
+        held.throttled.defer(exchange.size_bytes)
     session.hush(Mute.HELD)
 
 
 def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
     held.session.held = held
+    if held.throttled is not None:
+        held.throttled.blocked.change(1, now_ms)
     holds = held.session.engine.holds
     holds.try_complete_else_watch(held, (verdict.watch,), now_ms + verdict.max_delay_ms, now_ms)
     holds.maybe_purge()

@@ -26,6 +26,7 @@ from proxy.core.holding import hold
 from proxy.core.identity import Identity
 from proxy.core.plan import SASL, plan_for
 from proxy.core.state import DROP, GATHER, STREAM, Pending
+from proxy.core.trail import Stage
 from wire import header, produce
 from wire.apis import ApiKey
 from wire.fetch import read as read_fetch
@@ -87,7 +88,11 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
                 s.walker = None
                 s.request_mode = STREAM
                 if mode == GATHER:
+                    if s.pending is not None:
+                        _received(s, s.pending.exchange)
                     _settle_whole(s, now_ms)
+                elif mode == STREAM:
+                    through(s)
             continue
         if s.questions:
             s.flush_requests(buf, clear, pos)
@@ -146,8 +151,25 @@ def put_questions(s: SessionEnd) -> None:
     s.attention = True
 
 
+def through(s: SessionEnd) -> None:
+    """The last byte of a request that streamed has gone on."""
+    if s.passing is not None:
+        _received(s, s.passing)
+
+
+def _received(s: SessionEnd, exchange: Exchange) -> None:
+    """It is whole. If that took more than a read, its client has kept it waiting; the broker has it from now on."""
+    now_us, began_us = s.engine.now_us, exchange.arrived_us
+    if now_us == began_us:
+        return
+    exchange.arrived_us = now_us
+    s.stage(exchange, Stage("receive", began_us, now_us))
+
+
 def _hush_now(s: SessionEnd) -> None:
     """Between two requests: the client is muted for what was wanted meanwhile."""
+    if s.hush_wanted & Mute.THROTTLED and not s.client.muted & Mute.THROTTLED:
+        s.usage.blocked.change(1, s.engine.now_ms)
     s.client.mute(s.hush_wanted)
     s.hush_wanted = 0
     s.look_again()
@@ -237,7 +259,7 @@ def _apply(
     whole = 4 + exchange.size_bytes
     if isinstance(verdict, Throttle):
         s.request_left = whole  # the mute begins behind it
-        s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if verdict is FORWARD:
         _forward(s, exchange, now_ms)
@@ -307,7 +329,7 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         hold(s, exchange, verdict, now_ms)
         return
     if isinstance(verdict, Throttle):
-        s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if isinstance(verdict, Forward):
         try:

@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.api import FORWARD, Forward, Hold, Outcome, Reject, Respond, Throttle
+from policies.api import EXEMPT, FORWARD, Forward, Hold, Outcome, Reject, Respond, Throttle
 from policies.chain import ASKED_ALL, PolicyFault
 from proxy.core.channel import DEAF, Channel, Mute
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
+from proxy.core.trail import Trail
+from wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from policies.api import Peer, Response, Verdict
+    from policies.api import Excess, Peer, Response, Verdict
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
     from proxy.core.holding import HeldRequest
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from proxy.core.plan import Plan
     from proxy.core.requests import Question
     from proxy.core.timers import Timer
+    from proxy.core.trail import Stage
     from wire.produce import ProduceWalker
 
 _new_exchange = Exchange.__new__
@@ -72,24 +75,32 @@ class SessionState:
         "queue",
         "reason",
         "replied_ms",
+        "reply_bytes",
         "reply_dropped",
         "reply_gathered",
         "reply_left",
         "request_gathered",
         "request_left",
         "request_mode",
+        "sample_left",
+        "samples",
         "shortest_wait_ms",
         "throttle_timer",
+        "throttle_trail",
         "throttled_until_ms",
         "timer",
         "unusual_replies",
         "unusual_requests",
+        "usage",
         "walker",
     )
 
     def __init__(self, engine: Engine, peer: Peer) -> None:
         self.engine = engine
         self.peer = peer
+        self.usage = engine.usage.join(peer.user, peer.client_id, engine.now_ms)
+        self.samples = engine.sample_every != 0
+        self.sample_left = engine.sample_from() if self.samples else 0
         self.client = Channel(engine.reply_pool)  # what waits for the client are replies
         self.broker = Channel(engine.request_pool)
         self.queue: deque[Exchange | AnsweredExchange | SwallowedExchange | OwnExchange] = deque()
@@ -112,6 +123,7 @@ class SessionState:
         )
         self.throttled_until_ms = 0
         self.throttle_timer: Timer | None = None
+        self.throttle_trail: Trail | None = None  # of the request that brought it
         self.held: HeldRequest | None = None
         self.exchange_ids = 0
         self.timer: Timer | None = None
@@ -128,6 +140,7 @@ class SessionState:
         # the reply that is passing
         self.replied_ms = 0  # when the broker last sent something
         self.reply_left = 0
+        self.reply_bytes = 0  # its whole size
         self.reply_gathered: bytearray | None = None
         self.reply_dropped = False  # it belongs to a request that was answered here
 
@@ -138,6 +151,7 @@ class SessionState:
         exchange = _new_exchange(Exchange)
         exchange.plan = plan
         exchange.correlation_id = correlation_id
+        exchange.arrived_us = self.engine.now_us
         exchange.arrived_ms = now_ms
         exchange.size_bytes = size_bytes
         exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
@@ -147,7 +161,52 @@ class SessionState:
         exchange.held = None
         exchange.quiet_until_ms = 0
         exchange.kept = None
+        exchange.trail = None
+        usage = self.usage
+        usage.requests += 1
+        usage.request_bytes += 4 + size_bytes
+        if plan.spared or (exchange.exchange_id == 1 and plan.api.key == ApiKey.API_VERSIONS):
+            usage.spare(size_bytes)
+        if self.samples:
+            self.sample_left -= 1
+            if self.sample_left <= 0:
+                self._sample(exchange)
         return exchange
+
+    def take_key(self, user: str, client_id: str, now_ms: int) -> None:
+        """It is known better who speaks: what comes from now on counts for them."""
+        old = self.usage
+        if (user, client_id) == (old.user, old.client_id):
+            return
+        usage = self.usage = self.engine.usage.join(user, client_id, now_ms)
+        self.engine.usage.leave(old)
+        if self.client.muted & Mute.THROTTLED:
+            old.blocked.change(-1, now_ms)
+            usage.blocked.change(1, now_ms)
+
+    def sample(self, count: int) -> None:
+        """So many requests have come; if it is time for one to be told about, it is the newest."""
+        self.sample_left -= count
+        if self.sample_left <= 0:
+            newest = self.queue[-1] if self.queue else None
+            if isinstance(newest, Exchange):
+                self._sample(newest)
+
+    def _sample(self, exchange: Exchange) -> None:
+        self.sample_left = self.engine.sample_every
+        trail = self.trail_of(exchange)
+        if trail is not None:
+            trail.sampled = True
+
+    def trail_of(self, exchange: Exchange) -> Trail | None:
+        """The request's trail, made now if there is none; None where nobody wants to hear."""
+        trail = exchange.trail
+        if trail is None and self.engine.keeps_trails:
+            trail = exchange.trail = Trail(exchange.arrived_us)
+            if exchange.plan.simple:
+                exchange.quiet_until_ms = 0
+            exchange.plan = exchange.plan.watched()  # its reply is looked at
+        return trail
 
     def ask(self, exchange: Exchange, now_ms: int) -> Verdict:
         """Put the request before the chain."""
@@ -157,6 +216,9 @@ class SessionState:
             return FORWARD
         try:
             verdict = on_request(exchange, plan.peer, now_ms)
+            if verdict is EXEMPT:
+                self.usage.spare(exchange.size_bytes)
+                return FORWARD
             if verdict is not FORWARD:
                 ensure_verdict(verdict)
         except Exception as error:
@@ -170,6 +232,8 @@ class SessionState:
         try:
             verdict = on_hold_over(exchange, exchange.plan.peer, now_ms, verdict)
             ensure_verdict(verdict)
+            if verdict is EXEMPT:
+                return FORWARD
         except Exception as error:
             raise self.blame(exchange, error, now_ms) from error
         return verdict
@@ -179,16 +243,16 @@ class SessionState:
         self.pending = Pending(exchange, judged)
         self.unhush(Mute.HELD)
 
-    def hear(self, exchange: Exchange, response: Response, now_ms: int) -> int:
-        """Tell the chain that a reply is about to leave; how long it wants the client to be quiet."""
+    def hear(self, exchange: Exchange, response: Response, now_ms: int) -> Throttle | None:
+        """Tell the chain that a reply is about to leave; how long it wants the client to be quiet, if at all."""
         on_response = exchange.plan.hooks.on_response
         if on_response is None:
-            return 0
+            return None
         try:
             verdict = on_response(exchange, response, exchange.plan.peer, now_ms)
         except Exception as error:
             raise self.engine.chain.blame(exchange.plan.api.key, "on_response", error) from error
-        return verdict.throttle_time_ms if isinstance(verdict, Throttle) else 0
+        return verdict if isinstance(verdict, Throttle) else None
 
     def blame(self, exchange: Exchange, error: Exception, now_ms: int) -> PolicyFault:
         """A policy's bug: the request ends here, and so does the session."""
@@ -197,9 +261,31 @@ class SessionState:
 
     def complete(self, exchange: Exchange, outcome: Outcome, now_ms: int) -> None:
         """Tell the policies how an admitted request ended."""
-        on_complete = exchange.plan.hooks.on_complete
+        plan = exchange.plan
+        if outcome is not Outcome.REPLIED:
+            plan.meter.outcomes[outcome] += 1
+        on_complete = plan.hooks.on_complete
         if on_complete is not None:
             on_complete(exchange, outcome, now_ms)
+        trail = exchange.trail
+        if trail is None and outcome is Outcome.EXPIRED:
+            trail = self.trail_of(exchange)
+        if trail is not None:
+            trail.tell(exchange, outcome, self.engine)
+
+    def stage(self, exchange: Exchange, waited: Stage, why: Excess | None = None) -> None:
+        """A wait of this request is over: counted, and told if it was long or is told about anyway."""
+        took_us = waited.ended_us - waited.began_us
+        plan = exchange.plan
+        plan.meter.waited(waited.kind, took_us)
+        trail = exchange.trail
+        if trail is None and (waited.kind != "receive" or took_us >= plan.slow_us):
+            trail = self.trail_of(exchange)
+            if trail is not None:
+                trail.began_us = waited.began_us
+        if trail is not None:
+            trail.stages.append(waited)
+            trail.excess = why or trail.excess
 
     # -- muting the client ----------------------------------------------------------------------
 
@@ -216,6 +302,8 @@ class SessionState:
         self.hush_wanted &= ~reason
         client = self.client
         if client.muted & reason:
+            if client.muted & reason & Mute.THROTTLED:
+                self.usage.blocked.change(-1, self.engine.now_ms)
             client.unmute(reason)
             if not client.muted & DEAF and (client.carry or self.pending is not None):
                 client.mute(Mute.PACED)
@@ -223,27 +311,40 @@ class SessionState:
             self.engine.attending.append(self)
         self.look_again()
 
-    def quiet(self, exchange: Exchange, throttle_time_ms: int, now_ms: int) -> None:
+    def quiet(
+        self, exchange: Exchange, throttle_time_ms: int, now_ms: int, why: Excess | None = None
+    ) -> None:
         """This request may pass, and then the client is to be quiet; its reply will say how long still."""
         until_ms = now_ms + throttle_time_ms
         if not exchange.plan.silent:
             exchange.quiet_until_ms = until_ms
             exchange.plan = exchange.plan.watched()
-        self.throttle(until_ms, now_ms)
+        self.throttle(exchange, until_ms, now_ms, why)
 
-    def throttle(self, until_ms: int, now_ms: int) -> None:
+    def throttle(
+        self, exchange: Exchange, until_ms: int, now_ms: int, why: Excess | None = None
+    ) -> None:
         """The client is to be quiet until then. Later deadlines win; there is one mute, not two.
 
         What was read before the mute still goes straight on; the hub stops reading in its next step.
         """
-        if until_ms <= self.throttled_until_ms or until_ms <= now_ms:
+        if until_ms <= now_ms:
             return
+        trail = self.trail_of(exchange)
+        if trail is not None:
+            trail.quiet_until_ms = max(trail.quiet_until_ms, until_ms)
+            trail.excess = why or trail.excess
+        if until_ms <= self.throttled_until_ms:
+            return
+        self.usage.throttle(until_ms - max(now_ms, self.throttled_until_ms))
         self.throttled_until_ms = until_ms
+        self.throttle_trail = trail
         self.unusual_requests = True
         if self.request_left or self.pending is not None:
             self.hush_wanted |= Mute.THROTTLED
-        else:
+        elif not self.client.muted & Mute.THROTTLED:
             self.client.muted |= Mute.THROTTLED
+            self.usage.blocked.change(1, now_ms)
             self.engine.attending.append(self)
         if self.throttle_timer is None:
             self.throttle_timer = self.engine.timers.arm(until_ms, self._unthrottle)
@@ -254,6 +355,13 @@ class SessionState:
             return
         self.throttle_timer = None
         self.unhush(Mute.THROTTLED)
+        self.tell_unmuted()
+
+    def tell_unmuted(self) -> None:
+        """The throttle is over, or nobody is left to bear it."""
+        trail, self.throttle_trail = self.throttle_trail, None
+        if trail is not None:
+            self.engine.observer.on_unmuted(trail, self.engine.now_us)
 
     def look_again(self) -> None:
         """Whether requests may take the fast loop (again)."""
