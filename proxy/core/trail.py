@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.core.exchanges import Exchange
     from wire.apis import Api
+    from wire.produce import ProduceWalker
 
 
 class Stage(NamedTuple):
-    """A wait before the request was forwarded. `kind` is one of `meters.STAGES`, `detail` what was waited for."""
+    """A wait before the request was forwarded. `kind` is one of `meters.STAGES`, `detail` what was waited for,
+    `outcome` how a wait in the purgatory ended.
+    """
 
     kind: str
     began_us: int
     ended_us: int
     detail: str = ""
+    outcome: str = ""
 
 
 class Trail:
@@ -32,6 +36,7 @@ class Trail:
     `began_us`: the first byte of the request came; `forwarded_us`: its last byte went on (0: never);
     `ended_us`: the reply was handed to the kernel or laid into the client's outbox, or there will be none.
     `quiet_until_ms`: until when the client is to be quiet after this (0: no throttle).
+    `kept`: what a reply made here would have had to say of a tracked Produce: its topics are in it.
     """
 
     __slots__ = (
@@ -41,6 +46,7 @@ class Trail:
         "ended_us",
         "excess",
         "forwarded_us",
+        "kept",
         "outcome",
         "peer",
         "quiet_until_ms",
@@ -65,6 +71,7 @@ class Trail:
         self.ended_us = 0
         self.stages: list[Stage] = []
         self.excess: Excess | None = None
+        self.kept: bytearray | bytes | ProduceWalker | None = None
         self.quiet_until_ms = 0
         self.reply_bytes = 0
         self.refused = 0  # the error code a policy answered with
@@ -80,6 +87,8 @@ class Trail:
         self.api = plan.api
         self.correlation_id = exchange.correlation_id
         self.size_bytes = exchange.size_bytes
+        if plan.keeps:
+            self.kept = exchange.kept
         self.outcome = outcome
         self.ended_us = engine.now_us
         self.forwarded_us = 0 if outcome is Outcome.ANSWERED else exchange.arrived_us
