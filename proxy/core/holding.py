@@ -17,6 +17,7 @@ from policies.api import Hold, Outcome
 from policies.chain import PolicyFault
 from proxy.core.channel import Mute
 from proxy.core.purgatory import DelayedOperation
+from proxy.core.whole import body_of
 
 if TYPE_CHECKING:
     from policies.api import Verdict
@@ -63,14 +64,17 @@ class HeldRequest(DelayedOperation):
         """The wait is over."""
         session, exchange = self.session, self.exchange
         session.held = None
+        session.engine.room.unpark(session)
         if self.dropped:
             session.complete(exchange, Outcome.DISCONNECTED, now_ms)
             return
         judged: Verdict | PolicyFault
+        exchange.body = body_of(session, exchange)
         try:
             judged = session.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:
             judged = fault
+        exchange.body = None
         if isinstance(judged, Hold):
             held = HeldRequest(session, exchange, judged, self.since_ms)
             held.hung_up = self.hung_up
@@ -87,6 +91,7 @@ def hold(session: SessionEnd, exchange: Exchange, verdict: Hold, now_ms: int) ->
 
 def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
     held.session.held = held
+    held.session.engine.room.park(held.session)
     holds = held.session.engine.holds
     holds.try_complete_else_watch(held, (verdict.watch,), now_ms + verdict.max_delay_ms, now_ms)
     holds.maybe_purge()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from proxy.core.plan import Plan
     from proxy.core.requests import Question
     from proxy.core.timers import Timer
+    from proxy.core.waiting_room import Line, Share
     from wire.produce import ProduceWalker
 
 _new_exchange = Exchange.__new__
@@ -61,8 +62,10 @@ class SessionState:
         "exchange_ids",
         "handle",
         "held",
+        "holds",
         "hush_wanted",
         "identity",
+        "line",
         "paced",
         "passing",
         "peer",
@@ -70,6 +73,8 @@ class SessionState:
         "plans",
         "questions",
         "queue",
+        "read_timer",
+        "reading_ms",
         "reason",
         "replied_ms",
         "reply_dropped",
@@ -78,6 +83,8 @@ class SessionState:
         "request_gathered",
         "request_left",
         "request_mode",
+        "reserved_bytes",
+        "share",
         "shortest_wait_ms",
         "throttle_timer",
         "throttled_until_ms",
@@ -90,8 +97,9 @@ class SessionState:
     def __init__(self, engine: Engine, peer: Peer) -> None:
         self.engine = engine
         self.peer = peer
-        self.client = Channel(engine.reply_pool)  # what waits for the client are replies
-        self.broker = Channel(engine.request_pool)
+        # what waits for the client are replies, what was read of it are requests
+        self.client = Channel(engine.reply_pool, engine.request_pool)
+        self.broker = Channel(engine.request_pool, engine.reply_pool, engine.room)
         self.queue: deque[Exchange | AnsweredExchange | SwallowedExchange | OwnExchange] = deque()
         self.plans: dict[int, Plan] = {}
         self.handle: object = None  # the hub's: how it finds its side of this session
@@ -125,6 +133,13 @@ class SessionState:
         self.passing: Exchange | None = None  # whose reply is due, once it is through (STREAM)
         self.walker: ProduceWalker | None = None
         self.questions: list[Question] | None = None
+        # what it has of the pool of requests (`proxy.core.waiting_room`), and since when
+        self.reserved_bytes = 0  # for the frame that is kept whole
+        self.holds = False  # counted among the requests held here
+        self.share: Share | None = None
+        self.line: Line | None = None  # it waits there
+        self.reading_ms = 0
+        self.read_timer: Timer | None = None
         # the reply that is passing
         self.replied_ms = 0  # when the broker last sent something
         self.reply_left = 0
