@@ -89,8 +89,9 @@ class WaitingRoom:
 
     def wait(self, s: SessionState) -> None:
         """There is nothing to read into: its client, which holds nothing, is heard again when there is."""
-        self._stand(s, 0, self._line)
-        self._look_dry()
+        if s.line is None:
+            self._stand(s, 0, self._line)
+            self._look_dry()
 
     def park(self, s: SessionState) -> None:
         """A policy holds a request of it."""
