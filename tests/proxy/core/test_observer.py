@@ -22,6 +22,8 @@ TELLINGS = {
     "on_node_learned": (1, "kafka-1", 9092),
     "on_unmapped_node": (99,),
     "on_expired": (PEER, "Fetch"),
+    "on_pool_depleted": ("requests",),
+    "on_pool_recovered": ("requests", 7),
     "on_internal_error": (RuntimeError("bug"),),
     "on_policy_error": ("mine", "on_request", RuntimeError("bug")),
     "on_policy_observed": ("mine", Reject(44)),
