@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from policies.api import Outcome
 from policies.chain import PolicyFault
-from proxy.core import delayed, replies, requests
+from proxy.core import delayed, replies, requests, slow_senders
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.exchanges import AnsweredExchange, OwnExchange, SwallowedExchange
@@ -65,6 +65,10 @@ class SessionEnd(SessionState):
         except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
             self.fail(fault, CloseReason.INTERNAL)
             self.engine.attend(self)
+
+    def look_at_reading(self, now_ms: int) -> None:
+        """The timer for a frame that holds memory and is not here yet."""
+        slow_senders.look(self, now_ms)
 
     def client_gone(self, now_ms: int) -> None:
         """The client has said its last byte (half-close). It may still be reading."""
@@ -128,6 +132,7 @@ class SessionEnd(SessionState):
         self.broker.mute(Mute.ENDING)
         if self.held is not None:
             self.held.drop(now_ms)
+        requests.let_go(self)
         while self.queue:
             head = self.queue.popleft()
             if isinstance(head, OwnExchange):
@@ -151,10 +156,10 @@ class SessionEnd(SessionState):
         self.plans.clear()  # one of them may refer to this session
         requests.forget(self, now_ms)
         replies.forget(self)
-        for timer in (self.timer, self.throttle_timer):
+        for timer in (self.timer, self.throttle_timer, self.read_timer):
             if timer is not None:
                 timer.cancel()
-        self.timer = self.throttle_timer = None
+        self.timer = self.throttle_timer = self.read_timer = None
         self.engine.release(self, now_ms)
 
     def _lose_half_sent(self, now_ms: int) -> None:

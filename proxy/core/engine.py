@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 
 from policies.api import ANONYMOUS, Need, Peer
 from policies.chain import Chain, Hooks
+from proxy.core.bounds import Bounds
 from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
 from proxy.core.holding import Completions
-from proxy.core.memory import MemoryPool
+from proxy.core.memory import NO_BOUND, MemoryPool
 from proxy.core.meters import MeterBook
 from proxy.core.purgatory import Purgatory
+from proxy.core.reads import Reads
 from proxy.core.session import Session
 from proxy.core.timers import Timers
 from proxy.core.usage import UsageBook
+from proxy.core.waiting_room import WaitingRoom
 from wire import addresses, metadata, versions
 from wire.apis import OFFERED, ApiKey
 
@@ -33,9 +36,11 @@ if TYPE_CHECKING:
     from wire.apis import Api
 
 REPLY_MOST_BYTES = 256 << 20
-"""A reply that has to be kept whole (Metadata of a very large cluster) may not be larger."""
+"""A reply that has to be kept whole (Metadata of a very large cluster) may not be larger, nor than the pool."""
+REPLY_LEAST_BYTES = 16 << 20
+"""It may be so large, however small the pool is."""
 NEVER = 1 << 60
-"""So many microseconds or requests: never."""
+"""So many microseconds: never."""
 TOPICS_MOST = 100_000
 """Topic names remembered; beyond that the cache begins anew."""
 
@@ -60,6 +65,7 @@ class Engine:
         sample_every: int = 0,
         slow_ms: int = 0,
         meters_by_key: bool = False,
+        bounds: Bounds | None = None,
     ) -> None:
         self.topology = topology
         self.chain = chain
@@ -74,15 +80,19 @@ class Engine:
         self.usage = UsageBook(now_ms, observer.on_second)
         self._sampled = 0
         self.request_max_bytes = request_max_bytes
-        self.reply_max_bytes = REPLY_MOST_BYTES
         self.request_timeout_ms = request_timeout_ms
         self.graces = graces or Graces()
         self.expired = Expired()
         self.offered = OFFERED
         self.pass_unknown = frozenset(pass_unknown)
         self._user = (fixed_user, "fixed") if fixed_user else (ANONYMOUS, "none")
-        self.request_pool = MemoryPool()
-        self.reply_pool = MemoryPool()
+        bounds = bounds or Bounds()
+        self.read_limits = bounds.read_limits
+        self.request_pool = self._pool("requests", bounds.request_bytes, 4 + request_max_bytes)
+        self.reply_pool = self._pool("replies", bounds.response_bytes, REPLY_MOST_BYTES)
+        self.reply_max_bytes = max(self.reply_pool.max_single_bytes, REPLY_LEAST_BYTES)
+        self.room = WaitingRoom(self.request_pool, bounds.requests, bounds.share_most)
+        self.reads = Reads(self.request_pool, self.reply_pool, self.room)
         self.timers = Timers(now_ms)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
         self.completions = Completions()
@@ -132,6 +142,16 @@ class Engine:
         for session in tuple(self.sessions):
             session.drain()
             self.attend(session)
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def _pool(self, name: str, size_bytes: int, most_bytes: int) -> MemoryPool:
+        if size_bytes != NO_BOUND:
+            most_bytes = min(most_bytes, size_bytes)
+        pool = MemoryPool(size_bytes, most_bytes, now_ms=lambda: self.now_ms)
+        pool.on_depleted = lambda: self.observer.on_pool_depleted(name)
+        pool.on_recovered = lambda lasted_ms: self.observer.on_pool_recovered(name, lasted_ms)
+        return pool
 
     # -- time ------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ class CloseReason(Enum):
     UPSTREAM_REFUSED = "upstream_refused"
     UPSTREAM_DIAL_TIMEOUT = "upstream_dial_timeout"
     UPSTREAM_REQUEST_TIMEOUT = "upstream_request_timeout"
+    REQUEST_READ_TIMEOUT = "request_read_timeout"
     UNKNOWN_NODE = "unknown_node"
     TOO_MANY_CONNECTIONS = "too_many_connections"
     DRAINED = "drained"

@@ -19,6 +19,7 @@ from policies.chain import PolicyFault
 from proxy.core.channel import Mute
 from proxy.core.purgatory import DelayedOperation
 from proxy.core.trail import Stage
+from proxy.core.whole import body_of
 
 if TYPE_CHECKING:
     from policies.api import Verdict
@@ -95,14 +96,17 @@ class HeldRequest(DelayedOperation):
         session, exchange = self.session, self.exchange
         session.held = None
         self._account(now_ms)
+        session.engine.room.unpark(session)
         if self.dropped:
             session.complete(exchange, Outcome.DISCONNECTED, now_ms)
             return
         judged: Verdict | PolicyFault
+        exchange.body = body_of(session, exchange)
         try:
             judged = session.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:
             judged = fault
+        exchange.body = None
         if isinstance(judged, Hold):
             held = HeldRequest(session, exchange, judged)
             held.hung_up = self.hung_up
@@ -139,6 +143,7 @@ def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
     held.session.held = held
     if held.throttled is not None:
         held.throttled.blocked.change(1, now_ms)
+    held.session.engine.room.park(held.session)
     holds = held.session.engine.holds
     holds.try_complete_else_watch(held, (verdict.watch,), now_ms + verdict.max_delay_ms, now_ms)
     holds.maybe_purge()

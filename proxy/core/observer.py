@@ -43,6 +43,12 @@ class Observer:
     def on_expired(self, peer: Peer, api_name: str) -> None:
         """A request was answered here, because the broker had not by its deadline."""
 
+    def on_pool_depleted(self, pool: str) -> None:
+        """A pool has run dry (`requests`, `replies`): somebody waits for memory, or gets crumbs."""
+
+    def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
+        """Nobody waits for this pool any more; the outage has lasted so long."""
+
     def on_internal_error(self, error: BaseException) -> None:
         """A fault of our own ended a session: a bug."""
 

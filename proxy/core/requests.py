@@ -4,7 +4,7 @@ Rules:
 - Nothing is decided about a request before its head is here: header, and for Produce as far as acks.
 - A head that is not whole is carried to the next read; it is bounded, and counted.
 - A body streams through (STREAM), is kept whole for whoever asked (GATHER), or is dropped because the
-  request was answered here (DROP).
+  request was answered here (DROP). What is kept whole waits until there is memory for all of it.
 - Frame sizes are judged before anything is allocated for them.
 - One turn does a bounded amount of work; then the session is paced: the rest of what was read waits,
   counted, and the client is not read until it had its next turn.
@@ -23,10 +23,11 @@ from proxy.core.delayed import keep, sent, walk, walked
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.guess import guess_protocol
 from proxy.core.holding import hold
-from proxy.core.identity import Identity
 from proxy.core.plan import SASL, plan_for
+from proxy.core.slow_senders import HEAD_BYTES, watch, watch_head
 from proxy.core.state import DROP, GATHER, STREAM, Pending
-from proxy.core.trail import Stage
+from proxy.core.whole import body_at as whole_body_at
+from proxy.core.whole import changed, overhear, wait_anew
 from wire import header, produce
 from wire.apis import ApiKey
 from wire.fetch import read as read_fetch
@@ -89,10 +90,10 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
                 s.request_mode = STREAM
                 if mode == GATHER:
                     if s.pending is not None:
-                        _received(s, s.pending.exchange)
+                        s.received(s.pending.exchange)
                     _settle_whole(s, now_ms)
                 elif mode == STREAM:
-                    through(s)
+                    s.through()
             continue
         if s.questions:
             s.flush_requests(buf, clear, pos)
@@ -104,6 +105,7 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.client.keep(bytes(memoryview(buf)[pos:end]))
             break
         if s.ending and s.pending is None:
+            s.engine.room.give_back(s)
             s.flush_requests(buf, clear, pos)
             clear = pos = end
             break
@@ -111,14 +113,18 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.pace(bytes(memoryview(buf)[pos:end]))
             break
         begun = _begin(s, buf, pos, end, now_ms)
-        if s.held is not None:
+        if begun is None or s.held is not None:
+            if not s.client.muted & DEAF:  # its head is not here yet
+                if end - pos > HEAD_MOST_BYTES:
+                    raise ClientProtocolError(
+                        f"a request head of more than {HEAD_MOST_BYTES} bytes"
+                    )
+                if end - pos > HEAD_BYTES:
+                    watch_head(s, now_ms)
             s.client.keep(bytes(memoryview(buf)[pos:end]))
             break
-        if begun is None:
-            if end - pos > HEAD_MOST_BYTES:
-                raise ClientProtocolError(f"a request head of more than {HEAD_MOST_BYTES} bytes")
-            s.client.keep(bytes(memoryview(buf)[pos:end]))
-            break
+        if s.reserved_bytes and s.request_mode != GATHER:
+            s.engine.room.give_back(s)  # nobody wants it whole any more
         pos = begun
         streams = s.request_mode == STREAM
         labour_bytes += min(s.request_left, LABOUR_FRAME_BYTES) if streams else 4 * s.request_left
@@ -133,6 +139,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.look_again()
         if s.ending:
             s.maybe_end()
+    elif s.request_mode == GATHER:
+        watch(s, now_ms)
     if s.attention or clear != start:
         s.attention = False
         s.flush_requests(buf, clear, pos)
@@ -151,21 +159,6 @@ def put_questions(s: SessionEnd) -> None:
     s.attention = True
 
 
-def through(s: SessionEnd) -> None:
-    """The last byte of a request that streamed has gone on."""
-    if s.passing is not None:
-        _received(s, s.passing)
-
-
-def _received(s: SessionEnd, exchange: Exchange) -> None:
-    """It is whole. If that took more than a read, its client has kept it waiting; the broker has it from now on."""
-    now_us, began_us = s.engine.now_us, exchange.arrived_us
-    if now_us == began_us:
-        return
-    exchange.arrived_us = now_us
-    s.stage(exchange, Stage("receive", began_us, now_us))
-
-
 def _hush_now(s: SessionEnd) -> None:
     """Between two requests: the client is muted for what was wanted meanwhile."""
     if s.hush_wanted & Mute.THROTTLED and not s.client.muted & Mute.THROTTLED:
@@ -176,11 +169,15 @@ def _hush_now(s: SessionEnd) -> None:
     s.engine.attending.append(s)
 
 
+def let_go(s: SessionEnd) -> None:
+    """Give back what is kept of a request, or was to be."""
+    s.request_gathered = None
+    s.engine.room.leave(s)
+
+
 def forget(s: SessionEnd, now_ms: int) -> None:
-    """The session ends: give back what was kept of a request."""
-    if s.request_gathered is not None:
-        s.broker.pool.release(len(s.request_gathered))
-        s.request_gathered = None
+    """The session ends: nothing more comes of what was kept of a request."""
+    let_go(s)
     pending, s.pending = s.pending, None
     if pending is not None and not isinstance(pending.verdict, PolicyFault | None):
         s.complete(pending.exchange, Outcome.DISCONNECTED, now_ms)  # it was asked about
@@ -195,7 +192,7 @@ def forget(s: SessionEnd, now_ms: int) -> None:
 def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> int | None:
     """Decide what becomes of the frame at `pos`; the offset from which its rest is streamed.
 
-    None: too little of it is here. Sets request_left and request_mode.
+    None: too little of it is here, or there is no memory. Sets request_left and request_mode.
     """
     handed = s.pending
     if handed is not None:  # the fast loop has asked already, or it was held
@@ -225,9 +222,7 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
         return pos
     hooks = plan.hooks
     if hooks.need is Need.BODY or plan.api.key in SASL:
-        s.pending = Pending(exchange, None)
-        s.request_left, s.request_mode = 4 + size, GATHER
-        return pos
+        return _keep_whole(s, Pending(exchange, None), pos)
     if hooks.need is Need.HEAD and not _read_head(exchange, buf, body_at, limit):
         if stop <= end:
             raise ClientProtocolError("a request body shorter than its fields")
@@ -238,7 +233,7 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
 
 def _begin_judged(
     s: SessionEnd, buf: bytearray, judged: Pending, pos: int, end: int, now_ms: int
-) -> int:
+) -> int | None:
     s.pending = None
     s.look_again()
     exchange, verdict = judged
@@ -254,9 +249,21 @@ def _begin_judged(
 
 def _apply(
     s: SessionEnd, exchange: Exchange, verdict: Verdict | None, pos: int, body_at: int, now_ms: int
-) -> int:
-    """Do what was decided before the first byte of the request has gone on."""
+) -> int | None:
+    """Do what was decided before the first byte of the request has gone on. None: it has to wait for memory."""
     whole = 4 + exchange.size_bytes
+    ends = verdict.forward if isinstance(verdict, Throttle) else verdict
+    too_large = isinstance(ends, Reject) and whole > min(
+        REFUSED_MOST_BYTES, s.engine.request_pool.max_single_bytes
+    )
+    if not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond)):
+        # Patches, a new body, or an error reply that echoes the body: all of it has to be here.
+        begun = _keep_whole(s, Pending(exchange, ends), pos)
+        if begun is None:
+            s.pending = Pending(exchange, verdict)
+        elif ends is not verdict and isinstance(verdict, Throttle):
+            s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        return begun
     if isinstance(verdict, Throttle):
         s.request_left = whole  # the mute begins behind it
         s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
@@ -281,15 +288,34 @@ def _apply(
     elif isinstance(verdict, Respond):
         answer(s, exchange, verdict.body, now_ms)
         s.request_left, s.request_mode = whole, DROP
-    elif isinstance(verdict, Reject) and whole > REFUSED_MOST_BYTES:
+    else:
         s.complete(exchange, Outcome.ANSWERED, now_ms)
         s.request_left, s.request_mode = whole, DROP
         s.end_after_replies(
             CloseReason.POLICY, f"refused, and its {whole} bytes are too many to keep"
         )
-    else:  # patches, a new body, or an error reply that echoes the body: all of it has to be here
-        s.pending = Pending(exchange, verdict)
-        s.request_left, s.request_mode = whole, GATHER
+    return pos
+
+
+def _keep_whole(s: SessionEnd, pending: Pending, pos: int) -> int | None:
+    """The frame at `pos` is kept whole; None: it has to wait for memory. SASL is exempt, and capped."""
+    exchange = pending.exchange
+    whole, room = 4 + exchange.size_bytes, s.engine.room
+    if exchange.plan.api.key not in SASL:
+        most = s.engine.request_pool.max_single_bytes
+        if whole > most:
+            if pending.verdict is not None:
+                s.complete(exchange, Outcome.DISCONNECTED, s.engine.now_ms)
+            s.request_left, s.request_mode = whole, DROP
+            s.end_after_replies(
+                CloseReason.POLICY, f"{whole} bytes have to be kept whole ({most} may be)"
+            )
+            return pos
+        if not room.reserve(s, whole):
+            return None
+    s.reading_ms = s.engine.now_ms
+    s.pending = pending
+    s.request_left, s.request_mode = whole, GATHER
     return pos
 
 
@@ -306,7 +332,8 @@ def _gather(s: SessionEnd, buf: bytearray, start: int, stop: int) -> None:
     if s.request_gathered is None:
         s.request_gathered = bytearray()
     s.request_gathered += memoryview(buf)[start:stop]
-    s.broker.pool.force_allocate(stop - start)
+    if not s.holds:
+        s.engine.room.count(s, stop - start)
 
 
 def _settle_whole(s: SessionEnd, now_ms: int) -> None:
@@ -314,9 +341,8 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
     frame, s.request_gathered = s.request_gathered, None
     pending, s.pending = s.pending, None
     assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
-    s.broker.pool.release(len(frame))
     exchange, verdict = pending
-    body_at = _body_at(exchange, frame)
+    body_at = whole_body_at(exchange, frame)
     if verdict is None:
         _read_head(exchange, frame, body_at, len(frame))
         exchange.body = bytes(memoryview(frame)[body_at:])
@@ -325,7 +351,7 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         verdict = s.ask_again(exchange, verdict.then, now_ms)
     if isinstance(verdict, Hold):
         s.request_gathered = frame
-        s.broker.pool.force_allocate(len(frame))
+        exchange.body = None  # made anew when it is asked about again: see `body_of`
         hold(s, exchange, verdict, now_ms)
         return
     if isinstance(verdict, Throttle):
@@ -333,67 +359,25 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         verdict = verdict.forward
     if isinstance(verdict, Forward):
         try:
-            changed = _changed(frame, body_at, verdict)
+            sent_on = changed(frame, body_at, verdict)
         except ValueError as error:
             raise s.blame(exchange, error, now_ms) from error
         if exchange.plan.api.key == ApiKey.FETCH:
-            _wait_anew(s, exchange, changed, body_at)
-        s.broker.put(changed)
+            wait_anew(s, exchange, sent_on, body_at)
+        s.broker.put(sent_on, s.engine.room.hand_over(s))
         s.attention = True
         if exchange.plan.keeps:
             keep(exchange, frame, 0, len(frame))
         if exchange.plan.api.key in SASL:
-            _overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
+            overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
         _forward(s, exchange, now_ms)
     elif isinstance(verdict, Respond):
         answer(s, exchange, verdict.body, now_ms)
     elif isinstance(verdict, Reject):
         refuse(s, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
-
-
-def _wait_anew(s: SessionEnd, exchange: Exchange, frame: bytes | bytearray, body_at: int) -> None:
-    """A fetch that was changed has the deadline of what is sent on."""
-    head = read_fetch(frame, body_at, len(frame), exchange.plan.api.version)
-    if head is not None:
-        waits = head.max_wait_ms > 0 and head.min_bytes > 0
-        wait_ms = s.engine.graces.fetch_wait_ms(head.max_wait_ms) if waits else 0
-        exchange.plan = exchange.plan.waiting(wait_ms)
-        if wait_ms:
-            s.shortest_wait_ms = min(s.shortest_wait_ms, wait_ms)
-
-
-def _body_at(exchange: Exchange, frame: bytearray) -> int:
-    version = exchange.plan.api.request_header_version
-    body_at = header.body_at(frame, 0, len(frame), version)
-    if body_at is None:
-        raise ClientProtocolError("a request head longer than its frame")
-    return body_at
-
-
-def _overhear(s: SessionEnd, exchange: Exchange, body: bytes) -> None:
-    """SASL passes untouched and is listened to. Nothing behind a token is begun before its reply."""
-    api = exchange.plan.api
-    if s.identity is None:
-        s.identity = Identity()
-    s.identity.heard_request(api.key, api.version, body)
-    if api.key == ApiKey.SASL_HANDSHAKE:
-        s.authenticating = True
-        s.plans.clear()  # smaller requests only, until the broker has said yes
-    else:
-        s.hush(Mute.UPSTREAM_AUTH)
-
-
-def _changed(frame: bytearray, body_at: int, verdict: Forward) -> bytes | bytearray:
-    if verdict.body is not None:
-        head = bytes(memoryview(frame)[4:body_at])
-        size = len(head) + len(verdict.body)
-        frame = bytearray(size.to_bytes(4, "big") + head + verdict.body)
-    for patch in verdict.patches:
-        at = body_at + patch.offset
-        if patch.offset < 0 or at + len(patch.data) > len(frame):
-            raise ValueError(f"a patch at {patch.offset} leaves the request's body")
-        frame[at : at + len(patch.data)] = patch.data
-    return frame
+    exchange.body = None
+    if s.reserved_bytes:
+        s.engine.room.give_back(s)
 
 
 def _read_head(exchange: Exchange, buf: bytearray, body_at: int, limit: int) -> bool:

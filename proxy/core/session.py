@@ -64,7 +64,7 @@ class Session(SessionEnd):
                     return end
                 pos = start + left
                 self.request_left = left = 0
-                requests.through(self)
+                self.through()
             unusual = self.unusual_requests
             if not (left or unusual):
                 plans = self.plans

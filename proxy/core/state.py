@@ -10,15 +10,13 @@ Rules:
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Outcome, Reject, Respond, Throttle
 from policies.chain import ASKED_ALL, PolicyFault
+from proxy.core.account import SessionAccount
 from proxy.core.channel import DEAF, Channel, Mute
-from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
-from proxy.core.trail import Trail
-from wire.api_keys import ApiKey
+from proxy.core.exchanges import Exchange
 
 if TYPE_CHECKING:
     from policies.api import Excess, Peer, Response, Verdict
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from proxy.core.plan import Plan
     from proxy.core.requests import Question
     from proxy.core.timers import Timer
-    from proxy.core.trail import Stage
+    from proxy.core.waiting_room import Line, Share
     from wire.produce import ProduceWalker
 
 _new_exchange = Exchange.__new__
@@ -47,32 +45,31 @@ class Pending(NamedTuple):
     verdict: Verdict | PolicyFault | None
 
 
-class SessionState:
+class SessionState(SessionAccount):
     """See the module. `Session` adds the two directions, `SessionEnd` how it ends."""
 
     __slots__ = (
         "attention",
         "authenticating",
         "broker",
-        "client",
         "crowded",
         "detail",
         "draining",
         "ended",
         "ending",
-        "engine",
         "exchange_ids",
         "handle",
         "held",
+        "holds",
         "hush_wanted",
         "identity",
+        "line",
         "paced",
-        "passing",
-        "peer",
         "pending",
         "plans",
         "questions",
-        "queue",
+        "read_timer",
+        "reading_ms",
         "reason",
         "replied_ms",
         "reply_bytes",
@@ -82,28 +79,22 @@ class SessionState:
         "request_gathered",
         "request_left",
         "request_mode",
-        "sample_left",
-        "samples",
+        "reserved_bytes",
+        "share",
         "shortest_wait_ms",
         "throttle_timer",
-        "throttle_trail",
         "throttled_until_ms",
         "timer",
         "unusual_replies",
         "unusual_requests",
-        "usage",
         "walker",
     )
 
     def __init__(self, engine: Engine, peer: Peer) -> None:
-        self.engine = engine
-        self.peer = peer
-        self.usage = engine.usage.join(peer.user, peer.client_id, engine.now_ms)
-        self.samples = engine.sample_every != 0
-        self.sample_left = engine.sample_from() if self.samples else 0
-        self.client = Channel(engine.reply_pool)  # what waits for the client are replies
-        self.broker = Channel(engine.request_pool)
-        self.queue: deque[Exchange | AnsweredExchange | SwallowedExchange | OwnExchange] = deque()
+        super().__init__(engine, peer)
+        # what waits for the client are replies, what was read of it are requests
+        self.client = Channel(engine.reply_pool, engine.request_pool)
+        self.broker = Channel(engine.request_pool, engine.reply_pool, engine.room)
         self.plans: dict[int, Plan] = {}
         self.handle: object = None  # the hub's: how it finds its side of this session
         self.attention = False
@@ -123,7 +114,6 @@ class SessionState:
         )
         self.throttled_until_ms = 0
         self.throttle_timer: Timer | None = None
-        self.throttle_trail: Trail | None = None  # of the request that brought it
         self.held: HeldRequest | None = None
         self.exchange_ids = 0
         self.timer: Timer | None = None
@@ -137,6 +127,13 @@ class SessionState:
         self.passing: Exchange | None = None  # whose reply is due, once it is through (STREAM)
         self.walker: ProduceWalker | None = None
         self.questions: list[Question] | None = None
+        # what it has of the pool of requests (`proxy.core.waiting_room`), and since when
+        self.reserved_bytes = 0  # for the frame that is kept whole
+        self.holds = False  # counted among the requests held here
+        self.share: Share | None = None
+        self.line: Line | None = None  # it waits there
+        self.reading_ms = 0
+        self.read_timer: Timer | None = None
         # the reply that is passing
         self.replied_ms = 0  # when the broker last sent something
         self.reply_left = 0
@@ -162,51 +159,8 @@ class SessionState:
         exchange.quiet_until_ms = 0
         exchange.kept = None
         exchange.trail = None
-        usage = self.usage
-        usage.requests += 1
-        usage.request_bytes += 4 + size_bytes
-        if plan.spared or (exchange.exchange_id == 1 and plan.api.key == ApiKey.API_VERSIONS):
-            usage.spare(size_bytes)
-        if self.samples:
-            self.sample_left -= 1
-            if self.sample_left <= 0:
-                self._sample(exchange)
+        self.arrived(exchange)
         return exchange
-
-    def take_key(self, user: str, client_id: str, now_ms: int) -> None:
-        """It is known better who speaks: what comes from now on counts for them."""
-        old = self.usage
-        if (user, client_id) == (old.user, old.client_id):
-            return
-        usage = self.usage = self.engine.usage.join(user, client_id, now_ms)
-        self.engine.usage.leave(old)
-        if self.client.muted & Mute.THROTTLED:
-            old.blocked.change(-1, now_ms)
-            usage.blocked.change(1, now_ms)
-
-    def sample(self, count: int) -> None:
-        """So many requests have come; if it is time for one to be told about, it is the newest."""
-        self.sample_left -= count
-        if self.sample_left <= 0:
-            newest = self.queue[-1] if self.queue else None
-            if isinstance(newest, Exchange):
-                self._sample(newest)
-
-    def _sample(self, exchange: Exchange) -> None:
-        self.sample_left = self.engine.sample_every
-        trail = self.trail_of(exchange)
-        if trail is not None:
-            trail.sampled = True
-
-    def trail_of(self, exchange: Exchange) -> Trail | None:
-        """The request's trail, made now if there is none; None where nobody wants to hear."""
-        trail = exchange.trail
-        if trail is None and self.engine.keeps_trails:
-            trail = exchange.trail = Trail(exchange.arrived_us)
-            if exchange.plan.simple:
-                exchange.quiet_until_ms = 0
-            exchange.plan = exchange.plan.watched()  # its reply is looked at
-        return trail
 
     def ask(self, exchange: Exchange, now_ms: int) -> Verdict:
         """Put the request before the chain."""
@@ -272,20 +226,6 @@ class SessionState:
             trail = self.trail_of(exchange)
         if trail is not None:
             trail.tell(exchange, outcome, self.engine)
-
-    def stage(self, exchange: Exchange, waited: Stage, why: Excess | None = None) -> None:
-        """A wait of this request is over: counted, and told if it was long or is told about anyway."""
-        took_us = waited.ended_us - waited.began_us
-        plan = exchange.plan
-        plan.meter.waited(waited.kind, took_us)
-        trail = exchange.trail
-        if trail is None and (waited.kind != "receive" or took_us >= plan.slow_us):
-            trail = self.trail_of(exchange)
-            if trail is not None:
-                trail.began_us = waited.began_us
-        if trail is not None:
-            trail.stages.append(waited)
-            trail.excess = why or trail.excess
 
     # -- muting the client ----------------------------------------------------------------------
 
@@ -356,12 +296,6 @@ class SessionState:
         self.throttle_timer = None
         self.unhush(Mute.THROTTLED)
         self.tell_unmuted()
-
-    def tell_unmuted(self) -> None:
-        """The throttle is over, or nobody is left to bear it."""
-        trail, self.throttle_trail = self.throttle_trail, None
-        if trail is not None:
-            self.engine.observer.on_unmuted(trail, self.engine.now_us)
 
     def look_again(self) -> None:
         """Whether requests may take the fast loop (again)."""

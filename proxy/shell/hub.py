@@ -5,6 +5,7 @@ Rules:
 - One receive per event into one shared scratch buffer; what the session lets through is sent from there.
   Only what the kernel does not take is copied, and that copy is the channel's.
 - A step handles at most 64 events or about a MiB, so that nobody waits long for anybody.
+- While a pool is pressed reads take what the core grants, and nobody is always the last to be served.
 - A side ends gracefully: what is due is sent, then FIN, then the other side's bytes are read and thrown
   away until it closes too or its time is up. Closing with unread bytes would send a reset and cut off
   the last replies.
@@ -20,6 +21,7 @@ from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
 from proxy.core.histogram import bucket_of
 from proxy.shell.end import End
+from proxy.shell.order import in_fair_order
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
 
 if TYPE_CHECKING:
@@ -38,7 +40,9 @@ LINGER_MS = 2_000
 """How long an ended side may take to say its last byte."""
 FLUSH_MS = 30_000
 """How long an ended side may take to accept what is still due to it."""
-_BACKPRESSURE, _THROTTLED = Mute.BACKPRESSURE, Mute.THROTTLED
+_BACKPRESSURE = Mute.BACKPRESSURE
+_QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY
+"""Who is not read for so long that it may be gone."""
 _LINGERING = -1
 """`expect` of an end whose bytes are thrown away: every event of it is unusual."""
 
@@ -51,6 +55,8 @@ class Hub:
         self._clock = clock
         self._now_us = clock.now_us
         self._steps = 0
+        self._pools = (engine.request_pool, engine.reply_pool)
+        self._left_bytes = 0  # of a step's budget, while reads are careful
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
         self.arriving = 0  # clients that are being connected, counted by who does it
@@ -94,12 +100,21 @@ class Hub:
         at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
         budget = STEP_BYTES
-        for fd, event in events:
+        requests, replies = self._pools
+        careful = requests.pressed or replies.pressed
+        if careful:
+            self._left_bytes = budget
+            for fd, event in in_fair_order(events, requests):
+                if self._left_bytes >= 0 and (end := find(fd)) is not None:
+                    self._unusual(end, event, now_ms)
+        for fd, event in () if careful else events:
             end = find(fd)
             if end is None:
                 continue  # closed earlier in this very step
             if event != IN or end.expect != IN:
                 self._unusual(end, event, now_ms)
+                if requests.pressed:
+                    break  # what is left over comes again, and is read with care
                 continue
             try:
                 received = end.recv_into(area)
@@ -108,10 +123,14 @@ class Hub:
                 continue
             if not received or end.channel.carry:
                 self._received(end, received, now_ms)
+                if requests.pressed:
+                    break
                 continue
             stop = end.take(scratch, at, at + received, now_ms)
             if stop < 0:
                 self._settle(end)
+                if requests.pressed:
+                    break
                 continue
             try:
                 sent = end.forward(view[at:stop])
@@ -126,6 +145,8 @@ class Hub:
         self._steps += 1
         if not self._steps & 15:
             engine.meters.step_us[bucket_of(self._now_us() - now_us)] += 1
+        if engine.attending:
+            self.attend()
         return len(events) + len(self._paced)
 
     def attend(self) -> None:
@@ -214,12 +235,23 @@ class Hub:
         elif event & OUT and end.channel.outbox:
             self._settle(end)
         if event & IN and end.expect & IN and not end.closed:
-            try:
-                received = end.recv_into(self._area)
-            except OSError as error:
-                self._refused(end, error, now_ms)
-            else:
-                self._received(end, received, now_ms)
+            self._receive(end, now_ms)
+
+    def _receive(self, end: End, now_ms: int) -> None:
+        """The general form of a read: as much as is granted, or the client waits."""
+        reads = self._engine.reads
+        most = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
+        if not most:
+            self._engine.room.wait(end.session)
+            self._settle(end)
+            return
+        try:
+            received = end.recv_into(self._area[:most])
+        except OSError as error:
+            self._refused(end, error, now_ms)
+        else:
+            self._left_bytes -= received
+            self._received(end, received, now_ms)
 
     def _settle(self, end: End) -> None:
         """The session asked for attention, or something can be sent again: bring both ends in order."""
@@ -267,7 +299,7 @@ class Hub:
         channel = end.channel
         want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
         held = end.session.held
-        waits = channel.muted & _THROTTLED and not end.hung_up if held is None else not held.hung_up
+        waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
         if waits and end.is_client:
             want |= RDHUP  # who hangs up gives its place, or its sockets, to who stays
         if want != end.expect:

@@ -36,6 +36,10 @@ _ORDINARY = frozenset(
 LINES_PER_SECOND = 5
 """Of one event; more are counted and not written."""
 EXPIRED_EVERY_MS = 1000
+_EFFECTS = {
+    "requests": "requests wait until memory is given back",
+    "replies": "clients that do not read get little at a time",
+}
 
 
 def configure(level: str, form: Literal["text", "json"]) -> None:
@@ -110,6 +114,14 @@ class LogObserver(Observer):
                 self._call_at(due_ms, self._tell_expired)
             else:
                 self._tell_expired(self._now_ms())
+
+    def on_pool_depleted(self, pool: str) -> None:
+        """See Observer."""
+        self._warn("pool_depleted", pool=pool, effect=_EFFECTS.get(pool, ""))
+
+    def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
+        """As rarely as its beginning."""
+        self._warn("pool_recovered", pool=pool, depleted_ms=depleted_ms)
 
     def on_internal_error(self, error: BaseException) -> None:
         """See Observer."""

@@ -26,6 +26,8 @@ TELLINGS = {
     "on_unmuted": (Trail(0), 1_000),
     "on_second": (1_000, ()),
     "on_expired": (PEER, "Fetch"),
+    "on_pool_depleted": ("requests",),
+    "on_pool_recovered": ("requests", 7),
     "on_internal_error": (RuntimeError("bug"),),
     "on_policy_error": ("mine", "on_request", RuntimeError("bug")),
     "on_policy_observed": ("mine", Reject(44)),
