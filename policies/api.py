@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
@@ -198,7 +198,7 @@ class Throttle:
 
     throttle_time_ms: int
     forward: Forward | Respond | Reject = FORWARD
-    why: Excess | None = None
+    why: Excess | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class Hold:
     then: Forward | Reject = FORWARD
     throttles: bool = False
     """The wait is a quota's: it counts as throttle time, not as purgatory."""
-    why: Excess | None = None
+    why: Excess | None = field(default=None, compare=False)
 
 
 Verdict = Forward | Throttle | Hold | Respond | Reject

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from policies.api import Reject
 from proxy.core.channel import Mute
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.trail import Stage, Trail
@@ -34,12 +35,14 @@ class SessionAccount:
         "queue",
         "sample_left",
         "samples",
+        "short_since_us",
         "throttle_trail",
         "usage",
     )
 
     client: Channel
     passing: Exchange | None
+    throttled_until_ms: int
 
     def __init__(self, engine: Engine, peer: Peer) -> None:
         self.engine = engine
@@ -48,44 +51,80 @@ class SessionAccount:
         self.usage = engine.usage.join(peer.user, peer.client_id, engine.now_ms)
         self.samples = engine.sample_every != 0
         self.sample_left = engine.sample_from() if self.samples else 0  # requests until one is
+        self.short_since_us = 0  # since when its next request waits for memory
         self.throttle_trail: Trail | None = None  # of the request that brought the throttle
 
     # -- what is counted -------------------------------------------------------------------------
 
     def arrived(self, exchange: Exchange) -> None:
         """A request of the general path is here, as far as its head."""
-        size_bytes, plan, usage = exchange.size_bytes, exchange.plan, self.usage
+        size_bytes, usage = exchange.size_bytes, self.usage
         usage.requests += 1
         usage.request_bytes += 4 + size_bytes
-        if plan.spared or (exchange.exchange_id == 1 and plan.api.key == ApiKey.API_VERSIONS):
+        if _is_free(exchange):
             usage.spare(size_bytes)
         if self.samples:
             self.sample_left -= 1
             if self.sample_left <= 0:
                 self._sample(exchange)
 
+    def spare(self, exchange: Exchange) -> None:
+        """A policy says that no quota counts it."""
+        if not _is_free(exchange):  # else that is known already
+            self.usage.spare(exchange.size_bytes)
+
     def through(self) -> None:
-        """The last byte of a request that streamed has gone on."""
-        if self.passing is not None:
+        """The last byte of a request that streamed has gone on; it may have been answered already."""
+        if self.passing is not None and self.queue and self.queue[-1] is self.passing:
             self.received(self.passing)
 
     def received(self, exchange: Exchange) -> None:
         """It is whole. If that took more than a read, its client has kept it waiting; the broker has it from now on."""
         now_us, began_us = self.engine.now_us, exchange.arrived_us
         if now_us != began_us:
-            exchange.arrived_us = now_us
             self.stage(exchange, Stage("receive", began_us, now_us))
+            exchange.wait_until(now_us)
+
+    def taken_up(self, exchange: Exchange) -> None:
+        """What was held has its turn. If that is later than the end of its wait, its client was muted meanwhile."""
+        now_us, free_us = self.engine.now_us, exchange.arrived_us
+        if now_us != free_us:
+            if self.throttled_until_ms * 1000 > free_us:
+                self.stage(exchange, Stage("throttle", free_us, now_us))
+            exchange.wait_until(now_us)
 
     def take_key(self, user: str, client_id: str, now_ms: int) -> None:
         """It is known better who speaks: what comes from now on counts for them."""
         old = self.usage
         if (user, client_id) == (old.user, old.client_id):
             return
-        usage = self.usage = self.engine.usage.join(user, client_id, now_ms)
+        usage = self.engine.usage.join(user, client_id, now_ms)
         self.engine.usage.leave(old)
-        if self.client.muted & Mute.THROTTLED:
-            old.blocked.change(-1, now_ms)
-            usage.blocked.change(1, now_ms)
+        self.usage = old
+        self.bear(self.client.muted, -1)
+        self.usage = usage
+        self.bear(self.client.muted, 1)
+
+    def bear(self, reasons: int, by: int) -> None:
+        """The client's time: what of it a throttle or lack of memory takes, from now on more (1) or less (-1)."""
+        if reasons & Mute.THROTTLED:
+            self.usage.blocked.change(by, self.engine.now_ms)
+        if reasons & Mute.OUT_OF_MEMORY:
+            self.usage.muted.change(by, self.engine.now_ms)
+
+    def granted(self, exchange: Exchange) -> None:
+        """There is memory for it, for which it had to wait."""
+        since_us, self.short_since_us = self.short_since_us, 0
+        exchange.arrived_us = min(exchange.arrived_us, since_us)
+        now_us = self.engine.now_us
+        self.stage(exchange, Stage("memory", since_us, now_us))
+        exchange.wait_until(now_us)
+
+    def mark_refused(self, exchange: Exchange, verdict: object) -> None:
+        """A policy does not let it pass."""
+        trail = self.trail_of(exchange)
+        if trail is not None:
+            trail.refused = verdict.code if isinstance(verdict, Reject) else 0
 
     # -- what is told ----------------------------------------------------------------------------
 
@@ -107,7 +146,9 @@ class SessionAccount:
         """The request's trail, made now if there is none; None where nobody wants to hear."""
         trail = exchange.trail
         if trail is None and self.engine.keeps_trails:
-            trail = exchange.trail = Trail(exchange.arrived_us)
+            trail = exchange.trail = Trail(exchange.began_us)
+            if exchange.began_us != exchange.arrived_us:
+                trail.stages.append(Stage("receive", exchange.began_us, exchange.arrived_us))
             if exchange.plan.simple:
                 exchange.quiet_until_ms = 0
             exchange.plan = exchange.plan.watched()  # its reply is looked at
@@ -121,8 +162,6 @@ class SessionAccount:
         trail = exchange.trail
         if trail is None and (waited.kind != "receive" or took_us >= plan.slow_us):
             trail = self.trail_of(exchange)
-            if trail is not None:
-                trail.began_us = waited.began_us
         if trail is not None:
             trail.stages.append(waited)
             trail.excess = why or trail.excess
@@ -132,3 +171,9 @@ class SessionAccount:
         trail, self.throttle_trail = self.throttle_trail, None
         if trail is not None:
             self.engine.observer.on_unmuted(trail, self.engine.now_us)
+
+
+def _is_free(exchange: Exchange) -> bool:
+    """SASL, and the first ApiVersions of a connection: nobody can be known yet."""
+    api_key = exchange.plan.api.key
+    return exchange.plan.spared or (exchange.exchange_id == 1 and api_key == ApiKey.API_VERSIONS)

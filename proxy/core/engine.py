@@ -13,7 +13,7 @@ from policies.chain import Chain, Hooks
 from proxy.core.bounds import Bounds
 from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
-from proxy.core.holding import Completions
+from proxy.core.holding import OUTCOMES
 from proxy.core.memory import NO_BOUND, MemoryPool
 from proxy.core.meters import MeterBook
 from proxy.core.purgatory import Purgatory
@@ -28,7 +28,9 @@ from wire.apis import OFFERED, ApiKey
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
+    from proxy.core.capture import Capture
     from proxy.core.ending import SessionEnd
+    from proxy.core.holding import HeldRequest
     from proxy.core.observer import Observer
     from proxy.core.plan import Rewrite
     from proxy.core.state import SessionState
@@ -65,6 +67,7 @@ class Engine:
         sample_every: int = 0,
         slow_ms: int = 0,
         meters_by_key: bool = False,
+        capture: Capture | None = None,
         bounds: Bounds | None = None,
     ) -> None:
         self.topology = topology
@@ -77,6 +80,7 @@ class Engine:
         self.sample_every = sample_every
         self.slow_us = slow_ms * 1000 or NEVER
         self.meters = MeterBook(by_key=meters_by_key)
+        self.capture = capture
         self.usage = UsageBook(now_ms, observer.on_second)
         self._sampled = 0
         self.request_max_bytes = request_max_bytes
@@ -95,7 +99,7 @@ class Engine:
         self.reads = Reads(self.request_pool, self.reply_pool, self.room)
         self.timers = Timers(now_ms)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
-        self.completions = Completions()
+        self.completions = dict.fromkeys(OUTCOMES, 0)
         self.sessions: set[SessionEnd] = set()
         self.attending: list[SessionState] = []
         self.topics: dict[bytes, str] = {}
@@ -195,8 +199,40 @@ class Engine:
         """A policy's wishes have changed: what begins from now on is judged by them."""
         self.chain.reconsider()
         self._look_at_chain()
+        self.forget_plans()
+
+    def forget_plans(self) -> None:
+        """Something that plans are made of has changed: what begins from now on gets new ones."""
         for session in self.sessions:
             session.plans.clear()
+
+    def adopt_chain(self, chain: Chain, gone: Collection[str] = ()) -> list[HeldRequest]:
+        """Another chain is asked from now on. Returns the requests whose holder is `gone`, the oldest first.
+
+        The caller has the policies `adopt` their namesakes', and then completes these.
+        """
+        self.chain = chain
+        self._look_at_chain()
+        self.forget_plans()
+        for every_ms in sorted({entry.policy.tick_ms for entry in chain.entries} - {0}):
+            self._tick(chain, every_ms)
+        held = [session.held for session in self.sessions if session.held is not None]
+        return sorted(
+            (each for each in held if not each.move(chain, gone)), key=lambda each: each.since_us
+        )
+
+    def resample(self, every: int) -> None:
+        """From now on one request in `every` is sampled; 0: none."""
+        self.sample_every = every
+        for session in self.sessions:
+            session.samples = every != 0
+            session.sample_left = self.sample_from() if every else 0
+
+    def end_capture(self) -> None:
+        """No more requests are captured but those in flight; the fast loop is back."""
+        if self.capture is not None and self.capture.open:
+            self.capture.open = False
+            self.forget_plans()
 
     # -- what plans are made of ------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from policies.api import Response
     from policies.chain import Walk
+    from proxy.core.capture import Seen
     from proxy.core.plan import Plan
     from proxy.core.trail import Trail
     from wire.apis import Api
@@ -37,7 +38,9 @@ class Exchange:
     """
 
     __slots__ = (
+        "_began_us",
         "_deadline_from_ms",
+        "_seen",
         "_trail",
         "arrived_us",
         "asked",
@@ -75,6 +78,31 @@ class Exchange:
     @trail.setter
     def trail(self, trail: Trail | None) -> None:
         self._trail: Trail | None = trail
+
+    @property
+    def seen(self) -> Seen | None:
+        """While requests are captured."""
+        try:
+            return self._seen
+        except AttributeError:
+            return None
+
+    @seen.setter
+    def seen(self, seen: Seen | None) -> None:
+        self._seen: Seen | None = seen
+
+    @property
+    def began_us(self) -> int:
+        """When its first byte was here."""
+        try:
+            return self._began_us
+        except AttributeError:
+            return self.arrived_us
+
+    def wait_until(self, now_us: int) -> None:
+        """It has waited until now: what is measured from now on is the next one's time."""
+        self._began_us: int = self.began_us
+        self.arrived_us = now_us
 
     @property
     def arrived_ms(self) -> int:

@@ -11,30 +11,26 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.api import Hold, Outcome
-from policies.chain import PolicyFault
+from policies.chain import PolicyFault, Walk
 from proxy.core.channel import Mute
 from proxy.core.purgatory import DelayedOperation
 from proxy.core.trail import Stage
 from proxy.core.whole import body_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from policies.api import Verdict
+    from policies.chain import Chain
     from proxy.core.ending import SessionEnd
     from proxy.core.exchanges import Exchange
 
 
-@dataclass(slots=True)
-class Completions:
-    """How the waits ended: by their condition, at the deadline, because the proxy drains, because nobody was left."""
-
-    condition: int = 0
-    expired: int = 0
-    drained: int = 0
-    client_gone: int = 0
+OUTCOMES = ("condition", "expired", "drained", "client_gone")
+"""How a wait ends: by its key, at its deadline, because the proxy drains, because nobody is left."""
 
 
 class HeldRequest(DelayedOperation):
@@ -42,9 +38,9 @@ class HeldRequest(DelayedOperation):
 
     __slots__ = (
         "_verdict",
-        "dropped",
         "exchange",
         "hung_up",
+        "outcome",
         "session",
         "since_us",
         "then",
@@ -63,33 +59,41 @@ class HeldRequest(DelayedOperation):
         self.why = verdict.why
         self.throttled = session.usage if verdict.throttles else None  # whose time it takes
         self.hung_up = False  # its client has closed its side
-        self.dropped = False  # its connection is gone
+        self.outcome = "condition"  # how the wait ends, unless somebody says otherwise
         self._verdict: Verdict | None = None  # instead of asking the policy again
 
     def try_complete(self, now_ms: int) -> bool:
         """Its key was woken. Before it is delayed it was judged just now, and nothing has happened since."""
-        if self.purgatory is None or not self.force_complete(now_ms):
-            return False
-        self.session.engine.completions.condition += 1
-        return True
+        return self.purgatory is not None and self.force_complete(now_ms)
 
     def fire(self, now_ms: int) -> None:
         """The deadline has come: what the policy left word of is done."""
         self._verdict = self.then
-        if self.force_complete(now_ms):
-            self.session.engine.completions.expired += 1
+        self.outcome = "expired"
+        self.force_complete(now_ms)
 
     def over(self, now_ms: int) -> None:
         """The proxy drains: the same, before its time."""
         self._verdict = self.then
-        if self.force_complete(now_ms):
-            self.session.engine.completions.drained += 1
+        self.outcome = "drained"
+        self.force_complete(now_ms)
+
+    def move(self, chain: Chain, gone: Collection[str]) -> bool:
+        """Another chain is asked from now on; whether whoever holds this is still there to say when it is over."""
+        exchange = self.exchange
+        moved = chain.moved(
+            exchange.plan.api.key, exchange.held or Walk(), exchange.plan.hooks, gone
+        )
+        if moved is None:
+            return True  # it goes on under the chain that admitted it
+        hooks, exchange.held, stays = moved
+        exchange.plan = exchange.plan.under(hooks)
+        return stays
 
     def drop(self, now_ms: int) -> None:
         """Its connection is gone."""
-        self.dropped = True
-        if self.force_complete(now_ms):
-            self.session.engine.completions.client_gone += 1
+        self.outcome = "client_gone"
+        self.force_complete(now_ms)
 
     def on_complete(self, now_ms: int) -> None:
         """The wait is over."""
@@ -97,8 +101,8 @@ class HeldRequest(DelayedOperation):
         session.held = None
         self._account(now_ms)
         session.engine.room.unpark(session)
-        if self.dropped:
-            session.complete(exchange, Outcome.DISCONNECTED, now_ms)
+        if self.outcome == "client_gone":
+            session.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             return
         judged: Verdict | PolicyFault
         exchange.body = body_of(session, exchange)
@@ -107,27 +111,32 @@ class HeldRequest(DelayedOperation):
         except PolicyFault as fault:
             judged = fault
         exchange.body = None
+        again = isinstance(judged, Hold) and judged.throttles
+        if self.throttled is not None and not again and not isinstance(judged, PolicyFault):
+            self.throttled.charge(exchange.size_bytes)
         if isinstance(judged, Hold):
+            if judged.throttles and self.throttled is None:
+                session.usage.defer(exchange.size_bytes)
             held = HeldRequest(session, exchange, judged)
             held.hung_up = self.hung_up
             _wait(held, judged, now_ms)
         else:
-            if self.throttled is not None and not isinstance(judged, PolicyFault):
-                self.throttled.charge(exchange.size_bytes)
             session.go_on(exchange, judged)
 
     def _account(self, now_ms: int) -> None:
         """This wait is over: what it was counts for whom it has delayed."""
         session, exchange = self.session, self.exchange
         now_us = session.engine.now_us
+        session.engine.completions[self.outcome] += 1
         kind = "purgatory"
         if self.throttled is not None:
             kind = "throttle"
             self.throttled.blocked.change(-1, now_ms)
             self.throttled.throttle((now_us - self.since_us) // 1000)
-        exchange.arrived_us = now_us
-        waited = Stage(kind, self.since_us, now_us, "" if self.why else str(self.watched))
+        waited_for = "" if self.why else str(self.watched)
+        waited = Stage(kind, self.since_us, now_us, waited_for, self.outcome)
         session.stage(exchange, waited, self.why)
+        exchange.wait_until(now_us)
 
 
 def hold(session: SessionEnd, exchange: Exchange, verdict: Hold, now_ms: int) -> None:

@@ -68,12 +68,13 @@ class Meter:
 class MeterBook:
     """All meters of a process."""
 
-    __slots__ = ("_meters", "_retired", "away_us", "by_key", "step_us")
+    __slots__ = ("_meters", "_of", "_retired", "away_us", "by_key", "step_us")
 
     def __init__(self, *, by_key: bool = False) -> None:
         self.by_key = by_key
         """Whether each user and client id has meters of its own."""
         self._meters: dict[tuple[int, str, str], Meter] = {}
+        self._of: dict[tuple[str, str], list[Meter]] = {}
         self._retired: dict[int, Meter] = {}
         self.step_us = [0] * BUCKETS
         """What a step of the hub took (one in sixteen is measured): nobody waited longer for a turn."""
@@ -86,7 +87,13 @@ class MeterBook:
         meter = self._meters.get(key)
         if meter is None:
             meter = self._meters[key] = Meter(api_key, name, *key[1:])
+            if self.by_key:
+                self._of.setdefault(key[1:], []).append(meter)
         return meter
+
+    def of(self, user: str, client_id: str) -> Sequence[Meter]:
+        """The meters of this key, if keys have their own."""
+        return self._of.get((user, client_id), ())
 
     def each(self) -> Sequence[Meter]:
         """Every meter as it is: of each API, or of each key."""
@@ -94,7 +101,10 @@ class MeterBook:
 
     def retire(self, meter: Meter) -> None:
         """A key that is gone: its counts stay in the sums."""
-        if self._meters.pop((meter.api_key, meter.user, meter.client_id), None) is meter:
+        key = (meter.api_key, meter.user, meter.client_id)
+        if self._meters.get(key) is meter:
+            del self._meters[key]
+            self._of.pop(key[1:], None)
             into = self._retired.setdefault(meter.api_key, Meter(meter.api_key, meter.name))
             _add(into, meter)
 

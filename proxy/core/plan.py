@@ -90,6 +90,7 @@ class Plan:
         most_bytes: int,
         engine: Engine,
         wait_ms: int = 0,
+        key: tuple[str, str] | None = None,
     ) -> None:
         self.api = api
         self.peer = peer
@@ -105,8 +106,9 @@ class Plan:
         # Only a policy that is content with the header may be asked in the fast loop.
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
         self.spared = api.key in SASL  # no quota counts them
-        self.fast = hooks.need is Need.HEADER and not self.spared
-        self.meter = engine.meters.find(api.key, api.name, peer.user, peer.client_id)
+        captured = engine.capture is not None and engine.capture.open
+        self.fast = hooks.need is Need.HEADER and not self.spared and not captured
+        self.meter = engine.meters.find(api.key, api.name, *(key or (peer.user, peer.client_id)))
         self.upstream = self.meter.upstream
         # A fetch may wait at the broker for what it asked for, and is not slow for that.
         patience_us = 1000 * wait_ms if api.key == ApiKey.FETCH else 0
@@ -123,6 +125,7 @@ class Plan:
             hooks.on_response is None
             and hooks.on_complete is None
             and not engine.meters.by_key  # that has more to count than the fast loop does
+            and not captured
         )
         self.plain = unheard and rewrite is None
         self.look = addresses.glance(api) if rewrite is not None else None
@@ -146,6 +149,14 @@ class Plan:
         twin.wait_ms = wait_ms
         twin.keeps = twin.keeps and wait_ms > 0
         twin.twin = None
+        return twin
+
+    def under(self, hooks: Hooks) -> Plan:
+        """The same for a held request that another chain has taken over."""
+        twin = copy(self)
+        twin.hooks = hooks
+        twin.on_request = twin.twin = twin.glance = None
+        twin.simple = twin.plain = False
         return twin
 
     @property
@@ -211,7 +222,8 @@ def plan_for(
         rewrite = _listen(s, api)
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
     hooks = s.engine.chain.hooks(api.key)
-    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, s.engine, wait_ms)
+    key = (s.usage.user, s.usage.client_id)
+    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, s.engine, wait_ms, key)
     soonest_ms = wait_ms // 2 if plan.keeps else wait_ms  # see `delayed.sent`
     if 0 < soonest_ms < s.shortest_wait_ms:
         s.shortest_wait_ms = soonest_ms

@@ -71,6 +71,8 @@ def count(s: SessionEnd, exchange: Exchange, size_bytes: int) -> None:
             trail.slow = True
     if exchange.trail is not None:
         exchange.trail.reply_bytes = size_bytes
+    if exchange.seen is not None:
+        exchange.seen.reply_bytes = size_bytes
 
 
 def late(s: SessionEnd, exchange: Exchange, size_bytes: int, now_ms: int) -> None:
@@ -184,7 +186,7 @@ def let_go(s: SessionEnd, place: int, now_ms: int) -> None:
         s.client.pool.release(len(waiting.reply))
         s.client.put(waiting.reply)
         s.attention = True
-        s.complete(waiting.exchange, Outcome.ANSWERED, now_ms)
+        s.complete(waiting.exchange, Outcome.ANSWERED, now_ms, forwarded=False)
 
 
 def forget(s: SessionEnd) -> None:

@@ -115,7 +115,7 @@ class Session(SessionEnd):
                             asked = exchange
                             verdict = on_request(exchange, plan.peer, now_ms)
                             if verdict is EXEMPT:
-                                self.usage.spare(size)
+                                self.spare(exchange)
                             elif verdict is not FORWARD:
                                 ensure_verdict(verdict)
                                 if (

@@ -16,6 +16,7 @@ from policies.api import EXEMPT, FORWARD, Forward, Hold, Outcome, Reject, Respon
 from policies.chain import ASKED_ALL, PolicyFault
 from proxy.core.account import SessionAccount
 from proxy.core.channel import DEAF, Channel, Mute
+from proxy.core.errors import ORDINARY
 from proxy.core.exchanges import Exchange
 
 if TYPE_CHECKING:
@@ -159,19 +160,23 @@ class SessionState(SessionAccount):
         exchange.quiet_until_ms = 0
         exchange.kept = None
         exchange.trail = None
-        self.arrived(exchange)
+        exchange.seen = None
         return exchange
 
     def ask(self, exchange: Exchange, now_ms: int) -> Verdict:
         """Put the request before the chain."""
+        if self.engine.capture is not None:
+            self.engine.capture.ask(exchange, now_ms)
         plan = exchange.plan
         on_request = plan.hooks.on_request
         if on_request is None:
             return FORWARD
         try:
             verdict = on_request(exchange, plan.peer, now_ms)
+            if exchange.seen is not None:
+                exchange.seen.judged(verdict)
             if verdict is EXEMPT:
-                self.usage.spare(exchange.size_bytes)
+                self.spare(exchange)
                 return FORWARD
             if verdict is not FORWARD:
                 ensure_verdict(verdict)
@@ -182,11 +187,15 @@ class SessionState(SessionAccount):
     def ask_again(self, exchange: Exchange, verdict: Verdict | None, now_ms: int) -> Verdict:
         """Go on with a held request: ask its holder again, or take `verdict` as its answer."""
         on_hold_over = exchange.plan.hooks.on_hold_over
-        assert on_hold_over is not None  # noqa: S101 - somebody has held it
+        if on_hold_over is None:  # whoever held it is gone since a reload, and nobody else asks
+            return verdict or FORWARD
         try:
             verdict = on_hold_over(exchange, exchange.plan.peer, now_ms, verdict)
             ensure_verdict(verdict)
+            if exchange.seen is not None:
+                exchange.seen.judged_again(verdict, now_ms)
             if verdict is EXEMPT:
+                self.spare(exchange)
                 return FORWARD
         except Exception as error:
             raise self.blame(exchange, error, now_ms) from error
@@ -206,15 +215,19 @@ class SessionState(SessionAccount):
             verdict = on_response(exchange, response, exchange.plan.peer, now_ms)
         except Exception as error:
             raise self.engine.chain.blame(exchange.plan.api.key, "on_response", error) from error
+        if exchange.seen is not None:
+            exchange.seen.heard(response, verdict, now_ms)
         return verdict if isinstance(verdict, Throttle) else None
 
     def blame(self, exchange: Exchange, error: Exception, now_ms: int) -> PolicyFault:
         """A policy's bug: the request ends here, and so does the session."""
-        self.complete(exchange, Outcome.DISCONNECTED, now_ms)
+        self.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
         return self.engine.chain.blame(exchange.plan.api.key, "on_request", error)
 
-    def complete(self, exchange: Exchange, outcome: Outcome, now_ms: int) -> None:
-        """Tell the policies how an admitted request ended."""
+    def complete(
+        self, exchange: Exchange, outcome: Outcome, now_ms: int, *, forwarded: bool = True
+    ) -> None:
+        """Tell the policies how an admitted request ended. `forwarded`: whether the broker has seen it."""
         plan = exchange.plan
         if outcome is not Outcome.REPLIED:
             plan.meter.outcomes[outcome] += 1
@@ -222,10 +235,12 @@ class SessionState(SessionAccount):
         if on_complete is not None:
             on_complete(exchange, outcome, now_ms)
         trail = exchange.trail
-        if trail is None and outcome is Outcome.EXPIRED:
+        if trail is None and outcome is Outcome.DISCONNECTED and self.reason not in ORDINARY:
             trail = self.trail_of(exchange)
         if trail is not None:
-            trail.tell(exchange, outcome, self.engine)
+            trail.tell(exchange, outcome, self.engine, forwarded=forwarded)
+        if self.engine.capture is not None:
+            self.engine.capture.end(exchange, outcome, now_ms)
 
     # -- muting the client ----------------------------------------------------------------------
 
@@ -242,8 +257,7 @@ class SessionState(SessionAccount):
         self.hush_wanted &= ~reason
         client = self.client
         if client.muted & reason:
-            if client.muted & reason & Mute.THROTTLED:
-                self.usage.blocked.change(-1, self.engine.now_ms)
+            self.bear(reason & client.muted, -1)
             client.unmute(reason)
             if not client.muted & DEAF and (client.carry or self.pending is not None):
                 client.mute(Mute.PACED)
@@ -284,7 +298,7 @@ class SessionState(SessionAccount):
             self.hush_wanted |= Mute.THROTTLED
         elif not self.client.muted & Mute.THROTTLED:
             self.client.muted |= Mute.THROTTLED
-            self.usage.blocked.change(1, now_ms)
+            self.bear(Mute.THROTTLED, 1)
             self.engine.attending.append(self)
         if self.throttle_timer is None:
             self.throttle_timer = self.engine.timers.arm(until_ms, self._unthrottle)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.api import Outcome
-
 if TYPE_CHECKING:
-    from policies.api import Excess, Peer
+    from policies.api import Excess, Outcome, Peer
     from proxy.core.engine import Engine
     from proxy.core.exchanges import Exchange
     from wire.apis import Api
@@ -79,7 +77,9 @@ class Trail:
         self.slow = False
         self.trace_id = ""  # the tracer's, if this one is exported
 
-    def tell(self, exchange: Exchange, outcome: Outcome, engine: Engine) -> None:
+    def tell(
+        self, exchange: Exchange, outcome: Outcome, engine: Engine, *, forwarded: bool
+    ) -> None:
         """The request has ended."""
         exchange.trail = None
         plan = exchange.plan
@@ -91,7 +91,7 @@ class Trail:
             self.kept = exchange.kept
         self.outcome = outcome
         self.ended_us = engine.now_us
-        self.forwarded_us = 0 if outcome is Outcome.ANSWERED else exchange.arrived_us
+        self.forwarded_us = exchange.arrived_us if forwarded else 0
         engine.observer.on_trail(self)
 
     def throttle_time_ms(self) -> int:
