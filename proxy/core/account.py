@@ -10,16 +10,17 @@ Rules:
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.api import Reject
+from policies.api import EXEMPT, FORWARD, Reject, Throttle
 from proxy.core.channel import Mute
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.trail import Stage, Trail
 from wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from policies.api import Excess, Peer
+    from policies.api import Excess, Peer, Verdict
     from proxy.core.channel import Channel
     from proxy.core.engine import Engine
 
@@ -67,6 +68,16 @@ class SessionAccount:
             self.sample_left -= 1
             if self.sample_left <= 0:
                 self._sample(exchange)
+
+    def without_exemption(self, exchange: Exchange, verdict: Verdict) -> Verdict:
+        """The same verdict, and if it says that no quota counts the request, that is noted."""
+        if verdict is EXEMPT:
+            self.spare(exchange)
+            return FORWARD
+        if isinstance(verdict, Throttle) and verdict.forward is EXEMPT:
+            self.spare(exchange)
+            return replace(verdict, forward=FORWARD)
+        return verdict
 
     def spare(self, exchange: Exchange) -> None:
         """A policy says that no quota counts it."""

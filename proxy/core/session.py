@@ -118,6 +118,7 @@ class Session(SessionEnd):
                                 self.spare(exchange)
                             elif verdict is not FORWARD:
                                 ensure_verdict(verdict)
+                                verdict = self.without_exemption(exchange, verdict)
                                 if (
                                     not isinstance(verdict, Throttle)
                                     or verdict.forward is not FORWARD

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.api import EXEMPT, FORWARD, Forward, Hold, Outcome, Reject, Respond, Throttle
+from policies.api import FORWARD, Forward, Hold, Outcome, Reject, Respond, Throttle
 from policies.chain import ASKED_ALL, PolicyFault
 from proxy.core.account import SessionAccount
 from proxy.core.channel import DEAF, Channel, Mute
@@ -175,11 +175,9 @@ class SessionState(SessionAccount):
             verdict = on_request(exchange, plan.peer, now_ms)
             if exchange.seen is not None:
                 exchange.seen.judged(verdict)
-            if verdict is EXEMPT:
-                self.spare(exchange)
-                return FORWARD
             if verdict is not FORWARD:
                 ensure_verdict(verdict)
+                verdict = self.without_exemption(exchange, verdict)
         except Exception as error:
             raise self.blame(exchange, error, now_ms) from error
         return verdict
@@ -194,9 +192,7 @@ class SessionState(SessionAccount):
             ensure_verdict(verdict)
             if exchange.seen is not None:
                 exchange.seen.judged_again(verdict, now_ms)
-            if verdict is EXEMPT:
-                self.spare(exchange)
-                return FORWARD
+            verdict = self.without_exemption(exchange, verdict)
         except Exception as error:
             raise self.blame(exchange, error, now_ms) from error
         return verdict
