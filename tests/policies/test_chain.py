@@ -212,7 +212,11 @@ def test_the_largest_throttle_says_why():
         for ms, key in ((10, "producer_byte_rate"), (30, "request_rate"), (30, "tie"))
     )
     diary: list[str] = []
-    verdict = walk(make(*(Told(n, diary, request=v) for n, v in zip("abc", (less, most, same))))[0])
+    verdict = walk(
+        make(*(Told(n, diary, request=v) for n, v in zip("abc", (less, most, same), strict=True)))[
+            0
+        ]
+    )
     assert verdict == Throttle(30)
     assert isinstance(verdict, Throttle)
     assert verdict.why == most.why
@@ -222,7 +226,7 @@ def test_the_largest_throttle_says_why():
 def test_what_one_policy_exempts_is_exempt_in_a_chain(order):
     """The very object, whoever says so first."""
     diary: list[str] = []
-    chain, _ = make(*(Told(n, diary, request=v) for n, v in zip("ab", order)))
+    chain, _ = make(*(Told(n, diary, request=v) for n, v in zip("ab", order, strict=True)))
     assert walk(chain) is EXEMPT
 
 

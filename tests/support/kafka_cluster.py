@@ -235,9 +235,7 @@ class KafkaCluster:
         broker.starts += 1
         with broker.log.open("wb") as log:
             broker.process = subprocess.Popen(
-                self.java.command(
-                    "kafka.Kafka", str(broker.config), heap=self.heap, broker=True
-                ),
+                self.java.command("kafka.Kafka", str(broker.config), heap=self.heap, broker=True),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

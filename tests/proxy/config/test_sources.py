@@ -135,7 +135,7 @@ def test_every_variable_takes_effect() -> None:
 
 
 @pytest.mark.parametrize(("text", "on"), [("true", True), (" True ", True), ("false", False)])
-def test_a_yes_or_no_is_spelt_as_in_yaml(text: str, on: bool) -> None:
+def test_a_yes_or_no_is_spelt_as_in_yaml(text: str, *, on: bool) -> None:
     """And nothing else is taken for one."""
     assert load(None, {"SLUICE_METRICS_OTLP": text}, UPSTREAM).config.metrics.otlp is on
     assert refused(None, {"SLUICE_METRICS_OTLP": "yes"}) == [
