@@ -90,8 +90,7 @@ class MemoryPool:
     def force_allocate(self, size_bytes: int) -> None:
         """Take `size_bytes` that are already in our hands; they cannot be refused any more."""
         used = self.used_bytes = self.used_bytes + size_bytes
-        if used > self.peak_bytes:
-            self.peak_bytes = used
+        self.peak_bytes = max(self.peak_bytes, used)
         if used >= self.press_bytes:
             self.pressed = True
 

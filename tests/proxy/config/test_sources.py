@@ -118,6 +118,7 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_LOG_FORMAT": "json",
         "SLUICE_POLICIES": "[{use: limits, name: x}]",
         "SLUICE_PASS_UNKNOWN_APIS": "1234,Vote",
+        "SLUICE_MEMORY_SHARE_MOST": "0.5",
     }
     before = load(None, {}, UPSTREAM)
     for name, variable in variables().items():
