@@ -19,10 +19,14 @@ import trio
 
 from policies import registry
 from policies.chain import Chain
+from policies.settings import SettingsError
+from proxy.config.sizing import budget_of
+from proxy.core.bounds import Bounds
 from proxy.core.delayed import Graces
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
+from proxy.core.slow_senders import ReadLimits
 from proxy.core.topology import Topology
 from proxy.shell import files
 from proxy.shell.clock import Clock
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Hashable
 
     from proxy.config import Config
+    from proxy.config.budget import Budget
     from proxy.core.session import Session
 
 DESCRIPTORS_SPARE = 64
@@ -50,8 +55,9 @@ DRAIN_LOOK_S = 0.02
 class App:
     """One proxy. `run` returns the process's exit code."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, budget: Budget | None = None) -> None:
         self._config = config
+        self._budget = budget or budget_of(config)
         self._clock = Clock()
         self._log = structlog.get_logger()
         observer = self._observer = LogObserver(self._clock, self.call_at)
@@ -73,6 +79,7 @@ class App:
                 purgatory.produce_grace_ms, purgatory.fetch_grace_ms, purgatory.wait_most_ms
             ),
             purge_interval=purgatory.purge_interval_requests,
+            bounds=_bounds(config, self._budget),
         )
         self._hub = Hub(self._engine, self._clock)
         self._dialer = Dialer(
@@ -130,7 +137,14 @@ class App:
 
     async def _serve_until(self, signals: AsyncIterator[int], listeners: Listeners) -> None:
         """Accept and serve until the first signal; then stop listening."""
-        listen = self._config.listen
+        listen, budget = self._config.listen, self._budget
+        self._log.info(
+            "memory",
+            requests_bytes=budget.request_bytes,
+            replies_bytes=budget.response_bytes,
+            most_bytes=budget.most_bytes,
+            limit_bytes=budget.demand.limit_bytes,
+        )
         self._log.info(
             "ready",
             listen=f"{listen.address}:{listen.port}",
@@ -198,7 +212,13 @@ async def _on_next_signal(signals: AsyncIterator[int], call: Callable[[], None])
 
 
 def run(config: Config) -> int:
-    """Run the proxy until a signal ends it; the process's exit code."""
+    """Run the proxy until a signal ends it; the process's exit code.
+
+    Raises SettingsError when it may need more memory than its container has.
+    """
+    budget = budget_of(config)
+    if problems := tuple(budget.problems()):
+        raise SettingsError(problems)
     log.configure(config.log.level, config.log.format)
     # Every connection is a few long-lived objects; collecting them again and again costs latency.
     gc.collect()
@@ -206,7 +226,7 @@ def run(config: Config) -> int:
     gc.set_threshold(20_000, 50, 100)
     sys.setswitchinterval(0.0005)
     try:
-        return trio.run(App(config).run)
+        return trio.run(App(config, budget).run)
     except OSError as error:  # a port that is taken; what happens later is caught where it happens
         structlog.get_logger().error("cannot_start", reason=str(error))
         return 1
@@ -221,6 +241,18 @@ def try_brokers(config: Config) -> list[tuple[str, str | None]]:
         return await Dialer(topology, config.upstream.addresses(), timeout_s).try_each()
 
     return trio.run(try_each)
+
+
+def _bounds(config: Config, budget: Budget) -> Bounds:
+    memory = config.memory
+    limits = ReadLimits(memory.request_read_timeout_ms, memory.request_min_bytes_per_second)
+    return Bounds(
+        request_bytes=budget.request_bytes,
+        response_bytes=budget.response_bytes,
+        requests=memory.queued_max_requests,
+        share_most=config.share_most(),
+        read_limits=limits,
+    )
 
 
 def _most_connections(wanted: int, ports: int) -> int:

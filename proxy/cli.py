@@ -94,13 +94,23 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
 def check(
     file: Path | None, upstream: str | None, listen: str | None, nodes: str | None, *, connect: bool
 ) -> None:
-    """Name every mistake in the settings.
+    """Name every mistake in the settings, and what memory they may need.
 
     Exit code 0: there is none; 1: there is one, or a broker does not answer.
     """
     effective = _load(file, _flags(upstream, listen, nodes), INVALID)
     count = len(effective.config.policies)
+    from proxy.config.sizing import budget_of  # noqa: PLC0415 - see the module
+
+    budget = budget_of(effective.config)
+    if problems := tuple(budget.problems()):
+        from policies.settings import SettingsError  # noqa: PLC0415 - see the module
+
+        _complain(SettingsError(problems))
+        sys.exit(INVALID)
     click.echo(f"The settings are valid; policies: {count}.")
+    for line in budget.lines():
+        click.echo(line)
     if connect:
         _connect(effective)
 

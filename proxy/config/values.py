@@ -108,6 +108,11 @@ def check_api(value: object) -> tuple[str, str] | None:
     return _API_WORDS, nearest(str(value), names)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine (or pod) can come from there."""
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
 def _ranges(text: str) -> Iterator[tuple[int, int]]:
     for part in text.split(","):
         first, _, last = part.strip().partition("-")

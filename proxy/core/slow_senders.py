@@ -72,8 +72,9 @@ def look(s: SessionEnd, now_ms: int) -> None:
     late = 0 < limits.timeout_ms <= elapsed_ms
     slow = elapsed_ms >= START_MS and received_bytes * 1000 < limits.bytes_per_second * elapsed_ms
     if late or slow:
-        of = f" of {received_bytes + s.request_left}" if gathers else " of a head"
-        detail = f"{received_bytes}{of} bytes of a request in {elapsed_ms} ms"
+        whole = f"{received_bytes + s.request_left} bytes of a request"
+        of = whole if gathers else "the head of a request that is not whole"
+        detail = f"{received_bytes} of {of} in {elapsed_ms} ms"
         s.end(CloseReason.REQUEST_READ_TIMEOUT, detail, now_ms)
         s.engine.attend(s)
         return

@@ -125,6 +125,7 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_RECORDS_ROTATE_MS": "7777",
         "SLUICE_RECORDS_ROTATE_BYTES": "77777",
         "SLUICE_RECORDS_KEEP_BYTES": "77777",
+        "SLUICE_MEMORY_SHARE_MOST": "0.5",
     }
     before = load(None, {}, UPSTREAM)
     for name, variable in variables().items():
