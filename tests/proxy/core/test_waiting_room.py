@@ -48,7 +48,9 @@ def test_those_who_wait_are_served_in_the_order_they_came():
     assert len(room) == 3
     finish(links[0], size=1000)
     assert [link.waits for link in links] == [False, False, False, False]
-    assert engine.request_pool.used_bytes == 1600  # 700, and 900 beyond: non-strict; the small one is through
+    assert (
+        engine.request_pool.used_bytes == 1600
+    )  # 700, and 900 beyond: non-strict; the small one is through
     late = begun(engine)
     assert late.waits
     for link, size in ((links[1], 700), (links[3], 900)):
