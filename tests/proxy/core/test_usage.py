@@ -55,8 +55,9 @@ def test_a_row_is_made_once_and_the_count_begins_anew():
     usage.requests, usage.request_bytes, usage.response_bytes = 5, 500, 900
     usage.spare(30)
     usage.defer(40)
-    usage.throttle(70)
-    usage.throttle(20)
+    usage.throttle(70, anew=True)
+    usage.throttle(20, anew=True)
+    usage.throttle(5, anew=False)
     usage.blocked.change(1, 400)
     usage.muted.change(2, 900)
     assert usage.take(0, 1000) == UsageRow(
@@ -72,7 +73,7 @@ def test_a_row_is_made_once_and_the_count_begins_anew():
         response_bytes=900,
         connections=3,
         throttled=2,
-        throttle_ms=90,
+        throttle_ms=95,
         throttle_ms_max=70,
         blocked_ms=600,
         mute_ms=200,

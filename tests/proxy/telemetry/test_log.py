@@ -289,3 +289,29 @@ def test_the_level_says_what_is_written(lines, level, events):
     written.observer.on_node_learned(1, "kafka-1", 9092)
     written.observer.on_unmapped_node(99)
     assert [line["event"] for line in written.take()] == events
+
+
+def test_the_level_is_changed_for_loggers_that_exist(lines):
+    """Loggers are made once; the level is looked at for each line."""
+    written = lines(level="info")
+    logger = structlog.get_logger()
+    logger.debug("early")
+    assert written.take() == []
+    log.set_level("debug")
+    assert log.level() == "debug"
+    logger.debug("later")
+    written.observer.on_session_opened(PEER)
+    assert [line["event"] for line in written.take()] == ["later", "session_opened"]
+    log.set_level("error")
+    logger.warning("hushed")
+    written.observer.on_session_opened(PEER)
+    written.observer.on_session_closed(PEER, CloseReason.CLIENT_CLOSED, "")
+    assert written.take() == []
+
+
+def test_lines_that_were_held_back_are_counted_since_the_start(lines):
+    """By event, for whoever counts."""
+    written = lines()
+    for node in range(LINES_PER_SECOND + 3):
+        written.observer.on_unmapped_node(node)
+    assert written.observer.suppressed == {"unmapped_node": 3}
