@@ -9,13 +9,14 @@ Rules (KIP-124; Kafka: `ClientQuotaManager`, `ClientRequestQuotaManager`):
 - A throttled fetch's reply goes out whole and stays charged: the broker has advanced the session
   already. What a Fetch may ask for is clipped instead.
 - acks=0 has no reply: its bytes are judged when it comes, its request never (Kafka exempts it).
+  It counts as exempt, as everything of an exempt principal does.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.api import FORWARD, Forward, Throttle
+from policies.api import EXEMPT, FORWARD, Forward, Throttle
 from policies.quota.clip import clip
 from policies.quota.rate import THROTTLE_MOST_MS, throttle_time_ms
 from wire.apis import ApiKey
@@ -32,7 +33,10 @@ class ChannelRule:
 
     def __init__(self, books: Books, *, samples: int, window_ms: int, sequential: bool) -> None:
         self.books = books
-        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {}
+        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {
+            ApiKey.PRODUCE: self._on_produce
+        }
+        self._exempt = books.exempt
         self._special = self.special.get
         self._find = books.accounts.get
         self._cap_ms = window_ms
@@ -43,18 +47,16 @@ class ChannelRule:
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
         """Whether Produce and Fetch have limits of their own."""
         self._bytes = produce or fetch
-        for key, hook, wanted in (
-            (ApiKey.PRODUCE, self._on_produce, produce),
-            (ApiKey.FETCH, self._on_fetch, fetch),
-        ):
-            self.special.pop(key, None)
-            if wanted:
-                self.special[key] = hook
+        self.special.pop(ApiKey.FETCH, None)
+        if fetch:
+            self.special[ApiKey.FETCH] = self._on_fetch
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Only what a reply is too late for."""
         special = self._special(request.api_key)
-        return FORWARD if special is None else special(request, peer, now_ms)
+        if special is not None:
+            return special(request, peer, now_ms)
+        return EXEMPT if self._exempt and peer.user in self._exempt else FORWARD
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """A request is counted when it is answered."""
@@ -127,18 +129,27 @@ class ChannelRule:
             spent.record_throttle(byte_ms, now_ms)
         if request_ms and bucket is not None:
             bucket.record_throttle(request_ms, now_ms)
-        return Throttle(total_ms) if total_ms else FORWARD
+        if not total_ms:
+            return FORWARD
+        longer = spent if byte_ms > request_ms else bucket if request_ms else None
+        return Throttle(total_ms, FORWARD, None if longer is None else longer.why(now_ms))
 
     def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Forward | Throttle:
+        if self._exempt and peer.user in self._exempt:
+            return EXEMPT
         if request.acks != 0:
             return FORWARD
+        if not self._bytes:
+            return EXEMPT
         spent = self.books.open(peer.user, peer.client_id, now_ms).produce
         byte_ms = self._judge_bytes(spent, request.size_bytes, now_ms)
         if not byte_ms or spent is None:
-            return FORWARD
+            return EXEMPT
         spent.record_throttle(byte_ms, now_ms)
-        return Throttle(byte_ms)
+        return Throttle(byte_ms, EXEMPT, spent.why(now_ms))
 
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Forward:
+        if self._exempt and peer.user in self._exempt:
+            return EXEMPT
         spent = self.books.open(peer.user, peer.client_id, now_ms).fetch
         return FORWARD if spent is None else clip(request, spent.limit * self._least_seconds)

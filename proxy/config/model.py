@@ -15,6 +15,7 @@ import msgspec
 from policies.registry import PolicyEntry
 from policies.settings import Problem
 from policies.type_words import found
+from proxy.config.telemetry import Admin, Metrics, Records, Traces
 from proxy.config.values import (
     ANY_ADDRESS,
     Api,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "Admin",
     "Config",
     "Drain",
     "Identity",
@@ -40,8 +42,11 @@ __all__ = [
     "Listen",
     "Log",
     "Memory",
+    "Metrics",
     "PolicyEntry",
     "Purgatory",
+    "Records",
+    "Traces",
     "Upstream",
 ]
 
@@ -298,6 +303,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     purgatory: Purgatory = msgspec.field(default_factory=Purgatory)
     drain: Drain = msgspec.field(default_factory=Drain)
     log: Log = msgspec.field(default_factory=Log)
+    admin: Admin = msgspec.field(default_factory=Admin)
+    metrics: Metrics = msgspec.field(default_factory=Metrics)
+    traces: Traces = msgspec.field(default_factory=Traces)
+    records: Records = msgspec.field(default_factory=Records)
     policies: Annotated[
         tuple[PolicyEntry, ...],
         msgspec.Meta(description="The chain: requests go down it, responses come back up."),

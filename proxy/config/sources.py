@@ -165,6 +165,8 @@ def parse_text(kind: inspect.Type, text: str) -> object:
             return [parse_text(strip(item), part.strip()) for part in text.split(",")]
         case inspect.IntType():
             return int(text) if re.fullmatch(r"\s*-?\d{1,20}\s*", text, re.ASCII) else text
+        case inspect.BoolType() if text.strip().lower() in {"true", "false"}:
+            return text.strip().lower() == "true"
         case inspect.FloatType() if re.fullmatch(r"\s*\d{0,9}\.?\d{1,9}\s*", text, re.ASCII):
             return float(text)
         case inspect.UnionType(types=types) if re.fullmatch(r"\d{1,10}", text, re.ASCII):

@@ -145,7 +145,9 @@ def _answer(s: SessionEnd, exchange: Exchange, now_ms: int, *, early: bool) -> b
         s.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, str(error), now_ms)
         return False
     try:
-        reply = frame_of(s, exchange, body, now_ms)  # completes it if it raises
+        if not early:
+            s.trail_of(exchange)
+        reply = frame_of(s, exchange, body, now_ms, forwarded=True)  # completes it if it raises
     except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
         s.fail(fault, CloseReason.INTERNAL)
         return False

@@ -52,6 +52,7 @@ class SessionEnd(SessionState):
                 self.held.over(self.engine.now_ms)
             if self.pending is not None:
                 self.unhush(Mute.THROTTLED)
+                self.tell_unmuted()
             self.draining = True
             self.end_after_replies(CloseReason.DRAINED)
             self.maybe_end()
@@ -141,13 +142,15 @@ class SessionEnd(SessionState):
                 continue
             elif isinstance(head, AnsweredExchange):
                 self.client.pool.release(len(head.reply))
-                self.complete(head.exchange, Outcome.DISCONNECTED, now_ms)
+                self.complete(head.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             else:
                 self.complete(head, Outcome.DISCONNECTED, now_ms)
 
     def release(self, now_ms: int) -> None:
         """Both sides are closed: give everything back and say goodbye. Called once, by the hub."""
         self.end(CloseReason.CLIENT_CLOSED, "", now_ms)
+        self.bear(self.client.muted, -1)
+        self.tell_unmuted()
         self.client.clear()
         self.broker.clear()
         self.plans.clear()  # one of them may refer to this session

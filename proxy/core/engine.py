@@ -13,11 +13,14 @@ from policies.chain import Chain, Hooks
 from proxy.core.bounds import Bounds
 from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
+from proxy.core.holding import OUTCOMES
 from proxy.core.memory import NO_BOUND, MemoryPool
+from proxy.core.meters import MeterBook
 from proxy.core.purgatory import Purgatory
 from proxy.core.reads import Reads
 from proxy.core.session import Session
 from proxy.core.timers import Timers
+from proxy.core.usage import UsageBook
 from proxy.core.waiting_room import WaitingRoom
 from wire import addresses, metadata, versions
 from wire.apis import OFFERED, ApiKey
@@ -25,7 +28,9 @@ from wire.apis import OFFERED, ApiKey
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
+    from proxy.core.capture import Capture
     from proxy.core.ending import SessionEnd
+    from proxy.core.holding import HeldRequest
     from proxy.core.observer import Observer
     from proxy.core.plan import Rewrite
     from proxy.core.state import SessionState
@@ -36,6 +41,8 @@ REPLY_MOST_BYTES = 256 << 20
 """A reply that has to be kept whole (Metadata of a very large cluster) may not be larger, nor than the pool."""
 REPLY_LEAST_BYTES = 16 << 20
 """It may be so large, however small the pool is."""
+NEVER = 1 << 60
+"""So many microseconds: never."""
 TOPICS_MOST = 100_000
 """Topic names remembered; beyond that the cache begins anew."""
 
@@ -56,12 +63,26 @@ class Engine:
         fixed_user: str = "",
         graces: Graces | None = None,
         purge_interval: int = 1000,
+        keeps_trails: bool = False,
+        sample_every: int = 0,
+        slow_ms: int = 0,
+        meters_by_key: bool = False,
+        capture: Capture | None = None,
         bounds: Bounds | None = None,
     ) -> None:
         self.topology = topology
         self.chain = chain
         self.observer = observer
         self.now_ms = now_ms
+        self.now_us = now_ms * 1000
+        """The same, finer: for what is measured."""
+        self.keeps_trails = keeps_trails
+        self.sample_every = sample_every
+        self.slow_us = slow_ms * 1000 or NEVER
+        self.meters = MeterBook(by_key=meters_by_key)
+        self.capture = capture
+        self.usage = UsageBook(now_ms, observer.on_second)
+        self._sampled = 0
         self.request_max_bytes = request_max_bytes
         self.request_timeout_ms = request_timeout_ms
         self.graces = graces or Graces()
@@ -78,6 +99,7 @@ class Engine:
         self.reads = Reads(self.request_pool, self.reply_pool, self.room)
         self.timers = Timers(now_ms)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
+        self.completions = dict.fromkeys(OUTCOMES, 0)
         self.sessions: set[SessionEnd] = set()
         self.attending: list[SessionState] = []
         self.topics: dict[bytes, str] = {}
@@ -109,6 +131,7 @@ class Engine:
         """A session is closed on both sides."""
         if session in self.sessions:
             self.sessions.remove(session)
+            self.usage.leave(session.usage)
             self.chain.on_disconnect(session.peer, now_ms)
             reason = session.reason or CloseReason.INTERNAL
             self.observer.on_session_closed(session.peer, reason, session.detail)
@@ -136,10 +159,25 @@ class Engine:
 
     # -- time ------------------------------------------------------------------------------------
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int, now_us: int = 0) -> None:
         """The clock, once per step: fire what is due."""
         self.now_ms = now_ms
+        self.now_us = now_us or now_ms * 1000
+        if now_ms >= self.usage.ends_ms:
+            self.usage.roll(now_ms)
         self.timers.advance(now_ms)
+
+    def next_ms(self) -> int | None:
+        """When to `advance` next; None when nothing is waiting, and nobody is connected."""
+        due_ms = self.timers.next_ms()
+        if self.usage.keys and (due_ms is None or due_ms > self.usage.ends_ms):
+            return self.usage.ends_ms
+        return due_ms
+
+    def sample_from(self) -> int:
+        """How many requests of a new session pass before one is sampled: spread, so that short ones are met too."""
+        self._sampled = (self._sampled + self.sample_every * 618 // 1000 + 1) % self.sample_every
+        return self._sampled + 1
 
     def _tick(self, chain: Chain, every_ms: int) -> None:
         def tick(now_ms: int) -> None:
@@ -161,8 +199,40 @@ class Engine:
         """A policy's wishes have changed: what begins from now on is judged by them."""
         self.chain.reconsider()
         self._look_at_chain()
+        self.forget_plans()
+
+    def forget_plans(self) -> None:
+        """Something that plans are made of has changed: what begins from now on gets new ones."""
         for session in self.sessions:
             session.plans.clear()
+
+    def adopt_chain(self, chain: Chain, gone: Collection[str] = ()) -> list[HeldRequest]:
+        """Another chain is asked from now on. Returns the requests whose holder is `gone`, the oldest first.
+
+        The caller has the policies `adopt` their namesakes', and then completes these.
+        """
+        self.chain = chain
+        self._look_at_chain()
+        self.forget_plans()
+        for every_ms in sorted({entry.policy.tick_ms for entry in chain.entries} - {0}):
+            self._tick(chain, every_ms)
+        held = [session.held for session in self.sessions if session.held is not None]
+        return sorted(
+            (each for each in held if not each.move(chain, gone)), key=lambda each: each.since_us
+        )
+
+    def resample(self, every: int) -> None:
+        """From now on one request in `every` is sampled; 0: none."""
+        self.sample_every = every
+        for session in self.sessions:
+            session.samples = every != 0
+            session.sample_left = self.sample_from() if every else 0
+
+    def end_capture(self) -> None:
+        """No more requests are captured but those in flight; the fast loop is back."""
+        if self.capture is not None and self.capture.open:
+            self.capture.open = False
+            self.forget_plans()
 
     # -- what plans are made of ------------------------------------------------------------------
 

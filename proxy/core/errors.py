@@ -27,8 +27,20 @@ class CloseReason(Enum):
     UNKNOWN_NODE = "unknown_node"
     TOO_MANY_CONNECTIONS = "too_many_connections"
     DRAINED = "drained"
+    OPERATOR = "operator"
     DRAIN_TIMEOUT = "drain_timeout"
     INTERNAL = "internal"
+
+
+ORDINARY = frozenset(
+    {
+        CloseReason.CLIENT_CLOSED,
+        CloseReason.BROKER_CLOSED,
+        CloseReason.CLIENT_RESET,
+        CloseReason.DRAINED,
+    }
+)
+"""These ends are nobody's fault."""
 
 
 class SessionFault(Exception):  # noqa: N818 - the family's name; its members end in Error

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from policies.api import Need
 from proxy.core.channel import Mute
 from proxy.core.errors import ClientProtocolError
+from proxy.core.histogram import FINE_US
 from wire import addresses, apis, fetch, header, produce, versions
 from wire.apis import ApiKey
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from policies.api import Peer
     from policies.chain import Hooks
     from proxy.core.ending import SessionEnd
+    from proxy.core.engine import Engine
     from wire.apis import Api
 
     Rewrite = Callable[[bytearray, int, int], bytes | None]
@@ -56,18 +58,23 @@ class Plan:
         "answer",
         "api",
         "fast",
+        "fine_us",
         "glance",
         "hooks",
         "keeps",
         "least_bytes",
         "look",
+        "meter",
         "most_bytes",
         "on_request",
         "peer",
         "plain",
         "rewrite",
         "simple",
+        "slow_us",
+        "spared",
         "twin",
+        "upstream",
         "usual",
         "wait_ms",
     )
@@ -81,7 +88,9 @@ class Plan:
         hooks: Hooks,
         rewrite: Rewrite | None,
         most_bytes: int,
+        engine: Engine,
         wait_ms: int = 0,
+        key: tuple[str, str] | None = None,
     ) -> None:
         self.api = api
         self.peer = peer
@@ -96,7 +105,15 @@ class Plan:
         self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
         # Only a policy that is content with the header may be asked in the fast loop.
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
-        self.fast = hooks.need is Need.HEADER and api.key not in SASL
+        self.spared = api.key in SASL  # no quota counts them
+        captured = engine.capture is not None and engine.capture.open
+        self.fast = hooks.need is Need.HEADER and not self.spared and not captured
+        self.meter = engine.meters.find(api.key, api.name, *(key or (peer.user, peer.client_id)))
+        self.upstream = self.meter.upstream
+        # A fetch may wait at the broker for what it asked for, and is not slow for that.
+        patience_us = 1000 * wait_ms if api.key == ApiKey.FETCH else 0
+        self.slow_us = engine.slow_us + patience_us
+        self.fine_us = min(self.slow_us, FINE_US)
         self.simple = (
             self.fast
             and acks != ACKS_NONE
@@ -104,7 +121,12 @@ class Plan:
             and hooks.on_response is None
             and hooks.on_complete is None
         )
-        unheard = hooks.on_response is None and hooks.on_complete is None
+        unheard = (
+            hooks.on_response is None
+            and hooks.on_complete is None
+            and not engine.meters.by_key  # that has more to count than the fast loop does
+            and not captured
+        )
         self.plain = unheard and rewrite is None
         self.look = addresses.glance(api) if rewrite is not None else None
         self.glance = self.look if unheard else None
@@ -127,6 +149,14 @@ class Plan:
         twin.wait_ms = wait_ms
         twin.keeps = twin.keeps and wait_ms > 0
         twin.twin = None
+        return twin
+
+    def under(self, hooks: Hooks) -> Plan:
+        """The same for a held request that another chain has taken over."""
+        twin = copy(self)
+        twin.hooks = hooks
+        twin.on_request = twin.twin = twin.glance = None
+        twin.simple = twin.plain = False
         return twin
 
     @property
@@ -185,12 +215,15 @@ def plan_for(
     client_id = intern(header.client_id_of(buf, pos, limit).decode(errors="replace"))
     if client_id != s.peer.client_id:
         s.peer = replace(s.peer, client_id=client_id)
+        s.plans.clear()
+        s.take_key(s.peer.user, client_id, s.engine.now_ms)
     rewrite = s.engine.rewrite_for(api)
     if api.key in SASL:
         rewrite = _listen(s, api)
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
     hooks = s.engine.chain.hooks(api.key)
-    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, wait_ms)
+    key = (s.usage.user, s.usage.client_id)
+    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, s.engine, wait_ms, key)
     soonest_ms = wait_ms // 2 if plan.keeps else wait_ms  # see `delayed.sent`
     if 0 < soonest_ms < s.shortest_wait_ms:
         s.shortest_wait_ms = soonest_ms
@@ -212,13 +245,13 @@ def _plan_for_stranger(s: SessionEnd, api_key: int, api_version: int) -> Plan:
     assert known is not None  # noqa: S101 - the table's first law
     api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
     if api_key == ApiKey.API_VERSIONS:
-        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes)
+        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine)
         plan.answer = versions.unsupported_version(s.engine.offered)
         return plan
     if api_key in s.engine.pass_unknown:
         # No facts, so no look inside: it is paired by correlation id alone.
         api = replace(api, request_max_bytes=None)
-        return Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes)
+        return Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine)
     raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
 
 
@@ -234,6 +267,7 @@ def _listen(s: SessionEnd, api: Api) -> Rewrite:
         ):  # a fixed name says more than that the name cannot be read
             s.peer = replace(s.peer, user=intern(principal.user), principal_source=principal.source)
             s.plans.clear()
+            s.take_key(s.peer.user, s.peer.client_id, s.engine.now_ms)
         if not s.identity.authenticating:  # a refused re-authentication leaves things as they were
             s.authenticating = False
             s.plans.clear()

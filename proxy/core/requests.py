@@ -68,6 +68,7 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
         if isinstance(s.pending.verdict, PolicyFault):
             raise s.pending.verdict
         if s.request_gathered is not None:  # it was held, and may go on
+            s.taken_up(s.pending.exchange)
             _settle_whole(s, now_ms)
     while pos < end:
         if s.request_left:
@@ -89,7 +90,11 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
                 s.walker = None
                 s.request_mode = STREAM
                 if mode == GATHER:
+                    if s.pending is not None:
+                        s.received(s.pending.exchange)
                     _settle_whole(s, now_ms)
+                elif mode == STREAM:
+                    s.through()
             continue
         if s.questions:
             s.flush_requests(buf, clear, pos)
@@ -112,7 +117,9 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
         if begun is None or s.held is not None:
             if not s.client.muted & DEAF:  # its head is not here yet
                 if end - pos > HEAD_MOST_BYTES:
-                    raise ClientProtocolError(f"a request head of more than {HEAD_MOST_BYTES} bytes")
+                    raise ClientProtocolError(
+                        f"a request head of more than {HEAD_MOST_BYTES} bytes"
+                    )
                 if end - pos > HEAD_BYTES:
                     watch_head(s, now_ms)
             s.client.keep(bytes(memoryview(buf)[pos:end]))
@@ -155,6 +162,7 @@ def put_questions(s: SessionEnd) -> None:
 
 def _hush_now(s: SessionEnd) -> None:
     """Between two requests: the client is muted for what was wanted meanwhile."""
+    s.bear(s.hush_wanted & ~s.client.muted, 1)
     s.client.mute(s.hush_wanted)
     s.hush_wanted = 0
     s.look_again()
@@ -209,16 +217,21 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
     plan, body_at = found
     exchange = s.admit(plan, _REQUEST(buf, pos)[2], size, now_ms)
     if plan.answer is not None:
+        s.arrived(exchange)
         answer(s, exchange, plan.answer, now_ms)
         s.request_left, s.request_mode = 4 + size, DROP
         return pos
     hooks = plan.hooks
     if hooks.need is Need.BODY or plan.api.key in SASL:
-        return _keep_whole(s, Pending(exchange, None), pos)
+        begun = _keep_whole(s, Pending(exchange, None), pos)
+        if begun is not None:
+            s.arrived(exchange)
+        return begun
     if hooks.need is Need.HEAD and not _read_head(exchange, buf, body_at, limit):
         if stop <= end:
             raise ClientProtocolError("a request body shorter than its fields")
         return None
+    s.arrived(exchange)
     verdict = s.ask(exchange, now_ms)
     return _apply(s, exchange, verdict, pos, body_at, now_ms)
 
@@ -229,6 +242,7 @@ def _begin_judged(
     s.pending = None
     s.look_again()
     exchange, verdict = judged
+    s.taken_up(exchange)
     assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
     body_at = pos
     if exchange.head is not None or exchange.plan.keeps:
@@ -258,7 +272,7 @@ def _apply(
         return begun
     if isinstance(verdict, Throttle):
         s.request_left = whole  # the mute begins behind it
-        s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if verdict is FORWARD:
         _forward(s, exchange, now_ms)
@@ -281,7 +295,8 @@ def _apply(
         answer(s, exchange, verdict.body, now_ms)
         s.request_left, s.request_mode = whole, DROP
     else:
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
+        s.mark_refused(exchange, ends)
+        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
         s.request_left, s.request_mode = whole, DROP
         s.end_after_replies(
             CloseReason.POLICY, f"refused, and its {whole} bytes are too many to keep"
@@ -297,7 +312,7 @@ def _keep_whole(s: SessionEnd, pending: Pending, pos: int) -> int | None:
         most = s.engine.request_pool.max_single_bytes
         if whole > most:
             if pending.verdict is not None:
-                s.complete(exchange, Outcome.DISCONNECTED, s.engine.now_ms)
+                s.complete(exchange, Outcome.DISCONNECTED, s.engine.now_ms, forwarded=False)
             s.request_left, s.request_mode = whole, DROP
             s.end_after_replies(
                 CloseReason.POLICY, f"{whole} bytes have to be kept whole ({most} may be)"
@@ -305,6 +320,8 @@ def _keep_whole(s: SessionEnd, pending: Pending, pos: int) -> int | None:
             return pos
         if not room.reserve(s, whole):
             return None
+        if s.short_since_us:
+            s.granted(exchange)
     s.reading_ms = s.engine.now_ms
     s.pending = pending
     s.request_left, s.request_mode = whole, GATHER
@@ -347,7 +364,7 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         hold(s, exchange, verdict, now_ms)
         return
     if isinstance(verdict, Throttle):
-        s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if isinstance(verdict, Forward):
         try:

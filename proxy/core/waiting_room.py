@@ -174,6 +174,8 @@ class WaitingRoom:
     def _stand(self, s: SessionState, whole_bytes: int, line: Line) -> None:
         s.line = line
         line[s] = whole_bytes
+        s.short_since_us = s.engine.now_us
+        s.bear(Mute.OUT_OF_MEMORY & ~s.client.muted, 1)
         s.client.mute(Mute.OUT_OF_MEMORY)
         s.attention = s.unusual_requests = True
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from proxy.core.histogram import bucket_of
 
+if TYPE_CHECKING:
     from proxy.core.engine import Engine
+    from proxy.shell.clock import Clock
     from proxy.shell.hub import Hub
 
 STAY_S = 0.002
@@ -26,18 +27,21 @@ TURN_MS = 4
 """How long to go on before Trio's other tasks get their turn."""
 
 
-async def drive(hub: Hub, engine: Engine, clock: Callable[[], int]) -> None:
+async def drive(hub: Hub, engine: Engine, clock: Clock) -> None:
     """Step the hub for ever. Cancel it to stop."""
     step = hub.step
+    away_us = engine.meters.away_us
     while True:
         if step(0):
             stay_s, turn_ms = (0.0, 1) if hub.arriving else (STAY_S, TURN_MS)
             leave_ms = clock() + turn_ms
             while step(stay_s) and clock() < leave_ms:
                 pass
+            left_us = clock.now_us()
             await trio.lowlevel.checkpoint()
+            away_us[bucket_of(clock.now_us() - left_us)] += 1
             continue
-        due_ms = engine.timers.next_ms()
+        due_ms = engine.next_ms()
         if due_ms is None:
             await trio.lowlevel.wait_readable(hub.fileno())
         else:

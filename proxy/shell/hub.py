@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
+from proxy.core.histogram import bucket_of
 from proxy.shell.end import End
 from proxy.shell.order import in_fair_order
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from proxy.core.channel import Channel
     from proxy.core.engine import Engine
     from proxy.core.session import Session
+    from proxy.shell.clock import Clock
     from proxy.shell.transport import Transport
 
 READ_BYTES = 256 << 10
@@ -50,9 +50,11 @@ _LINGERING = -1
 class Hub:
     """All connections of a process. `step` is the whole interface to its driver."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
+        self._now_us = clock.now_us
+        self._steps = 0
         self._pools = (engine.request_pool, engine.reply_pool)
         self._left_bytes = 0  # of a step's budget, while reads are careful
         self._poller = make_poller()
@@ -87,8 +89,9 @@ class Hub:
             self._part()
         events = self._poller.poll(0 if self._paced else timeout_s, STEP_EVENTS)
         engine = self._engine
-        now_ms = self._clock()
-        engine.advance(now_ms)
+        now_us = self._now_us()
+        now_ms = now_us // 1000
+        engine.advance(now_ms, now_us)
         if self._paced:
             self._resume(now_ms)
         if engine.attending:
@@ -139,6 +142,9 @@ class Hub:
             budget -= received
             if budget < 0:
                 break  # level-triggered: what is left over comes again
+        self._steps += 1
+        if not self._steps & 15:
+            engine.meters.step_us[bucket_of(self._now_us() - now_us)] += 1
         if engine.attending:
             self.attend()
         return len(events) + len(self._paced)

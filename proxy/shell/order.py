@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from proxy.core.memory import MemoryPool
 
 
-def in_fair_order(
-    events: Sequence[tuple[int, int]], pool: MemoryPool
-) -> Sequence[tuple[int, int]]:
+def in_fair_order(events: Sequence[tuple[int, int]], pool: MemoryPool) -> Sequence[tuple[int, int]]:
     """`events` as they are; shuffled while less than a tenth of the pool is left, but something."""
     if not pool.is_low():
         return events

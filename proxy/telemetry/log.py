@@ -6,6 +6,7 @@ Rules:
 - `expired` storms by nature (a broker hangs, and everybody waits): at most one line a second, with how
   many there were of each kind since the last.
 - Text for people by default, JSON for machines on request; both on stderr, so that stdout stays free.
+- The level may be changed at any time (`set_level`): loggers are made once, so it is looked at for each line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, MutableMapping
 
     from policies.api import Peer, Verdict
 
@@ -33,6 +34,7 @@ _ORDINARY = frozenset(
         CloseReason.DRAINED,
     }
 )
+Level = Literal["debug", "info", "warning", "error"]
 LINES_PER_SECOND = 5
 """Of one event; more are counted and not written."""
 EXPIRED_EVERY_MS = 1000
@@ -42,8 +44,38 @@ _EFFECTS = {
 }
 
 
-def configure(level: str, form: Literal["text", "json"]) -> None:
+class _Threshold:
+    """The least that is worth a line."""
+
+    level: Level = "info"
+    number = logging.INFO
+
+
+_threshold = _Threshold()
+
+
+def set_level(level: Level) -> None:
+    """From now on, for every logger of this process."""
+    _threshold.level = level
+    _threshold.number = logging.getLevelNamesMapping()[level.upper()]
+
+
+def level() -> Level:
+    """What holds now."""
+    return _threshold.level
+
+
+def _drop_below(
+    _: object, method: str, event: MutableMapping[str, object]
+) -> MutableMapping[str, object]:
+    if structlog.processors.NAME_TO_LEVEL[method] < _threshold.number:
+        raise structlog.DropEvent
+    return event
+
+
+def configure(level: Level, form: Literal["text", "json"]) -> None:
     """Set up structlog for this process."""
+    set_level(level)
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"
@@ -54,12 +86,13 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
     )
     structlog.configure(
         processors=[
+            _drop_below,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
@@ -75,18 +108,26 @@ class LogObserver(Observer):
         self._now_ms = now_ms
         self._call_at = call_at
         self._seen: dict[str, tuple[int, int, int]] = {}  # event -> second, lines, suppressed
+        self._suppressed: Counter[str] = Counter()  # since the start, by event
         self._expired: Counter[str] = Counter()  # since the last line, by API
         self._expired_peer: Peer  # the last one's
         self._expired_ms = -EXPIRED_EVERY_MS  # when that line was written
 
+    @property
+    def suppressed(self) -> Mapping[str, int]:
+        """How many lines of which event were held back since the start."""
+        return self._suppressed
+
     def on_session_opened(self, peer: Peer) -> None:
         """See Observer."""
-        self._log.debug("session_opened", **_who(peer))
+        if _threshold.number <= logging.DEBUG:  # else not worth putting together
+            self._log.debug("session_opened", **_who(peer))
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
         """Ordinary ends at debug; an end that somebody should know of at warning."""
         if reason in _ORDINARY:
-            self._log.debug("session_closed", reason=reason.value, **_who(peer))
+            if _threshold.number <= logging.DEBUG:
+                self._log.debug("session_closed", reason=reason.value, **_who(peer))
         else:
             self._warn("session_closed", reason=reason.value, detail=detail, **_who(peer))
 
@@ -151,6 +192,7 @@ class LogObserver(Observer):
             lines = 0
         if lines >= LINES_PER_SECOND:
             self._seen[event] = (second, lines, suppressed + 1)
+            self._suppressed[event] += 1
             return
         self._seen[event] = (second, lines + 1, 0)
         if suppressed:

@@ -57,6 +57,9 @@ class FakeClock:
     def __call__(self) -> int:
         return self.now_ms
 
+    def now_us(self) -> int:
+        return self.now_ms * 1000
+
 
 async def test_while_traffic_flows_others_run_every_few_milliseconds(nursery):
     """However many events there are, a turn is bounded."""

@@ -1,0 +1,128 @@
+"""What is counted of requests: plain lists and integers, read by whoever shows them.
+
+Rules:
+- A Meter counts the requests of one API; with usage records of the family `api`, one of each user,
+  client id and API (`MeterBook.by_key`), and the sum is made when somebody asks.
+- `upstream` is added to by the fast loop: from the request's last byte on its way to the broker to the reply's
+  last byte here. So what it holds are the requests that were replied to; `outcomes` counts those that ended otherwise.
+- The other histograms are None until something waited there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.api import Outcome
+from proxy.core.histogram import BUCKETS, bucket_of, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STAGES = ("receive", "memory", "throttle", "purgatory")
+"""Where a request may wait before it is forwarded: for its own last byte, for memory, for a quota, for a policy."""
+
+
+class Meter:
+    """Counts of one kind of requests. `waits` has a histogram for each stage that was ever waited in."""
+
+    __slots__ = (
+        "api_key",
+        "client_id",
+        "name",
+        "outcomes",
+        "request_bytes",
+        "response_bytes",
+        "upstream",
+        "user",
+        "waits",
+    )
+
+    def __init__(self, api_key: int, name: str, user: str = "", client_id: str = "") -> None:
+        self.api_key = api_key
+        self.name = name
+        self.user = user
+        self.client_id = client_id
+        self.upstream = [0] * BUCKETS
+        self.outcomes = dict.fromkeys(Outcome, 0)  # all but REPLIED, which `upstream` knows
+        self.waits: dict[str, list[int]] = {}
+        self.request_bytes = 0  # of the family `api` only, as `response_bytes`
+        self.response_bytes = 0
+
+    @property
+    def replied(self) -> int:
+        """How many were replied to by the broker."""
+        return sum(self.upstream)
+
+    def outcome(self, outcome: Outcome) -> int:
+        """How many ended so."""
+        return self.replied if outcome is Outcome.REPLIED else self.outcomes[outcome]
+
+    def waited(self, stage: str, us: int) -> None:
+        """A request has waited in one of STAGES."""
+        counts = self.waits.get(stage)
+        if counts is None:
+            counts = self.waits[stage] = [0] * BUCKETS
+        counts[bucket_of(us)] += 1
+
+
+class MeterBook:
+    """All meters of a process."""
+
+    __slots__ = ("_meters", "_of", "_retired", "away_us", "by_key", "step_us")
+
+    def __init__(self, *, by_key: bool = False) -> None:
+        self.by_key = by_key
+        """Whether each user and client id has meters of its own."""
+        self._meters: dict[tuple[int, str, str], Meter] = {}
+        self._of: dict[tuple[str, str], list[Meter]] = {}
+        self._retired: dict[int, Meter] = {}
+        self.step_us = [0] * BUCKETS
+        """What a step of the hub took (one in sixteen is measured): nobody waited longer for a turn."""
+        self.away_us = [0] * BUCKETS
+        """How long the hub stood still for the process's other tasks, each time they had their turn."""
+
+    def find(self, api_key: int, name: str, user: str, client_id: str) -> Meter:
+        """The meter of these requests."""
+        key = (api_key, user, client_id) if self.by_key else (api_key, "", "")
+        meter = self._meters.get(key)
+        if meter is None:
+            meter = self._meters[key] = Meter(api_key, name, *key[1:])
+            if self.by_key:
+                self._of.setdefault(key[1:], []).append(meter)
+        return meter
+
+    def of(self, user: str, client_id: str) -> Sequence[Meter]:
+        """The meters of this key, if keys have their own."""
+        return self._of.get((user, client_id), ())
+
+    def each(self) -> Sequence[Meter]:
+        """Every meter as it is: of each API, or of each key."""
+        return tuple(self._meters.values())
+
+    def retire(self, meter: Meter) -> None:
+        """A key that is gone: its counts stay in the sums."""
+        key = (meter.api_key, meter.user, meter.client_id)
+        if self._meters.get(key) is meter:
+            del self._meters[key]
+            self._of.pop(key[1:], None)
+            into = self._retired.setdefault(meter.api_key, Meter(meter.api_key, meter.name))
+            _add(into, meter)
+
+    def by_api(self) -> list[Meter]:
+        """One for each API, in the order of their keys."""
+        sums: dict[int, Meter] = {}
+        for meter in (*self._retired.values(), *self._meters.values()):
+            _add(sums.setdefault(meter.api_key, Meter(meter.api_key, meter.name)), meter)
+        return [sums[key] for key in sorted(sums)]
+
+
+def _add(into: Meter, meter: Meter) -> None:
+    into.upstream[:] = joined((into.upstream, meter.upstream))
+    for outcome, count in meter.outcomes.items():
+        into.outcomes[outcome] += count
+    for stage, counts in meter.waits.items():
+        into.waits[stage] = (
+            joined((into.waits[stage], counts)) if stage in into.waits else list(counts)
+        )
+    into.request_bytes += meter.request_bytes
+    into.response_bytes += meter.response_bytes

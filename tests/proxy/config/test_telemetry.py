@@ -1,0 +1,75 @@
+"""The settings of what can be seen from outside."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.settings import try_convert
+from proxy.config import Config
+from proxy.config.telemetry import Admin, Metrics, Records, Traces
+
+SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
+
+
+def problems_of(**sections: object) -> list[str]:
+    value, problems = try_convert(Config, {"upstream": SERVERS, **sections})
+    assert (value is None) == bool(problems)
+    return [str(each) for each in problems]
+
+
+def test_nothing_is_served_exported_or_written_unless_asked_for() -> None:
+    """An operator who says nothing opens no port and fills no disk."""
+    admin, traces, records = Admin(), Traces(), Records()
+    assert (admin.listen, admin.socket, admin.control) == ("", "", "")
+    assert (traces.file, traces.sample_every) == ("", 0)
+    assert (records.directory, records.topic) == ("", "")
+    assert not Metrics().otlp
+
+
+def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
+    """A second is slow; spans a second, a file and the disk have their bounds; nobody walks bodies unasked."""
+    assert (Traces().slow_ms, Traces().spans_per_second) == (1000, 200)
+    assert Traces().file_most_bytes == 256 << 20
+    records = Records()
+    assert (records.rotate_ms, records.rotate_bytes) == (60_000, 16 << 20)
+    assert records.keep_bytes == 1 << 30
+    assert records.families == ("entity", "api", "instance")
+    assert Metrics().users_most == 100
+
+
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("traces", {"export": "jaeger"}),
+        ("traces", {"sample_every": -1}),
+        ("traces", {"spans_per_second": 0}),
+        ("traces", {"file_most_bytes": 1}),
+        ("metrics", {"users_most": 1001}),
+        ("records", {"families": []}),
+        ("records", {"families": ["entity", "node"]}),
+        ("records", {"rotate_ms": 999}),
+        ("records", {"rotate_bytes": 4095}),
+        ("records", {"keep_bytes": 65535}),
+        ("records", {"capture_most_seconds": 0}),
+        ("admin", {"hosts": "all"}),
+    ],
+    ids=lambda part: part if isinstance(part, str) else next(iter(part)),
+)
+def test_what_cannot_be_meant_is_refused_by_its_path(section: str, value: dict) -> None:
+    """One mistake, one problem, at its place."""
+    (problem,) = problems_of(**{section: value})
+    (key,) = value
+    assert problem.startswith(f"{section}.{key}")
+
+
+@pytest.mark.parametrize("section", ["admin", "metrics", "traces", "records"])
+def test_a_key_with_a_slip_is_no_setting(section: str) -> None:
+    """It would be silently without effect otherwise."""
+    (problem,) = problems_of(**{section: {"listne": "x"}})
+    assert problem.startswith(f"{section}.listne")
+
+
+def test_every_family_may_be_asked_for() -> None:
+    """The two that cost more are opt-in, and are named as the others are."""
+    every = ["entity", "api", "instance", "topic", "capture"]
+    assert problems_of(records={"families": every}) == []
