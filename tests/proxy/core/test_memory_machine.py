@@ -169,8 +169,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(size=st.sampled_from([LARGEST + 4, POOL // 2 + 4, POOL, 3 * POOL]))
     def the_pool_is_resized(self, size):
-        self.pool.resize(size, LARGEST + 4)
-        self.engine.reads.press()
+        self.engine.resize(size, -1)
         self.attend()
 
     def attend(self) -> None:
