@@ -75,7 +75,12 @@ def test_the_sum_is_all_that_is_counted():
     )
     assert budget.most_bytes == 30 * MIB + 9 * MIB + 32 * RESIDUE_BYTES + BASE_BYTES
     text = "\n".join(budget.lines())
-    for words in ("10.0 MiB  requests", "20.0 MiB  replies", "9.0 MiB  the largest", "1.0 MiB  32 c"):
+    for words in (
+        "10.0 MiB  requests",
+        "20.0 MiB  replies",
+        "9.0 MiB  the largest",
+        "1.0 MiB  32 c",
+    ):
         assert words in text
     assert "no memory limit is set" in text
     assert "assumed" not in text

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from proxy.config.container import VARIABLE, memory_limit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MIB = 1 << 20
 HOST = 8192 * MIB

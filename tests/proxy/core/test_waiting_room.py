@@ -48,7 +48,9 @@ def test_those_who_wait_are_served_in_the_order_they_came():
     assert len(room) == 3
     finish(links[0], size=1000)
     assert [link.waits for link in links] == [False, False, False, False]
-    assert engine.request_pool.used_bytes == 1600  # 700, and 900 beyond: non-strict; the small one is through
+    assert (
+        engine.request_pool.used_bytes == 1600
+    )  # 700, and 900 beyond: non-strict; the small one is through
     late = begun(engine)
     assert late.waits
     for link, size in ((links[1], 700), (links[3], 900)):
@@ -121,7 +123,8 @@ def test_who_may_be_muted_for_memory():
     assert silent.unread == kept(1)[:4]
     assert passing.to_broker == f.produce(1, size_bytes=500)[:200]
     finish(holder)
-    assert not (sized.waits or silent.waits)
+    assert not (sized.waits)
+    assert not (silent.waits)
     assert silent.unread == b""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +20,9 @@ from tests.support import frames as f
 from tests.support.memory import Keeper, kept, small_engine
 from tests.support.sessions import make_engine
 from tests.support.sockets import Bench, receive, reset
+
+if TYPE_CHECKING:
+    from proxy.core.channel import Channel
 
 POOL = 1 << 20
 LARGE = 1 << 20
@@ -49,6 +54,21 @@ def send_all(client: socket.socket, data: bytes, bench: Bench) -> None:
         bench.hub.step(0.01)
     sender.join()
     bench.run()
+
+
+def pour(bench: Bench, sides: list[tuple[socket.socket, bytes, Channel]]) -> None:
+    """Send all of it from each side, as far as it is taken, until none of them is read any more."""
+    left = {far: memoryview(data) for far, data, _ in sides}
+    for far in left:
+        far.setblocking(False)
+    for _ in range(20_000):
+        for far, data in left.items():
+            with suppress(BlockingIOError):
+                left[far] = data[far.send(data[: 1 << 16]) :]
+        bench.hub.step(0)
+        if all(channel.muted for _, _, channel in sides):
+            return
+    raise AssertionError("somebody is read for ever")
 
 
 def test_who_finds_no_memory_is_not_read_and_goes_on_when_there_is_some(make_bench):
@@ -150,29 +170,8 @@ def test_many_brokers_that_do_not_read_stay_within_the_pool(make_bench):
     """Whoever is inside a frame costs a crumb more; whoever comes then is not read at all."""
     bench = make_bench(pool=60_000)
     links = [bench.link() for _ in range(12)]
-    for _, broker, _ in links:  # the kernel alone would take some MiB of each
-        broker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
-    stop = threading.Event()
-
-    def send(client: socket.socket) -> None:
-        client.settimeout(0.2)
-        data = b"".join(f.produce(n, size_bytes=300_000) for n in range(30))
-        while data and not stop.is_set():
-            try:
-                data = data[client.send(data[:65536]) :]
-            except TimeoutError:
-                pass
-
-    senders = [threading.Thread(target=send, args=(link[0],)) for link in links]
-    for each in senders:
-        each.start()
-    for _ in range(5000):
-        bench.hub.step(0.005)
-        if all(session.client.muted for _, _, session in links):
-            break
-    stop.set()
-    for each in senders:
-        each.join()
+    data = b"".join(f.produce(n, size_bytes=300_000) for n in range(30))
+    pour(bench, [(client, data, session.client) for client, _, session in links])
     pool = bench.engine.request_pool
     assert all(session.client.muted for _, _, session in links)
     assert pool.peak_bytes <= 60_000 + 12 * (8 << 10)
@@ -188,33 +187,15 @@ def test_clients_that_never_read_cost_less_and_less():
         for client, _, _ in links:
             client.sendall(f.heartbeat(1))
         bench.run()
-        stop = threading.Event()
-
-        def send(broker: socket.socket) -> None:
-            broker.settimeout(0.2)
-            data = memoryview(reply)
-            while data and not stop.is_set():
-                try:
-                    data = data[broker.send(data[:262_144]) :]
-                except TimeoutError:
-                    pass
-
-        senders = [threading.Thread(target=send, args=(link[1],)) for link in links]
-        for each in senders:
-            each.start()
-        for _ in range(3000):
-            bench.hub.step(0.005)
-            if all(session.broker.muted for _, _, session in links):
-                break
-        stop.set()
-        for each in senders:
-            each.join()
+        pour(bench, [(broker, reply, session.broker) for _, broker, session in links])
         unsent = sorted(session.client.unsent_bytes for _, _, session in links)
-        assert 0 < unsent[0]
+        assert unsent[0] > 0
         assert unsent[30] <= 64 << 10
         assert unsent[-1] <= 256 << 10
         large = sum(each for each in unsent if each > 64 << 10)
-        assert large <= (2 << 20) + (5 << 18)  # what may be kept before reads get smaller, and a step
+        assert large <= (2 << 20) + (
+            5 << 18
+        )  # what may be kept before reads get smaller, and a step
         held = sum(s.client.unsent_bytes + s.client.head_at for _, _, s in links)
         assert bench.engine.reply_pool.used_bytes == held
     finally:
