@@ -32,6 +32,7 @@ from proxy.shell import files
 from proxy.shell.clock import Clock
 from proxy.shell.dialer import Dialer, DialError
 from proxy.shell.driver import drive
+from proxy.shell.heap import map_large_pieces
 from proxy.shell.hub import Hub
 from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport
@@ -220,6 +221,7 @@ def run(config: Config) -> int:
     if problems := tuple(budget.problems()):
         raise SettingsError(problems)
     log.configure(config.log.level, config.log.format)
+    map_large_pieces()
     # Every connection is a few long-lived objects; collecting them again and again costs latency.
     gc.collect()
     gc.freeze()
