@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from proxy.ctl.command import ctl, top
 from proxy.quotas.command import quotas
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def main() -> None:
     """Sluice: stands between Kafka clients and brokers and applies policies to each request."""
 
 
-main.add_command(quotas)
+for command in (quotas, ctl, top):
+    main.add_command(command)
 
 
 def _sources(command: Command) -> Command:
@@ -76,12 +78,14 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
 
     What is in flight is answered first; a second signal ends it at once.
     """
-    effective = _load(file, _flags(upstream, listen, nodes), UNUSABLE)
+    flags = _flags(upstream, listen, nodes)
+    effective = _load(file, flags, UNUSABLE)
     from policies.settings import SettingsError  # noqa: PLC0415 - see the module
     from proxy import app  # noqa: PLC0415 - see the module: only what the command needs
+    from proxy.config.sources import load  # noqa: PLC0415 - see the module
 
     try:
-        code = app.run(effective.config)
+        code = app.run(effective.config, lambda: load(file, os.environ, flags).config)
     except SettingsError as error:  # found only when a policy is made: a file of its own, say
         _complain(error)
         code = UNUSABLE

@@ -21,6 +21,7 @@ from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.replies import let_go
 from proxy.core.state import NEVER_MS, STREAM
+from proxy.core.walking import produced
 from wire import fetch, produce_skeleton
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
@@ -211,6 +212,7 @@ def walk(s: SessionEnd, walker: ProduceWalker, buf: bytearray, pos: int, stop: i
 
 def walked(s: SessionEnd, walker: ProduceWalker, now_ms: int) -> None:
     """Its last byte has gone on."""
+    produced(s, walker)
     passing = s.passing
     if not walker.done:
         if passing is None or passing.plan.hooks.need is not Need.HEADER:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from proxy.core.observer import Observer
     from proxy.core.plan import Rewrite
     from proxy.core.state import SessionState
+    from proxy.core.topic_book import TopicBook
     from proxy.core.topology import Topology
     from wire.apis import Api
 
@@ -68,6 +69,7 @@ class Engine:
         slow_ms: int = 0,
         meters_by_key: bool = False,
         capture: Capture | None = None,
+        topic_book: TopicBook | None = None,
         bounds: Bounds | None = None,
     ) -> None:
         self.topology = topology
@@ -81,6 +83,7 @@ class Engine:
         self.slow_us = slow_ms * 1000 or NEVER
         self.meters = MeterBook(by_key=meters_by_key)
         self.capture = capture
+        self.topic_book = topic_book
         self.usage = UsageBook(now_ms, observer.on_second)
         self._sampled = 0
         self.request_max_bytes = request_max_bytes
@@ -254,7 +257,9 @@ class Engine:
 
     def _look_at_chain(self) -> None:
         keys = (ApiKey.PRODUCE, ApiKey.FETCH)
-        self.wants_topic_names = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
+        self.wants_topic_names = self.topic_book is not None or any(
+            self.chain.hooks(key).need > Need.HEADER for key in keys
+        )
         self._rewrites.clear()
 
     def _make_rewrite(self, api: Api) -> Rewrite | None:

@@ -73,6 +73,7 @@ class Plan:
         "simple",
         "slow_us",
         "spared",
+        "topics",
         "twin",
         "upstream",
         "usual",
@@ -107,7 +108,10 @@ class Plan:
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
         self.spared = api.key in SASL  # no quota counts them
         captured = engine.capture is not None and engine.capture.open
-        self.fast = hooks.need is Need.HEADER and not self.spared and not captured
+        # Whether its body is walked for the usage records: what each topic costs.
+        self.topics = engine.topic_book is not None and api.key in {ApiKey.PRODUCE, ApiKey.FETCH}
+        walked = self.topics and api.key == ApiKey.PRODUCE
+        self.fast = hooks.need is Need.HEADER and not (self.spared or captured or walked)
         self.meter = engine.meters.find(api.key, api.name, *(key or (peer.user, peer.client_id)))
         self.upstream = self.meter.upstream
         # A fetch may wait at the broker for what it asked for, and is not slow for that.
@@ -125,7 +129,7 @@ class Plan:
             hooks.on_response is None
             and hooks.on_complete is None
             and not engine.meters.by_key  # that has more to count than the fast loop does
-            and not captured
+            and not (captured or self.topics)
         )
         self.plain = unheard and rewrite is None
         self.look = addresses.glance(api) if rewrite is not None else None

@@ -23,6 +23,7 @@ from proxy.core.exchanges import (
 )
 from proxy.core.guess import guess_protocol
 from proxy.core.histogram import bucket_of
+from proxy.core.walking import begin_fetched, fetched, fetched_whole
 from wire import header, throttle
 from wire.apis import Throttle
 
@@ -43,7 +44,7 @@ def passes(
     plan = exchange.plan
     if plan.rewrite is not None and not (plan.look is not None and plan.look(buf, pos, stop)):
         return False
-    until_ms = exchange.quiet_until_ms
+    until_ms = 0 if plan.simple else exchange.quiet_until_ms
     why = None
     if plan.hooks.on_response is not None:
         heard = s.hear(exchange, Reply(plan.api, stop - pos - 4, buf, pos, stop), now_ms)
@@ -52,6 +53,8 @@ def passes(
             why = heard.why
     if until_ms > now_ms:
         _quiet(s, exchange, until_ms, why, buf, pos, stop, now_ms)
+    if plan.topics:
+        fetched_whole(s, exchange, buf, pos, stop)
     count(s, exchange, stop - pos - 4)
     s.complete(exchange, Outcome.REPLIED, now_ms)
     return True
@@ -63,8 +66,8 @@ def count(s: SessionEnd, exchange: Exchange, size_bytes: int) -> None:
     took_us = s.engine.now_us - exchange.arrived_us
     plan.upstream[bucket_of(took_us)] += 1
     if s.engine.meters.by_key:
-        plan.meter.request_bytes += exchange.size_bytes
-        plan.meter.response_bytes += size_bytes
+        plan.meter.request_bytes += 4 + exchange.size_bytes
+        plan.meter.response_bytes += 4 + size_bytes
     if took_us >= plan.slow_us:
         trail = s.trail_of(exchange)
         if trail is not None:
@@ -88,6 +91,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
     while pos < end:
         if s.reply_left:
             taken = min(s.reply_left, end - pos)
+            if s.reply_walker is not None:
+                s.reply_walker.feed(buf, pos, pos + taken)  # it never raises
             if s.reply_gathered is not None:
                 s.flush_replies(buf, clear, pos)
                 clear = pos + taken
@@ -99,6 +104,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.reply_left -= taken
             if not s.reply_left:
                 s.reply_dropped = False
+                if s.reply_walker is not None:
+                    fetched(s)
                 if s.unusual_replies:
                     s.flush_replies(buf, clear, pos)
                     clear = pos
@@ -128,6 +135,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
                 break
             else:
                 _hear(s, exchange, size, buf, pos, end, now_ms)
+                if exchange.plan.topics:
+                    begin_fetched(s, exchange)
             s.reply_left = 4 + size
             continue
         if isinstance(exchange, OwnExchange):
@@ -137,6 +146,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.attention = True
         else:
             changed = None
+            if exchange.plan.topics:
+                fetched_whole(s, exchange, buf, pos, stop)
             if exchange.plan.rewrite is not None:
                 changed = _rewritten(exchange, buf, pos, stop)
             if changed is None:
@@ -223,6 +234,8 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         head.on_reply(bytes(frame))
     elif isinstance(head, Exchange):
         size = len(frame) - 4
+        if head.plan.topics:
+            fetched_whole(s, head, frame, 0, len(frame))
         if head.plan.rewrite is not None:
             frame = _rewritten(head, frame, 0, len(frame)) or frame
             s.reply_bytes = len(frame) - 4

@@ -26,11 +26,11 @@ from proxy.core.holding import hold
 from proxy.core.plan import SASL, plan_for
 from proxy.core.slow_senders import HEAD_BYTES, watch, watch_head
 from proxy.core.state import DROP, GATHER, STREAM, Pending
+from proxy.core.walking import produced_whole, read_head, walker_for
 from proxy.core.whole import body_at as whole_body_at
 from proxy.core.whole import changed, overhear, wait_anew
 from wire import header, produce
 from wire.apis import ApiKey
-from wire.fetch import read as read_fetch
 
 if TYPE_CHECKING:
     from policies.api import Verdict
@@ -227,7 +227,7 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
         if begun is not None:
             s.arrived(exchange)
         return begun
-    if hooks.need is Need.HEAD and not _read_head(exchange, buf, body_at, limit):
+    if hooks.need is Need.HEAD and not read_head(s, exchange, buf, body_at, limit):
         if stop <= end:
             raise ClientProtocolError("a request body shorter than its fields")
         return None
@@ -245,7 +245,7 @@ def _begin_judged(
     s.taken_up(exchange)
     assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
     body_at = pos
-    if exchange.head is not None or exchange.plan.keeps:
+    if exchange.head is not None or exchange.plan.keeps or exchange.plan.topics:
         api = exchange.plan.api
         found = header.body_at(buf, pos, end, api.request_header_version)
         assert found is not None  # noqa: S101 - its head was read before it was judged
@@ -277,10 +277,12 @@ def _apply(
     if verdict is FORWARD:
         _forward(s, exchange, now_ms)
         s.request_mode = STREAM
-        if exchange.plan.keeps:
+        plan = exchange.plan
+        if plan.keeps or (plan.topics and plan.api.key == ApiKey.PRODUCE):
             if not isinstance(exchange.head, produce.ProduceWalker):
-                exchange.head = produce.ProduceWalker(exchange.plan.api.version)
-            exchange.kept = exchange.head
+                exchange.head = walker_for(s, exchange)
+            if plan.keeps:
+                exchange.kept = exchange.head
         s.passing = None if exchange.plan.silent else exchange
         if isinstance(exchange.head, produce.ProduceWalker):
             s.walker = exchange.head
@@ -353,7 +355,7 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
     exchange, verdict = pending
     body_at = whole_body_at(exchange, frame)
     if verdict is None:
-        _read_head(exchange, frame, body_at, len(frame))
+        read_head(s, exchange, frame, body_at, len(frame))
         exchange.body = bytes(memoryview(frame)[body_at:])
         verdict = s.ask(exchange, now_ms)
     while s.ending and isinstance(verdict, Hold):  # nobody is held any more
@@ -377,6 +379,8 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         s.attention = True
         if exchange.plan.keeps:
             keep(exchange, frame, 0, len(frame))
+        if exchange.plan.topics and exchange.plan.api.key == ApiKey.PRODUCE:
+            produced_whole(s, exchange, sent_on, body_at)
         if exchange.plan.api.key in SASL:
             overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
         _forward(s, exchange, now_ms)
@@ -387,14 +391,3 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
     exchange.body = None
     if s.reserved_bytes:
         s.engine.room.give_back(s)
-
-
-def _read_head(exchange: Exchange, buf: bytearray, body_at: int, limit: int) -> bool:
-    """Set `exchange.head` for the APIs that have one; False while too little is here."""
-    api = exchange.plan.api
-    if api.key == ApiKey.PRODUCE:
-        exchange.head = produce.ProduceWalker(api.version)
-    elif api.key == ApiKey.FETCH:
-        exchange.head = read_fetch(buf, body_at, limit, api.version)
-        return exchange.head is not None
-    return True

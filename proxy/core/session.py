@@ -176,7 +176,8 @@ class Session(SessionEnd):
         pos = start
         self.replied_ms = now_ms
         try:
-            if not self.unusual_replies and self.reply_gathered is None:
+            plain = not self.unusual_replies and self.reply_gathered is None
+            if plain and self.reply_walker is None:
                 left = self.reply_left
                 if left:
                     if end - start < left:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from proxy.core.requests import Question
     from proxy.core.timers import Timer
     from proxy.core.waiting_room import Line, Share
+    from wire.fetch_topics import FetchTopics
     from wire.produce import ProduceWalker
 
 _new_exchange = Exchange.__new__
@@ -77,6 +78,7 @@ class SessionState(SessionAccount):
         "reply_dropped",
         "reply_gathered",
         "reply_left",
+        "reply_walker",
         "request_gathered",
         "request_left",
         "request_mode",
@@ -140,6 +142,7 @@ class SessionState(SessionAccount):
         self.reply_left = 0
         self.reply_bytes = 0  # its whole size
         self.reply_gathered: bytearray | None = None
+        self.reply_walker: FetchTopics | None = None  # reads along for the usage records
         self.reply_dropped = False  # it belongs to a request that was answered here
 
     # -- what the general path builds on --------------------------------------------------------
