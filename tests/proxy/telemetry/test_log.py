@@ -289,3 +289,19 @@ def test_the_level_says_what_is_written(lines, level, events):
     written.observer.on_node_learned(1, "kafka-1", 9092)
     written.observer.on_unmapped_node(99)
     assert [line["event"] for line in written.take()] == events
+
+
+def test_a_pool_that_runs_dry_is_a_line_and_its_end_another(lines):
+    """Which, what it means, and how long it took; a storm of them is held back as any other."""
+    written = lines()
+    written.observer.on_pool_depleted("requests")
+    written.observer.on_pool_recovered("requests", 1200)
+    written.observer.on_pool_depleted("replies")
+    depleted, recovered, replies = written.take()
+    assert (depleted["event"], depleted["pool"]) == ("pool_depleted", "requests")
+    assert "wait" in depleted["effect"]
+    assert (recovered["event"], recovered["depleted_ms"]) == ("pool_recovered", 1200)
+    assert replies["effect"] != depleted["effect"]
+    for _ in range(100):
+        written.observer.on_pool_depleted("requests")
+    assert len(written.take()) == LINES_PER_SECOND - 2
