@@ -62,4 +62,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:  ## forget everything that was made
-	rm -rf $(VENV) .cache build dist site *.egg-info
+	rm -rf $(VENV) .cache build dist site reports *.egg-info

@@ -33,6 +33,7 @@ from proxy.shell import files
 from proxy.shell.clock import Clock
 from proxy.shell.dialer import Dialer
 from proxy.shell.driver import drive
+from proxy.shell.heap import map_large_pieces
 from proxy.shell.hub import Hub
 from proxy.shell.listeners import Listeners
 from proxy.telemetry import log
@@ -314,6 +315,7 @@ def run(config: Config, load: Callable[[], Config] | None = None) -> int:
     """
     budget = budget_of(_within_budget(lambda: config))
     log.configure(config.log.level, config.log.format)
+    map_large_pieces()
     # Every connection is a few long-lived objects; collecting them again and again costs latency.
     gc.collect()
     gc.freeze()

@@ -51,7 +51,10 @@ def _host_bytes(proc: Path) -> float:
 
 def _group_limits(proc: Path, groups: Path) -> Iterator[MemoryLimit]:
     for line in _text(proc / "self" / "cgroup").splitlines():
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        parts = line.split(":", 2)
+        if len(parts) < 3:
+            continue
+        _, controllers, path = parts
         if not controllers:
             # Beside v1 hierarchies the unified one may lie a folder below.
             for root in (groups, groups / "unified"):

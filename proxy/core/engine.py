@@ -152,10 +152,19 @@ class Engine:
 
     # -- memory ----------------------------------------------------------------------------------
 
+    def resize(self, request_bytes: int, response_bytes: int) -> None:
+        """Other sizes for the pools (NO_BOUND: none). What is held stays; who waits is looked at again."""
+        for pool, size_bytes, most_bytes in (
+            (self.request_pool, request_bytes, 4 + self.request_max_bytes),
+            (self.reply_pool, response_bytes, REPLY_MOST_BYTES),
+        ):
+            pool.resize(size_bytes, _within(size_bytes, most_bytes))
+        self.reply_max_bytes = max(self.reply_pool.max_single_bytes, REPLY_LEAST_BYTES)
+        self.reads.press()
+        self.room.look_again()
+
     def _pool(self, name: str, size_bytes: int, most_bytes: int) -> MemoryPool:
-        if size_bytes != NO_BOUND:
-            most_bytes = min(most_bytes, size_bytes)
-        pool = MemoryPool(size_bytes, most_bytes, now_ms=lambda: self.now_ms)
+        pool = MemoryPool(size_bytes, _within(size_bytes, most_bytes), now_ms=lambda: self.now_ms)
         pool.on_depleted = lambda: self.observer.on_pool_depleted(name)
         pool.on_recovered = lambda lasted_ms: self.observer.on_pool_recovered(name, lasted_ms)
         return pool
@@ -280,3 +289,7 @@ class Engine:
         if len(self.topics) + len(learned) > TOPICS_MOST:
             self.topics.clear()
         self.topics.update(learned)
+
+
+def _within(size_bytes: int, most_bytes: int) -> int:
+    return most_bytes if size_bytes == NO_BOUND else min(size_bytes, most_bytes)

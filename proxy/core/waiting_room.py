@@ -144,6 +144,12 @@ class WaitingRoom:
         if self._line:
             self.serve()
 
+    def look_again(self) -> None:
+        """The pool has another size, and so have the shares."""
+        self.serve()
+        for share in tuple(self._shares.values()):
+            self._serve_share(share)
+
     def serve(self) -> None:
         """Something was given back: grant it to those who wait, in order."""
         line = self._line

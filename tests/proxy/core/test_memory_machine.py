@@ -13,7 +13,6 @@ import os
 from collections import Counter
 from random import Random
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -169,8 +168,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(size=st.sampled_from([LARGEST + 4, POOL // 2 + 4, POOL, 3 * POOL]))
     def the_pool_is_resized(self, size):
-        self.pool.resize(size, LARGEST + 4)
-        self.engine.reads.press()
+        self.engine.resize(size, -1)
         self.attend()
 
     def attend(self) -> None:
