@@ -22,10 +22,10 @@ check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-unit: $(STAMP)-test  ## fast tests: no broker, no sleeping
+unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
 	$(BIN)/python -m pytest tests --ignore tests/integration -q
 
-integration: $(STAMP)-test  ## a real Apache Kafka, real clients
+integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(BIN)/python -m pytest tests/integration -q
 
 bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/results.svg
@@ -49,6 +49,11 @@ changelog: $(STAMP)-test  ## what the next release's entry would say
 lock:  ## pin requirements/*.in anew (needs uv)
 	for name in run demo test bench; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
+
+# What pip does not have: a browser, and promtool. Where they cannot be installed their tests skip and say so.
+$(STAMP)-tools: tests/tools.sh | $(BIN)/python
+	sh tests/tools.sh
+	touch $@
 
 # One environment; a wider set of requirements is laid over a narrower one.
 $(STAMP)-%: requirements/%.txt pyproject.toml | $(BIN)/python

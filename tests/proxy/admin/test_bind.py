@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_another_process_path_is_not_taken_away(tmp_path):
     path, other = str(tmp_path / "s"), str(tmp_path / "other")
     with bind_unix(path, "admin.socket"), bind_unix(other, "admin.socket"):
         inode = inode_of(path)
-        os.replace(other, path)
+        Path(other).replace(path)
         unlink(path, inode)
         assert os.path.lexists(path)
         unlink(str(tmp_path / "none"), inode)

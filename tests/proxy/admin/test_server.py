@@ -30,6 +30,10 @@ async def room(tmp_path):
         yield made
 
 
+def there(path: str) -> bool:
+    return os.path.lexists(path)
+
+
 def address(where: str) -> tuple[str, int]:
     host, port = where.split(":")
     return host, int(port)
@@ -119,7 +123,7 @@ async def test_bytes_that_are_no_request_hurt_nobody(room, data):
 
 
 async def test_a_viewer_that_does_not_read_does_not_hold_up_the_end(tmp_path):
-    """hypercorn sends under a shield; the server does not wait for it."""
+    """Hypercorn sends under a shield; the server does not wait for it."""
     async with opened(tmp_path) as room:
         stream = await trio.open_unix_socket(room.admin.socket)
         asked = b"GET /v1/debug/tasks HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -128,7 +132,7 @@ async def test_a_viewer_that_does_not_read_does_not_hold_up_the_end(tmp_path):
         path = room.admin.socket
         began = time.monotonic()
     assert time.monotonic() - began < 2
-    assert not os.path.lexists(path)
+    assert not there(path)
     await stream.aclose()
 
 
@@ -154,7 +158,7 @@ async def test_nothing_is_bound_before_everything_can_be(tmp_path):
         await serve(admin, room.inside, Pulse())
     with pytest.raises(FileNotFoundError):
         await serve(admin, room.inside, Pulse())
-    assert not os.path.lexists(path)
+    assert not there(path)
     room.close()
 
 
