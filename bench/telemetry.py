@@ -204,7 +204,7 @@ def measure_once(folder: Path, connections: int = CONNECTIONS, rows: int = KEYS_
     turn_ms = _ms(lambda: metrics.on_second(0, used), 1)
     metrics.collect()  # folds in what waits
     collect_ms = _ms(metrics.collect)
-    families = metrics.collect()
+    families = list(metrics.collect())
     render_ms = _ms(lambda: render(families, openmetrics=True))
     listeners.tracer.close()
     page = len(render(families, openmetrics=True))

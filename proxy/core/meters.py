@@ -113,12 +113,15 @@ class MeterBook:
         return summed(self._retired.values())
 
     def by_api(self) -> list[Meter]:
-        """One for each API, in the order of their keys. With many keys this takes long: see `summed`."""
+        """One for each API, in the order of their keys. See `summed`."""
         return summed((*self._retired.values(), *self._meters.values()))
 
 
 def summed(meters: Iterable[Meter]) -> list[Meter]:
-    """New meters, one for each API, in the order of their keys: 5 us for each of the given. They may count meanwhile."""
+    """New meters, one for each API, in the order of their keys. Five microseconds for each that is given.
+
+    They may count on meanwhile: this may run on another thread.
+    """
     apis: dict[int, list[Meter]] = {}
     for meter in meters:
         apis.setdefault(meter.api_key, []).append(meter)

@@ -38,7 +38,7 @@ _RIGHT: Final = frozenset({
     *("id", "in flight", "unsent", "age s", "connection", "age ms", "ms", "per second"),
 })  # fmt: skip
 _FROM: Final = {"file": "config file", "override": "live"}
-_SPARE_LINES: Final = 12
+_SPARE_LINES: Final = 14
 """Of a terminal: what stands around the rows of the live table."""
 
 

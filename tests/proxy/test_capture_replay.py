@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.quota.policy import Quota
-from policies.settings import try_convert
 from proxy.core.capture import Capture
 from tests.support import frames as f
 from tests.support.recorded import Recording
@@ -69,7 +69,7 @@ def test_every_delay_is_said_again(
     """Four connections under a quota, in any order and rhythm: replaying the rows gives the recorded verdicts."""
     config = {"enforcement": enforcement, "quotas": [limits]}
     host = EngineHost()
-    policy = Quota(try_convert(config, Quota.Config), host)
+    policy = Quota(msgspec.convert(config, Quota.Config), host)
     recording = Recording(
         tmp_path_factory.mktemp("capture"), ("capture",), [policy], capture=Capture()
     )
@@ -121,7 +121,7 @@ def test_a_capture_with_delays_was_meant(tmp_path) -> None:
     """The law above is about something: under that quota requests are held and throttled."""
     host = EngineHost()
     config = {"enforcement": "entity", "quotas": [LIMITS]}
-    policy = Quota(try_convert(config, Quota.Config), host)
+    policy = Quota(msgspec.convert(config, Quota.Config), host)
     recording = Recording(tmp_path, ("capture",), [policy], capture=Capture())
     host.recording = recording
     wires = [Wire(recording.engine) for _ in range(4)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from policies.api import EXEMPT, Hold, Peer, Throttle
 from policies.quota.policy import Quota
-from policies.settings import try_convert
 from policies.testing import BenchHost, BenchRequest, BenchResponse
 from wire import apis
 
@@ -28,7 +29,7 @@ class Played:
 
 def replay(rows: Sequence[Row], settings: Mapping[str, object]) -> dict[int, Played]:
     """By `seq`: what a fresh quota policy with these settings says of all that the rows tell."""
-    policy = Quota(try_convert(settings, Quota.Config), BenchHost())
+    policy = Quota(msgspec.convert(settings, Quota.Config), BenchHost())
     requests = {row["seq"]: _request(row) for row in rows}
     peers = {
         row["seq"]: Peer(row["session"], "h", 1, client_id=row["client_id"], user=row["user"])

@@ -4,13 +4,13 @@ import { Charts } from "./chart.js";
 import { put } from "./dom.js";
 import { Feed } from "./feed.js";
 import { CHARTS, Panels } from "./panels.js";
-import { clock } from "./words.js";
+import { clock, span } from "./words.js";
 
 const at = (id) => document.getElementById(id);
 const root = document.documentElement;
 
 const panels = new Panels();
-const charts = new Charts(at("charts"), CHARTS);
+const charts = new Charts(at("charts"), CHARTS, (seconds) => put(at("shown"), `and the last ${span(seconds)}`));
 let state = null;
 let paused = false;
 let link = "connecting";

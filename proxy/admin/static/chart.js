@@ -1,4 +1,4 @@
-// The last 15 minutes of one figure: a line over a filled ground, and the figure itself in words.
+// The last 15 minutes of one figure (or as much as is known): a line over a filled ground, and the figure itself in words.
 //
 // Rules:
 // - All charts have one time axis and share one mark: what is pointed at in one is read in all.
@@ -10,15 +10,19 @@ import { element, put, set } from "./dom.js";
 import { clock } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WINDOW_MS = 15 * 60 * 1000;
+const LONGEST_MS = 15 * 60 * 1000;
+const SHORTEST_MS = 60 * 1000;
 const GAP_MS = 3500;
 const HEIGHT = 56;
 
 export class Charts {
   // kinds: [{ key, label, text(value), floor, hint, tone(value) }]
-  constructor(place, kinds) {
+  // told: called with the seconds that are shown.
+  constructor(place, kinds, told) {
     this.points = [];
     this.marked = null;
+    this.told = told;
+    this.windowMs = SHORTEST_MS;
     this.charts = kinds.map((kind) => new Chart(place, kind, this));
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(place);
@@ -33,7 +37,7 @@ export class Charts {
     const last = this.points.at(-1);
     if (last && point.ts_ms <= last.ts_ms) return;
     this.points.push(point);
-    const from = point.ts_ms - WINDOW_MS;
+    const from = point.ts_ms - LONGEST_MS;
     let old = 0;
     while (this.points[old].ts_ms < from) old += 1;
     if (old) this.points.splice(0, old);
@@ -63,7 +67,11 @@ export class Charts {
   }
 
   draw() {
-    for (const chart of this.charts) chart.draw(this.points);
+    const known = this.points.length ? this.points.at(-1).ts_ms - this.points[0].ts_ms : 0;
+    // In whole minutes, or every second would draw all lines anew.
+    this.windowMs = Math.min(LONGEST_MS, Math.max(1, Math.ceil(known / SHORTEST_MS)) * SHORTEST_MS);
+    this.told(this.windowMs / 1000);
+    for (const chart of this.charts) chart.draw(this.points, this.windowMs);
     this.mark(this.marked);
   }
 }
@@ -85,7 +93,7 @@ class Chart {
     );
     this.svg.addEventListener("pointermove", (event) => {
       const box = this.svg.getBoundingClientRect();
-      all.mark(this.end - WINDOW_MS * (1 - (event.clientX - box.left) / box.width));
+      all.mark(this.end - this.windowMs * (1 - (event.clientX - box.left) / box.width));
     });
     this.svg.addEventListener("pointerleave", () => all.mark(null));
     this.svg.addEventListener("blur", () => all.mark(null));
@@ -97,14 +105,15 @@ class Chart {
     });
   }
 
-  draw(points) {
+  draw(points, windowMs) {
+    this.windowMs = windowMs;
     const width = Math.max(40, Math.round(this.svg.clientWidth));
     if (width !== this.width) {
       this.width = width;
       this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     }
     this.end = points.at(-1)?.ts_ms ?? 0;
-    const start = this.end - WINDOW_MS;
+    const start = this.end - windowMs;
     const key = this.kind.key;
     let top = 0;
     for (const point of points) if (point[key] > top) top = point[key];
@@ -134,7 +143,7 @@ class Chart {
       if (typeof value !== "number" || (lastMs && point.ts_ms - lastMs > GAP_MS)) close();
       lastMs = point.ts_ms;
       if (typeof value !== "number") continue;
-      const x = Math.floor(((point.ts_ms - start) / WINDOW_MS) * (width - 1));
+      const x = Math.floor(((point.ts_ms - start) / windowMs) * (width - 1));
       if (x === column) highest = Math.max(highest, value);
       else {
         flush();
@@ -160,9 +169,9 @@ class Chart {
     if (this.figure.className !== name) this.figure.className = name;
     put(this.when, marked ? clock(marked.ts_ms) : "");
     put(this.most, this.top > 0 ? `max ${text(this.top)}` : "");
-    const words = `${label}: ${text(value)} ${marked ? `at ${clock(marked.ts_ms)}` : "now"}, at most ${text(this.top)} in the last 15 minutes`;
+    const words = `${label}: ${text(value)} ${marked ? `at ${clock(marked.ts_ms)}` : "now"}, at most ${text(this.top)} in the time shown`;
     set(this.svg, "aria-label", words);
-    const x = marked ? Math.floor(((marked.ts_ms - this.end) / WINDOW_MS + 1) * (this.width - 1)) : null;
+    const x = marked ? Math.floor(((marked.ts_ms - this.end) / this.windowMs + 1) * (this.width - 1)) : null;
     const hair = x === null ? "" : `M${x} 0V${HEIGHT}`;
     if (hair !== this.hairDrawn) {
       this.hairDrawn = hair;

@@ -113,7 +113,8 @@ export class Panels {
     else if (section === "principals") this.showTable(this.principals, "n-principals", state.principals, needle, "busiest first", state.principals_total);
     else if (section === "purgatory") this.showPurgatory(state.purgatory, needle);
     else if (section === "connections") {
-      this.showTable(this.connections, "n-connections", state.connections, needle, "muted and busiest first", state.connections_total);
+      this.showTable(this.connections, "n-connections", state.connections, needle,
+        state.connections_total > state.connections.length ? "the muted and the busiest" : "", state.connections_total);
       this.nodes.show(state.nodes);
     } else if (section === "decisions") this.showTable(this.decisions, "n-decisions", state.decisions, needle, "newest first");
   }

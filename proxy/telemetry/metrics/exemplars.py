@@ -11,19 +11,18 @@ from proxy.telemetry.metrics.families import Exemplar, place_of
 from proxy.telemetry.metrics.names import STAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from proxy.core.trail import Trail
 
 STAGES = frozenset(("throttle", "purgatory"))
-_NONE: Mapping[int, Exemplar] = {}
+Wait = tuple[str, str]
+"""The name of an API, and the stage."""
 
 
-class Exemplars:
+class Kept:
     """See the module."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], dict[int, Exemplar]] = {}
+        self._kept: dict[Wait, dict[int, Exemplar]] = {}
 
     def note(self, trail: Trail) -> None:
         """A request has ended; `trail.trace_id` says whether somebody will find it."""
@@ -37,7 +36,6 @@ class Exemplars:
                 place = place_of(took_us, STAGE.edges)
                 kept[place] = Exemplar(trace_id, took_us / 1e6, stage.ended_us / 1e6)
 
-    def of(self, api: str, stage: str) -> Mapping[int, Exemplar]:
-        """By place of the bucket; a copy."""
-        kept = self._kept.get((api, stage))
-        return dict(kept) if kept else _NONE
+    def copy(self) -> dict[Wait, dict[int, Exemplar]]:
+        """All of them, by API and stage."""
+        return {wait: dict(kept) for wait, kept in self._kept.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import accumulate
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from proxy.core.histogram import BUCKETS, PER_DOUBLING, edge_us
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from proxy.telemetry.metrics.names import Metric
 
@@ -28,14 +29,17 @@ class Exemplar(NamedTuple):
     at_s: float
 
 
+Exemplars = Mapping[int, Exemplar]
+"""By the place of their bucket among a metric's edges; one more for what took longer than the last."""
+
+
 class Distribution(NamedTuple):
     """A histogram at one moment. `below[i]` counts what took at most 2^edges[i] microseconds."""
 
     below: tuple[int, ...]
     total: int
     sum_s: float
-    exemplars: Mapping[int, Exemplar]
-    """By the place of their bucket in `below`; one more for what took longer than the last edge."""
+    exemplars: Exemplars
 
 
 class Point(NamedTuple):
@@ -53,7 +57,7 @@ class Family(NamedTuple):
 
 
 def distribution(
-    counts: Iterable[int], edges: range, exemplars: Mapping[int, Exemplar] | None = None
+    counts: Iterable[int], edges: range, exemplars: Exemplars | None = None
 ) -> Distribution:
     """What a histogram of `proxy.core.histogram` says at these edges."""
     copied = list(counts)

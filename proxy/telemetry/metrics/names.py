@@ -72,6 +72,14 @@ STEP = Metric(
     _S,
     range(4, 22),
 )
+AWAY = Metric(
+    "sluice_proxy_away_seconds",
+    _HISTOGRAM,
+    "How long requests stood still for the process's other tasks (the admin server, new connections), each time.",
+    (),
+    _S,
+    range(4, 22),
+)
 EXEMPT = Metric(
     "sluice_exempt_requests_total",
     _COUNTER,

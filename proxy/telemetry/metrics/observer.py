@@ -2,25 +2,26 @@
 
 Rules:
 - What the core counts itself is read when somebody asks; only what it tells once and forgets is kept here.
-- `collect` belongs to the loop; what it returns is nobody's but the caller's, and may be rendered on any thread.
+- `collect` belongs to the loop; what it returns is the caller's, and should be rendered on another thread.
 - A trail needs its trace id when it comes here, so the tracer listens before the metrics do.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from proxy.core.observer import Observer
 from proxy.telemetry.metrics import collect, names
-from proxy.telemetry.metrics.exemplars import Exemplars
+from proxy.telemetry.metrics.exemplars import Kept
 from proxy.telemetry.metrics.families import Family, Point
 from proxy.telemetry.metrics.page import render
 from proxy.telemetry.metrics.pools import Pools
 from proxy.telemetry.metrics.users import FOLD_MOST, OTHER, UserBook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.api import Peer, Verdict
     from proxy.core.engine import Engine
@@ -40,7 +41,7 @@ class Metrics(Observer):
     def __init__(self, users_most: int = 100, push: Push | None = None) -> None:
         self._users = UserBook(users_most)
         self._push = push
-        self._exemplars = Exemplars()
+        self._exemplars = Kept()
         self._pools = Pools()
         self._folding = False
         self._opened = 0
@@ -99,18 +100,21 @@ class Metrics(Observer):
 
     # -- what is asked ---------------------------------------------------------------------------
 
-    def collect(self) -> list[Family]:
-        """Everything at this moment."""
-        return list(self._families())
+    def collect(self) -> Iterable[Family]:
+        """Everything at this moment, to be read once, on any thread: what takes long is done by who reads."""
+        meters = self._engine.meters
+        parts = (*meters.gone(), *meters.each())
+        return chain(collect.requests(parts, self._exemplars.copy()), list(self._families()))
 
     def page(self, *, openmetrics: bool = False) -> bytes:
         """Everything at this moment, as Prometheus reads it. See `page.TEXT` and `page.OPENMETRICS`."""
-        return render(self._families(), openmetrics=openmetrics)
+        return render(self.collect(), openmetrics=openmetrics)
 
     def _families(self) -> Iterator[Family]:
+        """All that is the loop's to read."""
         engine, inside = self._engine, self._inside
         self._users.fold()
-        yield from collect.requests(engine, self._exemplars)
+        yield from collect.turns(engine.meters)
         yield collect.single(names.EXEMPT, self._users.exempt)
         yield from collect.users(self._users.shares(engine.now_ms), OTHER, inside.quota_rate)
         yield from self._pools.families(engine)

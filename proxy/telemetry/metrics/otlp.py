@@ -37,7 +37,7 @@ from proxy.telemetry.process import STARTED_S
 from proxy.telemetry.traces.resource import TIMEOUT_MS, resource_of, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from proxy.telemetry.metrics import names
     from proxy.telemetry.metrics.families import Family, Point
@@ -56,7 +56,7 @@ class OtlpExporter:
         timeout_ms = setting(os.environ, "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", common_ms)
         self._exporter = OTLPMetricExporter(timeout=timeout_ms / 1000)
 
-    def export(self, families: Sequence[Family], at_ms: int) -> bool:
+    def export(self, families: Iterable[Family], at_ms: int) -> bool:
         """See push.Exporter."""
         result = self._exporter.export(metrics_data(families, at_ms, self._resource))
         return result is MetricExportResult.SUCCESS
@@ -66,7 +66,7 @@ class OtlpExporter:
         self._exporter.shutdown()
 
 
-def metrics_data(families: Sequence[Family], at_ms: int, resource: Resource) -> MetricsData:
+def metrics_data(families: Iterable[Family], at_ms: int, resource: Resource) -> MetricsData:
     """All families as one push. `at_ms` is when they were collected, in Unix time."""
     times = (int(STARTED_S * 1e9), at_ms * 1_000_000)
     metrics = [

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from proxy.telemetry.metrics.families import Family
 
@@ -25,7 +25,7 @@ LEAST_INTERVAL_MS = 1000
 class Exporter(Protocol):
     """What the thread needs of `otlp.OtlpExporter`."""
 
-    def export(self, families: Sequence[Family], at_ms: int) -> bool:
+    def export(self, families: Iterable[Family], at_ms: int) -> bool:
         """Send them; whether they arrived. It may take long, and retries by itself."""
 
     def shutdown(self) -> None:
@@ -58,7 +58,7 @@ class Push:
         self._load = load
         self.interval_ms = _interval_ms() if interval_ms is None else interval_ms
         self._due_ms: int | None = None
-        self._waiting: tuple[Sequence[Family], int] | None = None
+        self._waiting: tuple[Iterable[Family], int] | None = None
         self._counts = {"success": 0, "failure": 0, "dropped": 0}
         self._wake = threading.Event()
         self._closing = False
@@ -79,7 +79,7 @@ class Push:
         self._due_ms = now_ms + self.interval_ms
         return True
 
-    def send(self, families: Sequence[Family], at_ms: int) -> None:
+    def send(self, families: Iterable[Family], at_ms: int) -> None:
         """Hand over what was collected at that time."""
         if self._waiting is not None:
             self._counts["dropped"] += 1

@@ -156,19 +156,15 @@ def error_type(trail: Trail) -> str | None:
 def topic_of(trail: Trail, known: Known) -> str:
     """The topic of a Produce that has just one, if its skeleton was kept (acks=all); else empty."""
     kept, api = trail.kept, trail.api
-    topics: Topics
+    topics: Topics = ()
     try:
         if isinstance(kept, bytes):
             topics = produce_skeleton.unpack(kept, api.version)
-        elif isinstance(kept, bytearray):
+        elif isinstance(kept, bytearray):  # the request, or its head
             at = body_at(kept, 0, len(kept), api.request_header_version)
-            if at is None:
-                return ""
             walker = ProduceWalker(api.version)
-            walker.feed(kept, at, len(kept))
+            walker.feed(kept, len(kept) if at is None else at, len(kept))
             topics = walker.topics
-        else:
-            topics = () if kept is None else kept.topics
     except ValueError:  # a WireError, or no text
         return ""
     if len(topics) != 1:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 QUEUE_MOST = 2048
 """Requests that wait for the worker."""
+KEPT_MOST_BYTES = 1024
+"""Of a Produce, for the name of its topic."""
 BURST_SECONDS = 2
 CLOSE_TIMEOUT_S = 1.7
 """No collector may hold up the end by more than two seconds."""
@@ -91,9 +93,13 @@ class Tracer(Observer):
         """Give it a trace, if there is room for one."""
         spans = span_count(trail)
         if self._may(spans, trail.ended_us):
-            trail.trace_id = (
-                f"{self._new_id(128) | 1:032x}"  # its lower half is a span's, and not 0
-            )
+            # the lower half is a span's id, and not 0
+            trail.trace_id = f"{self._new_id(128) | 1:032x}"
+            kept = trail.kept
+            if kept is not None and (
+                not isinstance(kept, bytes | bytearray) or len(kept) > KEPT_MOST_BYTES
+            ):
+                trail.kept = None  # thousands of partitions: too much to hold on to for a name
             self._put(Job(trail, spans))
 
     def on_unmuted(self, trail: Trail, now_us: int) -> None:

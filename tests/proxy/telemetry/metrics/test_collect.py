@@ -255,9 +255,11 @@ def test_before_the_first_reload_nothing_is_said_of_it() -> None:
 
 
 def test_steps_are_read_from_the_meters() -> None:
-    """Sluice's own time, as the hub has measured it."""
+    """Sluice's own time, as the hub has measured it; and how long it stood still."""
     wire, metrics = listen()
     wire.engine.meters.step_us[8 * 7] += 3  # at most 128 us
+    wire.engine.meters.away_us[8 * 7] += 4
 
-    buckets = read(metrics)["sluice_proxy_step_seconds_bucket"]
-    assert (buckets["6.4e-05",], buckets["0.000128",]) == (0, 3)
+    for name, count in (("step", 3), ("away", 4)):
+        buckets = read(metrics)[f"sluice_proxy_{name}_seconds_bucket"]
+        assert (buckets["6.4e-05",], buckets["0.000128",]) == (0, count)

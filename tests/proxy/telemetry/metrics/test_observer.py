@@ -8,6 +8,7 @@ import pytest
 
 from policies.api import Hold
 from proxy.core.usage import UsageBook, UsageRow
+from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.observer import FOLD_EVERY_MS, Metrics
 from proxy.telemetry.metrics.push import Push
 from proxy.telemetry.metrics.users import FOLD_MOST
@@ -35,10 +36,10 @@ class Sink:
     """A collector that takes everything."""
 
     def __init__(self) -> None:
-        self.got: list[tuple[object, int]] = []
+        self.got: list[tuple[list[object], int]] = []
 
     def export(self, families, at_ms: int) -> bool:
-        self.got.append((families, at_ms))
+        self.got.append((list(families), at_ms))
         return True
 
     def shutdown(self) -> None:
@@ -56,8 +57,8 @@ def test_a_million_client_ids_make_a_small_page_quickly() -> None:
     wire, metrics = listen()
     longest_s = 0.0
     for second in range(CLIENT_IDS // A_SECOND):
-        names = range(A_SECOND * second, A_SECOND * (second + 1))
-        rows = rows_of(names, 1000 * second)
+        users = range(A_SECOND * second, A_SECOND * (second + 1))
+        rows = rows_of(users, 1000 * second)
         begun = time.thread_time()
         metrics.on_second(1000 * second, rows)
         longest_s = max(longest_s, time.thread_time() - begun)
@@ -171,7 +172,7 @@ def test_metrics_are_pushed_once_an_interval_and_at_the_end() -> None:
     assert [at for _, at in sink.got][-1] == 11_000
     assert 1 <= len(sink.got) <= 2  # the thread may not have run before the end
     assert sum(read(metrics)["sluice_metrics_pushes_total"].values()) == 2
-    assert len(sink.got[-1][0]) == len(metrics.collect())
+    assert len(sink.got[-1][0]) == len(list(metrics.collect()))
 
 
 def test_without_push_the_end_is_nothing() -> None:
@@ -180,3 +181,35 @@ def test_without_push_the_end_is_nothing() -> None:
     metrics.close()
 
     assert "sluice_metrics_pushes_total" not in read(metrics)
+
+
+def test_what_takes_long_is_not_done_on_the_loop() -> None:
+    """Ten thousand keys with meters of their own: to collect them is quick, to sum them up is the reader's work."""
+    _, metrics = listen(meters_by_key=True)
+    book = metrics._engine.meters
+    for n in range(10_000):
+        book.find(0, "Produce", "ada", f"client-{n}").upstream[80] += 1
+    begun = time.thread_time()
+    families = metrics.collect()
+    took_s = time.thread_time() - begun
+
+    assert took_s < TURN_MOST_S
+    (requests,) = (family for family in families if family.metric is names.REQUESTS)
+    assert [point.value for point in requests.points] == [10_000]
+
+
+def test_a_key_that_goes_while_somebody_reads_is_not_counted_twice() -> None:
+    """Between what was collected on the loop and what is summed up elsewhere, keys may be retired."""
+    _, metrics = listen(meters_by_key=True)
+    book = metrics._engine.meters
+    meters = [book.find(0, "Produce", "ada", f"client-{n}") for n in range(4)]
+    for meter in meters:
+        meter.upstream[80] += 1
+    book.retire(meters[0])
+    families = metrics.collect()
+    book.retire(meters[1])
+    book.retire(meters[2])
+
+    (requests,) = (family for family in families if family.metric is names.REQUESTS)
+    assert [point.value for point in requests.points] == [4]
+    assert read(metrics)["sluice_requests_total"] == {("Produce", "replied"): 4}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from policies.api import Outcome
 from proxy.telemetry.traces.tracer import Tracer
 from tests.support.sessions import make_engine
 from tests.support.trails import EPOCH_US, Kept, trail, waits
+from wire.produce import ProduceWalker
 
 
 def tracer(sink=None, *, rate=1000, **options):
@@ -135,6 +137,20 @@ def test_of_a_full_queue_the_oldest_goes():
     told = {f"{span.trace_id:032x}" for span in sink.spans}
     assert told == {each.trace_id for each in trails[2:]}
     assert (traces.delivered, traces.dropped) == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("kept", "stays"),
+    [(bytes(1024), True), (bytearray(1024), True), (bytes(1025), False), (ProduceWalker(9), False)],
+)
+def test_the_queue_does_not_hold_on_to_large_requests(kept, stays):
+    """A Produce of a hundred thousand partitions waits without them for a collector that hangs."""
+    traces, made = tracer(), trail()
+    made.kept = kept
+    traces.on_trail(made)
+
+    assert (made.kept is not None) is stays
+    traces.close()
 
 
 def test_after_the_end_everything_is_dropped():

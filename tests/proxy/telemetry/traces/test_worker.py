@@ -140,6 +140,7 @@ def test_a_sink_that_is_stuck_does_not_hold_up_the_end(heeds):
     assert sink.entered.wait(20)
     worker.close(0.4)
 
+    assert sink.let_go.is_set() is heeds, "it is told to hurry"
     assert (worker.delivered, worker.dropped) == (0, 8)
     sink.let_go.set()
     assert sink.left.wait(20)
