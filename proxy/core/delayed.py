@@ -21,7 +21,7 @@ from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.replies import let_go
 from proxy.core.state import NEVER_MS, STREAM
-from proxy.core.walking import produced
+from proxy.core.walking import produced, unread
 from wire import fetch, produce_skeleton
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
@@ -208,6 +208,7 @@ def walk(s: SessionEnd, walker: ProduceWalker, buf: bytearray, pos: int, stop: i
             raise
         _lose(s.passing)
         s.walker = None
+        unread(s)
 
 
 def walked(s: SessionEnd, walker: ProduceWalker, now_ms: int) -> None:

@@ -44,6 +44,13 @@ def produced(s: SessionEnd, walker: ProduceWalker) -> None:
         book.produced(s.peer.user, walker, s.engine.topics)
 
 
+def unread(s: SessionEnd) -> None:
+    """A Produce that streams cannot be read."""
+    book = s.engine.topic_book
+    if book is not None:
+        book.unread += 1
+
+
 def produced_whole(
     s: SessionEnd, exchange: Exchange, frame: bytes | bytearray, body_at: int
 ) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import time
 import urllib.request
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,7 +21,6 @@ from proxy.telemetry.metrics.push import Push
 from proxy.telemetry.process import read_process
 from tests.support import frames as f
 from tests.support.holding import Holding
-from tests.support.kafka_cluster import KafkaCluster
 from tests.support.metrics_collector import Heard, attributes, listening
 from tests.support.metrics_page import FakeInside, hear
 from tests.support.ports import free_ports
@@ -28,7 +28,10 @@ from tests.support.prometheus import check_metrics, scraping, serving
 from tests.support.python_clients import CLIENTS
 from tests.support.sessions import Wire, make_engine
 from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+
+if TYPE_CHECKING:
+    from tests.support.kafka_cluster import KafkaCluster
+    from tests.support.topics import Topics
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 REQUESTS = 5
@@ -214,7 +217,7 @@ def test_prometheus_scrapes_a_running_sluice(
             sent = prometheus.value("sluice_user_request_bytes_total")["user=ANONYMOUS"]
             assert sent > sum(map(len, values))
             assert prometheus.value("process_resident_memory_bytes")[""] > 20_000_000
-            with urllib.request.urlopen(f"http://{admin}/metrics", timeout=5) as reply:  # noqa: S310 - our own
+            with urllib.request.urlopen(f"http://{admin}/metrics", timeout=5) as reply:
                 checked = check_metrics(reply.read())
             assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
     finally:

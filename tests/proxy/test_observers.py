@@ -19,7 +19,7 @@ UPSTREAM = Upstream(bootstrap_servers=("127.0.0.1:9092",))
 
 def make(**sections) -> Observers:
     config = Config(upstream=UPSTREAM, **sections)
-    return Observers(config, Clock(), lambda at_ms, call: None, lambda user, client_id: None)
+    return Observers(config, Clock(), lambda *_: None, lambda *_: None)
 
 
 def test_by_default_only_the_log_listens():

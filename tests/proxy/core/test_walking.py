@@ -32,11 +32,13 @@ def test_without_a_book_nothing_is_walked():
     assert all(not plan.topics for plan in wire.session.plans.values())
 
 
-def test_a_body_that_cannot_be_read_passes_all_the_same(book):
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_a_body_that_cannot_be_read_passes_all_the_same(book, acks):
     """It is counted as unread, and the broker decides."""
     wire = Wire(make_engine(topic_book=book))
-    frame = bytearray(f.produce(1, size_bytes=300))
-    frame[-200:] = b"\xff" * 200
+    frame = bytearray(f.produce(1, acks, topic="orders"))
+    at = frame.index(b"orders") - 2
+    frame[at : at + 2] = b"\xff\xfe"  # a name of -2 bytes
     wire.client(bytes(frame))
     assert wire.to_broker == bytes(frame)
     assert not wire.session.ended
