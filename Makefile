@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration bench bench-quota bench-purgatory lock docs changelog clean
+.PHONY: help demo test check unit integration bench bench-quota bench-purgatory bench-memory lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -36,6 +36,9 @@ bench-quota: $(STAMP)-test  ## what quotas let through, on a real Kafka; its sec
 
 bench-purgatory: $(STAMP)-test $(STAMP)-bench  ## the source's benchmark of the purgatory; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.purgatory
+
+bench-memory: $(STAMP)-test $(STAMP)-bench  ## what Sluice may hold, on a real Kafka; its sections of bench/RESULTS.md
+	$(BIN)/python -m bench.memory
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml

@@ -252,6 +252,19 @@ def _topics(exchange: Exchange) -> produce_skeleton.Topics:
     return kept.topics if kept is not None else ()
 
 
+def only_waits(s: SessionEnd) -> bool:
+    """Whether all that is unanswered may wait at the broker as long as it likes, and nobody else can answer it."""
+    return all(
+        isinstance(exchange, SwallowedExchange)
+        or (
+            isinstance(exchange, Exchange)
+            and exchange.plan.api.may_wait
+            and not exchange.plan.wait_ms
+        )
+        for exchange in s.queue
+    ) and not (s.reply_left or s.client.unsent_bytes)
+
+
 def _is_over(s: SessionEnd) -> bool:
     return s.ended
 

@@ -41,6 +41,8 @@ class SessionEnd(SessionState):
                 delayed.expire(self, self.engine.now_ms, draining=True)
             if not self.queue or isinstance(self.queue[-1], SwallowedExchange):
                 self.ended = True
+            elif self.draining and delayed.only_waits(self):
+                self.end(CloseReason.DRAINED, "", self.engine.now_ms)  # who knows for how long
 
     def drain(self) -> None:
         """The proxy is going down: finish the request that is passing, answer what is in flight.

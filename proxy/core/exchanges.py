@@ -40,6 +40,7 @@ class Exchange:
     __slots__ = (
         "_began_us",
         "_deadline_from_ms",
+        "_delayed",
         "_seen",
         "_trail",
         "arrived_us",
@@ -78,6 +79,14 @@ class Exchange:
     @trail.setter
     def trail(self, trail: Trail | None) -> None:
         self._trail: Trail | None = trail
+
+    def first_delay(self) -> bool:
+        """Whether it is delayed for the first time; asked once for each delay."""
+        try:
+            return not self._delayed
+        except AttributeError:
+            self._delayed: bool = True
+            return True
 
     @property
     def seen(self) -> Seen | None:

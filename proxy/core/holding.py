@@ -132,7 +132,8 @@ class HeldRequest(DelayedOperation):
         if self.throttled is not None:
             kind = "throttle"
             self.throttled.blocked.change(-1, now_ms)
-            self.throttled.throttle((now_us - self.since_us) // 1000)
+            waited_ms = (now_us - self.since_us) // 1000
+            self.throttled.throttle(waited_ms, anew=exchange.first_delay())
         waited_for = "" if self.why else str(self.watched)
         waited = Stage(kind, self.since_us, now_us, waited_for, self.outcome)
         session.stage(exchange, waited, self.why)

@@ -226,6 +226,7 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
         begun = _keep_whole(s, Pending(exchange, None), pos)
         if begun is not None:
             s.arrived(exchange)
+            s.usage.defer(size)  # until the policies are asked
         return begun
     if hooks.need is Need.HEAD and not read_head(s, exchange, buf, body_at, limit):
         if stop <= end:
@@ -357,6 +358,7 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
     if verdict is None:
         read_head(s, exchange, frame, body_at, len(frame))
         exchange.body = bytes(memoryview(frame)[body_at:])
+        s.usage.charge(exchange.size_bytes)
         verdict = s.ask(exchange, now_ms)
     while s.ending and isinstance(verdict, Hold):  # nobody is held any more
         verdict = s.ask_again(exchange, verdict.then, now_ms)

@@ -290,7 +290,8 @@ class SessionState(SessionAccount):
             trail.excess = why or trail.excess
         if until_ms <= self.throttled_until_ms:
             return
-        self.usage.throttle(until_ms - max(now_ms, self.throttled_until_ms))
+        more_ms = until_ms - max(now_ms, self.throttled_until_ms)
+        self.usage.throttle(more_ms, anew=exchange.first_delay())
         self.throttled_until_ms = until_ms
         self.throttle_trail = trail
         self.unusual_requests = True

@@ -110,9 +110,9 @@ class Usage:
         self.connections += 1
         self.connections_most = max(self.connections_most, self.connections)
 
-    def throttle(self, throttle_time_ms: int) -> None:
-        """A request of it was delayed, or its reply asks for quiet, for so long."""
-        self.throttled += 1
+    def throttle(self, throttle_time_ms: int, *, anew: bool) -> None:
+        """A request of it was delayed, or its reply asks for quiet, for so long. `anew`: for the first time."""
+        self.throttled += anew
         self.throttle_ms += throttle_time_ms
         self.throttle_ms_max = max(self.throttle_ms_max, throttle_time_ms)
 

@@ -305,3 +305,29 @@ def test_a_pool_that_runs_dry_is_a_line_and_its_end_another(lines):
     for _ in range(100):
         written.observer.on_pool_depleted("requests")
     assert len(written.take()) == LINES_PER_SECOND - 2
+
+
+def test_the_level_is_changed_for_loggers_that_exist(lines):
+    """Loggers are made once; the level is looked at for each line."""
+    written = lines(level="info")
+    logger = structlog.get_logger()
+    logger.debug("early")
+    assert written.take() == []
+    log.set_level("debug")
+    assert log.level() == "debug"
+    logger.debug("later")
+    written.observer.on_session_opened(PEER)
+    assert [line["event"] for line in written.take()] == ["later", "session_opened"]
+    log.set_level("error")
+    logger.warning("hushed")
+    written.observer.on_session_opened(PEER)
+    written.observer.on_session_closed(PEER, CloseReason.CLIENT_CLOSED, "")
+    assert written.take() == []
+
+
+def test_lines_that_were_held_back_are_counted_since_the_start(lines):
+    """By event, for whoever counts."""
+    written = lines()
+    for node in range(LINES_PER_SECOND + 3):
+        written.observer.on_unmapped_node(node)
+    assert written.observer.suppressed == {"unmapped_node": 3}
