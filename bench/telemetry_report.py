@@ -33,11 +33,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """Milliseconds and bytes."""
+    """Milliseconds of CPU, and bytes."""
 
     connections: int
     rows: int
-    second_ms: float
+    turn_ms: float
     collect_ms: float
     render_ms: float
     page_bytes: int
@@ -66,7 +66,10 @@ def section(found: Found) -> str:
         _table(
             ["", ""],
             [
-                ["a second's rows, first turn", f"{once.second_ms:.2f} ms"],
+                [
+                    "a second's rows, first turn (the others come by themselves)",
+                    f"{once.turn_ms:.2f} ms",
+                ],
                 ["to collect a page", f"{once.collect_ms:.1f} ms"],
                 ["to render it", f"{once.render_ms:.1f} ms"],
                 ["the page", f"{once.page_bytes / 1024:,.0f} KiB"],

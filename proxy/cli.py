@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 INVALID = 1
 UNUSABLE = 2
 DEMO_SECONDS = 40.0  # a minute with setting the stage
+DEMO_PAGE = Path("reports/demo.html")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -144,14 +145,21 @@ def config(
     help="How long the clients work.",
 )
 @click.option("--plain", is_flag=True, help="Lines instead of a live table.")
-def demo(seconds: float, *, plain: bool) -> None:
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=DEMO_PAGE,
+    show_default=True,
+    help="Where the page of the run is written.",
+)
+def demo(seconds: float, *, plain: bool, page: Path) -> None:
     """Play real clients through Sluice.
 
-    Starts an embedded cluster, Sluice before it and clients, and ends with a verdict.
+    Starts an embedded cluster, Sluice before it and clients, and ends with a verdict and a page of the run.
     """
     from proxy.demo import run as play  # noqa: PLC0415 - see the module
 
-    sys.exit(play(seconds, plain=plain))
+    sys.exit(play(seconds, plain=plain, page=page))
 
 
 @main.command()

@@ -143,7 +143,7 @@ class ProxyInside:
     def limit_of(self, user: str, client_id: str) -> Held | None:
         """The first policy's word that has one."""
         for entry in self.engine.chain.entries:
-            found = entry.policy.in_force(user, client_id)
+            found = entry.policy.in_force(user, client_id) if entry.mode == "enforce" else None
             if found is not None:
                 return Held(found.entity, found.rate)
         return None

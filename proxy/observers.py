@@ -145,6 +145,7 @@ class Observers:
             rotate_bytes=settings.rotate_bytes,
             keep_bytes=settings.keep_bytes,
             capture_most_ms=settings.capture_most_seconds * 1000,
+            topic_book=self.topic_book,
             publisher=(
                 Publisher(config.upstream.addresses(), settings.topic, own)
                 if settings.topic

@@ -108,6 +108,9 @@ class Reloader:
             config = await trio.to_thread.run_sync(self._load)
         except SettingsError as error:
             return Result(ok=False, problems=tuple(map(str, error.problems)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the proxy goes on as it was
+            words = f"it cannot be read: {type(error).__name__}: {error}"
+            return Result(ok=False, problems=(words,))
         changed = tuple(changes(self.config, config))
         fixed = [path for path in changed if not self._is_live(path)]
         if fixed:

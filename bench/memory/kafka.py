@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-HEAP: Final = "3g"
+HEAP: Final = "6g"
+"""Where nobody bounds them, 200 requests of 16 MiB lie in it at once, and a third of it is not for such."""
 NETWORK: Final = 0
 """Of the broker's address: 127.0.0.1."""
 LARGEST_MESSAGE_BYTES: Final = 64 * MIB

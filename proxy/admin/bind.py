@@ -51,10 +51,15 @@ def bind_unix(path: str, name: str) -> socket.socket:
     return listening
 
 
-def unlink(path: str, listening: socket.socket) -> None:
-    """Take the path away, if it is still this socket's."""
+def inode_of(path: str) -> int:
+    """What `unlink` knows a socket by."""
+    return os.lstat(path).st_ino
+
+
+def unlink(path: str, inode: int) -> None:
+    """Take the path away, if it is still that socket's."""
     with suppress(OSError):
-        if listening.getsockname() == path:
+        if inode_of(path) == inode:
             os.unlink(path)  # noqa: PTH108 - beside bind
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from proxy.admin.stream import Viewers
 
 LISTED = 200
-LISTED_MOST = 10_000
+LISTED_MOST = 1000
 DECISIONS = 100
 DECISIONS_MOST = 500
 DUMP_KEPT_S = 5.0

@@ -59,6 +59,10 @@ class Look:
         peer = session.peer
         self.by_node[peer.node_id] += 1
         muted = session.client.muted
+        if not (muted or session.queue):  # nearly all of thousands: listed if there is room
+            if len(self._top) < self._listed:
+                heappush(self._top, ((0, -peer.session_id), peer.session_id, session))
+            return
         if muted:
             for name, bit in _MUTES:
                 if muted & bit:
@@ -83,12 +87,9 @@ class Look:
                     "records, or its time" if fetch else "the broker",
                 )
         # Busiest first; of equals the oldest, so that the list stands still.
-        self._serial += 1
         rank = (len(session.queue) + (1000 if muted else 0), -peer.session_id)
-        if len(self._top) < self._listed:
-            heappush(self._top, (rank, self._serial, session))
-        elif rank > self._top[0][0]:
-            heappushpop(self._top, (rank, self._serial, session))
+        push = heappush if len(self._top) < self._listed else heappushpop
+        push(self._top, (rank, peer.session_id, session))
 
     def connections(self) -> list[Connection]:
         """Those that are listed, by id."""

@@ -81,7 +81,7 @@ def document() -> dict[str, Any]:
                 "get": _get(
                     "Who is connected: who is muted first, then who has most in flight.",
                     "Connections",
-                    [_most(10_000, 200)],
+                    [_most(1000, 200)],
                 )
             },
             "/v1/connections/{id}": {"delete": _close()},

@@ -25,7 +25,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from proxy.admin.audit import Audit
-from proxy.admin.bind import bind_tcp, bind_unix, unlink
+from proxy.admin.bind import bind_tcp, bind_unix, inode_of, unlink
 from proxy.admin.control import Control
 from proxy.admin.guard import LOCAL, Guard, bare
 from proxy.admin.health import Probes
@@ -120,7 +120,7 @@ async def serve(
             listeners.append(Listener(bound, guard))
         if settings.socket:
             bound = opened.enter_context(bind_unix(settings.socket, "admin.socket"))
-            opened.callback(unlink, settings.socket, bound)
+            opened.callback(unlink, settings.socket, inode_of(settings.socket))
             guard = Guard(
                 app_of(everything),
                 Audit("socket", inside.now_ms),

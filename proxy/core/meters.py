@@ -16,7 +16,7 @@ from policies.api import Outcome
 from proxy.core.histogram import BUCKETS, bucket_of, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 STAGES = ("receive", "memory", "throttle", "purgatory")
 """Where a request may wait before it is forwarded: for its own last byte, for memory, for a quota, for a policy."""
@@ -108,12 +108,37 @@ class MeterBook:
             into = self._retired.setdefault(meter.api_key, Meter(meter.api_key, meter.name))
             _add(into, meter)
 
+    def gone(self) -> list[Meter]:
+        """What keys that are gone have counted, one for each API: copies, which do not change any more."""
+        return summed(self._retired.values())
+
     def by_api(self) -> list[Meter]:
-        """One for each API, in the order of their keys."""
-        sums: dict[int, Meter] = {}
-        for meter in (*self._retired.values(), *self._meters.values()):
-            _add(sums.setdefault(meter.api_key, Meter(meter.api_key, meter.name)), meter)
-        return [sums[key] for key in sorted(sums)]
+        """One for each API, in the order of their keys. With many keys this takes long: see `summed`."""
+        return summed((*self._retired.values(), *self._meters.values()))
+
+
+def summed(meters: Iterable[Meter]) -> list[Meter]:
+    """New meters, one for each API, in the order of their keys: 5 us for each of the given. They may count meanwhile."""
+    apis: dict[int, list[Meter]] = {}
+    for meter in meters:
+        apis.setdefault(meter.api_key, []).append(meter)
+    return [_sum(apis[key]) for key in sorted(apis)]
+
+
+def _sum(meters: Sequence[Meter]) -> Meter:
+    into = Meter(meters[0].api_key, meters[0].name)
+    into.upstream = [
+        sum(column) for column in zip(*[each.upstream for each in meters], strict=True)
+    ]
+    for stage in STAGES:
+        waits = [each.waits[stage] for each in meters if stage in each.waits]
+        if waits:
+            into.waits[stage] = [sum(column) for column in zip(*waits, strict=True)]
+    for outcome in into.outcomes:
+        into.outcomes[outcome] = sum([each.outcomes[outcome] for each in meters])
+    into.request_bytes = sum([each.request_bytes for each in meters])
+    into.response_bytes = sum([each.response_bytes for each in meters])
+    return into
 
 
 def _add(into: Meter, meter: Meter) -> None:

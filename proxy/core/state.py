@@ -288,12 +288,15 @@ class SessionState(SessionAccount):
         if trail is not None:
             trail.quiet_until_ms = max(trail.quiet_until_ms, until_ms)
             trail.excess = why or trail.excess
-        if until_ms <= self.throttled_until_ms:
-            return
-        more_ms = until_ms - max(now_ms, self.throttled_until_ms)
-        self.usage.throttle(more_ms, anew=exchange.first_delay())
+        if until_ms > self.throttled_until_ms:
+            more_ms = until_ms - max(now_ms, self.throttled_until_ms)
+            self.usage.throttle(more_ms, anew=exchange.first_delay())
+            self.throttle_trail = trail
+            self.mute_until(until_ms)
+
+    def mute_until(self, until_ms: int) -> None:
+        """Be deaf to the client, from the end of the request that is passing."""
         self.throttled_until_ms = until_ms
-        self.throttle_trail = trail
         self.unusual_requests = True
         if self.request_left or self.pending is not None:
             self.hush_wanted |= Mute.THROTTLED

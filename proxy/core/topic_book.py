@@ -12,19 +12,17 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
+from proxy.core.usage import OTHER
 from wire.fetch_topics import FetchTopics
 from wire.produce_topics import ProduceTopics
-
-from proxy.core.usage import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wire.produce_topics import TopicBytes
-
     from wire.apis import Api
     from wire.primitives import Buffer
     from wire.produce import ProduceWalker
+    from wire.produce_topics import TopicBytes
 
 KEYS_MOST: Final = 10_000
 

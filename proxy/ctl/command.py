@@ -52,7 +52,7 @@ def status(client: Client, *, as_json: bool) -> None:
 @ctl.command()
 @asks
 @_json
-@click.option("--most", type=click.IntRange(1, 10_000), default=200, show_default=True)
+@click.option("--most", type=click.IntRange(1, 1000), default=200, show_default=True)
 def connections(client: Client, *, as_json: bool, most: int) -> None:
     """List connections: those that are muted or busy first."""
     from proxy.ctl import show  # noqa: PLC0415 - start-up of other commands

@@ -7,18 +7,19 @@ import socket
 import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from proxy.cli import DEMO_SECONDS, main
+from proxy.cli import DEMO_PAGE, DEMO_SECONDS, main
 from proxy.config import sizing
 from proxy.config.container import MemoryLimit
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from click.testing import Result
 
@@ -30,8 +31,9 @@ def app(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     """`proxy.app` that remembers what it was asked to run."""
     ran: list[Config] = []
 
-    def run(config: Config) -> int:
+    def run(config: Config, load: Callable[[], Config]) -> int:
         ran.append(config)
+        assert load() == config  # what a reload would read
         return 7
 
     def try_brokers(config: Config) -> list[tuple[str, str | None]]:
@@ -162,17 +164,17 @@ def test_config_schema_needs_no_settings() -> None:
 
 
 def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo hears for how long and whether plainly; its verdict is the exit code."""
-    heard: list[tuple[float, bool]] = []
+    """The demo hears for how long, whether plainly, and where its page goes; its verdict is the exit code."""
+    heard: list[tuple[float, bool, Path]] = []
 
-    def play(seconds: float, *, plain: bool) -> int:
-        heard.append((seconds, plain))
+    def play(seconds: float, *, plain: bool, page: Path) -> int:
+        heard.append((seconds, plain, page))
         return 1
 
     monkeypatch.setitem(sys.modules, "proxy.demo", types.SimpleNamespace(run=play))
-    assert invoke("demo", "--seconds", "3", "--plain").exit_code == 1
+    assert invoke("demo", "--seconds", "3", "--plain", "--page", "run.html").exit_code == 1
     assert invoke("demo").exit_code == 1
-    assert heard == [(3.0, True), (DEMO_SECONDS, False)]
+    assert heard == [(3.0, True, Path("run.html")), (DEMO_SECONDS, False, DEMO_PAGE)]
 
 
 def test_version_names_both() -> None:

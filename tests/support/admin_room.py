@@ -1,4 +1,4 @@
-"""A proxy's inside with an admin server on real sockets: engine, hub and driver as in the app, without listeners for clients.
+"""A proxy's inside with an admin server on real sockets: engine, hub and driver as in the app, but no listeners.
 
 `link()` connects a client and a broker through the hub; `ask()` speaks HTTP to one of the admin's listeners.
 """
@@ -15,10 +15,10 @@ from starlette.types import ASGIApp
 
 from policies import registry
 from policies.chain import Chain
-from proxy.admin.pulse import Pulse
 from proxy.admin.control import Control
 from proxy.admin.health import Probes
 from proxy.admin.pages import Pages
+from proxy.admin.pulse import Pulse
 from proxy.admin.server import app_of, serve
 from proxy.admin.state import Arrivals, Watch
 from proxy.admin.stream import Viewers
@@ -209,6 +209,6 @@ def roomy(**sections: Any) -> Iterator[AdminRoom]:
 
 
 def quota_entry(**config: Any) -> PolicyEntry:
-    """alice's quota, or as told."""
+    """Alice's quota, or as told."""
     quotas = {"quotas": [{"user": "alice", "request_rate": 100}], **config}
     return PolicyEntry(use="quota", config=quotas)

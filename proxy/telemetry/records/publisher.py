@@ -118,6 +118,8 @@ class Publisher:
                     if producer is None:
                         continue
                 self._send(producer)
+        if producer is None and self._queue:
+            producer = self._try_connect()
         if producer is not None:
             while self._queue and time.monotonic() < self._until:
                 self._send(producer)

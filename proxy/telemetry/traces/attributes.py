@@ -33,6 +33,8 @@ NAME_MOST_CHARACTERS: Final = 249
 """Kafka's own limit of a topic's name; a client id has none."""
 UPSTREAM_FAILED: Final = frozenset({"expired", "disconnected"})
 """Outcomes that say that the broker's reply did not come."""
+_NAMELESS: Final = " object at 0x"
+"""A watch key that has no words for itself."""
 _OPERATIONS: Final = {"Produce": "send", "Fetch": "receive"}
 
 
@@ -88,7 +90,7 @@ def of_wait(trail: Trail, stage: Stage, times: int) -> Attributes:
     found: Attributes = {}
     if stage.kind == "throttle":
         found |= _quota(trail)
-    if stage.detail:
+    if stage.detail and _NAMELESS not in stage.detail:
         found["sluice.condition"] = printable(stage.detail)
     if stage.kind == "purgatory" and stage.outcome:
         found["sluice.purgatory.outcome"] = stage.outcome

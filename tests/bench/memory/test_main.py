@@ -16,14 +16,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class NoKafka:
+    """Nothing but what the command itself asks of one."""
+
+    restarts = 0
+
+    def restart(self) -> None:
+        NoKafka.restarts += 1
+
+
 @pytest.fixture
 def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cases get nothing, and need nothing."""
 
     @contextmanager
     def nothing(folder: Path):
-        yield None
+        yield NoKafka()
 
+    monkeypatch.setattr(NoKafka, "restarts", 0)
     monkeypatch.setattr(command, "running_kafka", nothing)
 
 
@@ -37,7 +47,7 @@ def test_some_cases_alone_are_measured_and_written(
     asked = []
 
     def fake(name: str, most: float):
-        def measure(kafka: None, folder: Path) -> Case:
+        def measure(kafka: NoKafka, folder: Path) -> Case:
             asked.append(name)
             return Case(name, f"{name}. Title", "Law.", goals=[at_most("wait", "s", most, 2)])
 
@@ -61,9 +71,9 @@ def test_a_case_that_breaks_does_not_break_the_others(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is written with its reason, and the exit code says so."""
+    """It is written with its reason, the exit code says so, and the next one finds a fresh broker."""
 
-    def fall(kafka: None, folder: Path) -> Case:
+    def fall(kafka: NoKafka, folder: Path) -> Case:
         raise BenchError("it fell")
 
     monkeypatch.setitem(CASES, "a", fall)
@@ -71,6 +81,7 @@ def test_a_case_that_breaks_does_not_break_the_others(
     assert main(["--only", "ab", "--out", str(tmp_path)]) == 1
     text = (tmp_path / "RESULTS.md").read_text()
     assert "it fell" in text
+    assert NoKafka.restarts == 1
     assert "### b. Title" in text
     assert "BROKEN" in capsys.readouterr().out
 

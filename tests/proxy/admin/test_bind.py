@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 
-from proxy.admin.bind import bind_tcp, bind_unix, unlink
+from proxy.admin.bind import bind_tcp, bind_unix, inode_of, unlink
 from tests.support.ports import free_ports
 
 
@@ -23,11 +24,11 @@ def narrow():
 def test_a_unix_socket_is_its_owners_alone(tmp_path, narrow):
     """Whatever the umask says."""
     path = str(tmp_path / "s")
-    with bind_unix(path, "admin.socket") as bound:
+    with bind_unix(path, "admin.socket"):
         assert stat.S_IMODE(os.lstat(path).st_mode) == 0o600
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(path)
-        unlink(path, bound)
+        unlink(path, inode_of(path))
     assert not os.path.lexists(path)
 
 
@@ -83,8 +84,11 @@ def test_a_port_that_is_taken_is_named():
 
 
 def test_another_process_path_is_not_taken_away(tmp_path):
-    """Only a socket that is bound there unlinks it."""
-    path = str(tmp_path / "s")
-    with bind_unix(path, "admin.socket"), socket.socket(socket.AF_UNIX) as other:
-        unlink(path, other)
+    """It was started before this one had quite ended."""
+    path, other = str(tmp_path / "s"), str(tmp_path / "other")
+    with bind_unix(path, "admin.socket"), bind_unix(other, "admin.socket"):
+        inode = inode_of(path)
+        Path(other).replace(path)
+        unlink(path, inode)
         assert os.path.lexists(path)
+        unlink(str(tmp_path / "none"), inode)

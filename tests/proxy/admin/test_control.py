@@ -54,7 +54,7 @@ async def test_what_is_seen_has_its_shape(app, path, shape):
     assert "no such parameter" in refused.said["error"]
 
 
-@pytest.mark.parametrize(("path", "most"), [("/v1/connections", 10_000), ("/v1/decisions", 500)])
+@pytest.mark.parametrize(("path", "most"), [("/v1/connections", 1000), ("/v1/decisions", 500)])
 async def test_lists_are_as_long_as_asked(room, app, path, most):
     """Within bounds."""
     for _ in range(3):
@@ -73,8 +73,14 @@ async def test_quotas_are_listed_with_their_origin(app):
     """And an ETag."""
     answer = await ask(app, "/v1/quotas")
     assert answer.said["quotas"] == [
-        {"user": "alice", "client_id": None, "quota": "request_rate", "per_second": 100.0, "origin": "file"}
-    ]  # fmt: skip
+        {
+            "user": "alice",
+            "client_id": None,
+            "quota": "request_rate",
+            "per_second": 100.0,
+            "origin": "file",
+        }
+    ]
     assert answer.headers["etag"] == f'"{answer.said["rev"]}"'
 
 
@@ -201,7 +207,9 @@ async def test_a_connection_is_closed_by_its_id(room, app):
     assert room.watcher.closed == [] or room.watcher.closed[0][0].value == "operator"
 
 
-@pytest.mark.parametrize(("ident", "status"), [("999", 404), ("x", 400), ("-1", 400), ("1.0", 400), ("9" * 25, 400)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ident", "status"), [("999", 404), ("x", 400), ("-1", 400), ("1.0", 400), ("9" * 25, 400)]
+)
 async def test_a_connection_that_is_not_there_is_not_found(app, ident, status):
     """Or is no id at all."""
     assert (await ask(app, f"/v1/connections/{ident}", "DELETE")).status == status
@@ -251,8 +259,14 @@ async def test_a_reload_that_cannot_be_done_says_why(room, app):
 
 @pytest.mark.parametrize(
     ("path", "method"),
-    [("/v1/state", "POST"), ("/v1/drain", "GET"), ("/v1/log-level", "DELETE"), ("/v1/quotas", "PATCH"), ("/live", "PUT")],
-)  # fmt: skip
+    [
+        ("/v1/state", "POST"),
+        ("/v1/drain", "GET"),
+        ("/v1/log-level", "DELETE"),
+        ("/v1/quotas", "PATCH"),
+        ("/live", "PUT"),
+    ],
+)
 async def test_other_methods_are_not_allowed(app, path, method):
     """And the answer says which are."""
     answer = await ask(app, path, method)
@@ -261,7 +275,9 @@ async def test_other_methods_are_not_allowed(app, path, method):
     assert answer.said["error"]
 
 
-@pytest.mark.parametrize("path", ["/v1", "/v1/nothing", "/v1/state/", "/V1/state", "/v1/quotas/alice", "/v2/state"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path", ["/v1", "/v1/nothing", "/v1/state/", "/V1/state", "/v1/quotas/alice", "/v2/state"]
+)
 async def test_other_paths_are_not_found(app, path):
     """Nor are those that only look alike."""
     assert (await ask(app, path)).status == 404

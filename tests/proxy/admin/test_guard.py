@@ -42,13 +42,17 @@ def with_token(tmp_path) -> Guard:
     return guarded(token=Token(str(file)))
 
 
-@pytest.mark.parametrize("path", ["/startup", "/live", "/ready", "/metrics", "/version", "/", "/static/app.js"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path", ["/startup", "/live", "/ready", "/metrics", "/version", "/", "/static/app.js"]
+)
 async def test_open_paths_need_no_token(with_token, path):
     """A browser cannot send one for a page, nor a kubelet for a probe."""
     assert (await ask(with_token, path)).status == 200
 
 
-@pytest.mark.parametrize("path", ["/v1/state", "/v1/events", "/openapi.json", "/static", "//", "/Metrics", "/live/"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path", ["/v1/state", "/v1/events", "/openapi.json", "/static", "//", "/Metrics", "/live/"]
+)
 async def test_everything_else_needs_the_token(with_token, path):
     """Only the very paths that are named are open."""
     refused = await ask(with_token, path)
@@ -64,7 +68,19 @@ async def test_no_change_is_open(with_token, logged, path, method):
     assert (await ask(with_token, path, method, **JSON)).status == 401
 
 
-@pytest.mark.parametrize("presented", ["", "Bearer", "Bearer ", f"bearer {TOKEN}", TOKEN, f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer \xff"])  # fmt: skip
+@pytest.mark.parametrize(
+    "presented",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        f"bearer {TOKEN}",
+        TOKEN,
+        f"Bearer {TOKEN}x",
+        f"Basic {TOKEN}",
+        "Bearer \xff",
+    ],
+)
 async def test_a_token_must_be_the_very_token(with_token, presented):
     """Nothing near it is good enough, and nothing breaks on it."""
     assert (await ask(with_token, authorization=presented)).status == 401
@@ -222,8 +238,16 @@ async def test_websockets_are_declined():
 
 @pytest.mark.parametrize(
     ("host", "name"),
-    [("a:1", "a"), ("A", "a"), ("[::1]:9", "[::1]"), ("[::1]", "[::1]"), ("::1", "::1"), ("a:b", "a:b"), ("", "")],
-)  # fmt: skip
+    [
+        ("a:1", "a"),
+        ("A", "a"),
+        ("[::1]:9", "[::1]"),
+        ("[::1]", "[::1]"),
+        ("::1", "::1"),
+        ("a:b", "a:b"),
+        ("", ""),
+    ],
+)
 def test_a_port_is_taken_off_a_host(host, name):
     """And nothing else."""
     assert bare(host) == name

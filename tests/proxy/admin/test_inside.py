@@ -22,7 +22,11 @@ def test_a_refusal_carries_its_status_and_words():
 
 def test_the_proxy_gives_all_that_is_named():
     """Attributes and methods."""
-    wanted = {name for name in (*vars(AdminInside), *AdminInside.__annotations__) if not name.startswith("_")}  # fmt: skip
+    wanted = {
+        name
+        for name in (*vars(AdminInside), *AdminInside.__annotations__)
+        if not name.startswith("_")
+    }
     with roomy() as room:
         assert wanted <= set(dir(room.inside))
     assert Held("alice", 5.0).rate == 5.0

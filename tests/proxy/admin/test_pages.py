@@ -34,8 +34,19 @@ async def test_every_file_that_lies_there_is_served(app):
 
 @pytest.mark.parametrize(
     "path",
-    ["/static/", "/static/none.js", "/static/../server.py", "/static/..%2fserver.py", "/static/%2e%2e/server.py", "/static//etc/passwd", "/static/app.js/", "/static/APP.JS", "/static/a\x00b", "/index.html"],
-)  # fmt: skip
+    [
+        "/static/",
+        "/static/none.js",
+        "/static/../server.py",
+        "/static/..%2fserver.py",
+        "/static/%2e%2e/server.py",
+        "/static//etc/passwd",
+        "/static/app.js/",
+        "/static/APP.JS",
+        "/static/a\x00b",
+        "/index.html",
+    ],
+)
 async def test_no_path_leads_elsewhere(app, path):
     """There is no file system behind it: names are looked up."""
     assert (await ask(app, path)).status == 404

@@ -7,7 +7,11 @@ import pytest
 
 from proxy.admin import shapes
 
-STRUCTS = [each for each in vars(shapes).values() if isinstance(each, type) and issubclass(each, msgspec.Struct)]  # fmt: skip
+STRUCTS = [
+    each
+    for each in vars(shapes).values()
+    if isinstance(each, type) and issubclass(each, msgspec.Struct)
+]
 
 
 @pytest.mark.parametrize("shape", STRUCTS, ids=lambda each: each.__name__)

@@ -1,4 +1,4 @@
-"""The core's own counts beside the quota policy's: what it calls charged is what the buckets have recorded, by the second."""
+"""The core's own counts beside the quota policy's: what it calls charged is what the buckets have recorded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.api import Outcome
 from policies.quota.policy import Quota
 from policies.settings import try_convert
 from policies.testing import BenchHost
@@ -95,7 +96,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(
     steps=STEPS,
     limits=st.fixed_dictionaries(
@@ -119,9 +120,10 @@ def test_what_is_charged_is_what_the_buckets_recorded(steps, limits, burst):
     assert ledger.sum("requests") == 3 + len(play.names)
     held = {stage.kind for trail in ledger.trails for stage in trail.stages}
     assert held <= {"throttle"}
-    throttled = {trail.correlation_id for trail in ledger.trails}
-    assert all(trail.excess for trail in ledger.trails)
-    assert (ledger.sum("throttled") > 0) == bool(throttled)
+    unexcused = {trail.outcome for trail in ledger.trails if trail.excess is None}
+    assert unexcused <= {Outcome.EXPIRED, Outcome.DISCONNECTED}
+    excused = [trail for trail in ledger.trails if trail.excess is not None]
+    assert (ledger.sum("throttled") > 0) == bool(excused)
 
 
 def test_the_rows_say_how_long_whom_the_quota_kept_quiet():
@@ -158,6 +160,7 @@ def test_by_kafkas_rule_requests_without_acks_are_exempt_in_the_rows():
         1,
         quotas=[{"user": "<default>", "request_rate": 1, "producer_byte_rate": 10}],
         enforcement="channel",
+        quota_window_num=11,
     )
     play.ask(0, "silent", 5)
     ledger = play.end()

@@ -91,7 +91,7 @@ def test_beginnings_of_those_who_wait_never_stop_everybody():
     engine = small_engine(1000)
     throttled = [Link(engine) for _ in range(4)]
     for link in throttled:
-        link.session.throttle(100, 0)
+        link.session.mute_until(100)
         link.session.client.keep(kept(1, 600)[:300])  # read before the mute
     engine.attending.clear()
     assert engine.request_pool.is_out_of_memory()
@@ -136,7 +136,7 @@ def test_other_reasons_to_be_muted_survive_a_recovery():
     waiting.session.client.keep(kept(2)[:20])
     waiting.client(kept(2)[20:])
     assert waiting.waits
-    waiting.session.throttle(engine.now_ms + 500, engine.now_ms)
+    waiting.session.mute_until(engine.now_ms + 500)
     finish(holder)
     waiting._attend()
     assert waiting.session.client.muted == Mute.THROTTLED

@@ -177,7 +177,7 @@ def test_what_was_not_played_or_told_is_left_out() -> None:
     """Without the second part, or Sluice's own figures, their sections are not there; the rest is."""
     text = " ".join(Reader(html_of(run(comparison=None, seen=None))).words)
 
-    assert "noisy" not in text
+    assert "A noisy neighbour" not in text
     assert "What Sluice itself saw" not in text
     assert "producer-1" in text
 

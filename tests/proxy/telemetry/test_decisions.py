@@ -39,20 +39,45 @@ EXCESS = Excess("user alice", "request_rate", 263.44, 250)
 @pytest.mark.parametrize(
     ("fields", "what", "ms", "detail"),
     [
-        ({"quiet_until_ms": 104_500, "excess": EXCESS}, "throttled", 1500, "request_rate 263.4 of 250.0 (user alice)"),
-        ({"stages": [stage("throttle")], "excess": EXCESS}, "throttled", 250, "request_rate 263.4 of 250.0 (user alice)"),
+        (
+            {"quiet_until_ms": 104_500, "excess": EXCESS},
+            "throttled",
+            1500,
+            "request_rate 263.4 of 250.0 (user alice)",
+        ),
+        (
+            {"stages": [stage("throttle")], "excess": EXCESS},
+            "throttled",
+            250,
+            "request_rate 263.4 of 250.0 (user alice)",
+        ),
         ({"quiet_until_ms": 104_500}, "throttled", 1500, ""),
         ({"stages": [stage("purgatory", "a place")]}, "held", 250, "waited for a place"),
         ({"stages": [stage("purgatory")]}, "held", 250, "waited"),
         ({"stages": [stage("memory")]}, "held", 250, "waited for memory"),
-        ({"refused": ErrorCode.TOPIC_AUTHORIZATION_FAILED}, "refused", 3000, "TOPIC_AUTHORIZATION_FAILED"),
+        (
+            {"refused": ErrorCode.TOPIC_AUTHORIZATION_FAILED},
+            "refused",
+            3000,
+            "TOPIC_AUTHORIZATION_FAILED",
+        ),
         ({"refused": 4711}, "refused", 3000, "error code 4711"),
-        ({"outcome": Outcome.EXPIRED}, "expired", 3000, "the broker had not answered after 3000 ms"),
-        ({"outcome": Outcome.DISCONNECTED}, "failed", 3000, "its connection ended before it was answered"),
+        (
+            {"outcome": Outcome.EXPIRED},
+            "expired",
+            3000,
+            "the broker had not answered after 3000 ms",
+        ),
+        (
+            {"outcome": Outcome.DISCONNECTED},
+            "failed",
+            3000,
+            "its connection ended before it was answered",
+        ),
         ({"slow": True}, "slow", 3000, "the broker took 2000 ms"),
         ({"stages": [stage("receive")]}, "slow", 3000, "its client took 3000 ms to send it"),
     ],
-)  # fmt: skip
+)
 def test_a_decision_says_what_it_cost_and_why(fields, what, ms, detail):
     """The first thing that is true of a request is what it is called."""
     said = decision_of(trail(**fields))

@@ -291,22 +291,6 @@ def test_the_level_says_what_is_written(lines, level, events):
     assert [line["event"] for line in written.take()] == events
 
 
-def test_a_pool_that_runs_dry_is_a_line_and_its_end_another(lines):
-    """Which, what it means, and how long it took; a storm of them is held back as any other."""
-    written = lines()
-    written.observer.on_pool_depleted("requests")
-    written.observer.on_pool_recovered("requests", 1200)
-    written.observer.on_pool_depleted("replies")
-    depleted, recovered, replies = written.take()
-    assert (depleted["event"], depleted["pool"]) == ("pool_depleted", "requests")
-    assert "wait" in depleted["effect"]
-    assert (recovered["event"], recovered["depleted_ms"]) == ("pool_recovered", 1200)
-    assert replies["effect"] != depleted["effect"]
-    for _ in range(100):
-        written.observer.on_pool_depleted("requests")
-    assert len(written.take()) == LINES_PER_SECOND - 2
-
-
 def test_the_level_is_changed_for_loggers_that_exist(lines):
     """Loggers are made once; the level is looked at for each line."""
     written = lines(level="info")
@@ -331,3 +315,19 @@ def test_lines_that_were_held_back_are_counted_since_the_start(lines):
     for node in range(LINES_PER_SECOND + 3):
         written.observer.on_unmapped_node(node)
     assert written.observer.suppressed == {"unmapped_node": 3}
+
+
+def test_a_pool_that_runs_dry_is_a_line_and_its_end_another(lines):
+    """Which, what it means, and how long it took; a storm of them is held back as any other."""
+    written = lines()
+    written.observer.on_pool_depleted("requests")
+    written.observer.on_pool_recovered("requests", 1200)
+    written.observer.on_pool_depleted("replies")
+    depleted, recovered, replies = written.take()
+    assert (depleted["event"], depleted["pool"]) == ("pool_depleted", "requests")
+    assert "wait" in depleted["effect"]
+    assert (recovered["event"], recovered["depleted_ms"]) == ("pool_recovered", 1200)
+    assert replies["effect"] != depleted["effect"]
+    for _ in range(100):
+        written.observer.on_pool_depleted("requests")
+    assert len(written.take()) == LINES_PER_SECOND - 2

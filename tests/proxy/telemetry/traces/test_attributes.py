@@ -85,6 +85,13 @@ def test_the_quota_is_on_the_throttle_and_not_on_other_waits():
     }
 
 
+def test_a_watch_key_without_words_is_not_shown():
+    """An object's address in memory says nothing to anybody."""
+    held = Stage("purgatory", EPOCH_US, EPOCH_US + 5, str(object()), "condition")
+
+    assert attributes.of_wait(trail(), held, 1) == {"sluice.purgatory.outcome": "condition"}
+
+
 @pytest.mark.parametrize(
     ("code", "name"), [(44, "POLICY_VIOLATION"), (29, "TOPIC_AUTHORIZATION_FAILED"), (9999, "9999")]
 )
