@@ -70,6 +70,13 @@ class Channel:
         """Take a reason away; others may remain."""
         self.muted &= ~reason
 
+    def press(self, *, on: bool) -> None:
+        """Backpressure: do not read from one side what the other does not take."""
+        if on:
+            self.muted |= Mute.BACKPRESSURE
+        else:
+            self.muted &= ~Mute.BACKPRESSURE
+
     def put(self, data: bytes | bytearray, counted_bytes: int = 0) -> None:
         """Append what has to be written to this side. The caller hands it over.
 

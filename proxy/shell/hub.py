@@ -25,7 +25,6 @@ from proxy.shell.order import in_fair_order
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
 
 if TYPE_CHECKING:
-    from proxy.core.channel import Channel
     from proxy.core.engine import Engine
     from proxy.core.session import Session
     from proxy.shell.clock import Clock
@@ -40,7 +39,6 @@ LINGER_MS = 2_000
 """How long an ended side may take to say its last byte."""
 FLUSH_MS = 30_000
 """How long an ended side may take to accept what is still due to it."""
-_BACKPRESSURE = Mute.BACKPRESSURE
 _QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY
 """Who is not read for so long that it may be gone."""
 _LINGERING = -1
@@ -55,7 +53,6 @@ class Hub:
         self._clock = clock
         self._now_us = clock.now_us
         self._steps = 0
-        self._pools = (engine.request_pool, engine.reply_pool)
         self._left_bytes = 0  # of a step's budget, while reads are careful
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
@@ -100,7 +97,7 @@ class Hub:
         at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
         budget = STEP_BYTES
-        requests, replies = self._pools
+        requests, replies = engine.request_pool, engine.reply_pool
         careful = requests.pressed or replies.pressed
         if careful:
             self._left_bytes = budget
@@ -203,7 +200,13 @@ class Hub:
         if stop < 0:
             self._settle(end)
         elif stop > start:
-            self._keep(end.other, start, stop)
+            if not end.other.channel.outbox:
+                try:
+                    start += end.forward(self._view[start:stop])
+                except OSError as error:
+                    self._refused(end.other, error, now_ms)
+            if start != stop:
+                self._keep(end.other, start, stop)
 
     def _keep(self, end: End, start: int, stop: int) -> None:
         """Give what could not be sent straight away to this end's channel."""
@@ -268,8 +271,8 @@ class Hub:
             if session.paced and client not in self._paced:
                 self._paced.append(client)
             stuck = bool(client.channel.outbox)
-            _press(broker.channel, on=stuck)
-            _press(client.channel, on=stuck or bool(broker.channel.outbox))
+            broker.channel.press(on=stuck)
+            client.channel.press(on=stuck or bool(broker.channel.outbox))
         self._watch(client)
         self._watch(broker)
 
@@ -386,11 +389,3 @@ class Hub:
         for end in self._closed:
             del end.other.other, end.other
         self._closed.clear()
-
-
-def _press(channel: Channel, *, on: bool) -> None:
-    """Backpressure: do not read from one side what the other does not take."""
-    if on:
-        channel.muted |= _BACKPRESSURE
-    else:
-        channel.muted &= ~_BACKPRESSURE
