@@ -207,6 +207,7 @@ class Hold:
 
     When `host.wake(watch)` is called the same policy is asked again; at the deadline, or when the proxy
     drains, `then` is done instead, and the chain goes on. If the client leaves, `on_complete` tells.
+    Traces say `str(watch)`.
     """
 
     max_delay_ms: int

@@ -133,6 +133,14 @@ class EntityRule:
         self._held.update(previous._held)
         self._fetching.update(previous._fetching)
 
+    def release(self) -> None:
+        """We are asked no more: whoever is held is asked again, by whoever is."""
+        for waiter in list(self._held.values()):
+            waiter.bucket.leave(waiter)
+        for waiter in list(self._held.values()):
+            self._host.wake(waiter)
+        self._held.clear()
+
     # -- waiting -----------------------------------------------------------------------------
 
     def _admit(

@@ -144,6 +144,8 @@ class Quota(Policy):
         if isinstance(self.rule, EntityRule) and isinstance(previous.rule, EntityRule):
             self.rule.adopt(previous.rule)
         self._look()
+        if isinstance(previous.rule, EntityRule):  # nobody else would wake those it holds
+            previous.rule.release()
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
         """Set (with None: take back) live overrides; at once for all, waiting requests included.

@@ -85,6 +85,7 @@ class Engine:
         self.capture = capture
         self.topic_book = topic_book
         self.usage = UsageBook(now_ms, observer.on_second)
+        self.auth_failures = 0
         self._sampled = 0
         self.request_max_bytes = request_max_bytes
         self.request_timeout_ms = request_timeout_ms
@@ -257,9 +258,8 @@ class Engine:
 
     def _look_at_chain(self) -> None:
         keys = (ApiKey.PRODUCE, ApiKey.FETCH)
-        self.wants_topic_names = self.topic_book is not None or any(
-            self.chain.hooks(key).need > Need.HEADER for key in keys
-        )
+        looked_into = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
+        self.wants_topic_names = looked_into or self.keeps_trails or self.topic_book is not None
         self._rewrites.clear()
 
     def _make_rewrite(self, api: Api) -> Rewrite | None:

@@ -35,12 +35,11 @@ class CloseReason(Enum):
 ORDINARY = frozenset(
     {
         CloseReason.CLIENT_CLOSED,
-        CloseReason.BROKER_CLOSED,
         CloseReason.CLIENT_RESET,
         CloseReason.DRAINED,
     }
 )
-"""These ends are nobody's fault."""
+"""At these ends nobody has lost a reply that it still waits for."""
 
 
 class SessionFault(Exception):  # noqa: N818 - the family's name; its members end in Error

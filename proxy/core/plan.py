@@ -73,6 +73,7 @@ class Plan:
         "simple",
         "slow_us",
         "spared",
+        "tally",
         "topics",
         "twin",
         "upstream",
@@ -114,6 +115,7 @@ class Plan:
         self.fast = hooks.need is Need.HEADER and not (self.spared or captured or walked)
         self.meter = engine.meters.find(api.key, api.name, *(key or (peer.user, peer.client_id)))
         self.upstream = self.meter.upstream
+        self.tally = self.meter if engine.meters.by_key else None  # bytes are counted, too
         # A fetch may wait at the broker for what it asked for, and is not slow for that.
         patience_us = 1000 * wait_ms if api.key == ApiKey.FETCH else 0
         self.slow_us = engine.slow_us + patience_us
@@ -128,7 +130,6 @@ class Plan:
         unheard = (
             hooks.on_response is None
             and hooks.on_complete is None
-            and not engine.meters.by_key  # that has more to count than the fast loop does
             and not (captured or self.topics)
         )
         self.plain = unheard and rewrite is None
@@ -265,6 +266,7 @@ def _listen(s: SessionEnd, api: Api) -> Rewrite:
     def on_reply(buf: bytearray, start: int, end: int) -> None:
         if s.identity is None:
             return
+        under_way = s.identity.authenticating
         principal = s.identity.heard_reply(api.key, api.version, bytes(memoryview(buf)[start:end]))
         if principal is not None and (
             principal.source == "sasl" or s.peer.principal_source != "fixed"
@@ -272,6 +274,8 @@ def _listen(s: SessionEnd, api: Api) -> Rewrite:
             s.peer = replace(s.peer, user=intern(principal.user), principal_source=principal.source)
             s.plans.clear()
             s.take_key(s.peer.user, s.peer.client_id, s.engine.now_ms)
+        if under_way and principal is None and not s.identity.authenticating:
+            s.engine.auth_failures += 1
         if not s.identity.authenticating:  # a refused re-authentication leaves things as they were
             s.authenticating = False
             s.plans.clear()

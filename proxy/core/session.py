@@ -209,6 +209,10 @@ class Session(SessionEnd):
                     took_us = now_us - exchange.arrived_us
                     if took_us < plan.fine_us:
                         plan.upstream[BUCKET[took_us]] += 1
+                        tally = plan.tally
+                        if tally is not None:
+                            tally.request_bytes += 4 + exchange.size_bytes
+                            tally.response_bytes += 4 + size
                     else:
                         replies.late(self, exchange, size, now_ms)
                     queue.popleft()

@@ -211,7 +211,7 @@ const PRINCIPALS = [
   number("Requests/s", "requests_per_s", rate, "in the last second"),
   number("Limit/s", "limit", (v) => (v === null || v === undefined ? "none" : rate(v)), "request_rate of the quota in force"),
   {
-    label: "Used", hint: "requests/s of the limit", text: (row) => (row.limit > 0 ? `${Math.round(share(row) * 100)} %` : NONE), value: share, number: true,
+    label: "Used", hint: "requests/s of the limit", text: (row) => (row.limit > 0 ? `${count(share(row) * 100)} %` : NONE), value: share, number: true,
     draw: (cell, row, text) => meter(cell, text, row.limit > 0 ? share(row) : null),
   },
   { label: "Quota entity", text: (row) => named(row.entity), value: (row) => row.entity },
