@@ -20,8 +20,6 @@ from proxy.core.errors import ORDINARY
 from proxy.core.exchanges import Exchange
 
 if TYPE_CHECKING:
-    from wire.fetch_topics import FetchTopics
-
     from policies.api import Excess, Peer, Response, Verdict
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from proxy.core.requests import Question
     from proxy.core.timers import Timer
     from proxy.core.waiting_room import Line, Share
+    from wire.fetch_topics import FetchTopics
     from wire.produce import ProduceWalker
 
 _new_exchange = Exchange.__new__
