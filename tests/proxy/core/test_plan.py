@@ -127,11 +127,13 @@ def test_replies_that_nobody_hears_or_changes_are_plain(hooks, change, plain):
     assert make(hooks, rewrite=change).plain is plain
 
 
-def test_with_a_meter_for_each_key_no_reply_is_plain():
-    """It has more to count than the fast loop does."""
+def test_with_a_meter_for_each_key_the_fast_loop_counts_bytes_as_well():
+    """It stays the fast loop: only then there is a tally."""
     plan = make(engine=make_engine(meters_by_key=True))
     assert plan.simple
-    assert not plan.plain
+    assert plan.plain
+    assert plan.tally is plan.meter
+    assert make(engine=make_engine()).tally is None
 
 
 def test_kinds_that_are_alike_count_together():
