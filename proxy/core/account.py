@@ -139,13 +139,11 @@ class SessionAccount:
 
     # -- what is told ----------------------------------------------------------------------------
 
-    def sample(self, count: int) -> None:
-        """So many requests have come; if it is time for one to be told about, it is the newest."""
-        self.sample_left -= count
-        if self.sample_left <= 0:
-            newest = self.queue[-1] if self.queue else None
-            if isinstance(newest, Exchange):
-                self._sample(newest)
+    def sample(self) -> None:
+        """It is time for one to be told about: the newest that came."""
+        newest = self.queue[-1] if self.queue else None
+        if isinstance(newest, Exchange):
+            self._sample(newest)
 
     def _sample(self, exchange: Exchange) -> None:
         self.sample_left = self.engine.sample_every
@@ -155,13 +153,15 @@ class SessionAccount:
 
     def trail_of(self, exchange: Exchange) -> Trail | None:
         """The request's trail, made now if there is none; None where nobody wants to hear."""
-        trail = exchange.trail
+        simple = exchange.plan.simple
+        trail = None if simple else exchange.trail
         if trail is None and self.engine.keeps_trails:
             trail = exchange.trail = Trail(exchange.began_us)
             if exchange.began_us != exchange.arrived_us:
                 trail.stages.append(Stage("receive", exchange.began_us, exchange.arrived_us))
-            if exchange.plan.simple:
+            if simple:
                 exchange.quiet_until_ms = 0
+                exchange.seen = None
             exchange.plan = exchange.plan.watched()  # its reply is looked at
         return trail
 
@@ -170,7 +170,7 @@ class SessionAccount:
         took_us = waited.ended_us - waited.began_us
         plan = exchange.plan
         plan.meter.waited(waited.kind, took_us)
-        trail = exchange.trail
+        trail = None if plan.simple else exchange.trail
         if trail is None and (waited.kind != "receive" or took_us >= plan.slow_us):
             trail = self.trail_of(exchange)
         if trail is not None:

@@ -44,11 +44,11 @@ def frame_of(
         except WireError as error:  # a policy's own body, and no response of this API
             raise s.blame(exchange, error, now_ms) from error
         s.throttle(exchange, until_ms, now_ms, None if heard is None else heard.why)
-    trail = exchange.trail
-    if trail is not None:
-        trail.reply_bytes = len(reply) - 4
-    if exchange.seen is not None:
-        exchange.seen.reply_bytes = len(reply) - 4
+    if not exchange.plan.simple:
+        if exchange.trail is not None:
+            exchange.trail.reply_bytes = len(reply) - 4
+        if exchange.seen is not None:
+            exchange.seen.reply_bytes = len(reply) - 4
     return reply
 
 

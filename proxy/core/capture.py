@@ -114,9 +114,9 @@ class Capture:
 
     def end(self, exchange: Exchange, outcome: Outcome, now_ms: int) -> None:
         """It has ended."""
-        seen, exchange.seen = exchange.seen, None
-        if seen is None:
+        if exchange.plan.simple or exchange.seen is None:
             return
+        seen, exchange.seen = exchange.seen, None
         if len(self._ended) >= ENDED_MOST:
             self.dropped += 1
             return

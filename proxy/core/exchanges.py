@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class Exchange:
     """A client's request on its way. Always set: plan, correlation_id, arrived_us, size_bytes.
 
-    The others are set only for requests that a policy wants to see. `arrived_us` is when its last byte went
+    The others are set only for requests that a policy wants to see, or that are told about: under a `simple`
+    plan they are not there. `arrived_us` is when its last byte went
     on, if it took longer than one read; `arrived_ms` what its deadline counts from. `quiet_until_ms` is when the
     client may speak again, as the reply will say. `kept` is set for tracked produces: what a reply
     made here would have to say (see `proxy.core.delayed`). `trail` is of those that are told about.
@@ -40,20 +41,20 @@ class Exchange:
     __slots__ = (
         "_began_us",
         "_deadline_from_ms",
-        "_delayed",
-        "_seen",
-        "_trail",
         "arrived_us",
         "asked",
         "body",
         "correlation_id",
+        "delayed",
         "exchange_id",
         "head",
         "held",
         "kept",
         "plan",
         "quiet_until_ms",
+        "seen",
         "size_bytes",
+        "trail",
     )
 
     plan: Plan
@@ -66,39 +67,10 @@ class Exchange:
     body: bytes | None
     held: Walk | None
     kept: bytearray | bytes | ProduceWalker | None
+    delayed: bool
     quiet_until_ms: int
-
-    @property
-    def trail(self) -> Trail | None:
-        """None until somebody has made one: the fast loop does not even say so."""
-        try:
-            return self._trail
-        except AttributeError:
-            return None
-
-    @trail.setter
-    def trail(self, trail: Trail | None) -> None:
-        self._trail: Trail | None = trail
-
-    def first_delay(self) -> bool:
-        """Whether it is delayed for the first time; asked once for each delay."""
-        try:
-            return not self._delayed
-        except AttributeError:
-            self._delayed: bool = True
-            return True
-
-    @property
-    def seen(self) -> Seen | None:
-        """While requests are captured."""
-        try:
-            return self._seen
-        except AttributeError:
-            return None
-
-    @seen.setter
-    def seen(self, seen: Seen | None) -> None:
-        self._seen: Seen | None = seen
+    seen: Seen | None
+    trail: Trail | None
 
     @property
     def began_us(self) -> int:

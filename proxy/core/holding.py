@@ -133,7 +133,8 @@ class HeldRequest(DelayedOperation):
             kind = "throttle"
             self.throttled.blocked.change(-1, now_ms)
             waited_ms = (now_us - self.since_us) // 1000
-            self.throttled.throttle(waited_ms, anew=exchange.first_delay())
+            self.throttled.throttle(waited_ms, anew=not exchange.delayed)
+            exchange.delayed = True
         waited_for = "" if self.why else str(self.watched)
         waited = Stage(kind, self.since_us, now_us, waited_for, self.outcome)
         session.stage(exchange, waited, self.why)

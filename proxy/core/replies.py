@@ -72,16 +72,17 @@ def count(s: SessionEnd, exchange: Exchange, size_bytes: int) -> None:
         trail = s.trail_of(exchange)
         if trail is not None:
             trail.slow = True
-    if exchange.trail is not None:
-        exchange.trail.reply_bytes = size_bytes
-    if exchange.seen is not None:
-        exchange.seen.reply_bytes = size_bytes
+    if not exchange.plan.simple:
+        if exchange.trail is not None:
+            exchange.trail.reply_bytes = size_bytes
+        if exchange.seen is not None:
+            exchange.seen.reply_bytes = size_bytes
 
 
 def late(s: SessionEnd, exchange: Exchange, size_bytes: int, now_ms: int) -> None:
     """A reply of the fast loop that took its time."""
     count(s, exchange, size_bytes)
-    if exchange.trail is not None:
+    if not exchange.plan.simple:  # it got a trail
         s.complete(exchange, Outcome.REPLIED, now_ms)
 
 

@@ -104,6 +104,8 @@ class Session(SessionEnd):
                         exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
                         exchange.asked = ASKED_ALL
                         exchange.head = exchange.body = exchange.held = None
+                        exchange.trail = exchange.seen = None
+                        exchange.delayed = False
                         exchange.quiet_until_ms = 0
                         if plan.keeps:
                             if size < KEEP_MOST_BYTES:
@@ -152,7 +154,9 @@ class Session(SessionEnd):
                     usage.requests += count
                     usage.request_bytes += pos - begun
                     if self.samples:
-                        self.sample(count)
+                        self.sample_left -= count
+                        if self.sample_left <= 0:
+                            self.sample()
             if unusual or pos != end:
                 pos = requests.rest(self, buf, start, pos, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only

@@ -160,6 +160,7 @@ class SessionState(SessionAccount):
         exchange.head = None
         exchange.body = None
         exchange.held = None
+        exchange.delayed = False
         exchange.quiet_until_ms = 0
         exchange.kept = None
         exchange.trail = None
@@ -233,7 +234,7 @@ class SessionState(SessionAccount):
         on_complete = plan.hooks.on_complete
         if on_complete is not None:
             on_complete(exchange, outcome, now_ms)
-        trail = exchange.trail
+        trail = None if plan.simple else exchange.trail
         if trail is None and outcome is Outcome.DISCONNECTED and self.reason not in ORDINARY:
             trail = self.trail_of(exchange)
         if trail is not None:
@@ -289,7 +290,8 @@ class SessionState(SessionAccount):
             trail.excess = why or trail.excess
         if until_ms > self.throttled_until_ms:
             more_ms = until_ms - max(now_ms, self.throttled_until_ms)
-            self.usage.throttle(more_ms, anew=exchange.first_delay())
+            self.usage.throttle(more_ms, anew=not exchange.delayed)
+            exchange.delayed = True
             self.throttle_trail = trail
             self.mute_until(until_ms)
 
