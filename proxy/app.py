@@ -20,19 +20,19 @@ from policies.chain import Chain
 from policies.settings import SettingsError
 from proxy.config.sizing import budget_of
 from proxy.core.bounds import Bounds
-from proxy.core.delayed import Graces
-from proxy.core.engine import NEVER, Engine
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.core.slow_senders import ReadLimits
 from proxy.core.topology import Topology
+from proxy.knobs import graces_of, knobs
 from proxy.observers import Observers
 from proxy.reception import Reception, most_connections
 from proxy.reload import BusyError, Reloader
 from proxy.shell import files
 from proxy.shell.clock import Clock
 from proxy.shell.dialer import Dialer
-from proxy.shell.driver import drive
+from proxy.shell.driver import drive, nudge
 from proxy.shell.heap import map_large_pieces
 from proxy.shell.hub import Hub
 from proxy.shell.listeners import Listeners
@@ -78,7 +78,7 @@ class App:
             request_timeout_ms=config.upstream.request_timeout_ms,
             pass_unknown=config.unknown_apis(),
             fixed_user=config.identity.user,
-            graces=_graces(config),
+            graces=graces_of(config),
             purge_interval=config.purgatory.purge_interval_requests,
             bounds=_bounds(config, self._budget),
             keeps_trails=self._observers.keeps_trails,
@@ -108,7 +108,7 @@ class App:
             self._engine,
             self,
             observer,
-            self._knobs(),
+            knobs(self._engine, self._reception, len(self._ports), self._observers.tracer),
             self._clock,
         )
         self._inside = self._look_in()
@@ -191,7 +191,7 @@ class App:
     async def _reload(self) -> None:
         with suppress(BusyError):
             await self._reloader.reload()
-        self._hub.attend()
+        nudge(self._hub)
 
     async def _open_admin(self, nursery: trio.Nursery) -> None:
         admin, looking = self._config.admin, self._observers.looking
@@ -219,7 +219,7 @@ class App:
 
     async def _drain(self) -> None:
         """Answer what is in flight and let every client go, within the deadline."""
-        timeout_ms = self._config.drain.timeout_ms
+        timeout_ms = self._reloader.config.drain.timeout_ms
         self._log.info("draining", sessions=len(self._engine.sessions), timeout_ms=timeout_ms)
         with trio.move_on_after(timeout_ms / 1000):
             self._engine.drain()
@@ -229,7 +229,7 @@ class App:
                 self._hub.step(0)
                 await trio.sleep(DRAIN_LOOK_S)
 
-    # -- who looks in, and what may change while it runs -----------------------------------------
+    # -- who looks in -------------------------------------------------------------------------------
 
     def _look_in(self) -> ProxyInside | None:
         looking = self._observers.looking
@@ -255,57 +255,6 @@ class App:
             is_draining=self._leave.is_set,
             is_full=lambda: self._reception.is_full,
         )
-
-    def _knobs(self) -> dict[str, Callable[[Config], None]]:
-        """What may change live, besides the policies: each key path and what applies it."""
-        engine, tracer = self._engine, self._observers.tracer
-
-        def request_max(config: Config) -> None:
-            engine.request_max_bytes = config.limits.socket_request_max_bytes
-            engine.forget_plans()
-
-        def connections(config: Config) -> None:
-            wanted = config.limits.max_connections
-            self._reception.most_connections = most_connections(wanted, len(self._ports))
-
-        def memory(config: Config) -> None:
-            budget = self._budget = budget_of(config)
-            engine.request_pool.resize(budget.request_bytes)
-            engine.reply_pool.resize(budget.response_bytes)
-
-        def purgatory(config: Config) -> None:
-            engine.graces = _graces(config)
-            engine.holds.purge_interval = config.purgatory.purge_interval_requests
-            engine.forget_plans()
-
-        def slow(config: Config) -> None:
-            engine.slow_us = config.traces.slow_ms * 1000 or NEVER
-            engine.forget_plans()
-
-        def drain(config: Config) -> None:
-            self._config = config
-
-        def log_level(config: Config) -> None:
-            log.set_level(config.log.level)
-
-        knobs: dict[str, Callable[[Config], None]] = {
-            "limits.socket_request_max_bytes": request_max,
-            "limits.max_connections": connections,
-            "memory.queued_max_request_bytes": memory,
-            "memory.queued_max_response_bytes": memory,
-            "purgatory": purgatory,
-            "traces.slow_ms": slow,
-            "drain": drain,
-            "log.level": log_level,
-        }
-        if tracer is not None:
-            knobs["traces.sample_every"] = lambda config: engine.resample(
-                config.traces.sample_every
-            )
-            knobs["traces.spans_per_second"] = lambda config: tracer.set_rate(
-                config.traces.spans_per_second
-            )
-        return knobs
 
 
 def run(config: Config, load: Callable[[], Config] | None = None) -> int:
@@ -370,8 +319,3 @@ def _bounds(config: Config, budget: Budget) -> Bounds:
         share_most=config.share_most(),
         read_limits=limits,
     )
-
-
-def _graces(config: Config) -> Graces:
-    purgatory = config.purgatory
-    return Graces(purgatory.produce_grace_ms, purgatory.fetch_grace_ms, purgatory.wait_most_ms)

@@ -48,9 +48,10 @@ class BusyError(Exception):
 
 @dataclass(slots=True)
 class Tally:
-    """What became of reloads. `loaded_ms`: when the configuration in force was taken over."""
+    """What became of reloads. `loaded_ms`: when the last was taken over; `policies_ms`: when policies were."""
 
     loaded_ms: int
+    policies_ms: int
     succeeded: int = 0
     failed: int = 0
     last_ok: bool | None = None
@@ -72,7 +73,7 @@ class Reloader:
     ) -> None:
         self.config = config
         self.config_hash = hash_of(config)
-        self.tally = Tally(now_ms())
+        self.tally = Tally(now_ms(), now_ms())
         self._load = load
         self._engine = engine
         self._services = services
@@ -119,9 +120,9 @@ class Reloader:
         if POLICIES in changed:
             try:
                 self._adopt(registry.build(config.policies, self._services))
-            except (
-                SettingsError
-            ) as error:  # it could be made in the thread: a file has changed, say
+                self.tally.policies_ms = max(self._now_ms(), self.tally.policies_ms + 1)
+            except SettingsError as error:
+                # It could be made in the thread: a file has changed, say.
                 return Result(ok=False, problems=tuple(map(str, error.problems)))
         for path, apply in self._knobs.items():
             if any(_covers(path, each) for each in changed):

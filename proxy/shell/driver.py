@@ -5,11 +5,13 @@ Rules:
   lets Trio's other tasks run in between: a pass through Trio's scheduler per event would cost more than
   the event itself.
 - While clients are being connected it does not wait there: that is Trio's work, and takes several passes.
-- When nothing has come for two milliseconds it waits in Trio, for nothing, until a socket or a timer is due.
+- When nothing has come for two milliseconds it waits in Trio, for nothing, until a socket or a timer is due, or
+  until somebody changes what is due (`nudge`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import trio
@@ -42,8 +44,13 @@ async def drive(hub: Hub, engine: Engine, clock: Clock) -> None:
             away_us[bucket_of(clock.now_us() - left_us)] += 1
             continue
         due_ms = engine.next_ms()
-        if due_ms is None:
+        sleep_s = math.inf if due_ms is None else max(0, due_ms - clock()) / 1000
+        with trio.move_on_after(sleep_s) as hub.asleep:
             await trio.lowlevel.wait_readable(hub.fileno())
-        else:
-            with trio.move_on_after(max(0, due_ms - clock()) / 1000):
-                await trio.lowlevel.wait_readable(hub.fileno())
+
+
+def nudge(hub: Hub) -> None:
+    """For another task, when it has changed something: it is settled, and the driver looks at its timers again."""
+    hub.attend()
+    if hub.asleep is not None:
+        hub.asleep.cancel()
