@@ -1,7 +1,7 @@
 """The proxy as telemetry and the admin server see it: everything they are told, and everything they may do.
 
 Rules:
-- Called on the loop, between two steps of the hub. What an operator changes is settled at once (`Hub.attend`).
+- Called on the loop, between two steps of the hub. What an operator changes is settled at once (`driver.nudge`).
 - What quotas there are and what may be changed of them is the policy's own word (`policies.quota.alter`), as for who
   asks over the Kafka protocol; here nobody is asked for a name, for whoever comes here was let in.
 """
@@ -17,6 +17,7 @@ from proxy.admin.inside import Held, RefusedError
 from proxy.admin.shapes import Check, Quota, Quotas, Reloaded
 from proxy.core.errors import CloseReason
 from proxy.reload import BusyError
+from proxy.shell.driver import nudge
 from proxy.telemetry import log
 from proxy.telemetry.inside import Facts, Reloads
 from proxy.telemetry.process import read_process
@@ -200,7 +201,7 @@ class ProxyInside:
         except OSError as error:
             words = f"it could not be saved, so it was not made: {error.strerror}"
             raise RefusedError(500, words) from error
-        self._hub.attend()
+        nudge(self._hub)
         return self._listed(book)
 
     def close_connection(self, session_id: int) -> bool:
@@ -209,7 +210,7 @@ class ProxyInside:
             if session.peer.session_id == session_id:
                 session.end(CloseReason.OPERATOR, "", self._clock())
                 self.engine.attend(session)
-                self._hub.attend()
+                nudge(self._hub)
                 return True
         return False
 
@@ -223,7 +224,7 @@ class ProxyInside:
             result = await self._reloader.reload()
         except BusyError as error:
             raise RefusedError(409, str(error)) from error
-        self._hub.attend()
+        nudge(self._hub)
         return Reloaded(result.ok, list(result.changed), list(result.problems))
 
     def set_log_level(self, level: Level) -> None:
@@ -237,7 +238,7 @@ class ProxyInside:
         raise RefusedError(404, "no policy here keeps quotas")
 
     def _rev(self, book: QuotaBook) -> str:
-        return f"{self._reloader.tally.loaded_ms:x}-{book.quotas.rev}"
+        return f"{self._reloader.tally.policies_ms:x}-{book.quotas.rev}"
 
     def _listed(self, book: QuotaBook) -> Quotas:
         return Quotas(

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from proxy.admin.replies import answer
 from proxy.admin.shapes import Check, Health, Version
+from proxy.telemetry.metrics.page import OPENMETRICS, TEXT, wants_openmetrics
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from proxy.admin.inside import AdminInside
 
 PAGE_KEPT_S = 1.0
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 class Probes:
@@ -59,7 +58,7 @@ class Probes:
 
     async def metrics(self, request: Request) -> Response:
         """As Prometheus reads it; with exemplars if it asks for OpenMetrics."""
-        openmetrics = "application/openmetrics-text" in request.headers.get("accept", "")
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
         async with self._rendering:
             made_at, page = self._pages.get(openmetrics, (float("-inf"), b""))
             if trio.current_time() - made_at >= PAGE_KEPT_S:

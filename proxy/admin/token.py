@@ -36,7 +36,12 @@ class Token:
             return
         with self._file.open("rb") as file:
             token = file.read(MOST_BYTES).strip()
-        if len(token) < LEAST_CHARS:
-            words = f"admin.token_file must hold at least {LEAST_CHARS} characters"
+        if len(token) < LEAST_CHARS or not _is_one_word(token):
+            words = f"admin.token_file must hold one word of at least {LEAST_CHARS} characters"
             raise OSError(errno.EINVAL, words)
         self._bearer, self._stamp = b"Bearer " + token, stamp
+
+
+def _is_one_word(token: bytes) -> bool:
+    """Whether a header can carry it: visible ASCII."""
+    return all(0x20 < each < 0x7F for each in token)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import os
+import re
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from policies.settings import Problem
+from policies.type_words import found
+from proxy.config.values import SERVER_PATTERN, SERVER_WORDS, check_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOCKET_MOST_BYTES = 107
+"""The longest path that the kernel binds a Unix socket to."""
 _DAY_MS = 86_400_000
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -50,6 +61,22 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             description="Where the dashboard links a trace to; {trace_id} stands for the id. Empty = no links."
         ),
     ] = ""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Addresses that are none, control for everybody, a path too long for a socket, a link that is none."""
+        for name in ("listen", "control"):
+            text = getattr(self, name)
+            if text and (not re.fullmatch(SERVER_PATTERN, text) or check_server(text)):
+                yield Problem(name, found(text), SERVER_WORDS)
+        if self.control and not self.token_file:
+            yield Problem("token_file", "nothing", "a file with a token, because control is set")
+        if self.control and self.control == self.listen:
+            yield Problem("control", found(self.control), "another address than listen")
+        path_bytes = len(os.fsencode(self.socket))
+        if path_bytes > SOCKET_MOST_BYTES:
+            yield Problem("socket", f"{path_bytes} bytes", f"at most {SOCKET_MOST_BYTES} bytes")
+        if self.trace_url and not re.match(r"https?://", self.trace_url):
+            yield Problem("trace_url", found(self.trace_url), "an address with http:// or https://")
 
 
 class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -17,6 +17,8 @@ TIMEOUT_S = 70.0
 """A reload may take a minute."""
 EVENT_S = 10.0
 """A server that says nothing for so long is gone."""
+NO_PATH = "there is no such path"
+"""What a Sluice says where it has no control; every path that is asked for here is one of those that control has."""
 _EVENT = b"data: "
 
 
@@ -76,7 +78,7 @@ class Client:
         finally:
             connection.close()
         if response.status >= 400:
-            raise RefusedError(response.status, said)
+            raise self._refusal(response.status, said)
         return said
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -85,7 +87,7 @@ class Client:
         try:
             response = self._send(connection, "GET", "/v1/events", None)
             if response.status >= 400:
-                raise RefusedError(response.status, _decoded(response.read()))
+                raise self._refusal(response.status, _decoded(response.read()))
             while line := response.readline():
                 if line.startswith(_EVENT):
                     yield _decoded(line[len(_EVENT) :])
@@ -109,8 +111,16 @@ class Client:
             return _UnixConnection(self._place.path, timeout_s)
         return http.client.HTTPConnection(self._place.address, timeout=timeout_s)
 
+    def _refusal(self, status: int, said: dict[str, Any]) -> RefusedError:
+        if status == 404 and said.get("error") == NO_PATH:
+            words = "has probes and metrics only (admin.listen): ask admin.socket or admin.control"
+            said = {"error": f"{self._place} {words}"}
+        return RefusedError(status, said)
+
     def _unreachable(self, error: Exception) -> UnreachableError:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, FileNotFoundError):
+            why = "there is no such socket (admin.socket is made when it starts)"
         return UnreachableError(f"No Sluice answers at {self._place}: {why or 'it hung up'}")
 
 

@@ -107,6 +107,8 @@ def _place(
         token = token_file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"The token cannot be read: {error}") from error
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise click.UsageError(f"{token_file} holds no token: one word is expected.")
     return Place(address=address, token=token)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from proxy.admin.health import OPENMETRICS, PAGE_KEPT_S, TEXT
+from proxy.admin.health import PAGE_KEPT_S
+from proxy.telemetry.metrics.page import OPENMETRICS, TEXT
 from tests.support.admin_room import everything, roomy
 from tests.support.asgi import ask
 

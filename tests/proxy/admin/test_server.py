@@ -13,11 +13,12 @@ import structlog
 import trio
 import trio.testing
 
+from proxy.admin.guard import BODY_MOST_BYTES
 from proxy.admin.pulse import Pulse
 from proxy.admin.server import CONNECTIONS_MOST, serve
 from proxy.config.telemetry import Admin
-from proxy.ctl.client import Client, Place
-from tests.support.admin_room import AdminRoom, config_of, opened, quota_entry
+from proxy.ctl.client import NO_PATH, Client, Place
+from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
 from tests.support.ports import free_ports
 
 OPEN = ("/startup", "/live", "/ready", "/metrics", "/version")
@@ -45,7 +46,8 @@ async def test_listen_serves_what_is_open_and_nothing_else(room):
         for path in OPEN:
             assert (await http.get(path)).status_code == 200
         for path in CLOSED:
-            assert (await http.get(path)).status_code == 404
+            answer = await http.get(path)
+            assert (answer.status_code, answer.json()) == (404, {"error": NO_PATH})
         answer = await http.post("/v1/drain", headers={"content-type": "application/json"})
         assert answer.status_code == 404
     assert not room.drained
@@ -67,6 +69,42 @@ async def test_control_serves_everything_to_whoever_has_the_token(room):
         del http.headers["authorization"]
         assert (await http.get("/")).status_code == 200
         assert (await http.get("/v1/state")).status_code == 401
+
+
+async def test_a_page_elsewhere_gets_no_leave_from_a_preflight(room):
+    """A browser asks first whether another site may send JSON: there is no yes."""
+    asks = {"origin": "http://attacker.example", "access-control-request-method": "PUT"}
+    for way, path, status in (
+        ("control", "/v1/quotas", 403),
+        ("control", "/", 405),
+        ("listen", "/live", 405),
+    ):
+        async with room.http(way, **asks) as http:
+            answer = await http.options(path)
+        assert answer.status_code == status
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_that_is_too_long_is_not_read(room, chunked):
+    """Whether it says so or comes in chunks without end; nothing is changed, and it is told."""
+    length = "transfer-encoding: chunked" if chunked else f"content-length: {BODY_MOST_BYTES + 1}"
+    head = (
+        "PUT /v1/log-level HTTP/1.1",
+        f"host: {room.admin.control}",
+        f"authorization: Bearer {TOKEN}",
+        "content-type: application/json",
+        length,
+    )
+    body = (b"400\r\n" + b" " * 1024 + b"\r\n") * 65 if chunked else b""
+    with structlog.testing.capture_logs() as lines:
+        async with await trio.open_tcp_stream(*address(room.admin.control)) as stream:
+            await stream.send_all("\r\n".join((*head, "", "")).encode() + body)
+            with trio.fail_after(5):
+                answer = await stream.receive_some()
+            await trio.sleep(0.05)  # the line is written behind the answer
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert [(line["event"], line["status"]) for line in lines] == [("admin_refused", 413)]
 
 
 async def test_a_change_over_the_socket_is_told_with_the_callers_uid(room):

@@ -45,7 +45,17 @@ def test_the_last_good_token_holds(tmp_path, spoil):
     assert not token.fits("Bearer ")
 
 
-@pytest.mark.parametrize("content", ["", "\n", "fifteen-letters"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "\n",
+        "fifteen-letters",
+        "two words that are long",
+        "two-lines-of\nletters",
+        "sixteen-lettérs-",
+    ],
+)
 def test_a_file_without_a_proper_token_is_refused_at_the_start(tmp_path, content):
     """In words."""
     file = tmp_path / "token"

@@ -126,11 +126,15 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_RECORDS_ROTATE_BYTES": "77777",
         "SLUICE_RECORDS_KEEP_BYTES": "77777",
         "SLUICE_MEMORY_SHARE_MOST": "0.5",
+        "SLUICE_ADMIN_LISTEN": "a:1",
+        "SLUICE_ADMIN_CONTROL": "a:1",
+        "SLUICE_ADMIN_TRACE_URL": "http://a/{trace_id}",
     }
     before = load(None, {}, UPSTREAM)
     for name, variable in variables().items():
         flags = {} if name == "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS" else UPSTREAM
-        after = load(None, {name: texts.get(name, "77")}, flags)
+        needed = {"SLUICE_ADMIN_TOKEN_FILE": "t"} if name == "SLUICE_ADMIN_CONTROL" else {}
+        after = load(None, {name: texts.get(name, "77"), **needed}, flags)
         assert after.config != before.config, name
         assert after.origins[variable.path] == name
 

@@ -62,6 +62,45 @@ def test_what_cannot_be_meant_is_refused_by_its_path(section: str, value: dict) 
     assert problem.startswith(f"{section}.{key}")
 
 
+@pytest.mark.parametrize(
+    ("admin", "path", "words"),
+    [
+        ({"listen": "9644"}, "admin.listen", "HOST:PORT"),
+        ({"listen": ":9644"}, "admin.listen", "HOST:PORT"),
+        ({"listen": "0.0.0.0:0"}, "admin.listen", "HOST:PORT"),
+        ({"listen": "::1:9644"}, "admin.listen", "HOST:PORT"),
+        ({"listen": "[::x]:9644"}, "admin.listen", "HOST:PORT"),
+        ({"control": "localhost:port", "token_file": "t"}, "admin.control", "HOST:PORT"),
+        ({"control": "127.0.0.1:9645"}, "admin.token_file", "because control is set"),
+        ({"socket": "/" + "é" * 54}, "admin.socket", "109 bytes, expected at most 107"),
+        ({"trace_url": "javascript:alert(1)"}, "admin.trace_url", "http://"),
+        (
+            {"listen": "0.0.0.0:9644", "control": "0.0.0.0:9644", "token_file": "t"},
+            "admin.control",
+            "another address than listen",
+        ),
+    ],
+)
+def test_an_admin_server_that_could_not_be_is_refused(admin: dict, path: str, words: str) -> None:
+    """Before anything is bound, at its place and in words."""
+    (problem,) = problems_of(admin=admin)
+    assert problem.startswith(f"{path}: ")
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    "admin",
+    [
+        {"listen": "0.0.0.0:9644", "socket": "/" + "a" * 106},
+        {"listen": "[::]:9644", "control": "[::1]:9645", "token_file": "t"},
+        {"trace_url": "https://traces/{trace_id}", "token_file": "t", "hosts": ["sluice.example"]},
+    ],
+)
+def test_an_admin_server_that_could_be_is_not(admin: dict) -> None:
+    """In each of the three ways, and none of them."""
+    assert problems_of(admin=admin) == []
+
+
 @pytest.mark.parametrize("section", ["admin", "metrics", "traces", "records"])
 def test_a_key_with_a_slip_is_no_setting(section: str) -> None:
     """It would be silently without effect otherwise."""

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from proxy.ctl.client import Client, Place, RefusedError, UnreachableError
+from proxy.ctl.client import NO_PATH, Client, Place, RefusedError, UnreachableError
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -88,6 +88,15 @@ def test_a_refusal_is_told_in_the_servers_words(server):
     assert (refused.value.status, refused.value.answer["problems"]) == (409, ["x"])
 
 
+def test_where_there_is_no_control_is_said(server):
+    """Somebody named the port of the probes."""
+    server.answer = (404, json.dumps({"error": NO_PATH}).encode())
+    client = Client(place(server))
+    for asked in (lambda: client.get("/v1/state"), lambda: next(client.events())):
+        with pytest.raises(RefusedError, match="probes and metrics only"):
+            asked()
+
+
 @pytest.mark.parametrize("body", [b"<html>", b"[1]", b"\xff"])
 def test_what_speaks_no_json_is_no_sluice(server, body):
     """Somebody else listens there."""
@@ -106,8 +115,8 @@ def test_events_come_one_by_one_until_the_server_ends(server):
 
 
 def test_nobody_there_is_said_in_words(tmp_path):
-    """The system's own."""
-    with pytest.raises(UnreachableError, match=r"none: No such file"):
+    """The system's own, or better ones."""
+    with pytest.raises(UnreachableError, match=r"none: there is no such socket"):
         Client(Place(path=str(tmp_path / "none"))).get("/")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]

@@ -98,3 +98,14 @@ def test_a_refusal_ends_the_program(error):
     assert result.stdout == ""
     assert str(error) in result.stderr
     assert ("a.b: x" in result.stderr) == isinstance(error, RefusedError)
+
+
+@pytest.mark.parametrize("content", ["", "two words", "a: secret\nb: another", "é"])
+def test_a_file_that_is_no_token_is_not_shown(asked, tmp_path, content):
+    """Somebody named the wrong file, and what is in it is nobody's to see."""
+    file = tmp_path / "wrong"
+    file.write_text(content)
+    result = asked("--address", "h:1", "--token-file", str(file))
+    assert result.exit_code == 2
+    assert "holds no token" in result.output
+    assert not content or content not in result.output
