@@ -144,6 +144,7 @@ def connections(engine: Engine, opened: int, closed: Mapping[CloseReason, int]) 
     yield from labelled(names.MUTED, {_MUTES[reason]: count for reason, count in muted.items()})
     failures = {reason.value: closed.get(reason, 0) for reason in _DIAL_FAILURES}
     yield from labelled(names.DIAL_FAILURES, failures)
+    yield single(names.AUTH_FAILURES, engine.auth_failures)
     yield single(names.UNMAPPED, len(engine.topology.unmapped_nodes))
 
 

@@ -237,6 +237,11 @@ DIAL_FAILURES = Metric(
     "Brokers that could not be reached.",
     ("reason",),
 )
+AUTH_FAILURES = Metric(
+    "sluice_authentication_failures_total",
+    _COUNTER,
+    "SASL exchanges that a broker refused. Kafka: failed-authentication-total.",
+)
 UNMAPPED = Metric(
     "sluice_unmapped_nodes_total",
     _COUNTER,

@@ -9,6 +9,7 @@ from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
 from proxy.telemetry.inside import Facts, Feature, Reloads
 from tests.support import frames as f
+from tests.support import sasl
 from tests.support.holding import HOLD, Holding
 from tests.support.metrics_page import PROCESS, FakeInside, listen, read
 from tests.support.policies import Recorder
@@ -18,6 +19,7 @@ from wire.errors import ErrorCode
 
 NONE = ()
 ASK_US = 3000
+AUTHENTICATION_FAILED = 58
 
 
 def took(wire: Wire, us: int) -> None:
@@ -187,6 +189,27 @@ def test_a_broker_that_cannot_be_reached_is_seen(reason: CloseReason) -> None:
     failures = read(metrics)["sluice_upstream_dial_failures_total"]
     assert failures.pop((reason.value,)) == 1
     assert set(failures.values()) == {0}
+
+
+def test_a_login_that_the_broker_refuses_is_counted() -> None:
+    """A wrong password, and a mechanism that there is none of; not the login that succeeds, nor the next one."""
+    wire, metrics = listen()
+    assert read(metrics)["sluice_authentication_failures_total"] == {NONE: 0}
+    wire.client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
+    wire.client(sasl.authenticate(2, sasl.plain("alice", "wrong")))
+    wire.broker(sasl.authenticate_reply(2, error_code=AUTHENTICATION_FAILED))
+    unknown = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    other = (
+        Wire(wire.engine).client(sasl.handshake(1, "X")).broker(sasl.handshake_reply(1, unknown))
+    )
+    good = Wire(wire.engine).client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
+    for n in (2, 3):
+        good.client(sasl.authenticate(n, sasl.plain("alice", "right")))
+        good.broker(sasl.authenticate_reply(n))
+        good.client(sasl.handshake(n + 10, "PLAIN")).broker(sasl.handshake_reply(n + 10))
+
+    assert not other.session.ended
+    assert read(metrics)["sluice_authentication_failures_total"] == {NONE: 2}
 
 
 def test_every_reason_to_mute_has_a_name() -> None:
