@@ -249,14 +249,15 @@ def _plan_for_stranger(s: SessionEnd, api_key: int, api_version: int) -> Plan:
     known = apis.find(ApiKey.API_VERSIONS, 0)
     assert known is not None  # noqa: S101 - the table's first law
     api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
+    key = (s.usage.user, s.usage.client_id)
     if api_key == ApiKey.API_VERSIONS:
-        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine)
+        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine, key=key)
         plan.answer = versions.unsupported_version(s.engine.offered)
         return plan
     if api_key in s.engine.pass_unknown:
         # No facts, so no look inside: it is paired by correlation id alone.
         api = replace(api, request_max_bytes=None)
-        return Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine)
+        return Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine, key=key)
     raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
 
 

@@ -6,7 +6,8 @@ Rules:
 - Seconds are whole ones of the engine's clock. The engine rolls them before it hands out anything that comes later.
 - `charged` are the requests that a quota would count: all but SASL, the first ApiVersions of a connection,
   and what a policy calls EXEMPT; held ones when they go on, not when they come.
-- What lasts (open connections, throttles that run) is integrated over time, so a row has the share of its second.
+- What lasts (open connections, throttles that run) is integrated over time, so a row has the share of its second; of
+  a standstill longer than STALL_MOST_MS, what was before its last minute is in that minute's first row.
 - Beyond KEYS_MOST keys at once newcomers share one, OTHER: the sums stay right.
 """
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 WINDOW_MS = 1000
 KEYS_MOST = 10_000
+STALL_MOST_MS = 60_000
 OTHER = "(other)"
+_new_row = tuple.__new__  # what UsageRow(...) comes to, in half the time
 
 
 class UsageRow(NamedTuple):
@@ -50,23 +53,23 @@ class UsageRow(NamedTuple):
 class Lasting:
     """How many of something there are just now, and for how long in sum since the last look."""
 
-    __slots__ = ("_since_ms", "_spent_ms", "count")
+    __slots__ = ("_since_ms", "count", "spent_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.count = 0
+        self.spent_ms = 0  # as of the last change
         self._since_ms = now_ms
-        self._spent_ms = 0
 
     def change(self, by: int, now_ms: int) -> None:
         """More or fewer of them, from now on."""
-        self._spent_ms += self.count * (now_ms - self._since_ms)
+        self.spent_ms += self.count * (now_ms - self._since_ms)
         self._since_ms = now_ms
         self.count += by
 
     def take(self, now_ms: int) -> int:
         """The milliseconds since the last take; counted anew from now."""
         self.change(0, now_ms)
-        spent_ms, self._spent_ms = self._spent_ms, 0
+        spent_ms, self.spent_ms = self.spent_ms, 0
         return spent_ms
 
 
@@ -132,9 +135,17 @@ class Usage:
         self.uncharged -= 1
         self.uncharged_bytes -= size_bytes
 
+    @property
+    def lasts(self) -> bool:
+        """Whether time alone makes its next row."""
+        return bool(self.blocked.count or self.muted.count)
+
     def take(self, ts_ms: int, ends_ms: int) -> UsageRow | None:
         """The row of the second that ends; None when nothing happened in it."""
-        blocked_ms, mute_ms = self.blocked.take(ends_ms), self.muted.take(ends_ms)
+        blocked, muted = self.blocked, self.muted
+        # Nearly always there is nothing that lasts, and ten thousand keys are asked at once.
+        blocked_ms = blocked.take(ends_ms) if blocked.count or blocked.spent_ms else 0
+        mute_ms = muted.take(ends_ms) if muted.count or muted.spent_ms else 0
         if not (
             self.requests
             or self.response_bytes
@@ -145,23 +156,26 @@ class Usage:
         ):
             self.connections_most = self.connections
             return None
-        row = UsageRow(
-            ts_ms,
-            self.user,
-            self.client_id,
-            self.requests,
-            self.requests - self.uncharged,
-            self.exempt,
-            self.request_bytes,
-            self.request_bytes - 4 * self.requests - self.uncharged_bytes,
-            self.exempt_bytes,
-            self.response_bytes,
-            self.connections_most,
-            self.throttled,
-            self.throttle_ms,
-            self.throttle_ms_max,
-            blocked_ms,
-            mute_ms,
+        row = _new_row(
+            UsageRow,
+            (
+                ts_ms,
+                self.user,
+                self.client_id,
+                self.requests,
+                self.requests - self.uncharged,
+                self.exempt,
+                self.request_bytes,
+                self.request_bytes - 4 * self.requests - self.uncharged_bytes,
+                self.exempt_bytes,
+                self.response_bytes,
+                self.connections_most,
+                self.throttled,
+                self.throttle_ms,
+                self.throttle_ms_max,
+                blocked_ms,
+                mute_ms,
+            ),
         )
         self.requests = self.request_bytes = self.response_bytes = 0
         self.uncharged = self.uncharged_bytes = self.exempt = self.exempt_bytes = 0
@@ -196,18 +210,22 @@ class UsageBook:
         usage.connections -= 1
 
     def roll(self, now_ms: int) -> None:
-        """The second is over (or several are: nothing happened in the later ones)."""
+        """The second is over. If several are (the loop stood still), all that the later ones have is what lasted."""
+        self._end_second(list(self.keys.values()))
+        for key in [key for key, usage in self.keys.items() if not usage.connections]:
+            del self.keys[key]
+        begun_ms = now_ms - now_ms % WINDOW_MS
+        if self.ends_ms <= begun_ms:
+            lasting = [usage for usage in self.keys.values() if usage.lasts]
+            if lasting:
+                self.ends_ms = max(self.ends_ms, begun_ms - STALL_MOST_MS + WINDOW_MS)
+                while self.ends_ms <= begun_ms:
+                    self._end_second(lasting)
+        self.ends_ms = begun_ms + WINDOW_MS
+
+    def _end_second(self, usages: Sequence[Usage]) -> None:
         ends_ms = self.ends_ms
         ts_ms = ends_ms - WINDOW_MS
-        rows = []
-        gone = []
-        for key, usage in self.keys.items():
-            row = usage.take(ts_ms, ends_ms)
-            if row is not None:
-                rows.append(row)
-            if not usage.connections:
-                gone.append(key)
-        for key in gone:
-            del self.keys[key]
-        self.ends_ms = now_ms - now_ms % WINDOW_MS + WINDOW_MS
+        rows = [row for usage in usages if (row := usage.take(ts_ms, ends_ms)) is not None]
+        self.ends_ms = ends_ms + WINDOW_MS
         self._on_second(ts_ms, rows)

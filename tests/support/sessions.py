@@ -184,16 +184,13 @@ class Wire:
                 self.turns += 1
                 session.resume()
                 self._read(session.client, session.from_client, b"", "to_broker")
+                self.engine.room.heard(session)
             elif self._unread and not session.client.muted:
                 data = self._unread.popleft()
                 if self.engine.request_pool.pressed:
                     most = self.engine.reads.request_bytes(session)
                     if len(data) > most:
                         self._unread.appendleft(data[most:])
-                    if not most:
-                        self.engine.room.wait(session)
-                        self.settle()
-                        break
                     data = data[:most]
                 self._read(session.client, session.from_client, data, "to_broker")
             else:

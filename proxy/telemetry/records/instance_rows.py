@@ -36,6 +36,7 @@ class InstanceReading(NamedTuple):
     timers: int
     expired_produce: int
     expired_fetch: int
+    topics_unread: int = 0
 
 
 def read(engine: Engine, keys: int) -> InstanceReading:
@@ -52,6 +53,7 @@ def read(engine: Engine, keys: int) -> InstanceReading:
         engine.timers.size,
         engine.expired.produce,
         engine.expired.fetch,
+        0 if engine.topic_book is None else engine.topic_book.unread,
     )
 
 
@@ -98,6 +100,7 @@ class InstanceDiffs:
             rows_unpublished_total=lost.unpublished,
             spans_dropped_total=lost.spans,
             files_deleted_total=lost.files,
+            topics_unread_total=new.topics_unread,
         )
 
 

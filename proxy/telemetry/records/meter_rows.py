@@ -6,7 +6,10 @@ Rules:
 - Only keys that did something in a second are looked at. What nobody does (a connection that breaks) is seen
   with whatever the key does next.
 - The meters of keys that are gone are looked at a last time a little later, then retired: some a second, so
-  that invented names cost no memory for long.
+  that invented names cost no memory for long. (What was in flight then and is replied to later, as on a
+  connection that has changed its client id, is not counted.)
+- While nothing can be looked at (`pass_over`) the meters go on counting, of so many keys at most that came and went:
+  then the oldest of these are retired unseen.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 _RETIRE_LEAST: Final = 64
 _RETIRE_SHARE: Final = 8
+MISSED_MOST: Final = 10_000
 _ENDS: Final = (Outcome.NO_REPLY, Outcome.ANSWERED, Outcome.EXPIRED, Outcome.DISCONNECTED)
 
 
@@ -46,6 +50,7 @@ class MeterWatch:
         self._book = book
         self._known: set[Key] = set()
         self._gone: dict[Key, None] = {}  # without a connection since the last look at least
+        self._missed: dict[Key, None] = {}  # never looked at; the oldest first
 
     def look(
         self, active: Collection[Key], connected: Collection[Key]
@@ -53,7 +58,8 @@ class MeterWatch:
         """The meters of the active keys as they stand, and those that are retired with this look."""
         over = [key for key in self._gone if key not in connected]
         over = over[: max(_RETIRE_LEAST, len(over) // _RETIRE_SHARE)]
-        self._known.update(active)
+        self._known.update(active, self._missed)
+        self._missed.clear()
         self._known.difference_update(over)
         self._gone = dict.fromkeys(key for key in self._known if key not in connected)
         readings = [
@@ -63,6 +69,21 @@ class MeterWatch:
         for meter in retired:
             self._book.retire(meter)
         return readings, retired
+
+    def pass_over(self, active: Collection[Key], connected: Collection[Key]) -> int:
+        """Not now. How many meters had to be retired unseen, for there are too many."""
+        missed = self._missed
+        missed.update((key, None) for key in active if key not in self._known)
+        too_many = len(missed) - MISSED_MOST
+        if too_many <= 0:
+            return 0
+        lost = 0
+        for key in [key for key in missed if key not in connected][:too_many]:
+            del missed[key]
+            for meter in tuple(self._book.of(*key)):
+                self._book.retire(meter)
+                lost += 1
+        return lost
 
     def look_at_all(self) -> list[Reading]:
         """The meters of every key that is not retired: the last look."""

@@ -15,7 +15,7 @@ import logging
 import time
 from collections import deque
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
@@ -47,14 +47,40 @@ class OwnAddressError(Exception):
     """The brokers are reached through this proxy only."""
 
 
+class Future(Protocol):
+    """What is used of what a KafkaProducer promises: one of the two is called, on whichever thread."""
+
+    def add_callback(self, callback: Callable[[object], None]) -> object:
+        """When the row has got there."""
+
+    def add_errback(self, callback: Callable[[BaseException], None]) -> object:
+        """When it never will."""
+
+
 class Sending(Protocol):
     """What is used of a KafkaProducer."""
 
-    def send(self, topic: str, *, value: bytes, key: bytes) -> Any:  # noqa: ANN401 - an untyped library's future
+    def send(self, topic: str, *, value: bytes, key: bytes) -> Future:
         """Queue it."""
 
     def close(self, timeout: float) -> None:
         """Send what is queued, for so long, and end."""
+
+
+class Node(Protocol):
+    """What is used of a broker in kafka-python's metadata."""
+
+    @property
+    def nodeId(self) -> int:  # noqa: N802 - the library's name
+        """Its id."""
+
+    @property
+    def host(self) -> str:
+        """As the brokers advertise it."""
+
+    @property
+    def port(self) -> int:
+        """As the brokers advertise it."""
 
 
 class Publisher:
@@ -177,11 +203,11 @@ def connect_producer(servers: Sequence[tuple[str, int]], own: Own) -> Sending:
     from kafka.net.compat import KafkaNetClient  # type: ignore[import-untyped] # noqa: PLC0415 - the same
 
     logging.getLogger("kafka").addHandler(logging.NullHandler())  # the log gets our own words
-    clusters: list[Any] = []
+    metadata: list[Callable[[], Collection[Node]]] = []
 
-    def make_client(**settings: Any) -> Any:  # noqa: ANN401 - an untyped library
+    def make_client(**settings: object) -> object:
         client = KafkaNetClient(**settings)
-        clusters.append(client.cluster)
+        metadata.append(client.cluster.brokers)
         return client
 
     producer = KafkaProducer(
@@ -198,18 +224,20 @@ def connect_producer(servers: Sequence[tuple[str, int]], own: Own) -> Sending:
         allow_auto_create_topics=False,
         metrics_enabled=False,
     )
-    return GuardedProducer(producer, clusters[0].brokers, own)
+    return GuardedProducer(producer, metadata[0], own)
 
 
 class GuardedProducer:
     """Looks before each row at whom the cluster's metadata name."""
 
-    def __init__(self, producer: Any, brokers: Callable[[], Collection[Any]], own: Own) -> None:  # noqa: ANN401
+    def __init__(
+        self, producer: Sending, brokers: Callable[[], Collection[Node]], own: Own
+    ) -> None:
         self._producer = producer
         self._brokers = brokers
         self._own = own
 
-    def send(self, topic: str, *, value: bytes, key: bytes) -> Any:  # noqa: ANN401
+    def send(self, topic: str, *, value: bytes, key: bytes) -> Future:
         """See Sending. Raises OwnAddressError."""
         for broker in self._brokers():
             if self._own.has(broker.host, broker.port):

@@ -114,7 +114,10 @@ class Records(Observer):
         topics = () if book is None else book.take()
         if capture is not None and capture.open and engine.now_ms >= self._capture_ends_ms:
             engine.end_capture()
-        if not scribe.has_room:  # the meters go on counting: nothing of the family `api` is lost
+        if not scribe.has_room:
+            if self._watch is not None:  # the meters go on counting: next to nothing is lost
+                active = [(row.user, row.client_id) for row in rows]
+                scribe.lose("api", self._watch.pass_over(active, engine.usage.keys))
             if "entity" in families:
                 scribe.lose("entity", len(rows))
             scribe.lose("topic", len(topics))

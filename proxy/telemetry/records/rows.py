@@ -122,6 +122,7 @@ class InstanceRow(Row, frozen=True, kw_only=True, tag_field="family", tag="insta
     rows_unpublished_total: int
     spans_dropped_total: int
     files_deleted_total: int
+    topics_unread_total: int
 
 
 class TopicRow(Row, frozen=True, kw_only=True, tag_field="family", tag="topic"):

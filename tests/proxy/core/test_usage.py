@@ -211,3 +211,51 @@ def test_who_renames_itself_while_it_is_quiet_takes_its_quiet_along():
         "": 300,
         "alice": 600,
     }
+
+
+def test_a_standstill_is_shared_among_its_seconds():
+    """Each has what lasted in it, and only the first what was counted; a second with nothing in it has no row."""
+    made, told = book(0)
+    quiet, busy = made.join("alice", "c", 0), made.join("bob", "c", 0)
+    busy.requests += 7
+    quiet.blocked.change(1, 250)
+    quiet.muted.change(2, 500)
+    made.roll(3500)
+    assert made.ends_ms == 4000
+    assert [ts_ms for ts_ms, _ in told] == [0, 1000, 2000]
+    assert [
+        (row.ts_ms, row.user, row.requests, row.blocked_ms, row.mute_ms)
+        for _, rows in told
+        for row in rows
+    ] == [
+        (0, "alice", 0, 750, 1000),
+        (0, "bob", 7, 0, 0),
+        (1000, "alice", 0, 1000, 2000),
+        (2000, "alice", 0, 1000, 2000),
+    ]
+    quiet.blocked.change(-1, 3600)
+    quiet.muted.change(-2, 3600)
+    made.roll(4000)
+    assert [(row.blocked_ms, row.mute_ms) for row in told[-1][1]] == [(600, 1200)]
+
+
+def test_a_standstill_in_which_nothing_lasted_is_passed_over():
+    """Nobody is told of seconds without anything in them."""
+    made, told = book(0)
+    made.join("alice", "c", 0).requests += 1
+    made.roll(9_999)
+    assert [(ts_ms, len(rows)) for ts_ms, rows in told] == [(0, 1)]
+    assert made.ends_ms == 10_000
+
+
+def test_a_very_long_standstill_is_told_as_its_last_minute():
+    """A machine that slept for a day: the sum is right, and the loop does not write a day's rows at once."""
+    made, told = book(0)
+    made.join("alice", "c", 0).blocked.change(1, 0)
+    day_ms = 86_400_000
+    made.roll(day_ms)
+    rows = [row for _, second in told for row in second]
+    assert len(rows) == 1 + module.STALL_MOST_MS // WINDOW_MS
+    assert sum(row.blocked_ms for row in rows) == day_ms
+    assert {row.blocked_ms for row in rows[2:]} == {1000}
+    assert rows[-1].ts_ms == day_ms - 1000

@@ -6,6 +6,7 @@ import msgspec
 
 from policies.api import Hold
 from proxy.core.histogram import bucket_of
+from proxy.core.topic_book import TopicBook
 from proxy.telemetry.records import instance_rows
 from proxy.telemetry.records.instance_rows import InstanceDiffs, Losses
 from proxy.telemetry.records.rows import Stamp
@@ -32,6 +33,17 @@ def test_what_is_held_and_counted_now_is_said_as_it_is() -> None:
     assert (row["rows_dropped_total"], row["rows_unpublished_total"]) == (1, 2)
     assert (row["spans_dropped_total"], row["files_deleted_total"]) == (3, 4)
     assert row["version"] == "1.2.3"
+
+
+def test_bodies_that_could_not_be_read_are_told() -> None:
+    """The topic family's own loss, counted by the core."""
+    engine = make_engine(topic_book=TopicBook())
+    assert engine.topic_book is not None
+    engine.topic_book.unread = 5
+
+    row = InstanceDiffs("").row(Stamp("a", "b"), 0, instance_rows.read(engine, 0), Losses())
+
+    assert row.topics_unread_total == 5
 
 
 def test_what_grows_is_told_by_the_second() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from policies.api import Outcome
 from proxy.core.histogram import BUCKETS, bucket_of
 from proxy.core.meters import STAGES, Meter, MeterBook
+from proxy.telemetry.records import meter_rows
 from proxy.telemetry.records.meter_rows import MeterDiffs, MeterWatch
 from proxy.telemetry.records.rows import ApiRow, Stamp
 
@@ -117,6 +118,44 @@ def test_a_flood_of_names_is_retired_in_the_end() -> None:
     assert ledger.watch._known == set()
     assert sum(row.requests for row in ledger.rows) == 5000
     assert sum(each.replied for each in ledger.book.by_api()) == 5000
+
+
+def test_who_came_and_went_while_nothing_was_looked_at_is_seen_later() -> None:
+    """A disk that hung for a while: the rows come late, and the meters are retired all the same."""
+    ledger = Ledger()
+    for second in range(5):
+        key = ("x", f"{second}")
+        ledger.meter(key).upstream[3] += 1
+        assert ledger.watch.pass_over([key], ()) == 0
+    for _ in range(3):
+        ledger.second(connected=())
+
+    assert sorted(row.client_id for row in ledger.rows) == ["0", "1", "2", "3", "4"]
+    assert ledger.book.each() == ()
+    assert ledger.watch._missed == {}
+
+
+def test_a_flood_of_names_while_nothing_is_looked_at_has_its_bound(monkeypatch) -> None:
+    """The oldest that are gone are retired unseen, and said to be lost; their sums stay, and who is connected stays."""
+    monkeypatch.setattr(meter_rows, "MISSED_MOST", 100)
+    ledger = Ledger()
+    ledger.meter(BOB).upstream[3] += 1
+    ledger.second(BOB)
+    lost = 0
+    for second in range(50):
+        flood = [ALICE, *[("x", f"{second}-{number}") for number in range(10)]]
+        for key in (BOB, *flood):
+            ledger.meter(key).upstream[3] += 1
+        lost += ledger.watch.pass_over([BOB, *flood], (ALICE, BOB))
+
+    assert lost == 500 + 1 - 100
+    assert len(ledger.book.each()) == 100 + 1  # and Bob, who was known before
+    assert sum(each.replied for each in ledger.book.by_api()) == 50 * 12 + 1
+    ledger.second()
+    for _ in range(3):
+        ledger.second(ALICE, BOB)
+    assert set(ledger.book.each()) == {ledger.meter(ALICE), ledger.meter(BOB)}
+    assert sum(row.requests for row in ledger.rows) == 50 * 12 + 1 - lost
 
 
 moves = st.tuples(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -90,3 +92,30 @@ def test_a_hostile_name_stays_one_line() -> None:
 
     assert lines.count(b"\n") == 1
     assert json.loads(lines)["client_id"] == nasty
+
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "records.md"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_page_explains_every_column_and_no_other(family: str) -> None:
+    """`docs/records.md` has a table for each family, and one for what all rows begin with."""
+    page = PAGE.read_text("utf-8")
+    everywhere = {"family", "window_ms", *msgspec.structs.asdict(_any_row())}
+    section = page.partition(f"### {family}\n")[2].partition("\n#")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    explained = {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
+    columns = {field.name for field in msgspec.structs.fields(FAMILIES[family])} - everywhere
+
+    if family == "instance":  # the second pool is named with three dots
+        explained |= {
+            column.replace("request_pool", "response_pool")
+            for column in explained
+            if column.startswith("request_pool")
+        }
+    assert explained == columns
+    assert all(f"`{column}`" in page for column in everywhere)
+
+
+def _any_row() -> Row:
+    return Row(instance="", boot="", seq=1, ts_ms=0)
