@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration bench bench-quota bench-purgatory bench-memory lock docs changelog clean
+.PHONY: help demo test check unit integration bench bench-quota bench-purgatory bench-memory bench-telemetry lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -39,6 +39,9 @@ bench-purgatory: $(STAMP)-test $(STAMP)-bench  ## the source's benchmark of the 
 
 bench-memory: $(STAMP)-test $(STAMP)-bench  ## what Sluice may hold, on a real Kafka; its sections of bench/RESULTS.md
 	$(BIN)/python -m bench.memory
+
+bench-telemetry: $(STAMP)-test  ## what it costs to be seen; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.telemetry
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml

@@ -2,8 +2,9 @@
 
 Rules: the method of `bench.path`: a Produce v9 and its reply through one session in one process, without a socket; what
 compares two cases is taken inside each round, then the median over rounds. *On the loop* is the CPU time of the
-thread that forwards; *in all* is the whole process's, with the threads that write and encode come to rest. The
-clock is turned by hand, a millisecond a batch: 16,000 requests are a second, and pay for what happens once in it.
+thread that forwards; *in all* has that of the threads that write and encode, come to rest. A round is made of slices of
+a few milliseconds, in which all cases take turns, so that a machine that is slow for a while is so for all of them. The
+clock is turned by hand, a millisecond for 16 requests: 16,000 are a second, and pay for what happens once in it.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from policies.api import Excess, Peer, Policy, Throttle
 from policies.testing import BenchHost
 from proxy.core.usage import KEYS_MOST, UsageRow
 from proxy.telemetry.metrics.page import render
+from proxy.telemetry.traces import worker
 from tests.support.sessions import make_engine
-from tests.support.telemetry import Listeners
+from tests.support.telemetry import PARTS, Listeners
 from tests.support.throttled import produce9, produce9_reply
 
 if TYPE_CHECKING:
@@ -40,43 +42,83 @@ if TYPE_CHECKING:
 
 BATCH = 16
 REQUESTS = 16_000
-ROUNDS = 15
+ROUNDS = 25
+SLOW_SHARE = 10
+"""What is throttled or walked costs many times an ordinary request; so many times fewer are enough."""
+SAMPLE_EVERY = 1000
 SLOW_MS = 1000
-REST_S = 0.02
+SLICES = 20
+REST_S = 0.005
+DELAY_MS = worker.DELAY_MS
+"""As a running proxy gathers spans."""
 CONNECTIONS = 5000
 WHY = Excess("user=bench", "request_rate", 120.0, 100.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way to listen. `families` of usage records; None: nobody listens at all."""
+    """One way to listen: `parts` as `Listeners` knows them, None: nobody does; `families` of usage records."""
 
     name: str
     yardstick: str = ""
     counted: bool = True
-    families: tuple[str, ...] | None = None
+    parts: tuple[str, ...] | None = None
+    families: tuple[str, ...] = ()
     sample_every: int = 0
+    batch: int = BATCH
     throttled: bool = False
+    metrics: int = 0
+    """How many metrics what is added is shared by, where nothing else is."""
+    goal: bool = True
+    """Whether the goal is this row's, too: an ordinary request's, with what is on by default."""
+
+    @property
+    def slow(self) -> bool:
+        """Whether fewer requests are enough."""
+        return self.throttled or "topic" in self.families
 
 
+FAMILIES = ("entity", "api", "instance")
+METRICS = 4
+"""What the fast loops count of an ordinary request: requests, bytes both ways, and its place in the latency's
+histogram."""
 NOTHING = "nothing counted, nobody listens"
+COUNTED = "counted, nobody listens"
+ALL = "all of them, with the log and what the dashboard shows"
+ALONE = "one request a read: nothing counted, nobody listens"
 QUIET = "each request throttled, nobody listens"
-ALL = "all of it: also usage records (entity, api, instance)"
 CASES = (
     Case(NOTHING, counted=False),
-    Case("counted, nobody listens", NOTHING),
-    Case("metrics, traces, decisions, log", NOTHING, families=()),
-    Case("the same, one in 100 sampled for a trace", NOTHING, families=(), sample_every=100),
+    Case(COUNTED, NOTHING, metrics=METRICS),
+    Case("metrics", NOTHING, parts=("metrics",)),
+    Case("usage records (entity, api, instance)", NOTHING, parts=(), families=FAMILIES),
+    Case("traces, one in 1,000 sampled", NOTHING, parts=("traces",), sample_every=SAMPLE_EVERY),
+    Case(ALL, NOTHING, parts=PARTS, families=FAMILIES, sample_every=SAMPLE_EVERY),
     Case(
-        "the same, and usage records (entity, instance)", NOTHING, families=("entity", "instance")
+        "usage records of topics (reads bodies; off by default)",
+        NOTHING,
+        parts=(),
+        families=("topic",),
+        goal=False,
     ),
-    Case(ALL, NOTHING, families=("entity", "api", "instance")),
-    Case(QUIET, throttled=True),
+    Case(ALONE, counted=False, batch=1),
+    Case(
+        "one request a read: " + ALL,
+        ALONE,
+        parts=PARTS,
+        families=FAMILIES,
+        sample_every=SAMPLE_EVERY,
+        batch=1,
+    ),
+    Case(QUIET, batch=1, throttled=True),
     Case(
         "each request throttled, told to all of them",
         QUIET,
-        families=("entity", "api", "instance"),
+        parts=PARTS,
+        families=FAMILIES,
+        batch=1,
         throttled=True,
+        goal=False,
     ),
 )
 
@@ -104,15 +146,22 @@ class _Always(Policy):
 class _Run:
     def __init__(self, case: Case, folder: Path, requests: int) -> None:
         self.case = case
-        self.batch = 1 if case.throttled else BATCH
-        self.batches = requests // self.batch
+        self.batch = case.batch
+        self.every = BATCH // self.batch  # reads a millisecond
+        if case.slow:
+            requests //= SLOW_SHARE
+        if case.throttled:  # a millisecond each: it is over with the next
+            self.every = 1
+        self.batches = max(1, requests // self.batch // SLICES)  # a slice
         policies = [_Always()] if case.throttled else []
         options = {"slow_ms": SLOW_MS, "sample_every": case.sample_every}
         self.listeners: Listeners | None = None
-        if case.families is None:
+        if case.parts is None:
             engine = make_engine(policies)
         else:
-            self.listeners = Listeners(policies, folder, case.families, **options)
+            self.listeners = Listeners(
+                policies, folder, case.families, case.parts, DELAY_MS, **options
+            )
             self.listeners.start()
             engine = self.listeners.engine
         self.engine = engine
@@ -131,17 +180,25 @@ class _Run:
         if self.listeners is not None:
             self.listeners.close()
 
-    def go(self) -> Taken:
-        """One round."""
+    def threads_ns(self) -> int:
+        """CPU time of the threads that write and encode, once they have nothing to do."""
+        listeners = self.listeners
+        if listeners is None:
+            return 0
+        while listeners.busy:
+            time.sleep(REST_S)
+        clocks = [time.pthread_getcpuclockid(ident) for ident in listeners.threads]
+        return sum(time.clock_gettime_ns(clock) for clock in clocks)
+
+    def go(self) -> int:
+        """One slice: the nanoseconds that this thread has worked for it."""
         session, engine = self.session, self.engine
         requests, replies = self.requests, self.replies
         size, answer, now_ms = len(requests), len(replies), self.now_ms
-        muted = 0
-        gc.collect()
-        gc.disable()
-        begun, begun_all = time.thread_time_ns(), time.process_time_ns()
-        for _ in range(self.batches):
-            now_ms += 1
+        muted, every = 0, self.every
+        begun = time.thread_time_ns()
+        for turn in range(self.batches):
+            now_ms += turn % every == 0
             engine.advance(now_ms)
             sent = session.from_client(requests, 0, size, now_ms)
             muted |= session.client.muted
@@ -151,30 +208,43 @@ class _Run:
             if engine.attending:
                 engine.attending.clear()
         taken_ns = time.thread_time_ns() - begun
-        if self.listeners is not None:
-            _rest()
-        all_ns = time.process_time_ns() - begun_all
-        gc.enable()
         self.now_ms = now_ms
         if session.ended or session.queue or bool(muted) != self.case.throttled:
             raise RuntimeError(f"{self.case.name}: this is not what was to be measured")
-        count = self.batches * self.batch
-        return Taken(taken_ns / 1000 / count, all_ns / 1000 / count)
+        return taken_ns
+
+
+def _round(runs: list[_Run], first: int) -> list[Taken]:
+    """All cases, slice by slice; `first` begins."""
+    begun = [run.threads_ns() for run in runs]
+    loop_ns = [0] * len(runs)
+    order = [*range(first, len(runs)), *range(first)]  # nobody always has the same forerunner
+    gc.collect()
+    gc.disable()
+    for _ in range(SLICES):
+        for place in order:
+            loop_ns[place] += runs[place].go()
+    gc.enable()
+    rows = []
+    for run, own_ns, threads_ns in zip(runs, loop_ns, begun, strict=True):
+        count = SLICES * run.batches * run.batch * 1000
+        all_ns = own_ns + run.threads_ns() - threads_ns
+        rows.append(Taken(own_ns / count, all_ns / count))
+    return rows
 
 
 def measure(folder: Path, rounds: int = ROUNDS, requests: int = REQUESTS) -> list[Cost]:
     """Every case, in the order of CASES."""
     runs = [_Run(case, folder / str(place), requests) for place, case in enumerate(CASES)]
-    taken: dict[str, list[Taken]] = {case.name: [] for case in CASES}
     try:
-        for run in runs:
-            run.go()  # plans are made, caches are warm
-        for _ in range(rounds):
-            for run in runs:
-                taken[run.case.name].append(run.go())
+        _round(runs, 0)  # plans are made, caches are warm
+        found = [_round(runs, number % len(runs)) for number in range(rounds)]
     finally:
         for run in runs:
             run.close()
+    taken = {
+        case.name: list(own) for case, own in zip(CASES, zip(*found, strict=True), strict=True)
+    }
     rows = []
     for case in CASES:
         own = taken[case.name]
@@ -185,6 +255,8 @@ def measure(folder: Path, rounds: int = ROUNDS, requests: int = REQUESTS) -> lis
                 _spread([one.loop_us for one in own]),
                 base and _spread([a.loop_us - b.loop_us for a, b in zip(own, base, strict=True)]),
                 base and _spread([a.all_us - b.all_us for a, b in zip(own, base, strict=True)]),
+                metrics=case.metrics,
+                goal=case.goal,
             )
         )
     return rows
@@ -206,7 +278,7 @@ def measure_once(folder: Path, connections: int = CONNECTIONS, rows: int = KEYS_
     collect_ms = _ms(metrics.collect)
     families = list(metrics.collect())
     render_ms = _ms(lambda: render(families, openmetrics=True))
-    listeners.tracer.close()
+    listeners.close()
     page = len(render(families, openmetrics=True))
     return Once(connections, rows, turn_ms, collect_ms, render_ms, page)
 
@@ -225,15 +297,6 @@ def _spread(values: list[float]) -> Spread:
     found = spread(values)
     assert found is not None
     return found
-
-
-def _rest() -> None:
-    """Until the other threads have nothing to do."""
-    while True:
-        begun = time.process_time_ns()
-        time.sleep(REST_S)
-        if time.process_time_ns() - begun < 500_000:
-            return
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -257,8 +320,9 @@ def main(arguments: list[str] | None = None) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     file = given.out / "RESULTS.md"
     text = file.read_text() if file.exists() else ""
-    file.write_text(put_section(text, "telemetry", section(Found(costs, once, facts))))
-    print(f"written: {file}")
+    found = section(Found(costs, once, facts))
+    file.write_text(put_section(text, "telemetry", found))
+    print(f"{found}\n\nwritten: {file}")
     return 0
 
 

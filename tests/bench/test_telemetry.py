@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.telemetry import CASES, NOTHING, QUIET, main, measure, measure_once
+import pytest
+
+from bench import telemetry as module
+from bench.telemetry import ALONE, CASES, NOTHING, QUIET, main, measure, measure_once
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+YARDSTICKS = [NOTHING, ALONE, QUIET]
+
+
+@pytest.fixture(autouse=True)
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans are gathered for a moment only."""
+    monkeypatch.setattr(module, "DELAY_MS", 10)
 
 
 def test_every_case_runs_beside_its_yardstick(tmp_path: Path) -> None:
@@ -18,18 +27,33 @@ def test_every_case_runs_beside_its_yardstick(tmp_path: Path) -> None:
 
     assert [cost.name for cost in costs] == [case.name for case in CASES]
     assert all(cost.own.median > 0 for cost in costs)
-    assert [cost.name for cost in costs if cost.added_loop is None] == [NOTHING, QUIET]
-    assert [cost.name for cost in costs if cost.added_all is None] == [NOTHING, QUIET]
+    assert [cost.name for cost in costs if cost.added_loop is None] == YARDSTICKS
+    assert [cost.name for cost in costs if cost.added_all is None] == YARDSTICKS
 
 
 def test_what_listens_was_told(tmp_path: Path) -> None:
-    """Spans and records were written where they should be, and only there."""
+    """Spans and records of each family were written by those cases that want them, and by no other."""
     measure(tmp_path, rounds=1, requests=1600)
 
-    written = [bool((tmp_path / str(n) / "spans.jsonl").stat().st_size) for n in (2, 3, 7)]
-    assert written == [False, True, True]
-    records = [len(list((tmp_path / str(n) / "records").iterdir())) for n in (4, 5, 7)]
-    assert all(records)
+    for place, case in enumerate(CASES):
+        folder = tmp_path / str(place)
+        spans, records = folder / "spans.jsonl", folder / "records"
+        told = bool(case.sample_every) or (case.throttled and case.parts is not None)
+        assert (spans.exists() and spans.stat().st_size > 0) == told, case.name
+        written = {each.name for each in records.iterdir()} if records.exists() else set()
+        assert written == set(case.families), case.name
+
+
+def test_each_part_has_a_row_of_its_own() -> None:
+    """Nothing, the counting alone, metrics, records, traces, all, and what is off by default."""
+    rows = {(case.parts, case.families) for case in CASES if case.batch == module.BATCH}
+
+    assert (None, ()) in rows
+    assert (("metrics",), ()) in rows
+    assert (("traces",), ()) in rows
+    assert ((), module.FAMILIES) in rows
+    assert (module.PARTS, module.FAMILIES) in rows
+    assert ((), ("topic",)) in rows
 
 
 def test_what_is_paid_once_is_measured(tmp_path: Path) -> None:
@@ -53,4 +77,6 @@ def test_it_writes_its_section_and_leaves_the_rest(
         text = results.read_text()
         assert text.startswith("# What Sluice costs\n")
         assert text.count("## What it costs to be seen") == 1
-    assert "written: " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "written: " in said
+    assert "| added in all |" in said
