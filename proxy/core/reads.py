@@ -3,8 +3,11 @@
 Rules:
 - What streams may have to be kept for once, if it is not taken at once: so no read takes more than a
   sixteenth of what is left. What is left shrinks, and never ends by reads alone.
-- Who holds nothing of a request waits when nothing is left. Inside a frame, a crumb is read: it must
-  end. A frame that has its memory, or is thrown away, is read as ever, up to its end.
+- With nothing left, a crumb is read: of who is inside a frame, for it must end, and of everybody else, for
+  that shows the size of its request, which Kafka reads before it asks its pool, too. So whoever has to
+  wait waits in the one line, and what needs no memory passes.
+- A frame that has its memory, or is thrown away, is read as ever, up to its end.
+- With too many requests held, the first bytes are read, and not looked at before there is room.
 - Replies never wait: they are what frees memory. A client that takes none costs one read, and that
   is less as soon as a few MiB are kept for such clients, and a crumb when their pool is used up.
 """
@@ -16,13 +19,15 @@ from typing import TYPE_CHECKING
 from proxy.core.state import STREAM
 
 if TYPE_CHECKING:
+    from proxy.core.ending import SessionEnd
     from proxy.core.memory import MemoryPool
-    from proxy.core.state import SessionState
     from proxy.core.waiting_room import WaitingRoom
 
 FULL_BYTES = 256 << 10
 SLOW_BYTES = 64 << 10
 CRUMB_BYTES = 8 << 10
+START_BYTES = 1 << 10
+"""Of a new request, with nothing left: an ordinary head, and the whole of a small request."""
 REQUEST_SPARE_BYTES = 4 << 20
 """With more left, whole reads cannot use up the pool within one step of the hub (a MiB and a read)."""
 REPLY_CALM_BYTES = 2 << 20
@@ -31,7 +36,7 @@ _PART = 4  # 1/16, as a shift
 
 
 class Reads:
-    """See the module. Sizes are in bytes; 0 means: do not read, the session waits."""
+    """See the module. Sizes are in bytes, and never 0."""
 
     __slots__ = ("_replies", "_requests", "_room")
 
@@ -49,17 +54,21 @@ class Reads:
             requests.press_at(0, 0)
         replies.press_at(REQUEST_SPARE_BYTES, REPLY_CALM_BYTES)
 
-    def request_bytes(self, s: SessionState) -> int:
-        """From this client."""
+    def request_bytes(self, s: SessionEnd) -> int:
+        """From this client. Who must not begin a request is muted: what is read then is kept."""
         left = s.request_left
         if left and s.request_mode != STREAM:
             return min(left, FULL_BYTES)
-        if not self._room.is_full():
+        begins = not (left or s.client.carry)
+        if begins and self._room.is_closed():
+            self._room.wait(s)
+            return START_BYTES
+        if not self._requests.is_out_of_memory():
             part = self._requests.available_memory() >> _PART
             return min(max(part, CRUMB_BYTES), FULL_BYTES)
         if left:
             return min(left, CRUMB_BYTES)
-        return CRUMB_BYTES if s.client.carry else 0
+        return START_BYTES if begins else CRUMB_BYTES
 
     def reply_bytes(self) -> int:
         """From any broker."""

@@ -5,6 +5,9 @@ Rules:
   is refused is muted (OUT_OF_MEMORY) with what was read of the frame in its `carry`, and stands in line.
 - First come, first served. A release serves the line at once: memory is taken in its name right there, and
   the rest happens in a turn of the session's own, for a release may lie in the middle of another's read.
+- Everybody is read as far as a size, memory or not (`proxy.core.reads`), so that all stand in the one line.
+  With a bound of requests whoever finds it reached stands with what it has sent unlooked at: such are
+  called one by one, for nobody knows what they will take, and nobody passes one that is called.
 - Who holds a reservation is never muted for memory, nor anyone inside a frame that passes.
 - If all that is used are beginnings of requests that wait themselves, the first in line gets in all the
   same: nothing else would ever be given back.
@@ -18,13 +21,17 @@ from typing import TYPE_CHECKING
 
 from proxy.core.channel import Mute
 from proxy.core.memory import NO_BOUND
+from proxy.core.slow_senders import watch_waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.core.ending import SessionEnd
     from proxy.core.memory import MemoryPool
     from proxy.core.state import SessionState
 
     Line = OrderedDict[SessionState, int]
-    """Sessions in the order they came, and the bytes each wants (0: to be read at all)."""
+    """Sessions in the order they came, and the bytes each wants (0: nobody has looked yet)."""
 
 
 class Share:
@@ -42,6 +49,7 @@ class WaitingRoom:
     """Grants memory of `pool`. `requests` counts what Sluice itself holds: frames that are being gathered,
     requests that a policy has parked, and for each broker that does not take what is due to it, one.
     `most_requests` bounds them, too (queued.max.requests); NO_BOUND: only the bytes count.
+    `unread_bytes`, which the shell gives, says what a client has sent that nobody has read yet.
     """
 
     def __init__(
@@ -51,7 +59,9 @@ class WaitingRoom:
         self.most_requests = most_requests
         self.share_most = share_most
         self.requests = 0
+        self.unread_bytes: Callable[[SessionState], int] | None = None
         self._line: Line = OrderedDict()
+        self._called: SessionState | None = None  # it has its turn now, unlooked at before
         self._shares: dict[tuple[str, str], Share] = {}
         pool.on_release = self.serve
 
@@ -59,13 +69,15 @@ class WaitingRoom:
         """How many wait."""
         return len(self._line) + sum(len(share.line) for share in self._shares.values())
 
-    def is_full(self) -> bool:
-        """Whether no new request is to be taken up."""
-        return self.pool.is_out_of_memory() or self._has_too_many()
+    def is_closed(self) -> bool:
+        """Whether no new request is to be looked at: there are too many, or others are to be first."""
+        if self.most_requests == NO_BOUND:
+            return False
+        return bool(self._line) or self._called is not None or self._has_too_many()
 
     # -- one session -----------------------------------------------------------------------------
 
-    def reserve(self, s: SessionState, whole_bytes: int) -> bool:
+    def reserve(self, s: SessionEnd, whole_bytes: int) -> bool:
         """Memory for its next frame, which has to be kept whole; False: it stands in line now, muted."""
         if s.reserved_bytes:
             return True  # granted while it waited
@@ -73,10 +85,12 @@ class WaitingRoom:
         if share is not None and self._is_over(share):
             self._stand(s, whole_bytes, share.line)
             return False
-        if self._line:
+        first = s is self._called
+        if self._line and not first:
             self.serve()
-        if self._line or self._has_too_many() or not self._try_take(whole_bytes):
+        if (self._line and not first) or self._has_too_many() or not self._try_take(whole_bytes):
             self._stand(s, whole_bytes, self._line)
+            self._line.move_to_end(s, last=not first)
             self._look_dry()
             return False
         self._book(s, whole_bytes, share)
@@ -87,11 +101,19 @@ class WaitingRoom:
         s.reserved_bytes += size_bytes
         self.pool.force_allocate(size_bytes)
 
-    def wait(self, s: SessionState) -> None:
-        """There is nothing to read into: its client, which holds nothing, is heard again when there is."""
+    def wait(self, s: SessionEnd) -> None:
+        """It must not begin a request, and has none: what is read of it now is kept until it is called."""
         if s.line is None:
             self._stand(s, 0, self._line)
             self._look_dry()
+
+    def heard(self, s: SessionState) -> None:
+        """It had a turn. If that was because it was called, the next one is."""
+        if s is self._called:
+            self._called = None
+            if s.line is None:
+                s.short_since_us = 0
+            self.serve()
 
     def park(self, s: SessionState) -> None:
         """A policy holds a request of it."""
@@ -131,6 +153,7 @@ class WaitingRoom:
         if line is not None:
             line.pop(s, None)
         self.give_back(s)
+        self.heard(s)
 
     # -- everybody -------------------------------------------------------------------------------
 
@@ -154,15 +177,20 @@ class WaitingRoom:
         """Something was given back: grant it to those who wait, in order."""
         line = self._line
         while line and self._may_grant():
-            s, whole_bytes = line.popitem(last=False)
+            s, whole_bytes = next(iter(line.items()))
+            if not whole_bytes and self._called is not None:
+                break  # nobody knows yet what that one takes
+            del line[s]
             s.line = None
-            if whole_bytes:
-                share = self._share_of(s)
-                if share is not None and self._is_over(share):
-                    s.line = share.line
-                    share.line[s] = whole_bytes
-                    continue
-                self._grant(s, whole_bytes, share)
+            if not whole_bytes:
+                self._call(s)
+                continue
+            share = self._share_of(s)
+            if share is not None and self._is_over(share):
+                s.line = share.line
+                share.line[s] = whole_bytes
+                continue
+            self._grant(s, whole_bytes, share)
             s.unhush(Mute.OUT_OF_MEMORY)
         self._look_dry()
 
@@ -177,10 +205,20 @@ class WaitingRoom:
             return False
         return not pool.is_out_of_memory() or pool.used_bytes == pool.carried_bytes
 
-    def _stand(self, s: SessionState, whole_bytes: int, line: Line) -> None:
+    def _call(self, s: SessionState) -> None:
+        # its turn comes before anybody is read; who is muted for something else as well has none
+        s.unhush(Mute.OUT_OF_MEMORY)
+        if s.paced:
+            self._called = s
+        else:
+            s.short_since_us = 0
+
+    def _stand(self, s: SessionEnd, whole_bytes: int, line: Line) -> None:
         s.line = line
         line[s] = whole_bytes
-        s.short_since_us = s.engine.now_us
+        if s is not self._called:
+            s.short_since_us = s.engine.now_us
+            watch_waiting(s, s.engine.now_ms)
         s.bear(Mute.OUT_OF_MEMORY & ~s.client.muted, 1)
         s.client.mute(Mute.OUT_OF_MEMORY)
         s.attention = s.unusual_requests = True

@@ -23,8 +23,11 @@ from proxy.core.histogram import bucket_of
 from proxy.shell.end import End
 from proxy.shell.order import in_fair_order
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
+from proxy.shell.unread import unread_bytes
 
 if TYPE_CHECKING:
+    from trio import CancelScope
+
     from proxy.core.engine import Engine
     from proxy.core.session import Session
     from proxy.shell.clock import Clock
@@ -57,11 +60,13 @@ class Hub:
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
         self.arriving = 0  # clients that are being connected, counted by who does it
+        self.asleep: CancelScope | None = None  # the driver, when it waits (`driver.nudge`)
         self._paced: list[End] = []
         self._closed: list[End] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
         self._view = memoryview(self._scratch)
         self._area = self._view[HEADROOM_BYTES:]
+        engine.room.unread_bytes = unread_bytes
 
     def fileno(self) -> int:
         """Readable while there is something to do."""
@@ -181,6 +186,7 @@ class Hub:
                 end.session.resume()
                 self._take(end, 0, now_ms)
                 self._settle_rest(end)
+            self._engine.room.heard(end.session)
 
     def _received(self, end: End, received: int, now_ms: int) -> None:
         """The general form of what `step` does with a receive: EOF, or bytes to lay in front."""
@@ -241,13 +247,9 @@ class Hub:
             self._receive(end, now_ms)
 
     def _receive(self, end: End, now_ms: int) -> None:
-        """The general form of a read: as much as is granted, or the client waits."""
+        """The general form of a read: as much as is granted."""
         reads = self._engine.reads
         most = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
-        if not most:
-            self._engine.room.wait(end.session)
-            self._settle(end)
-            return
         try:
             received = end.recv_into(self._area[:most])
         except OSError as error:

@@ -5,6 +5,8 @@ Rules:
   times a second and then counted: the next line that passes carries `suppressed`.
 - `expired` storms by nature (a broker hangs, and everybody waits): at most one line a second, with how
   many there were of each kind since the last.
+- A pool that runs dry under load does so many times a second: at most one line in ten seconds for each pool,
+  with whether it is dry now, how many outages ended since the last line, and how long they took together.
 - Text for people by default, JSON for machines on request; both on stderr, so that stdout stays free.
 - The level may be changed at any time (`set_level`): loggers are made once, so it is looked at for each line.
 """
@@ -13,7 +15,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import structlog
@@ -38,6 +41,7 @@ Level = Literal["debug", "info", "warning", "error"]
 LINES_PER_SECOND = 5
 """Of one event; more are counted and not written."""
 EXPIRED_EVERY_MS = 1000
+POOL_EVERY_MS = 10_000
 _EFFECTS = {
     "requests": "requests wait until memory is given back",
     "replies": "clients that do not read get little at a time",
@@ -98,6 +102,17 @@ def configure(level: Level, form: Literal["text", "json"]) -> None:
     )
 
 
+@dataclass(slots=True)
+class _Outages:
+    """Of one pool, since its last line (written at `told_ms`)."""
+
+    told_ms: int = -POOL_EVERY_MS
+    is_due: bool = False  # the next line has its time
+    is_dry: bool = False
+    times: int = 0  # how many are over
+    depleted_ms: int = 0  # what those took
+
+
 class LogObserver(Observer):
     """Writes what the core tells."""
 
@@ -112,6 +127,7 @@ class LogObserver(Observer):
         self._expired: Counter[str] = Counter()  # since the last line, by API
         self._expired_peer: Peer  # the last one's
         self._expired_ms = -EXPIRED_EVERY_MS  # when that line was written
+        self._outages: defaultdict[str, _Outages] = defaultdict(_Outages)  # by pool
 
     @property
     def suppressed(self) -> Mapping[str, int]:
@@ -157,12 +173,17 @@ class LogObserver(Observer):
                 self._tell_expired(self._now_ms())
 
     def on_pool_depleted(self, pool: str) -> None:
-        """See Observer."""
-        self._warn("pool_depleted", pool=pool, effect=_EFFECTS.get(pool, ""))
+        """At once, if it is the first for a while."""
+        self._outages[pool].is_dry = True
+        self._note_outage(pool)
 
     def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
         """As rarely as its beginning."""
-        self._warn("pool_recovered", pool=pool, depleted_ms=depleted_ms)
+        outages = self._outages[pool]
+        outages.is_dry = False
+        outages.times += 1
+        outages.depleted_ms += depleted_ms
+        self._note_outage(pool)
 
     def on_internal_error(self, error: BaseException) -> None:
         """See Observer."""
@@ -184,6 +205,27 @@ class LogObserver(Observer):
         self._expired_ms = now_ms
         self._log.warning("expired", **self._expired, **_who(self._expired_peer))
         self._expired.clear()
+
+    def _note_outage(self, pool: str) -> None:
+        outages = self._outages[pool]
+        due_ms = outages.told_ms + POOL_EVERY_MS
+        if outages.is_due:
+            return
+        if self._now_ms() < due_ms:
+            outages.is_due = True
+            self._call_at(due_ms, lambda now_ms: self._tell_outages(pool, now_ms))
+        else:
+            self._tell_outages(pool, self._now_ms())
+
+    def _tell_outages(self, pool: str, now_ms: int) -> None:
+        found = self._outages[pool]
+        fields: dict[str, object] = {"pool": pool}
+        if found.is_dry:
+            fields["effect"] = _EFFECTS.get(pool, "")
+        if found.times:
+            fields |= {"times": found.times, "depleted_ms": found.depleted_ms}
+        self._log.warning("pool_depleted" if found.is_dry else "pool_recovered", **fields)
+        self._outages[pool] = _Outages(told_ms=now_ms, is_dry=found.is_dry)
 
     def _warn(self, event: str, **fields: object) -> None:
         second = self._now_ms() // 1000

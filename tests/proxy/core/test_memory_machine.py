@@ -44,7 +44,8 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.crumb, reads.CRUMB_BYTES = reads.CRUMB_BYTES, CRUMB
+        self.crumbs = reads.CRUMB_BYTES, reads.START_BYTES
+        reads.CRUMB_BYTES = reads.START_BYTES = CRUMB
         self.moods: dict[int, list[object]] = {}
         self.keeper = Keeper(self.decide, needs={f.LIST_OFFSETS: Need.BODY}, apis=KEPT)
         self.engine = small_engine(
@@ -227,7 +228,7 @@ class MemoryMachine(RuleBasedStateMachine):
         try:
             self.deliver_everything()
         finally:
-            reads.CRUMB_BYTES = self.crumb
+            reads.CRUMB_BYTES, reads.START_BYTES = self.crumbs
 
     def deliver_everything(self) -> None:
         """Brokers read, clients send what they have: all that was asked for comes through."""

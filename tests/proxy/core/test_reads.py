@@ -12,6 +12,7 @@ from proxy.core.reads import (
     FULL_BYTES,
     REPLY_CALM_BYTES,
     SLOW_BYTES,
+    START_BYTES,
     Reads,
 )
 from proxy.core.waiting_room import WaitingRoom
@@ -46,8 +47,8 @@ def test_reads_alone_never_use_up_the_pool(left):
     assert most <= max(left / 16, CRUMB_BYTES)
 
 
-def test_with_nothing_left_only_who_is_inside_a_frame_is_read():
-    """A crumb, no further than its end; a frame that has its memory as ever, up to its end."""
+def test_with_nothing_left_crumbs_are_read():
+    """No further than a frame's end; a frame that has its memory as ever, up to its end."""
     engine = small_engine(8 * MIB)
     reads, pool = engine.reads, engine.request_pool
     idle, begun, passing, gathering, dropped = (Link(engine) for _ in range(5))
@@ -56,7 +57,8 @@ def test_with_nothing_left_only_who_is_inside_a_frame_is_read():
     gathering.client(kept(1, 100_000)[:100])
     dropped.session.request_left, dropped.session.request_mode = 70_000, 1
     pool.force_allocate(8 * MIB)
-    assert reads.request_bytes(idle.session) == 0
+    assert reads.request_bytes(idle.session) == START_BYTES
+    assert not idle.waits
     assert reads.request_bytes(begun.session) == CRUMB_BYTES
     assert reads.request_bytes(passing.session) == CRUMB_BYTES
     passing.session.request_left = 10
@@ -66,12 +68,19 @@ def test_with_nothing_left_only_who_is_inside_a_frame_is_read():
 
 
 def test_with_too_many_requests_held_nobody_begins_another():
-    """Though there is memory."""
+    """Though there is memory: what it has sent is kept, and looked at when there is room."""
     engine = small_engine(8 * MIB, requests=1)
     link = Link(engine)
-    assert engine.reads.request_bytes(link.session) > 0
+    assert engine.reads.request_bytes(link.session) == FULL_BYTES
     engine.room.one_more()
-    assert engine.reads.request_bytes(link.session) == 0
+    assert engine.reads.request_bytes(link.session) == START_BYTES
+    assert link.waits
+    again = Link(engine).client(f.heartbeat(1))
+    assert again.waits
+    assert again.session.client.carry == f.heartbeat(1)
+    engine.room.one_less()
+    link._attend()
+    assert again.to_broker == f.heartbeat(1)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from policies.api import Hold
 from proxy.core.errors import CloseReason
-from proxy.core.slow_senders import HEAD_BYTES, START_MS, ReadLimits
+from proxy.core.slow_senders import HEAD_BYTES, SHOWN_BYTES, START_MS, ReadLimits
 from tests.support import frames as f
 from tests.support.memory import Keeper, Link, kept, small_engine
 
@@ -95,6 +95,127 @@ def test_time_counts_from_when_there_was_memory():
     assert not link.session.ended
     link.advance(1)
     assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+
+
+def be_patient_with(link: Link) -> None:
+    """It may take its time, so that it is still there when others are judged."""
+    if link.session.read_timer is not None:
+        link.session.read_timer.cancel()
+
+
+def waiting(
+    limits: ReadLimits = LIMITS, sent: bytes = kept(2, SIZE)[:128], unread_bytes: int = 0, **options
+) -> tuple[Link, Link]:
+    """A patient session that has all the memory, and one that waits; so much of its request is in the kernel."""
+    engine = small_engine(SIZE, limits=limits, **options)
+    holder = Link(engine)
+    holder.client(kept(1, SIZE)[:100])
+    be_patient_with(holder)
+    link = Link(engine)
+    engine.room.unread_bytes = lambda s: len(s.handle.unread) + unread_bytes
+    link.client(sent)
+    assert link.waits
+    return holder, link
+
+
+def test_who_waits_and_has_nothing_to_send_is_closed_as_if_it_did_not_wait():
+    """It would have its memory in turn, and hold it for nothing. Its place is the next one's."""
+    holder, link = waiting()
+    behind = Link(link.engine).client(kept(3))
+    link.advance(START_MS - 1)
+    assert not link.session.ended
+    link.advance(1)
+    assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert link.session.detail == (
+        f"128 of {SIZE} bytes of a request that waits for memory in {START_MS} ms"
+    )
+    assert link.attended > 0
+    assert len(link.engine.room) == 1
+    holder.session.end(CloseReason.CLIENT_RESET, "", link.now_ms)
+    holder._attend()
+    assert behind.to_broker == kept(3)
+
+
+@pytest.mark.parametrize(
+    ("sent", "unread_bytes"),
+    [
+        (kept(2, SIZE)[:128], SHOWN_BYTES - 128),
+        (kept(2, SIZE)[:128], 128 << 10),
+        (kept(2, SIZE)[:SHOWN_BYTES], 0),
+        (kept(2, 300), 0),
+        (kept(2, 300)[:200], 100),
+    ],
+)
+def test_who_waits_and_has_something_to_send_may_wait_for_ever(sent, unread_bytes):
+    """Some KiB, read or not; or the whole of a smaller request. Its time begins when it has its memory."""
+    holder, link = waiting(sent=sent, unread_bytes=unread_bytes)
+    link.advance(10 * 60_000)
+    assert link.waits
+    assert link.session.read_timer is None
+    holder.client(kept(1, SIZE)[100:])
+    assert not link.waits
+    link.advance(START_MS - 1)
+    assert not link.session.ended
+
+
+@pytest.mark.parametrize(
+    ("limits", "closed_ms"),
+    [
+        (ReadLimits(0, 0), None),
+        (ReadLimits(30_000, 0), 30_000),
+        (ReadLimits(30_000, 100), 10_000),
+        (ReadLimits(0, 20), 50_000),
+        (ReadLimits(7_000, 20), 7_000),
+    ],
+)
+def test_what_is_shown_by_when_is_what_the_limits_say(limits, closed_ms):
+    """1000 bytes are enough for as long as they are at the least rate; at the deadline they are too few."""
+    _, link = waiting(limits, kept(2, SIZE)[:400], 600)
+    last_ms = closed_ms or 600_000
+    for at_ms in range(1000, last_ms, 1000):
+        link.advance(1000)
+        assert not link.session.ended, at_ms
+    link.advance(1010)
+    assert link.session.ended is (closed_ms is not None)
+
+
+def test_who_shows_more_and_more_may_wait_until_it_has_shown_enough():
+    """A slow line, but not too slow."""
+    _, link = waiting()
+    shown = 128
+    link.engine.room.unread_bytes = lambda _: shown - 128
+    for _ in range(20):
+        shown += 1100
+        link.advance(1000)
+    assert link.waits
+
+
+def test_where_nobody_knows_what_is_unread_nobody_is_judged():
+    """The shell says; without it there is no proof."""
+    _, link = waiting()
+    link.engine.room.unread_bytes = None
+    link.advance(100_000)
+    assert link.waits
+
+
+def test_who_waits_among_its_own_or_to_be_looked_at_is_judged_alike():
+    """Over its share of the pool; or behind too many requests, when nobody knows its size."""
+    engine = small_engine(1 << 20, limits=LIMITS, share_most=0.1)
+    engine.room.unread_bytes = lambda _: 0
+    first, second = (Link(engine).client(kept(n, SIZE)[:100]) for n in (1, 2))
+    assert (first.waits, second.waits) == (False, True)
+    be_patient_with(first)
+    engine.advance(START_MS)
+    assert second.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    engine = small_engine(1 << 20, limits=LIMITS, requests=1)
+    engine.room.unread_bytes = lambda _: 0
+    engine.room.one_more()
+    unsized, whole = Link(engine).client(kept(1, SIZE)[:3]), Link(engine).client(kept(2))
+    assert unsized.waits
+    engine.advance(START_MS)
+    assert unsized.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert whole.waits
+    assert not whole.session.ended
 
 
 def test_who_cannot_send_because_its_broker_does_not_read_is_not_slow():

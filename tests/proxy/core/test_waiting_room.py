@@ -60,6 +60,58 @@ def test_those_who_wait_are_served_in_the_order_they_came():
     assert not engine.request_pool.is_depleted
 
 
+@pytest.mark.parametrize("bounds", [{"pool": 1000}, {"pool": 1 << 20, "requests": 1}])
+@pytest.mark.parametrize("size", [1000, 9000])
+def test_everybody_has_one_request_done_before_anybody_has_two(bounds, size):
+    """A place for one request, many who sent one and send the next as soon as it is done: a round each, in order."""
+    engine = small_engine(**{**bounds, "pool": max(size, bounds["pool"])})
+    links = [Link(engine) for _ in range(20)]
+    for link in links:
+        link.stuck = True  # so that whoever has the place keeps it until it is done
+        link.client(kept(1, size))
+    done = []
+    for turn in range(3 * len(links)):
+        (holder,) = [link for link in links if link.session.broker.outbox]
+        done.append(links.index(holder))
+        holder.stuck = False
+        holder.settle()
+        holder.stuck = True
+        holder._go_on()
+        holder.client(kept(turn, size))
+        holder._attend()
+    assert done == 3 * list(range(len(links)))
+
+
+def test_whoever_is_called_keeps_its_place_until_it_was_heard():
+    """Nobody else begins in its stead; if it goes instead, the next is called."""
+    engine = small_engine(1 << 20, requests=1)
+    first, second, third, late = (Link(engine) for _ in range(4))
+    first.stuck = True
+    for link in (first, second, third):
+        link.client(kept(1))
+    first.stuck = False
+    first.settle()  # there is room, and nobody has had a turn yet
+    assert (second.waits, third.waits) == (False, True)
+    late._unread.append(kept(1))
+    late._go_on()
+    assert late.waits
+    second.session.client_lost(engine.now_ms)
+    assert (third.waits, late.waits) == (False, True)
+    third._attend()
+    assert third.to_broker == late.to_broker == kept(1)
+    assert len(engine.room) == 0
+
+
+def test_what_needs_no_memory_passes_whoever_waits_for_it():
+    """A heartbeat holds nothing, so a dry pool does not stop it."""
+    engine = small_engine(600)
+    holder, waiting = begun(engine), begun(engine)
+    other = Link(engine).client(f.heartbeat(1))
+    assert waiting.waits
+    assert not holder.waits
+    assert other.to_broker == f.heartbeat(1)
+
+
 def test_a_newcomer_does_not_pass_those_who_wait():
     """Even if there were something left for it: the line is served first."""
     engine = small_engine(1000, requests=1)
@@ -119,13 +171,15 @@ def test_who_may_be_muted_for_memory():
     passing.client(f.produce(1, size_bytes=500)[100:200])
     sized.client(kept(1)[8:50])
     silent.client(kept(1)[:4])
-    assert [each.waits for each in (holder, passing, sized, silent)] == [False, False, True, True]
-    assert silent.unread == kept(1)[:4]
+    assert [each.waits for each in (holder, passing, sized, silent)] == [False, False, True, False]
+    assert silent.unread == b""
+    silent.client(kept(1)[4:])
+    assert silent.waits
     assert passing.to_broker == f.produce(1, size_bytes=500)[:200]
     finish(holder)
-    assert not (sized.waits)
-    assert not (silent.waits)
-    assert silent.unread == b""
+    assert not sized.waits
+    assert not silent.waits
+    assert silent.to_broker == kept(1)
 
 
 def test_other_reasons_to_be_muted_survive_a_recovery():

@@ -106,7 +106,7 @@ def test_a_freed_byte_is_known_at_once(make_bench):
     first, first_broker, _ = bench.link()
     send_all(first, kept(1, LARGE), bench)
     second, second_broker, session = bench.link()
-    second.sendall(f.heartbeat(7))
+    second.sendall(kept(7))
     bench.run()
     assert waits(session)
     bench_free.append(1)
@@ -116,7 +116,33 @@ def test_a_freed_byte_is_known_at_once(make_bench):
     while reader.is_alive():
         bench.hub.step(0.01)
     bench.run()
-    assert receive(second_broker, len(f.heartbeat(7))) == f.heartbeat(7)
+    assert receive(second_broker, len(kept(7))) == kept(7)
+
+
+def test_everybody_has_one_request_done_before_anybody_has_two(make_bench):
+    """Many have sent one that needs the whole pool, and send the next at once: none is passed."""
+    bench = make_bench()
+    links = [bench.link() for _ in range(12)]
+    senders = []
+    done: list[int] = []
+
+    def ask_again_and_again(number: int) -> None:
+        client, broker, _ = links[number]
+        for _ in range(3):
+            client.sendall(kept(number, LARGE))
+            receive(broker, LARGE)
+            done.append(number)
+
+    senders = [threading.Thread(target=ask_again_and_again, args=(n,)) for n in range(len(links))]
+    for sender in senders:
+        sender.start()
+    while any(sender.is_alive() for sender in senders):
+        bench.hub.step(0.01)
+    counts = [0] * len(links)
+    for number in done:
+        counts[number] += 1
+        assert max(counts) - min(counts) <= 2  # those that came together come again together
+    assert bench.engine.request_pool.used_bytes == 0
 
 
 def test_a_client_that_waits_and_hangs_up_gives_its_place_back(make_bench):
@@ -240,6 +266,31 @@ def test_a_slow_sender_is_closed_and_its_memory_is_somebody_elses():
         assert slow_broker.recv(10) == b""
         assert bench.hub.open_sockets == 2
         assert bench.engine.request_pool.used_bytes == 0
+    finally:
+        bench.close()
+
+
+def test_who_waits_with_nothing_to_send_is_closed_and_who_has_something_waits():
+    """Both wait for the same memory; what stands in the kernel tells them apart."""
+    bench = Bench(small_engine(POOL, limits=ReadLimits()))
+    try:
+        holder, _, held = bench.link()
+        holder.sendall(kept(1, LARGE)[: 64 << 10])
+        bench.run()
+        idle, _, closed = bench.link()
+        idle.sendall(kept(2, LARGE)[:128])
+        honest, _, patient = bench.link()
+        honest.sendall(kept(3, LARGE)[: 16 << 10])
+        bench.run()
+        assert waits(closed)
+        assert waits(patient)
+        for _ in range(20):
+            bench.clock.now_ms += 1000
+            bench.run()
+        assert closed.reason is CloseReason.REQUEST_READ_TIMEOUT
+        assert idle.recv(10) == b""
+        assert not held.ended
+        assert waits(patient)
     finally:
         bench.close()
 
