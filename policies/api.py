@@ -173,6 +173,7 @@ class Excess(NamedTuple):
     quota: str
     """Which limit: `request_rate`, `producer_byte_rate`, ..."""
     observed: float
+    """The rate that the delay followed from: always above `bound`."""
     bound: float
     """Both per second."""
 

@@ -27,7 +27,7 @@ from policies.quota.entity import (
     Tags,
     spelt,
 )
-from policies.quota.rate import ReleaseSchedule, SampledRate
+from policies.quota.rate import ReleaseSchedule, SampledRate, rate_behind
 from policies.quota.sensors import ThrottleTime, Usage
 
 if TYPE_CHECKING:
@@ -129,8 +129,16 @@ class Bucket(ReleaseSchedule):
             self.change(limit, now_ms)
 
     def why(self, now_ms: int) -> Excess:
-        """What a throttle or a wait of somebody's is for."""
+        """What a throttle by the sampled rate is for: the rate as of `now_ms`."""
         return Excess(self.name, self.key, self.rate.observe(now_ms)[0], self.limit)
+
+    def why_owed(self, delay_ms: float, now_ms: int) -> Excess:
+        """What a throttle or a wait by the schedule is for: the rate that this delay stands for.
+
+        Not the sampled rate: that one knows no burst, and counts only what was let through.
+        """
+        rate = rate_behind(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
+        return Excess(self.name, self.key, rate, self.limit)
 
     def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
         """A delay above 0 was imposed."""

@@ -114,9 +114,11 @@ class ChannelRule:
     ) -> Forward | Throttle:
         """One delay of the two, and of the broker's own; each is told to its bucket's sensor."""
         first_ms = max(byte_ms, response.throttle_time_ms)
+        judged_ms = now_ms
         if self._sequential:
             if first_ms and bucket is not None:
-                observed, window_ms = bucket.rate.observe(now_ms + first_ms)
+                judged_ms += first_ms
+                observed, window_ms = bucket.rate.observe(judged_ms)
                 request_ms = throttle_time_ms(observed, bucket.limit, window_ms, self._cap_ms)
             total_ms = min(first_ms + request_ms, THROTTLE_MOST_MS)
         else:
@@ -131,8 +133,12 @@ class ChannelRule:
             bucket.record_throttle(request_ms, now_ms)
         if not total_ms:
             return FORWARD
-        longer = spent if byte_ms > request_ms else bucket if request_ms else None
-        return Throttle(total_ms, FORWARD, None if longer is None else longer.why(now_ms))
+        why = None
+        if byte_ms > request_ms:
+            why = None if spent is None else spent.why(now_ms)
+        elif request_ms and bucket is not None:
+            why = bucket.why(judged_ms)
+        return Throttle(total_ms, FORWARD, why)
 
     def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Forward | Throttle:
         if self._exempt and peer.user in self._exempt:

@@ -167,9 +167,11 @@ class EntityRule:
             self._forget(waiter)
         waiter = Waiter(bucket, peer.session_id, request.exchange_id, cost, paid=paid)
         self._held[peer.session_id] = waiter
+        ahead = bucket.queued
         bucket.join(waiter)
         self._arm(bucket, now_ms)
-        return Hold(HOLD_MOST_MS, waiter, throttles=True, why=bucket.why(now_ms))
+        why = bucket.why_owed(max(0.0, bucket.pass_ms - now_ms) + ahead * bucket.unit_ms, now_ms)
+        return Hold(HOLD_MOST_MS, waiter, throttles=True, why=why)
 
     def _maybe_waiter(self, request: Request, peer: Peer) -> Waiter | None:
         waiter = self._held.get(peer.session_id)
@@ -214,7 +216,7 @@ class EntityRule:
         if longest is None:
             return FORWARD
         longest.record_throttle(longest_ms, now_ms)
-        return Throttle(longest_ms, FORWARD, longest.why(now_ms))
+        return Throttle(longest_ms, FORWARD, longest.why_owed(longest_ms, now_ms))
 
     def _free(self, peer: Peer) -> Forward:
         """No limit holds."""

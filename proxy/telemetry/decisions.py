@@ -118,7 +118,7 @@ def _waited(stage: Stage) -> str:
 def _excess(excess: Excess | None) -> str:
     if excess is None:
         return ""
-    figures = f"{excess.observed:.1f} of {excess.bound:.1f}"
+    figures = f"{excess.observed:.2f} of {excess.bound:.2f}"
     return f"{excess.quota} {figures} ({_printable(excess.entity)})"
 
 

@@ -110,11 +110,17 @@ export class Panels {
   draw(section) {
     const { state, needle } = this;
     if (section === "now") this.showNow(state.now);
-    else if (section === "principals") this.showTable(this.principals, "n-principals", state.principals, needle, "busiest first", state.principals_total);
+    else if (section === "principals") {
+      // Who is throttled may well have sent nothing in the last second.
+      const rows = [...state.principals].sort((a, b) => (b.throttled_now > 0) - (a.throttled_now > 0));
+      this.showTable(this.principals, "n-principals", rows, needle, "the throttled, then the busiest", state.principals_total);
+    }
     else if (section === "purgatory") this.showPurgatory(state.purgatory, needle);
     else if (section === "connections") {
-      this.showTable(this.connections, "n-connections", state.connections, needle,
-        state.connections_total > state.connections.length ? "the muted and the busiest" : "", state.connections_total);
+      // They come by id, so that they stand still; but the muted are what one looks for.
+      const rows = [...state.connections].sort((a, b) => (b.muted.length > 0) - (a.muted.length > 0));
+      this.showTable(this.connections, "n-connections", rows, needle,
+        state.connections_total > rows.length ? "the muted and the busiest" : "", state.connections_total);
       this.nodes.show(state.nodes);
     } else if (section === "decisions") this.showTable(this.decisions, "n-decisions", state.decisions, needle, "newest first");
   }

@@ -31,22 +31,47 @@ def why(verdict: object) -> Excess | None:
     return verdict.why
 
 
-def test_a_throttle_says_whose_limit_it_is_and_what_was_observed():
-    """Over the same ten seconds as every rate: 21 requests at once are 2.1 a second."""
+def follows(told: Excess | None) -> float:
+    """The delay in ms that Kafka's formula makes of what is told, over the ten seconds of a fresh rate."""
+    assert told is not None
+    return (told.observed - told.bound) / told.bound * 10_000
+
+
+def test_a_throttle_says_whose_limit_it_is_and_the_rate_it_follows_from():
+    """The burst of 2 s and one more: 100 ms to be quiet, which is Kafka's formula for 10.1 of 10."""
     made = bench({**ALICE, "request_rate": 10})
     *_, last = (made.ask(made.request("Metadata"), peer()) for _ in range(21))
-    assert why(last) == Excess("user=alice", "request_rate", 2.1, 10.0)
+    assert why(last) == Excess("user=alice", "request_rate", pytest.approx(10.1), 10.0)
+    assert last.throttle_time_ms == 100
 
 
 def test_a_wait_is_a_throttle_and_says_the_same():
-    """So it counts as throttle time, and not as purgatory; every time it is put off."""
+    """So it counts as throttle time, and not as purgatory; who is further back in the line is told more."""
     made = bench({**ALICE, "request_rate": 10})
     for _ in range(21):
         made.ask(made.request("Metadata"), peer())
-    held = made.ask(made.request("Metadata"), peer(2))
-    assert isinstance(held, Hold)
-    assert held.throttles
-    assert held.why == Excess("user=alice", "request_rate", 2.1, 10.0)
+    for place in (1, 2, 3):
+        held = made.ask(made.request("Metadata"), peer(1 + place))
+        assert isinstance(held, Hold)
+        assert held.throttles
+        assert held.why is not None
+        assert held.why[:2] == ("user=alice", "request_rate")
+        assert follows(held.why) == pytest.approx(100 * place)
+
+
+@pytest.mark.parametrize("burst_seconds", [0, 0.5, 2, 30])
+@pytest.mark.parametrize("rate", [0.5, 50, 400])
+def test_by_the_schedule_the_rate_told_is_over_its_bound_and_gives_the_delay(rate, burst_seconds):
+    """Whatever the burst, and however little was let through in the window of the sampled rate."""
+    made = bench({**ALICE, "request_rate": rate}, burst_seconds=burst_seconds)
+    verdict = FORWARD
+    while verdict is FORWARD:
+        verdict = made.ask(made.request("Metadata"), peer())
+    assert isinstance(verdict, Throttle)
+    told = verdict.why
+    assert told is not None
+    assert told.observed > told.bound
+    assert follows(told) == pytest.approx(verdict.throttle_time_ms)
 
 
 def test_the_longer_of_both_delays_is_the_reason():
@@ -57,7 +82,8 @@ def test_the_longer_of_both_delays_is_the_reason():
         burst_seconds=0,
     )
     verdict = made.ask(made.request("Produce", size_bytes=5000), peer())
-    assert why(verdict) == Excess("user=alice,client-id=c", "producer_byte_rate", 500.0, 1000.0)
+    assert why(verdict) == Excess("user=alice,client-id=c", "producer_byte_rate", 1500.0, 1000.0)
+    assert follows(why(verdict)) == verdict.throttle_time_ms == 5000
 
 
 def test_a_fetch_that_is_clipped_says_why_it_is_throttled():
@@ -69,7 +95,7 @@ def test_a_fetch_that_is_clipped_says_why_it_is_throttled():
         asked.head = FetchHead(500, 1, 1 << 20)
         verdicts.append(made.ask(asked, peer()))
     assert verdicts[1].forward.patches
-    assert why(verdicts[1]) == Excess("user=alice", "request_rate", 0.2, 1.0)
+    assert why(verdicts[1]) == Excess("user=alice", "request_rate", 1.1, 1.0)
 
 
 def test_a_question_about_quotas_is_throttled_for_the_same_reason():
@@ -77,7 +103,7 @@ def test_a_question_about_quotas_is_throttled_for_the_same_reason():
     made = bench({**ALICE, "request_rate": 1}, burst_seconds=0)
     asked = made.request("DescribeClientQuotas")
     asked.body = b"\x01\x00\x00"
-    assert why(made.ask(asked, peer())) == Excess("user=alice", "request_rate", 0.1, 1.0)
+    assert why(made.ask(asked, peer())) == Excess("user=alice", "request_rate", 1.1, 1.0)
 
 
 def test_kafkas_rule_says_why_too():
@@ -92,6 +118,16 @@ def test_kafkas_rule_says_why_too():
         made.ask(asked, peer())
         verdict = made.reply(asked, peer=peer())
     assert why(verdict) == Excess("user=alice", "request_rate", pytest.approx(0.3), 0.1)
+
+
+def test_one_delay_after_the_other_tells_the_rate_as_of_the_end_of_the_first():
+    """That is what the request's delay followed from (KIP-124), not the rate of the moment."""
+    made = bench({**ALICE, "request_rate": 0.05, "producer_byte_rate": 100}, enforcement="channel")
+    asked = made.request("Produce", size_bytes=1010, acks=-1)
+    made.ask(asked, peer())
+    verdict = made.reply(asked, peer=peer())
+    assert verdict.throttle_time_ms == 100 + 1000
+    assert why(verdict) == Excess("user=alice", "request_rate", pytest.approx(1 / 10.1), 0.05)
 
 
 def test_the_brokers_own_delay_has_no_reason_of_ours():

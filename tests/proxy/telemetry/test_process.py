@@ -22,13 +22,17 @@ def test_it_says_what_another_reader_says() -> None:
     own, other = read_process(), psutil.Process()
 
     assert own.resident_bytes == pytest.approx(other.memory_info().rss, rel=0.05)
-    assert own.open_fds == other.num_fds() - 1  # it counts its own listing
+    assert own.open_fds == other.num_fds() - 1  # that one counts its own listing
     assert own.max_fds == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert own.started_s == pytest.approx(other.create_time(), abs=1.5)
 
 
-def test_a_descriptor_more_is_one_more() -> None:
-    """The count follows what is opened and closed, and its own listing is not in it."""
+@pytest.mark.parametrize("told", [True, False])
+def test_a_descriptor_more_is_one_more(*, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The count follows what is opened and closed, and its own listing is not in it; with the kernel's help or not."""
+    if told and not process._is_told():
+        pytest.skip("this kernel does not tell the number of descriptors (Linux before 6.2)")
+    monkeypatch.setattr(process, "_TOLD", told)
     before = read_process().open_fds
     opened = os.open(os.devnull, os.O_RDONLY)
     during = read_process().open_fds
@@ -55,6 +59,14 @@ def test_a_program_may_have_any_name(tmp_path: Path) -> None:
 
     ticks = os.sysconf("SC_CLK_TCK")
     assert process._started_s(tmp_path) == pytest.approx(time.time() - 100 + 5000 / ticks, abs=1)
+
+
+def test_what_a_kernel_tells_is_believed_only_if_it_is_so(tmp_path: Path) -> None:
+    """A folder's size that is no count of what is in it is not taken for one; nor is none."""
+    (tmp_path / "0").touch()
+
+    assert not process._is_told(tmp_path)
+    assert not process._is_told(tmp_path / "gone")
 
 
 def test_where_there_is_no_proc_there_are_noughts(
