@@ -125,7 +125,8 @@ def status(now: Row, purgatory: Row) -> str:
         f"Sluice {now['version']}, config {now['config_hash']}" + (", draining" * now["draining"]),
         f"{now['connections']} connections, {figure(now['requests_per_s'])} requests/s",
         f"loop lag {figure(lag['p50'])} ms, p99 {figure(lag['p99'])} ms; {used}",
-        f"waiting: {', '.join(waits)}, {purgatory['fetches']} fetches",
+        f"waiting: {', '.join(waits)}, {purgatory['fetches']} fetches"
+        + longest(purgatory["oldest"]),
         "memory pools: " + "; ".join(map(pool, now["pools"])),
         "not read: " + (", ".join(muted) or "nobody"),
     ]
@@ -135,6 +136,17 @@ def status(now: Row, purgatory: Row) -> str:
     if any(dropped.values()):
         lines.append(f"dropped: {dropped['spans']} spans, {dropped['records']} records")
     return "\n".join(lines)
+
+
+def longest(oldest: list[Row]) -> str:
+    """Of those that wait, who has waited longest."""
+    if not oldest:
+        return ""
+    row = oldest[0]
+    who = f"{name(row['user'])}/{name(row['client_id'])}"
+    return (
+        f"; longest {figure(row['age_ms'])} ms: {row['api']} of {who}, for {name(row['waits_for'])}"
+    )
 
 
 def pool(row: Row) -> str:

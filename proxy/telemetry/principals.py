@@ -101,12 +101,12 @@ class Principals(Observer):
         throttles.add(ms, now_ms)
 
     def busiest(self, most: int, now_ms: int) -> list[Busy]:
-        """Those of the last second: who asked most, then who was muted longest."""
+        """Those of the last second: who was throttled, and of them and of the others who asked most."""
         if now_ms - self._ts_ms > WINDOW_MS + FRESH_MS:
             return []
         rows = nlargest(most, self._rows, key=_rank)
         return [Busy(row, self._throttles.get((row.user, row.client_id))) for row in rows]
 
 
-def _rank(row: UsageRow) -> tuple[int, int]:
-    return row.requests, row.blocked_ms
+def _rank(row: UsageRow) -> tuple[bool, int, int]:
+    return row.blocked_ms > 0, row.requests, row.blocked_ms

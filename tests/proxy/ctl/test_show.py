@@ -71,9 +71,12 @@ def test_the_status_says_what_matters():
     assert "5000 connections" in said
     assert "the last reload succeeded" in said
     assert "dropped: 50 spans" in said
+    oldest = state["purgatory"]["oldest"][0]
+    assert f"longest {oldest['age_ms']} ms: {oldest['api']} of {oldest['user']}/" in said
     quiet = made_up(0)
     said = show.status(quiet["now"], quiet["purgatory"])
     assert "not read: nobody" in said
+    assert "longest" not in said
     assert "reload" not in said
     assert "draining" not in said
     assert "draining" in show.status({**quiet["now"], "draining": True}, quiet["purgatory"])

@@ -25,11 +25,11 @@ def throttled(user: str, ms: int, at_ms: int = NOW_MS) -> Trail:
     return trail
 
 
-def test_the_busiest_come_first():
-    """By requests, then by who was muted longest."""
+def test_the_throttled_come_first_then_the_busiest():
+    """Who is held to little asks for little, and is whom one looks for."""
     principals = Principals()
-    principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 9), row("c", 1, blocked_ms=5)])
-    assert [each.row.user for each in principals.busiest(2, NOW_MS)] == ["b", "c"]
+    principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 9), row("c", 0, blocked_ms=5)])
+    assert [each.row.user for each in principals.busiest(2, NOW_MS)] == ["c", "b"]
 
 
 def test_a_second_that_is_long_over_is_not_now():
