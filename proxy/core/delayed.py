@@ -153,6 +153,8 @@ def _answer(s: SessionEnd, exchange: Exchange, now_ms: int, *, early: bool) -> b
         s.fail(fault, CloseReason.INTERNAL)
         return False
     s.client.put(reply)
+    waited_us = s.engine.now_us - exchange.arrived_us
+    exchange.plan.meter.left("drained" if early else "expired", waited_us)
     if not early:
         api = exchange.plan.api
         counts = s.engine.expired

@@ -135,6 +135,8 @@ class HeldRequest(DelayedOperation):
             waited_ms = (now_us - self.since_us) // 1000
             self.throttled.throttle(waited_ms, anew=not exchange.delayed)
             exchange.delayed = True
+        else:
+            exchange.plan.meter.left(self.outcome, now_us - self.since_us)
         waited_for = "" if self.why else str(self.watched)
         waited = Stage(kind, self.since_us, now_us, waited_for, self.outcome)
         session.stage(exchange, waited, self.why)

@@ -5,7 +5,9 @@ Rules:
   client id and API (`MeterBook.by_key`), and the sum is made when somebody asks.
 - `upstream` is added to by the fast loop: from the request's last byte on its way to the broker to the reply's
   last byte here. So what it holds are the requests that were replied to; `outcomes` counts those that ended otherwise.
-- The other histograms are None until something waited there.
+- The other histograms are not there until something waited so.
+- `parked` are waits that did not end with the broker's reply: of requests that a policy held, by how that ended, and
+  of those that Sluice answered in the broker's place, from their arrival on. The rest is in `upstream`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from policies.api import Outcome
 from proxy.core.histogram import BUCKETS, bucket_of, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 STAGES = ("receive", "memory", "throttle", "purgatory")
 """Where a request may wait before it is forwarded: for its own last byte, for memory, for a quota, for a policy."""
@@ -30,6 +32,7 @@ class Meter:
         "client_id",
         "name",
         "outcomes",
+        "parked",
         "request_bytes",
         "response_bytes",
         "upstream",
@@ -45,6 +48,7 @@ class Meter:
         self.upstream = [0] * BUCKETS
         self.outcomes = dict.fromkeys(Outcome, 0)  # all but REPLIED, which `upstream` knows
         self.waits: dict[str, list[int]] = {}
+        self.parked: dict[str, list[int]] = {}
         self.request_bytes = 0  # of the family `api` only, as `response_bytes`
         self.response_bytes = 0
 
@@ -59,10 +63,11 @@ class Meter:
 
     def waited(self, stage: str, us: int) -> None:
         """A request has waited in one of STAGES."""
-        counts = self.waits.get(stage)
-        if counts is None:
-            counts = self.waits[stage] = [0] * BUCKETS
-        counts[bucket_of(us)] += 1
+        _count(self.waits, stage, us)
+
+    def left(self, ending: str, us: int) -> None:
+        """A request's wait in the purgatory is over: `condition`, `expired`, `drained` or `client_gone`."""
+        _count(self.parked, ending, us)
 
 
 class MeterBook:
@@ -128,15 +133,26 @@ def summed(meters: Iterable[Meter]) -> list[Meter]:
     return [_sum(apis[key]) for key in sorted(apis)]
 
 
+def _count(histograms: dict[str, list[int]], key: str, us: int) -> None:
+    counts = histograms.get(key)
+    if counts is None:
+        counts = histograms[key] = [0] * BUCKETS
+    counts[bucket_of(us)] += 1
+
+
+def _join(into: dict[str, list[int]], parts: Sequence[Mapping[str, list[int]]]) -> None:
+    """The sums of all parts, by key."""
+    for key in {key: None for part in parts for key in tuple(part)}:
+        into[key] = joined([part[key] for part in parts if key in part])
+
+
 def _sum(meters: Sequence[Meter]) -> Meter:
     into = Meter(meters[0].api_key, meters[0].name)
     into.upstream = [
         sum(column) for column in zip(*[each.upstream for each in meters], strict=True)
     ]
-    for stage in STAGES:
-        waits = [each.waits[stage] for each in meters if stage in each.waits]
-        if waits:
-            into.waits[stage] = [sum(column) for column in zip(*waits, strict=True)]
+    _join(into.waits, [each.waits for each in meters])
+    _join(into.parked, [each.parked for each in meters])
     for outcome in into.outcomes:
         into.outcomes[outcome] = sum([each.outcomes[outcome] for each in meters])
     into.request_bytes = sum([each.request_bytes for each in meters])
@@ -148,9 +164,7 @@ def _add(into: Meter, meter: Meter) -> None:
     into.upstream[:] = joined((into.upstream, meter.upstream))
     for outcome, count in meter.outcomes.items():
         into.outcomes[outcome] += count
-    for stage, counts in meter.waits.items():
-        into.waits[stage] = (
-            joined((into.waits[stage], counts)) if stage in into.waits else list(counts)
-        )
+    _join(into.waits, (into.waits, meter.waits))
+    _join(into.parked, (into.parked, meter.parked))
     into.request_bytes += meter.request_bytes
     into.response_bytes += meter.response_bytes

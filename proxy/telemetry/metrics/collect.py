@@ -49,6 +49,7 @@ def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> It
     """What these meters have. With usage records by API there may be tens of thousands: not for the loop."""
     counts = []
     stages = []
+    parked = []
     for meter in summed(meters):
         upstream = distribution(meter.upstream, names.STAGE.edges)
         for outcome in Outcome:
@@ -61,12 +62,17 @@ def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> It
                 found = exemplars.get((meter.name, stage))
                 value = distribution(waits, names.STAGE.edges, found)
                 stages.append(Point((meter.name, stage), value))
+        for ending, waits in meter.parked.items():
+            value = distribution(waits, names.PURGATORY_SECONDS.edges)
+            parked.append(Point((meter.name, ending), value))
         if upstream.total:
             stages.append(Point((meter.name, "upstream"), upstream))
     if counts:
         yield Family(names.REQUESTS, counts)
     if stages:
         yield Family(names.STAGE, stages)
+    if parked:
+        yield Family(names.PURGATORY_SECONDS, parked)
 
 
 def turns(book: MeterBook) -> Iterator[Family]:

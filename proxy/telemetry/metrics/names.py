@@ -196,6 +196,15 @@ PURGATORY_COMPLETIONS = Metric(
     "Holds that are over: condition (woken), expired, drained, client_gone.",
     ("reason",),
 )
+PURGATORY_SECONDS = Metric(
+    "sluice_purgatory_seconds",
+    _HISTOGRAM,
+    "How long requests waited that a policy held, by how that ended (condition: it was woken), or that Sluice answered "
+    "because the broker had not (expired, drained). Those that the broker answered: stage upstream.",
+    ("api", "outcome"),
+    _S,
+    range(7, 28),
+)
 TIMERS = Metric("sluice_timer_entries", _GAUGE, "Entries on the timing wheel.")
 EXPIRATIONS = Metric(
     "sluice_expirations_total",

@@ -54,6 +54,8 @@ def test_with_meters_by_key_the_api_is_their_sum() -> None:
     alice.waited("throttle", 100)
     bob.waited("throttle", 100)
     bob.waited("purgatory", 100)
+    alice.left("expired", 100)
+    bob.left("expired", 100)
     bob.outcomes[Outcome.EXPIRED] += 1
     for _ in range(2):
         produce, fetched = book.by_api()
@@ -63,6 +65,8 @@ def test_with_meters_by_key_the_api_is_their_sum() -> None:
         )
         assert produce.waits["throttle"][bucket_of(100)] == 2
         assert produce.waits["purgatory"][bucket_of(100)] == 1
+        assert produce.parked["expired"][bucket_of(100)] == 2
+        assert not fetched.parked
         assert produce.outcome(Outcome.EXPIRED) == 1
         assert (produce.request_bytes, produce.response_bytes) == (30, 60)
 

@@ -89,6 +89,10 @@ def test_a_wait_for_a_policy_is_purgatory() -> None:
         ("client_gone",): 0,
     }
     assert after["sluice_request_stage_seconds_count"]["Heartbeat", "purgatory"] == 1
+    assert after["sluice_purgatory_seconds_count"] == {("Heartbeat", "condition"): 1}
+    assert after["sluice_purgatory_seconds_sum"]["Heartbeat", "condition"] == pytest.approx(
+        0.3, rel=0.05
+    )
 
 
 def test_what_waits_at_the_broker_is_counted_exactly() -> None:
@@ -115,7 +119,23 @@ def test_what_was_answered_here_is_an_expiration() -> None:
     wire.client(fetch_waiting(2)).advance(FETCH_MS)
 
     expected = {("Produce",): 1, ("Fetch",): 1}
-    assert read(metrics)["sluice_expirations_total"] == expected
+    found = read(metrics)
+    assert found["sluice_expirations_total"] == expected
+    assert found["sluice_purgatory_seconds_count"] == {
+        ("Produce", "expired"): 1,
+        ("Fetch", "expired"): 1,
+    }
+    waited_s = found["sluice_purgatory_seconds_sum"]["Produce", "expired"]
+    assert waited_s == pytest.approx(WAIT_MS / 1000, rel=0.05)
+
+
+def test_what_is_answered_early_has_its_own_time() -> None:
+    """A drain does not wait for anybody's deadline."""
+    wire, metrics = listen()
+    wire.client(fetch_waiting(1)).advance(100)
+    wire.engine.drain()
+
+    assert read(metrics)["sluice_purgatory_seconds_count"] == {("Fetch", "drained"): 1}
 
 
 def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
