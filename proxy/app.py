@@ -93,13 +93,14 @@ class App:
         dialer = Dialer(
             self._topology, config.upstream.addresses(), config.upstream.dial_timeout_ms / 1000
         )
+        others = len(self._ports) + config.admin.connections_most()
         self._reception = Reception(
             self._engine,
             self._hub,
             dialer,
             observer,
             self._clock,
-            most_connections(config.limits.max_connections, len(self._ports)),
+            most_connections(config.limits.max_connections, others),
         )
         self._leave = trio.Event()
         self._reloader = Reloader(
@@ -108,7 +109,7 @@ class App:
             self._engine,
             self,
             observer,
-            knobs(self._engine, self._reception, len(self._ports), self._observers.tracer),
+            knobs(self._engine, self._reception, others, self._observers.tracer),
             self._clock,
         )
         self._inside = self._look_in()

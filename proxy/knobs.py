@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 def knobs(
-    engine: Engine, reception: Reception, ports: int, tracer: Tracer | None
+    engine: Engine, reception: Reception, others: int, tracer: Tracer | None
 ) -> dict[str, Callable[[Config], None]]:
-    """All of them. `ports`: how many are listened on."""
+    """All of them. `others`: how many sockets are no client's."""
 
     def request_max(config: Config) -> None:
         engine.request_max_bytes = config.limits.socket_request_max_bytes
         engine.forget_plans()
 
     def connections(config: Config) -> None:
-        reception.most_connections = most_connections(config.limits.max_connections, ports)
+        reception.most_connections = most_connections(config.limits.max_connections, others)
 
     def memory(config: Config) -> None:
         budget = budget_of(config)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from proxy.shell.hub import Hub
     from proxy.shell.listeners import Listeners
 
-DESCRIPTORS_SPARE = 192
-"""Kept for everything that is not a client's pair of sockets: three admin listeners have 32 each at most."""
+DESCRIPTORS_SPARE = 64
+"""Kept for files, pipes and libraries."""
 
 
 class Reception:
@@ -93,11 +93,14 @@ class Reception:
                 session.release(self._now_ms())
 
 
-def most_connections(wanted: int, ports: int) -> int:
-    """As many clients as there are descriptors for (two each), or as configured if that is fewer."""
+def most_connections(wanted: int, others: int) -> int:
+    """As many clients as there are descriptors for (two each), or as configured if that is fewer.
+
+    `others`: how many sockets are no client's, listeners and their guests.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # some systems refuse an unlimited soft limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = max(1, (soft - DESCRIPTORS_SPARE - ports) // 2)
+    possible = max(1, (soft - DESCRIPTORS_SPARE - others) // 2)
     return min(wanted, possible) if wanted else possible

@@ -3,8 +3,8 @@
 Rules:
 - `listen` serves what is open to all. `socket` serves everything to whoever may open the file; `control` does to
   whoever has the token. Nothing else is bound.
-- A listener serves CONNECTIONS_MOST at once; with one more the oldest is closed. So an admin port that is flooded costs
-  the clients of the proxy a few descriptors and no more, and a probe is still answered.
+- A listener serves ADMIN_CONNECTIONS_MOST at once; with one more the oldest is closed. So an admin port that is
+  flooded costs the clients of the proxy a few descriptors and no more, and a probe is still answered.
 - A fault in here is told of, and costs its own connection only.
 """
 
@@ -36,6 +36,7 @@ from proxy.admin.replies import error
 from proxy.admin.state import Watch
 from proxy.admin.stream import Viewers
 from proxy.admin.token import Token
+from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST
 
 if TYPE_CHECKING:
     import socket
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from proxy.admin.pulse import Pulse
     from proxy.config.telemetry import Admin
 
-CONNECTIONS_MOST = 32
 IDLE_S = 15.0
 
 
@@ -80,7 +80,7 @@ class Listener:
                     stream.drop()
 
     async def _one(self, accepted: trio.SocketStream) -> None:
-        if len(self._streams) >= CONNECTIONS_MOST:
+        if len(self._streams) >= ADMIN_CONNECTIONS_MOST:
             oldest = next(iter(self._streams))
             del self._streams[oldest]
             oldest.drop()

@@ -24,6 +24,10 @@ _INT64_MAX = 2**63 - 1
 Family = Literal["entity", "api", "instance", "topic", "capture"]
 
 
+ADMIN_CONNECTIONS_MOST = 32
+"""Each listener of the admin server serves so many at once; with one more the oldest is closed."""
+
+
 class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where operators look in. Nothing is served unless an address is given."""
 
@@ -61,6 +65,11 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             description="Where the dashboard links a trace to; {trace_id} stands for the id. Empty = no links."
         ),
     ] = ""
+
+    def connections_most(self) -> int:
+        """How many are served at once, by all listeners together."""
+        listeners = [each for each in (self.listen, self.socket, self.control) if each]
+        return ADMIN_CONNECTIONS_MOST * len(listeners)
 
     def mistakes(self) -> Iterator[Problem]:
         """Addresses that are none, control for everybody, a path too long for a socket, a link that is none."""

@@ -15,8 +15,8 @@ import trio.testing
 
 from proxy.admin.guard import BODY_MOST_BYTES
 from proxy.admin.pulse import Pulse
-from proxy.admin.server import CONNECTIONS_MOST, serve
-from proxy.config.telemetry import Admin
+from proxy.admin.server import serve
+from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin
 from proxy.ctl.client import NO_PATH, Client, Place
 from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
 from tests.support.ports import free_ports
@@ -122,7 +122,7 @@ async def test_a_change_over_the_socket_is_told_with_the_callers_uid(room):
 async def test_a_flood_of_connections_does_not_keep_a_probe_away(room):
     """The oldest makes room; so a kubelet is answered, and descriptors stay few."""
     where = address(room.admin.listen)
-    idle = [await trio.open_tcp_stream(*where) for _ in range(3 * CONNECTIONS_MOST)]
+    idle = [await trio.open_tcp_stream(*where) for _ in range(3 * ADMIN_CONNECTIONS_MOST)]
     await trio.sleep(0.1)
     async with room.http("listen") as http:
         assert (await http.get("/live")).status_code == 200

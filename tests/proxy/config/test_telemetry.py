@@ -6,7 +6,7 @@ import pytest
 
 from policies.settings import try_convert
 from proxy.config import Config
-from proxy.config.telemetry import Admin, Metrics, Records, Traces
+from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin, Metrics, Records, Traces
 
 SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
 
@@ -112,3 +112,9 @@ def test_every_family_may_be_asked_for() -> None:
     """The two that cost more are opt-in, and are named as the others are."""
     every = ["entity", "api", "instance", "topic", "capture"]
     assert problems_of(records={"families": every}) == []
+
+
+def test_each_listener_of_the_admin_server_takes_its_descriptors() -> None:
+    """And nobody else's, where there is none."""
+    assert Admin().connections_most() == 0
+    assert Admin(listen="h:1", socket="/s").connections_most() == 2 * ADMIN_CONNECTIONS_MOST
