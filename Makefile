@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration bench bench-quota bench-purgatory lock docs changelog clean
+.PHONY: help demo test check unit integration bench bench-quota bench-purgatory bench-memory bench-telemetry lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -22,10 +22,10 @@ check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-unit: $(STAMP)-test  ## fast tests: no broker, no sleeping
+unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
 	$(BIN)/python -m pytest tests --ignore tests/integration -q
 
-integration: $(STAMP)-test  ## a real Apache Kafka, real clients
+integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(BIN)/python -m pytest tests/integration -q
 
 bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/results.svg
@@ -37,6 +37,12 @@ bench-quota: $(STAMP)-test  ## what quotas let through, on a real Kafka; its sec
 bench-purgatory: $(STAMP)-test $(STAMP)-bench  ## the source's benchmark of the purgatory; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.purgatory
 
+bench-memory: $(STAMP)-test $(STAMP)-bench  ## what Sluice may hold, on a real Kafka; its sections of bench/RESULTS.md
+	$(BIN)/python -m bench.memory
+
+bench-telemetry: $(STAMP)-test  ## what it costs to be seen; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.telemetry
+
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml
 
@@ -46,6 +52,11 @@ changelog: $(STAMP)-test  ## what the next release's entry would say
 lock:  ## pin requirements/*.in anew (needs uv)
 	for name in run demo test bench; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
+
+# What pip does not have: a browser, and promtool. Where they cannot be installed their tests skip and say so.
+$(STAMP)-tools: tests/tools.sh | $(BIN)/python
+	sh tests/tools.sh
+	touch $@
 
 # One environment; a wider set of requirements is laid over a narrower one.
 $(STAMP)-%: requirements/%.txt pyproject.toml | $(BIN)/python
@@ -59,4 +70,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:  ## forget everything that was made
-	rm -rf $(VENV) .cache build dist site *.egg-info
+	rm -rf $(VENV) .cache build dist site reports *.egg-info

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 QUICK = {"rounds": 2, "seconds": 0.3, "warm": 0.1, "starts": 2, "idle_seconds": 2.0}
 FULL = {"rounds": 5, "seconds": 1.0, "warm": 0.3, "starts": 5, "idle_seconds": 10.0}
+PATH_ROUNDS = 3
+"""So many rounds of the session alone for each of the whole process."""
 QUICK_VARIANTS = "direct,sluice,relay,haproxy"
 
 
@@ -118,7 +120,7 @@ def run(given: argparse.Namespace) -> Results:
         "requests": f"Produce v{given.version}, Fetch v12",
     }
     versions = {variant.name: variant.version for variant in variants}
-    costs = path.measure(3 if given.quick else path.ROUNDS)
+    costs = path.measure(PATH_ROUNDS * rounds)
     return Results(samples, footprints, versions, describe(), facts, costs)
 
 

@@ -129,6 +129,9 @@ class _Ticket:
         broker.lines.setdefault(level, OrderedDict())[self] = None
         broker.waiting += 1
 
+    def __str__(self) -> str:
+        return f"a place at the broker (level {self.level})"
+
     def leave(self) -> None:
         """Out of the line, wherever it stands, if it still does."""
         lines = self.broker.lines

@@ -11,9 +11,9 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -161,6 +161,33 @@ class Reject:
 FORWARD = Forward()
 """The usual verdict. Return this very object: the core compares by identity before it looks closer."""
 
+EXEMPT = Forward()
+"""As FORWARD, for a request that no quota counts: the usage records say so. This very object."""
+
+
+class Excess(NamedTuple):
+    """Why someone is to be quiet: for traces and whoever looks on; nothing is decided by it."""
+
+    entity: str
+    """Whose bucket, for people."""
+    quota: str
+    """Which limit: `request_rate`, `producer_byte_rate`, ..."""
+    observed: float
+    """The rate that the delay followed from: always above `bound`."""
+    bound: float
+    """Both per second."""
+
+
+class InForce(NamedTuple):
+    """What holds for somebody at this moment: for usage records."""
+
+    enforcement: str
+    entity: str
+    rate: float
+    """Requests a second."""
+    rev: str
+    """Changes whenever any limit does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
@@ -172,6 +199,7 @@ class Throttle:
 
     throttle_time_ms: int
     forward: Forward | Respond | Reject = FORWARD
+    why: Excess | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +208,15 @@ class Hold:
 
     When `host.wake(watch)` is called the same policy is asked again; at the deadline, or when the proxy
     drains, `then` is done instead, and the chain goes on. If the client leaves, `on_complete` tells.
+    Traces say `str(watch)`.
     """
 
     max_delay_ms: int
     watch: Hashable
     then: Forward | Reject = FORWARD
+    throttles: bool = False
+    """The wait is a quota's: it counts as throttle time, not as purgatory."""
+    why: Excess | None = field(default=None, compare=False)
 
 
 Verdict = Forward | Throttle | Hold | Respond | Reject
@@ -246,6 +278,10 @@ class Policy:
 
     def adopt(self, previous: Policy) -> None:
         """At reload: take over the books of the entry of the same name."""
+
+    def in_force(self, user: str, client_id: str) -> InForce | None:
+        """The request rate that this policy holds them to. Asked once a second for whoever is active."""
+        return None
 
     def on_connect(self, peer: Peer, now_ms: int) -> Forward | Reject:
         """A client has connected. Reject closes before a byte is read."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
+from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from policies.api import Outcome, Peer, Response, Verdict
+    from policies.api import Excess, Outcome, Peer, Response, Verdict
 
 ASKED_ALL = 1 << 30
 """`asked` of a request that no entry has refused or holds (yet)."""
@@ -68,6 +68,7 @@ class Walk(NamedTuple):
     place: int = 0
     joined: Forward = FORWARD
     throttle_time_ms: int = 0
+    why: Excess | None = None
 
 
 class Hooks(NamedTuple):
@@ -79,6 +80,8 @@ class Hooks(NamedTuple):
     """Go on with a held request: ask the holder again, or (not None) take this as its verdict."""
     on_response: Callable[[Judged, Response, Peer, int], Forward | Throttle] | None = None
     on_complete: Callable[[Judged, Outcome, int], None] | None = None
+    asked: tuple[str, ...] = ()
+    """Who is asked, in order: what the places of a Walk mean."""
 
 
 _START = Walk()
@@ -131,6 +134,23 @@ class Chain:
         """A policy's wishes have changed: compile anew what is asked for from now on."""
         self._hooks.clear()
 
+    def moved(
+        self, api_key: int, walk: Walk, before: Hooks, gone: Collection[str]
+    ) -> tuple[Hooks, Walk, bool] | None:
+        """How a request that was held under other hooks goes on here, and whether its holder is still there.
+
+        None: more of it would have to be seen than is here. `gone` are entries whose namesake here is another policy.
+        """
+        hooks = self.hooks(api_key)
+        if hooks.need > before.need:
+            return None
+        holder = before.asked[walk.place]
+        if holder in hooks.asked and holder not in gone:
+            return hooks, walk._replace(place=hooks.asked.index(holder)), True
+        had_their_say = set(before.asked[: walk.place + 1]) - set(gone)
+        places = (n + 1 for n, name in enumerate(hooks.asked) if name in had_their_say)
+        return hooks, walk._replace(place=max(places, default=0)), False
+
     def blame(self, api_key: int, hook: str, error: Exception) -> PolicyFault:
         """What a lone policy's hook raised, reported and turned into the fault that closes."""
         if isinstance(error, PolicyFault):
@@ -166,6 +186,7 @@ class Chain:
             on_hold_over=on_hold_over,
             on_response=self._join_responses(heard[::-1], asked) if heard else None,
             on_complete=self._join_completions(told, asked) if told else None,
+            asked=tuple(entry.name for entry in asked),
         )
 
     def _join_requests(
@@ -177,7 +198,7 @@ class Chain:
         def go_on(
             request: Judged, peer: Peer, now_ms: int, walk: Walk, verdict: Verdict | None
         ) -> Verdict:
-            place, joined, throttle_time_ms = walk
+            place, joined, throttle_time_ms, why = walk
             for entry in asked[place:]:
                 place += 1
                 if verdict is None:
@@ -191,18 +212,21 @@ class Chain:
                         self._reporter.on_policy_observed(entry.name, verdict)
                         verdict = FORWARD
                     if isinstance(verdict, Throttle):
-                        throttle_time_ms = max(throttle_time_ms, verdict.throttle_time_ms)
+                        if verdict.throttle_time_ms > throttle_time_ms:
+                            throttle_time_ms, why = verdict.throttle_time_ms, verdict.why
                         verdict = verdict.forward
                     if isinstance(verdict, Forward):
                         joined = _join(joined, verdict)
                     else:
                         request.asked = place
                         if isinstance(verdict, Hold):
-                            request.held = Walk(place - 1, joined, throttle_time_ms)
+                            request.held = Walk(place - 1, joined, throttle_time_ms, why)
                             return verdict
-                        return Throttle(throttle_time_ms, verdict) if throttle_time_ms else verdict
+                        if throttle_time_ms:
+                            return Throttle(throttle_time_ms, verdict, why)
+                        return verdict
                 verdict = None
-            return Throttle(throttle_time_ms, joined) if throttle_time_ms else joined
+            return Throttle(throttle_time_ms, joined, why) if throttle_time_ms else joined
 
         def on_request(request: Judged, peer: Peer, now_ms: int) -> Verdict:
             return go_on(request, peer, now_ms, _START, None)
@@ -302,8 +326,10 @@ def _place(entry: Entry, asked: Sequence[Entry]) -> int:
 
 
 def _join(first: Forward, second: Forward) -> Forward:
-    if first is FORWARD:
+    if first is FORWARD or first is EXEMPT:
         return second
+    if second is EXEMPT:
+        return first
     body = first.body if second.body is None else second.body
     return Forward(first.patches + second.patches, body)
 

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from policies.api import Policy, PolicyConfigError, Services
-from policies.chain import Entry
+from policies.api import Need, Policy, PolicyConfigError, Services
+from policies.chain import Chain, Entry
 from policies.settings import Problem, SettingsError, join, try_convert
 from policies.type_words import found, nearest
+from wire.apis import OFFERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
     from importlib.metadata import EntryPoint
+
+    from policies.api import Verdict
 
 GROUP = "sluice.policies"
 
@@ -81,6 +84,19 @@ def inspect(entries: Sequence[PolicyEntry | None]) -> list[Problem]:
     return problems
 
 
+def bodies_wanted(entries: Sequence[PolicyEntry]) -> dict[int, str]:
+    """API key to the name of the first entry that wants its requests whole (Need.BODY)."""
+    built, _ = _try_build(entries, _Nobody())
+    wanted: dict[int, str] = {}
+    for entry in built:
+        chain = Chain((entry,), _Nobody())
+        for key in OFFERED:
+            if chain.hooks(key).need is Need.BODY:
+                wanted.setdefault(key, entry.name)
+    _close(built)
+    return wanted
+
+
 class _Host:
     """What one entry's policy is given."""
 
@@ -112,6 +128,12 @@ class _Nobody:
 
     def save(self, path: str, data: bytes) -> None:
         """Nothing is."""
+
+    def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
+        """Nobody is asked, so nobody raises."""
+
+    def on_policy_observed(self, name: str, verdict: Verdict) -> None:
+        """Nobody is asked."""
 
 
 def _try_build(

@@ -1,17 +1,15 @@
 """The only place where everything is put together: config in, a running proxy out.
 
 Life: bind every port -> serve -> SIGTERM: stop listening, answer what is in flight, close gracefully, exit 0.
-A second signal, or the drain's deadline, ends at once.
+A second signal, or the drain's deadline, ends at once. SIGHUP reads the configuration again.
 """
 
 from __future__ import annotations
 
 import gc
-import resource
 import signal
 import sys
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -19,69 +17,103 @@ import trio
 
 from policies import registry
 from policies.chain import Chain
-from proxy.core.delayed import Graces
+from policies.settings import SettingsError
+from proxy.config.sizing import budget_of
+from proxy.core.bounds import Bounds
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
+from proxy.core.slow_senders import ReadLimits
 from proxy.core.topology import Topology
+from proxy.knobs import graces_of, knobs
+from proxy.observers import Observers
+from proxy.reception import Reception, most_connections
+from proxy.reload import BusyError, Reloader
 from proxy.shell import files
 from proxy.shell.clock import Clock
-from proxy.shell.dialer import Dialer, DialError
-from proxy.shell.driver import drive
+from proxy.shell.dialer import Dialer
+from proxy.shell.driver import drive, nudge
+from proxy.shell.heap import map_large_pieces
 from proxy.shell.hub import Hub
 from proxy.shell.listeners import Listeners
-from proxy.shell.transport import PlainTransport
 from proxy.telemetry import log
-from proxy.telemetry.log import LogObserver
+from proxy.telemetry.traces.resource import TracesError
 from wire import messages
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import AsyncIterator, Callable, Hashable
 
+    from policies.api import InForce
     from proxy.config import Config
-    from proxy.core.session import Session
+    from proxy.config.budget import Budget
+    from proxy.inside import ProxyInside
 
-DESCRIPTORS_SPARE = 64
-"""Kept for everything that is not a client's pair of sockets."""
 DRAIN_LOOK_S = 0.02
 
 
 class App:
-    """One proxy. `run` returns the process's exit code."""
+    """One proxy. `run` returns the process's exit code. `load` reads the configuration again."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(
+        self,
+        config: Config,
+        budget: Budget | None = None,
+        load: Callable[[], Config] | None = None,
+    ) -> None:
         self._config = config
+        self._budget = budget or budget_of(config)
         self._clock = Clock()
         self._log = structlog.get_logger()
-        observer = self._observer = LogObserver(self._clock, self.call_at)
+        self._observers = Observers(config, self._clock, self.call_at, self._in_force)
+        observer = self._observers.fan
         ports = config.listen.node_ports()
         self._topology = Topology(config.listen.advertise, config.listen.port, ports, observer)
         entries = registry.build(config.policies, self)
-        purgatory = config.purgatory
-        self._chain = Chain(entries, observer)
         self._engine = Engine(
             self._topology,
-            self._chain,
+            Chain(entries, observer),
             observer,
             now_ms=self._clock(),
             request_max_bytes=config.limits.socket_request_max_bytes,
             request_timeout_ms=config.upstream.request_timeout_ms,
             pass_unknown=config.unknown_apis(),
             fixed_user=config.identity.user,
-            graces=Graces(
-                purgatory.produce_grace_ms, purgatory.fetch_grace_ms, purgatory.wait_most_ms
-            ),
-            purge_interval=purgatory.purge_interval_requests,
+            graces=graces_of(config),
+            purge_interval=config.purgatory.purge_interval_requests,
+            bounds=_bounds(config, self._budget),
+            keeps_trails=self._observers.keeps_trails,
+            sample_every=config.traces.sample_every if self._observers.tracer else 0,
+            slow_ms=config.traces.slow_ms,
+            meters_by_key=self._observers.records is not None and "api" in config.records.families,
+            capture=self._observers.capture,
+            topic_book=self._observers.topic_book,
         )
         self._hub = Hub(self._engine, self._clock)
-        self._dialer = Dialer(
-            self._topology,
-            config.upstream.addresses(),
-            config.upstream.dial_timeout_ms / 1000,
+        self._ports: list[tuple[int | None, int]] = [(None, config.listen.port), *ports.items()]
+        dialer = Dialer(
+            self._topology, config.upstream.addresses(), config.upstream.dial_timeout_ms / 1000
         )
-        self._ports = [(None, config.listen.port), *ports.items()]
-        self._most_connections = _most_connections(config.limits.max_connections, len(self._ports))
+        others = len(self._ports) + config.admin.connections_most()
+        self._reception = Reception(
+            self._engine,
+            self._hub,
+            dialer,
+            observer,
+            self._clock,
+            most_connections(config.limits.max_connections, others),
+        )
+        self._leave = trio.Event()
+        self._reloader = Reloader(
+            config,
+            lambda: _within_budget(load or (lambda: config)),
+            self._engine,
+            self,
+            observer,
+            knobs(self._engine, self._reception, others, self._observers.tracer),
+            self._clock,
+        )
+        self._inside = self._look_in()
+        self._observers.attach(self._engine, self._inside)
 
     # -- what policies are given (policies.api.Services) -----------------------------------------
 
@@ -105,83 +137,90 @@ class App:
         """Keep this for a policy, in place of what was there."""
         files.save(path, data)
 
+    def _in_force(self, user: str, client_id: str) -> InForce | None:
+        for entry in self._engine.chain.entries:
+            if entry.mode == "enforce":
+                found = entry.policy.in_force(user, client_id)
+                if found is not None:
+                    return found
+        return None
+
+    # -- life ------------------------------------------------------------------------------------
+
     async def run(self) -> int:
-        """Serve until a signal ends it."""
+        """Serve until a signal ends it. Raises OSError when something cannot be bound or written."""
+        wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         # Signals first: whoever sees a port open may send one.
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with trio.open_signal_receiver(*wanted) as signals:
             listeners = Listeners(self._config.listen.address, self._ports)
             try:
+                self._observers.start()
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(drive, self._hub, self._engine, self._clock)
-                    if self._chain.entries:  # a first refusal must not wait for the codec
+                    if self._engine.chain.entries:  # a first refusal must not wait for the codec
                         nursery.start_soon(trio.to_thread.run_sync, messages.prepare)
-                    await self._serve_until(signals, listeners)
-                    with trio.CancelScope() as draining:
-                        nursery.start_soon(_on_next_signal, signals, draining.cancel)
+                    await self._open_admin(nursery)
+                    draining = trio.CancelScope()
+                    nursery.start_soon(self._heed, signals, nursery, draining)
+                    self._say_ready()
+                    await self._reception.serve(listeners, self._leave)
+                    listeners.close()
+                    with draining:
                         await self._drain()
                     nursery.cancel_scope.cancel()
             finally:
                 listeners.close()
                 self._hub.close_all(CloseReason.DRAIN_TIMEOUT)
                 self._hub.close()
-                self._chain.close()
+                self._engine.chain.close()
+                self._observers.close()
         self._log.info("stopped")
         return 0
 
-    async def _serve_until(self, signals: AsyncIterator[int], listeners: Listeners) -> None:
-        """Accept and serve until the first signal; then stop listening."""
-        listen = self._config.listen
+    async def _heed(
+        self, signals: AsyncIterator[int], nursery: trio.Nursery, draining: trio.CancelScope
+    ) -> None:
+        """SIGHUP reloads; the first other signal ends it, the second ends it at once."""
+        async for number in signals:
+            if number == signal.SIGHUP:
+                nursery.start_soon(self._reload)
+            elif self._leave.is_set():
+                draining.cancel()
+            else:
+                self._leave.set()
+
+    async def _reload(self) -> None:
+        with suppress(BusyError):
+            await self._reloader.reload()
+        nudge(self._hub)
+
+    async def _open_admin(self, nursery: trio.Nursery) -> None:
+        admin, looking = self._config.admin, self._observers.looking
+        if looking is not None and self._inside is not None:
+            from proxy.admin.server import serve  # noqa: PLC0415 - a web server: only where one is wanted
+
+            if admin.listen or admin.socket or admin.control:
+                await nursery.start(serve, admin, self._inside, looking.pulse)
+
+    def _say_ready(self) -> None:
+        listen, budget = self._config.listen, self._budget
+        self._log.info(
+            "memory",
+            requests_bytes=budget.request_bytes,
+            replies_bytes=budget.response_bytes,
+            most_bytes=budget.most_bytes,
+            limit_bytes=budget.demand.limit_bytes,
+        )
         self._log.info(
             "ready",
             listen=f"{listen.address}:{listen.port}",
             nodes=listen.nodes,
             upstream=",".join(self._config.upstream.bootstrap_servers),
         )
-        async with trio.open_nursery() as serving:
-            admit = partial(self._admit, serving)
-            serving.start_soon(listeners.serve, admit, self._may_accept)
-            await anext(signals)
-            serving.cancel_scope.cancel()
-        listeners.close()
-
-    def _admit(self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None) -> None:
-        """A client is here: counted at once, so that the limit holds; then served by its own task."""
-        try:
-            client = PlainTransport(accepted)
-            host, port = accepted.getpeername()[:2]
-        except OSError:
-            accepted.close()  # gone already
-            return
-        session = self._engine.connect(host, port, node_id)
-        if session is None:
-            client.close()
-        else:
-            serving.start_soon(self._serve, session, client, node_id)
-
-    async def _serve(self, session: Session, client: PlainTransport, node_id: int | None) -> None:
-        """One client, until the hub has it."""
-        attached = False
-        self._hub.arriving += 1
-        try:
-            broker = await self._dialer.reach(node_id)
-            attached = True
-            self._hub.attach(session, client, broker)
-        except DialError as error:
-            session.end(error.reason, error.detail, self._clock())
-        except Exception as error:  # noqa: BLE001 - one client's connection must not cost the others theirs
-            self._observer.on_internal_error(error)
-        finally:
-            self._hub.arriving -= 1
-            if not attached:
-                client.close()
-                session.release(self._clock())
-
-    def _may_accept(self) -> bool:
-        return len(self._engine.sessions) < self._most_connections
 
     async def _drain(self) -> None:
         """Answer what is in flight and let every client go, within the deadline."""
-        timeout_ms = self._config.drain.timeout_ms
+        timeout_ms = self._reloader.config.drain.timeout_ms
         self._log.info("draining", sessions=len(self._engine.sessions), timeout_ms=timeout_ms)
         with trio.move_on_after(timeout_ms / 1000):
             self._engine.drain()
@@ -191,25 +230,73 @@ class App:
                 self._hub.step(0)
                 await trio.sleep(DRAIN_LOOK_S)
 
+    # -- who looks in -------------------------------------------------------------------------------
 
-async def _on_next_signal(signals: AsyncIterator[int], call: Callable[[], None]) -> None:
-    async for _ in signals:
-        call()
+    def _look_in(self) -> ProxyInside | None:
+        looking = self._observers.looking
+        if looking is None:
+            return None
+        from proxy.inside import ProxyInside  # noqa: PLC0415 - only where somebody looks in
+
+        return ProxyInside(
+            self._engine,
+            self._hub,
+            self._clock,
+            self._reloader,
+            self._ports,
+            log_observer=self._observers.log,
+            metrics=looking.metrics,
+            decisions=looking.decisions,
+            history=looking.history,
+            principals=looking.principals,
+            arrivals=looking.arrivals,
+            traces=self._observers.tracer,
+            records=self._observers.records,
+            drain=self._leave.set,
+            is_draining=self._leave.is_set,
+            is_full=lambda: self._reception.is_full,
+        )
 
 
-def run(config: Config) -> int:
-    """Run the proxy until a signal ends it; the process's exit code."""
+def run(config: Config, load: Callable[[], Config] | None = None) -> int:
+    """Run the proxy until a signal ends it; the process's exit code.
+
+    Raises SettingsError when it may need more memory than its container has.
+    """
+    budget = budget_of(_within_budget(lambda: config))
     log.configure(config.log.level, config.log.format)
+    map_large_pieces()
     # Every connection is a few long-lived objects; collecting them again and again costs latency.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
     sys.setswitchinterval(0.0005)
     try:
-        return trio.run(App(config).run)
-    except OSError as error:  # a port that is taken; what happens later is caught where it happens
-        structlog.get_logger().error("cannot_start", reason=str(error))
-        return 1
+        return trio.run(App(config, budget, load).run)
+    except (OSError, TracesError) as error:
+        reason = str(error)  # a port that is taken; what happens later is caught where it happens
+    except ExceptionGroup as group:  # the same, of a server that runs in the nursery
+        refused, others = group.split(OSError)
+        if refused is None or others is not None:
+            raise
+        reason = str(_leaf(refused))
+    structlog.get_logger().error("cannot_start", reason=reason)
+    return 1
+
+
+def _leaf(group: ExceptionGroup[Exception]) -> Exception:
+    error: Exception = group
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _within_budget(load: Callable[[], Config]) -> Config:
+    """What `load` reads. Raises SettingsError when it may need more memory than the container has."""
+    config = load()
+    if problems := tuple(budget_of(config).problems()):
+        raise SettingsError(problems)
+    return config
 
 
 def try_brokers(config: Config) -> list[tuple[str, str | None]]:
@@ -223,11 +310,13 @@ def try_brokers(config: Config) -> list[tuple[str, str | None]]:
     return trio.run(try_each)
 
 
-def _most_connections(wanted: int, ports: int) -> int:
-    """As many clients as there are descriptors for (two each), or as configured if that is fewer."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # some systems refuse an unlimited soft limit
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = max(1, (soft - DESCRIPTORS_SPARE - ports) // 2)
-    return min(wanted, possible) if wanted else possible
+def _bounds(config: Config, budget: Budget) -> Bounds:
+    memory = config.memory
+    limits = ReadLimits(memory.request_read_timeout_ms, memory.request_min_bytes_per_second)
+    return Bounds(
+        request_bytes=budget.request_bytes,
+        response_bytes=budget.response_bytes,
+        requests=memory.queued_max_requests,
+        share_most=config.share_most(),
+        read_limits=limits,
+    )

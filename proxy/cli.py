@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from proxy.ctl.command import ctl, top
 from proxy.quotas.command import quotas
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 INVALID = 1
 UNUSABLE = 2
 DEMO_SECONDS = 40.0  # a minute with setting the stage
+DEMO_PAGE = Path("reports/demo.html")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -35,7 +37,8 @@ def main() -> None:
     """Sluice: stands between Kafka clients and brokers and applies policies to each request."""
 
 
-main.add_command(quotas)
+for command in (quotas, ctl, top):
+    main.add_command(command)
 
 
 def _sources(command: Command) -> Command:
@@ -76,12 +79,14 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
 
     What is in flight is answered first; a second signal ends it at once.
     """
-    effective = _load(file, _flags(upstream, listen, nodes), UNUSABLE)
+    flags = _flags(upstream, listen, nodes)
+    effective = _load(file, flags, UNUSABLE)
     from policies.settings import SettingsError  # noqa: PLC0415 - see the module
     from proxy import app  # noqa: PLC0415 - see the module: only what the command needs
+    from proxy.config.sources import load  # noqa: PLC0415 - see the module
 
     try:
-        code = app.run(effective.config)
+        code = app.run(effective.config, lambda: load(file, os.environ, flags).config)
     except SettingsError as error:  # found only when a policy is made: a file of its own, say
         _complain(error)
         code = UNUSABLE
@@ -94,13 +99,23 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
 def check(
     file: Path | None, upstream: str | None, listen: str | None, nodes: str | None, *, connect: bool
 ) -> None:
-    """Name every mistake in the settings.
+    """Name every mistake in the settings, and what memory they may need.
 
     Exit code 0: there is none; 1: there is one, or a broker does not answer.
     """
     effective = _load(file, _flags(upstream, listen, nodes), INVALID)
     count = len(effective.config.policies)
+    from proxy.config.sizing import budget_of  # noqa: PLC0415 - see the module
+
+    budget = budget_of(effective.config)
+    if problems := tuple(budget.problems()):
+        from policies.settings import SettingsError  # noqa: PLC0415 - see the module
+
+        _complain(SettingsError(problems))
+        sys.exit(INVALID)
     click.echo(f"The settings are valid; policies: {count}.")
+    for line in budget.lines():
+        click.echo(line)
     if connect:
         _connect(effective)
 
@@ -130,14 +145,21 @@ def config(
     help="How long the clients work.",
 )
 @click.option("--plain", is_flag=True, help="Lines instead of a live table.")
-def demo(seconds: float, *, plain: bool) -> None:
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=DEMO_PAGE,
+    show_default=True,
+    help="Where the page of the run is written.",
+)
+def demo(seconds: float, *, plain: bool, page: Path) -> None:
     """Play real clients through Sluice.
 
-    Starts an embedded cluster, Sluice before it and clients, and ends with a verdict.
+    Starts an embedded cluster, Sluice before it and clients, and ends with a verdict and a page of the run.
     """
     from proxy.demo import run as play  # noqa: PLC0415 - see the module
 
-    sys.exit(play(seconds, plain=plain))
+    sys.exit(play(seconds, plain=plain, page=page))
 
 
 @main.command()

@@ -27,6 +27,8 @@ SETTLED = {
     "purgatory",
     "delayed_produce",
     "delayed_fetch",
+    "mempool",
+    "selector.oom",
 }
 """Areas whose work is done: none of their cases may be open."""
 

@@ -20,7 +20,7 @@ TOP_LEVEL = {
     *("pyproject.toml", "README.md", "LICENSE", "Makefile", "Dockerfile", "requirements"),
     *("wire", "policies", "proxy", "pipeline", "helm", "tests", "bench", "docs", "examples"),
 }
-MADE = {"__pycache__", "build", "dist", "site", "bin"}
+MADE = {"__pycache__", "build", "dist", "site", "reports", "bin"}
 """Folders that tools make; dotfiles and *.egg-info are passed over too."""
 LONGEST = 400
 SOURCES = {".py", ".c", ".h", ".sh"}

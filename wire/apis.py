@@ -57,7 +57,8 @@ class Api:
     until a group is complete."""
     request_max_bytes: int | None
     """Largest request worth accepting, size field excluded; None: the general limit holds.
-    For those a stranger may send before authentication (Kafka: sasl.server.max.receive.size)."""
+    For those a stranger may send before authentication (Kafka: sasl.server.max.receive.size), and for
+    quotas, which are kept whole to be answered here."""
     always_replies: bool
     """False for Produce alone: acks=0 has no reply."""
 
@@ -214,8 +215,8 @@ _api(44, "IncrementalAlterConfigs", "0-1", flexible=1, throttle="0+")
 _api(45, "AlterPartitionReassignments", "0-1", flexible=0, throttle="0+", waits="0+")
 _api(46, "ListPartitionReassignments", "0", flexible=0, throttle="0+", waits="0+")
 _api(47, "OffsetDelete", "0", throttle="0+ at 2")
-_api(48, "DescribeClientQuotas", "0-1", flexible=1, throttle="0+")
-_api(49, "AlterClientQuotas", "0-1", flexible=1, throttle="0+")
+_api(48, "DescribeClientQuotas", "0-1", flexible=1, throttle="0+", max_bytes=1 << 20)
+_api(49, "AlterClientQuotas", "0-1", flexible=1, throttle="0+", max_bytes=1 << 20)
 _api(50, "DescribeUserScramCredentials", "0", flexible=0, throttle="0+")
 _api(51, "AlterUserScramCredentials", "0", flexible=0, throttle="0+")
 _api(55, "DescribeQuorum", "0-2", flexible=0, addresses="2+")

@@ -17,6 +17,7 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from policies.api import Excess
 from policies.quota.entity import (
     ANY,
     KEYS,
@@ -24,8 +25,9 @@ from policies.quota.entity import (
     Quotas,
     Resolved,
     Tags,
+    spelt,
 )
-from policies.quota.rate import ReleaseSchedule, SampledRate
+from policies.quota.rate import ReleaseSchedule, SampledRate, rate_behind
 from policies.quota.sensors import ThrottleTime, Usage
 
 if TYPE_CHECKING:
@@ -64,9 +66,11 @@ class Bucket(ReleaseSchedule):
         "alarm_ms",
         "born_ms",
         "is_default",
+        "key",
         "limit",
         "line",
         "mean",
+        "name",
         "queued",
         "rate",
         "rev",
@@ -75,10 +79,18 @@ class Bucket(ReleaseSchedule):
     )
 
     def __init__(
-        self, resolved: Resolved, burst_ms: float, rate: SampledRate, rev: int, now_ms: int
+        self,
+        key: str,
+        resolved: Resolved,
+        burst_ms: float,
+        rate: SampledRate,
+        rev: int,
+        now_ms: int,
     ) -> None:
         super().__init__(resolved.limit, burst_ms)
+        self.key = key
         self.tags = resolved.tags
+        self.name = spelt(resolved.tags)
         self.limit = resolved.limit
         self.is_default = resolved.is_default
         self.rev = rev
@@ -115,6 +127,18 @@ class Bucket(ReleaseSchedule):
         if limit != self.limit:
             self.limit = limit
             self.change(limit, now_ms)
+
+    def why(self, now_ms: int) -> Excess:
+        """What a throttle by the sampled rate is for: the rate as of `now_ms`."""
+        return Excess(self.name, self.key, self.rate.observe(now_ms)[0], self.limit)
+
+    def why_owed(self, delay_ms: float, now_ms: int) -> Excess:
+        """What a throttle or a wait by the schedule is for: the rate that this delay stands for.
+
+        Not the sampled rate: that one knows no burst, and counts only what was let through.
+        """
+        rate = rate_behind(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
+        return Excess(self.name, self.key, rate, self.limit)
 
     def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
         """A delay above 0 was imposed."""
@@ -160,7 +184,8 @@ class Books:
         self._burst_ms = burst_ms
         self._samples = samples
         self._window_ms = window_ms
-        self._exempt = exempt
+        self.exempt = exempt
+        """Users that no limit holds for."""
         self._most = default_buckets_most
         self._expiry_ms = expiry_ms
         self._older: dict[tuple[str, str], Account] = {}
@@ -248,7 +273,7 @@ class Books:
 
     def _maybe_bucket(self, key: str, user: str, client_id: str, now_ms: int) -> Bucket | None:
         resolved = self.quotas.resolve(key, user, client_id)
-        if resolved is None or user in self._exempt:
+        if resolved is None or user in self.exempt:
             return None
         rev = self.quotas.rev
         table = self._tables[key]
@@ -258,14 +283,14 @@ class Books:
             if full and not self._make_room(now_ms):
                 return self._share(key, resolved, now_ms)
             self._defaults += resolved.is_default
-            table[resolved.tags] = bucket = self._make(resolved, now_ms)
+            table[resolved.tags] = bucket = self._make(key, resolved, now_ms)
         elif bucket.rev != rev:
             bucket.relabel(resolved, rev, now_ms)
         return bucket
 
-    def _make(self, resolved: Resolved, now_ms: int) -> Bucket:
+    def _make(self, key: str, resolved: Resolved, now_ms: int) -> Bucket:
         rate = SampledRate(self._samples, self._window_ms)
-        return Bucket(resolved, self._burst_ms, rate, self.quotas.rev, now_ms)
+        return Bucket(key, resolved, self._burst_ms, rate, self.quotas.rev, now_ms)
 
     def _share(self, key: str, resolved: Resolved, now_ms: int) -> Bucket:
         name = (key, resolved.entity, hash(resolved.tags) % SHARED)
@@ -273,7 +298,7 @@ class Books:
         if bucket is None:
             user, client_id = resolved.tags
             tags = (ANY if user else "", ANY if client_id else "")
-            bucket = self._shared[name] = self._make(resolved._replace(tags=tags), now_ms)
+            bucket = self._shared[name] = self._make(key, resolved._replace(tags=tags), now_ms)
         elif bucket.rev != self.quotas.rev:
             bucket.relabel(resolved, self.quotas.rev, now_ms)
         return bucket

@@ -9,13 +9,14 @@ Rules (KIP-124; Kafka: `ClientQuotaManager`, `ClientRequestQuotaManager`):
 - A throttled fetch's reply goes out whole and stays charged: the broker has advanced the session
   already. What a Fetch may ask for is clipped instead.
 - acks=0 has no reply: its bytes are judged when it comes, its request never (Kafka exempts it).
+  It counts as exempt, as everything of an exempt principal does.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.api import FORWARD, Forward, Throttle
+from policies.api import EXEMPT, FORWARD, Forward, Throttle
 from policies.quota.clip import clip
 from policies.quota.rate import THROTTLE_MOST_MS, throttle_time_ms
 from wire.apis import ApiKey
@@ -32,7 +33,10 @@ class ChannelRule:
 
     def __init__(self, books: Books, *, samples: int, window_ms: int, sequential: bool) -> None:
         self.books = books
-        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {}
+        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {
+            ApiKey.PRODUCE: self._on_produce
+        }
+        self._exempt = books.exempt
         self._special = self.special.get
         self._find = books.accounts.get
         self._cap_ms = window_ms
@@ -43,18 +47,16 @@ class ChannelRule:
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
         """Whether Produce and Fetch have limits of their own."""
         self._bytes = produce or fetch
-        for key, hook, wanted in (
-            (ApiKey.PRODUCE, self._on_produce, produce),
-            (ApiKey.FETCH, self._on_fetch, fetch),
-        ):
-            self.special.pop(key, None)
-            if wanted:
-                self.special[key] = hook
+        self.special.pop(ApiKey.FETCH, None)
+        if fetch:
+            self.special[ApiKey.FETCH] = self._on_fetch
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Only what a reply is too late for."""
         special = self._special(request.api_key)
-        return FORWARD if special is None else special(request, peer, now_ms)
+        if special is not None:
+            return special(request, peer, now_ms)
+        return EXEMPT if self._exempt and peer.user in self._exempt else FORWARD
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """A request is counted when it is answered."""
@@ -112,9 +114,11 @@ class ChannelRule:
     ) -> Forward | Throttle:
         """One delay of the two, and of the broker's own; each is told to its bucket's sensor."""
         first_ms = max(byte_ms, response.throttle_time_ms)
+        judged_ms = now_ms
         if self._sequential:
             if first_ms and bucket is not None:
-                observed, window_ms = bucket.rate.observe(now_ms + first_ms)
+                judged_ms += first_ms
+                observed, window_ms = bucket.rate.observe(judged_ms)
                 request_ms = throttle_time_ms(observed, bucket.limit, window_ms, self._cap_ms)
             total_ms = min(first_ms + request_ms, THROTTLE_MOST_MS)
         else:
@@ -127,18 +131,31 @@ class ChannelRule:
             spent.record_throttle(byte_ms, now_ms)
         if request_ms and bucket is not None:
             bucket.record_throttle(request_ms, now_ms)
-        return Throttle(total_ms) if total_ms else FORWARD
+        if not total_ms:
+            return FORWARD
+        why = None
+        if byte_ms > request_ms:
+            why = None if spent is None else spent.why(now_ms)
+        elif request_ms and bucket is not None:
+            why = bucket.why(judged_ms)
+        return Throttle(total_ms, FORWARD, why)
 
     def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Forward | Throttle:
+        if self._exempt and peer.user in self._exempt:
+            return EXEMPT
         if request.acks != 0:
             return FORWARD
+        if not self._bytes:
+            return EXEMPT
         spent = self.books.open(peer.user, peer.client_id, now_ms).produce
         byte_ms = self._judge_bytes(spent, request.size_bytes, now_ms)
         if not byte_ms or spent is None:
-            return FORWARD
+            return EXEMPT
         spent.record_throttle(byte_ms, now_ms)
-        return Throttle(byte_ms)
+        return Throttle(byte_ms, EXEMPT, spent.why(now_ms))
 
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Forward:
+        if self._exempt and peer.user in self._exempt:
+            return EXEMPT
         spent = self.books.open(peer.user, peer.client_id, now_ms).fetch
         return FORWARD if spent is None else clip(request, spent.limit * self._least_seconds)

@@ -12,7 +12,8 @@ Rules (KIP-55, KIP-124; Kafka: `ClientQuotaManager`):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from hashlib import blake2b
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -110,6 +111,8 @@ class Quotas:
 
     def __init__(self) -> None:
         self.rev = 0
+        self._digest = ""
+        self._digest_rev = -1
         self._layers: dict[str, dict[QuotaEntity, dict[str, float]]] = {"file": {}, "override": {}}
         self._tables: dict[str, dict[tuple[str | None, str | None], float]] = {
             key: {} for key in KEYS
@@ -138,6 +141,14 @@ class Quotas:
     def get(self, entity: QuotaEntity, key: str) -> float | None:
         """The limit of this very entity."""
         return self._tables[key].get((entity.user, entity.client_id))
+
+    def digest(self) -> str:
+        """Equal for equal limits, in whichever process; another one as soon as any of them changes."""
+        if self._digest_rev != self.rev:
+            lines = [repr((*astuple(each.entity), each.key, each.value)) for each in self]
+            found = blake2b("\n".join(lines).encode(errors="replace"), digest_size=8)
+            self._digest, self._digest_rev = found.hexdigest(), self.rev
+        return self._digest
 
     def any(self, key: str) -> bool:
         """Somebody has a limit of this kind."""
@@ -177,7 +188,7 @@ class Quotas:
         """Every limit that holds, by entity and key."""
         file, override = self._layers["file"], self._layers["override"]
         order = {key: place for place, key in enumerate(KEYS)}
-        for entity in sorted({*file, *override}, key=_spelt):
+        for entity in sorted({*file, *override}, key=_order_of):
             ours = override.get(entity, {})
             both = {**file.get(entity, {}), **ours}
             for key in sorted(both, key=order.__getitem__):
@@ -210,9 +221,15 @@ class Quotas:
         self.rev += 1
 
 
+def spelt(tags: Tags) -> str:
+    """A bucket's tags for people, by the names of Kafka's metric tags: `user=alice,client-id=report`."""
+    pairs = zip(("user", "client-id"), tags, strict=True)
+    return ",".join(f"{kind}={name}" for kind, name in pairs if name)
+
+
 def _kind(name: str | None) -> str | None:
     return name if name is None or name == ANY else _NAMED
 
 
-def _spelt(entity: QuotaEntity) -> tuple[str, str]:
+def _order_of(entity: QuotaEntity) -> tuple[str, str]:
     return entity.user or "", entity.client_id or ""

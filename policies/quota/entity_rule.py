@@ -11,6 +11,7 @@ Rules:
 - Fetch: charged beforehand what the last replies cost on average, and settled by its own reply; what
   it may ask for is clipped to its share of the burst, so that one reply cannot silence everyone.
 - The first ApiVersions of a connection is free: nobody can be known yet, and SASL must not wait.
+- Exempt principals are told apart from those that merely have no limit: what they do is counted by nobody.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from policies.api import FORWARD, Forward, Hold, Throttle
+from policies.api import EXEMPT, FORWARD, Forward, Hold, Throttle
 from policies.quota.books import Bucket, Waiter
 from policies.quota.clip import clip
 from policies.quota.rate import THROTTLE_MOST_MS
@@ -72,7 +73,7 @@ class EntityRule:
             account = self.books.open(peer.user, peer.client_id, now_ms)
         bucket = account.request
         if bucket is None:
-            return FORWARD
+            return self._free(peer)
         ahead_ms = now_ms - bucket.pass_ms
         if ahead_ms < 0.0 or bucket.line:
             return self.count(request, peer, now_ms)
@@ -88,7 +89,7 @@ class EntityRule:
         """Judge it as a request and nothing else."""
         bucket = self.books.open(peer.user, peer.client_id, now_ms).request
         if bucket is None:
-            return FORWARD
+            return self._free(peer)
         held = self._admit(bucket, 1, request, peer, now_ms)
         if held is not None:
             return held
@@ -132,6 +133,14 @@ class EntityRule:
         self._held.update(previous._held)
         self._fetching.update(previous._fetching)
 
+    def release(self) -> None:
+        """We are asked no more: whoever is held is asked again, by whoever is."""
+        for waiter in list(self._held.values()):
+            waiter.bucket.leave(waiter)
+        for waiter in list(self._held.values()):
+            self._host.wake(waiter)
+        self._held.clear()
+
     # -- waiting -----------------------------------------------------------------------------
 
     def _admit(
@@ -158,9 +167,11 @@ class EntityRule:
             self._forget(waiter)
         waiter = Waiter(bucket, peer.session_id, request.exchange_id, cost, paid=paid)
         self._held[peer.session_id] = waiter
+        ahead = bucket.queued
         bucket.join(waiter)
         self._arm(bucket, now_ms)
-        return Hold(HOLD_MOST_MS, waiter)
+        why = bucket.why_owed(max(0.0, bucket.pass_ms - now_ms) + ahead * bucket.unit_ms, now_ms)
+        return Hold(HOLD_MOST_MS, waiter, throttles=True, why=why)
 
     def _maybe_waiter(self, request: Request, peer: Peer) -> Waiter | None:
         waiter = self._held.get(peer.session_id)
@@ -205,7 +216,11 @@ class EntityRule:
         if longest is None:
             return FORWARD
         longest.record_throttle(longest_ms, now_ms)
-        return Throttle(longest_ms)
+        return Throttle(longest_ms, FORWARD, longest.why_owed(longest_ms, now_ms))
+
+    def _free(self, peer: Peer) -> Forward:
+        """No limit holds."""
+        return EXEMPT if peer.user in self.books.exempt else FORWARD
 
     def _on_api_versions(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         return FORWARD if request.exchange_id == 1 else self.count(request, peer, now_ms)
@@ -217,6 +232,8 @@ class EntityRule:
         if account is None:
             account = self.books.open(peer.user, peer.client_id, now_ms)
         produce, bucket = account.produce, account.request
+        if produce is None and bucket is None:
+            return self._free(peer)
         size_bytes = request.size_bytes
         if (
             produce is not None
@@ -247,6 +264,8 @@ class EntityRule:
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         account = self.books.open(peer.user, peer.client_id, now_ms)
         fetch, bucket = account.fetch, account.request
+        if fetch is None and bucket is None:
+            return self._free(peer)
         waiter = self._maybe_waiter(request, peer)
         if fetch is not None and (waiter is None or not waiter.paid):
             expected = fetch.mean
@@ -266,5 +285,5 @@ class EntityRule:
         share = fetch.limit * self._burst_ms / 1000 / (1 + len(fetch.line or ()))
         clipped = clip(request, share)
         if isinstance(quiet, Throttle) and clipped is not FORWARD:
-            return Throttle(quiet.throttle_time_ms, clipped)
+            return Throttle(quiet.throttle_time_ms, clipped, quiet.why)
         return clipped if quiet is FORWARD else quiet

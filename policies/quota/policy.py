@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.api import Hold, Need, Policy, PolicyConfigError, Throttle
+from policies.api import Hold, InForce, Need, Policy, PolicyConfigError, Throttle
 from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.admin import AdminRules, QuotaAdmin
@@ -26,6 +26,7 @@ from policies.quota.entity import (
     PRODUCER_BYTE_RATE,
     REQUEST_RATE,
     Quotas,
+    spelt,
 )
 from policies.quota.entity_rule import EntityRule
 from wire.apis import ApiKey
@@ -60,6 +61,7 @@ class Quota(Policy):
         for line in config.quotas:
             for key, value in line.limits():
                 self.quotas.set(line.entity, key, value)
+        self._enforcement = config.enforcement
         smooth = config.enforcement == "entity"
         window_ms = config.quota_window_size_seconds * 1000
         self.books = Books(
@@ -115,6 +117,14 @@ class Quota(Policy):
         """The rule's word."""
         return self.rule.on_response(request, response, peer, now_ms)
 
+    def in_force(self, user: str, client_id: str) -> InForce | None:
+        """Whose request rate holds for them; None for exempt principals, and where none does."""
+        resolved = self.quotas.resolve(REQUEST_RATE, user, client_id)
+        if resolved is None or user in self.books.exempt:
+            return None
+        name = spelt(resolved.tags)
+        return InForce(self._enforcement, name, resolved.limit, self.quotas.digest())
+
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
         """Whoever has gone gives back its place."""
         self.rule.on_disconnect(peer, now_ms)
@@ -134,6 +144,8 @@ class Quota(Policy):
         if isinstance(self.rule, EntityRule) and isinstance(previous.rule, EntityRule):
             self.rule.adopt(previous.rule)
         self._look()
+        if isinstance(previous.rule, EntityRule):  # nobody else would wake those it holds
+            previous.rule.release()
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
         """Set (with None: take back) live overrides; at once for all, waiting requests included.
@@ -161,7 +173,7 @@ class Quota(Policy):
             return counted
         answer = self._admin.on_request(request, peer.user, now_ms)
         if isinstance(counted, Throttle):
-            return Throttle(counted.throttle_time_ms, answer)
+            return Throttle(counted.throttle_time_ms, answer, counted.why)
         return answer
 
     def _look(self) -> bool:

@@ -34,6 +34,11 @@ def throttle_time_ms(
     return most if excess_ms >= most else floor(excess_ms + 0.5)
 
 
+def rate_behind(delay_ms: float, bound: float, window_ms: int) -> float:
+    """The rate that `throttle_time_ms` would give this delay for: its formula turned round."""
+    return bound * (1 + delay_ms / window_ms)
+
+
 class SampledRate:
     """A sum over `samples` windows of `window_ms` and what of it overlaps the left edge.
 

@@ -15,6 +15,7 @@ import msgspec
 from policies.registry import PolicyEntry
 from policies.settings import Problem
 from policies.type_words import found
+from proxy.config.telemetry import Admin, Metrics, Records, Traces
 from proxy.config.values import (
     ANY_ADDRESS,
     Api,
@@ -24,6 +25,7 @@ from proxy.config.values import (
     check_advertise,
     check_host,
     check_user,
+    is_loopback,
     parse_nodes,
     split_server,
 )
@@ -32,14 +34,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "Admin",
     "Config",
     "Drain",
     "Identity",
     "Limits",
     "Listen",
     "Log",
+    "Memory",
+    "Metrics",
     "PolicyEntry",
     "Purgatory",
+    "Records",
+    "Traces",
     "Upstream",
 ]
 
@@ -161,6 +168,67 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = 0
 
 
+class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How much may be held of requests and replies that are on their way (KIP-72)."""
+
+    queued_max_request_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=-1,
+            description="Bytes of requests held here: kept whole, parked, not taken by a broker (Kafka: "
+            "queued.max.request.bytes). 0 = derived from the container's memory limit, -1 = without bound.",
+        ),
+    ] = 0
+    queued_max_requests: Annotated[
+        int,
+        msgspec.Meta(
+            ge=-1,
+            le=_INT32_MAX,
+            description="How many requests may be held here before no new ones are taken up (Kafka: "
+            "queued.max.requests). -1 = without bound.",
+        ),
+    ] = -1
+    queued_max_response_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=-1,
+            description="Bytes of replies held here for clients that do not take them. 0 = derived, "
+            "-1 = without bound.",
+        ),
+    ] = 0
+    request_read_timeout_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=_DAY_MS,
+            description="How long a request that is kept whole may take to come, once there is memory "
+            "for it, before its connection is closed. 0 = for ever.",
+        ),
+    ] = 30_000
+    request_min_bytes_per_second: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=_INT32_MAX,
+            description="How fast it must come, on average, judged after five seconds. 0 = as slow as it likes.",
+        ),
+    ] = 1024
+    share_most: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            le=1,
+            description="How much of queued_max_request_bytes one user at one address may reserve. 0 = "
+            "0.25, or 1 where listen.address is a loopback address.",
+        ),
+    ] = 0.0
+
+    def mistakes(self) -> Iterator[Problem]:
+        """A bound that would let nothing through."""
+        if self.queued_max_requests == 0:
+            yield Problem("queued_max_requests", "0", "a number from 1 on, or -1 for no bound")
+
+
 class Purgatory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When a request that waits at a broker is answered here, and how what waits is kept."""
 
@@ -231,9 +299,14 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     listen: Listen = msgspec.field(default_factory=Listen)
     identity: Identity = msgspec.field(default_factory=Identity)
     limits: Limits = msgspec.field(default_factory=Limits)
+    memory: Memory = msgspec.field(default_factory=Memory)
     purgatory: Purgatory = msgspec.field(default_factory=Purgatory)
     drain: Drain = msgspec.field(default_factory=Drain)
     log: Log = msgspec.field(default_factory=Log)
+    admin: Admin = msgspec.field(default_factory=Admin)
+    metrics: Metrics = msgspec.field(default_factory=Metrics)
+    traces: Traces = msgspec.field(default_factory=Traces)
+    records: Records = msgspec.field(default_factory=Records)
     policies: Annotated[
         tuple[PolicyEntry, ...],
         msgspec.Meta(description="The chain: requests go down it, responses come back up."),
@@ -245,6 +318,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             "in their replies would reach the client."
         ),
     ] = ()
+
+    def share_most(self) -> float:
+        """`memory.share_most`, or its default: behind a loopback address there is one application."""
+        return self.memory.share_most or (1.0 if is_loopback(self.listen.address) else 0.25)
 
     def unknown_apis(self) -> frozenset[int]:
         """The keys of `pass_unknown_apis`."""

@@ -25,6 +25,7 @@ from policies.registry import inspect as inspect_policies
 from policies.settings import Problem, SettingsError, join, try_convert
 from policies.type_words import nearest, strip
 from proxy.config import Config
+from proxy.config.container import VARIABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,6 +165,10 @@ def parse_text(kind: inspect.Type, text: str) -> object:
             return [parse_text(strip(item), part.strip()) for part in text.split(",")]
         case inspect.IntType():
             return int(text) if re.fullmatch(r"\s*-?\d{1,20}\s*", text, re.ASCII) else text
+        case inspect.BoolType() if text.strip().lower() in {"true", "false"}:
+            return text.strip().lower() == "true"
+        case inspect.FloatType() if re.fullmatch(r"\s*\d{0,9}\.?\d{1,9}\s*", text, re.ASCII):
+            return float(text)
         case inspect.UnionType(types=types) if re.fullmatch(r"\d{1,10}", text, re.ASCII):
             numbers = [each for each in types if isinstance(strip(each), inspect.IntType)]
             return int(text) if numbers else text
@@ -196,7 +201,7 @@ def _complete(config: Config, origins: Mapping[str, str]) -> dict[str, str]:
 
 
 def _hints(environ: Mapping[str, str]) -> tuple[str, ...]:
-    known = {name.removeprefix(PREFIX) for name in (*variables(), CONFIG_VARIABLE)}
+    known = {name.removeprefix(PREFIX) for name in (*variables(), CONFIG_VARIABLE, VARIABLE)}
     hints: list[str] = []
     for name in sorted(environ):
         short = name.removeprefix(PREFIX)

@@ -26,7 +26,7 @@ _PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-
 SERVER_PATTERN = rf"^(?:\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/@]+):{_PORT}$"
 NODES_PATTERN = r"^\d{1,10}(?:-\d{1,10})?(?: *, *\d{1,10}(?:-\d{1,10})?)*$"
 
-_SERVER_WORDS = "HOST:PORT with a port from 1 to 65535 (an IPv6 address in brackets)"
+SERVER_WORDS = "HOST:PORT with a port from 1 to 65535 (an IPv6 address in brackets)"
 _HOST_WORDS = "a host name or an IP address, without brackets and port"
 _NODES_WORDS = 'node ids and ranges such as "0-31" or "0-2,10-12"'
 _USER_WORDS = "a user's bare name as the brokers know it"
@@ -67,7 +67,7 @@ def api_key_of(value: int | str) -> int:
 def check_server(value: object) -> tuple[str, str] | None:
     """HOST:PORT whose shape the pattern has seen."""
     host = str(value).rpartition(":")[0]
-    return (_SERVER_WORDS, "") if host.startswith("[") and not _is_ipv6(host[1:-1]) else None
+    return (SERVER_WORDS, "") if host.startswith("[") and not _is_ipv6(host[1:-1]) else None
 
 
 def check_host(value: object) -> tuple[str, str] | None:
@@ -108,6 +108,11 @@ def check_api(value: object) -> tuple[str, str] | None:
     return _API_WORDS, nearest(str(value), names)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine (or pod) can come from there."""
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
 def _ranges(text: str) -> Iterator[tuple[int, int]]:
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
@@ -129,7 +134,7 @@ Server = Annotated[
     msgspec.Meta(
         pattern=SERVER_PATTERN,
         examples=["kafka-1:9092", "[fd00::1]:9092"],
-        extra={"expected": _SERVER_WORDS, "check": check_server},
+        extra={"expected": SERVER_WORDS, "check": check_server},
     ),
 ]
 NodeList = Annotated[str, msgspec.Meta(pattern=NODES_PATTERN)]

@@ -21,25 +21,34 @@ _REPLY_HEAD = Struct(">ii").pack
 _TAGGED_REPLY_HEAD = Struct(">iix").pack
 
 
-def frame_of(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> bytearray:
+def frame_of(
+    s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int, *, forwarded: bool = False
+) -> bytearray:
     """The whole reply, of which the policies have heard, and which says what is left of a throttle."""
     api = exchange.plan.api
     tagged = api.response_header_version
     pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
     reply = bytearray(pack(4 + tagged + len(body), exchange.correlation_id) + body)
     try:
-        asked_ms = s.hear(exchange, Reply(api, len(reply) - 4, reply, 0, len(reply)), now_ms)
+        heard = s.hear(exchange, Reply(api, len(reply) - 4, reply, 0, len(reply)), now_ms)
     except PolicyFault:
-        s.complete(exchange, Outcome.DISCONNECTED, now_ms)
+        s.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=forwarded)
         raise
-    quiet_until_ms = 0 if exchange.plan.simple else exchange.quiet_until_ms  # else never set
-    until_ms = max(quiet_until_ms, now_ms + asked_ms)
+    s.usage.response_bytes += len(reply)
+    until_ms = 0 if exchange.plan.simple else exchange.quiet_until_ms  # else never set
+    if heard is not None:
+        until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
     if until_ms > now_ms:
         try:
             throttle.stamp(reply, 0, len(reply), api, until_ms - now_ms)
         except WireError as error:  # a policy's own body, and no response of this API
             raise s.blame(exchange, error, now_ms) from error
-        s.throttle(until_ms, now_ms)
+        s.throttle(exchange, until_ms, now_ms, None if heard is None else heard.why)
+    if not exchange.plan.simple:
+        if exchange.trail is not None:
+            exchange.trail.reply_bytes = len(reply) - 4
+        if exchange.seen is not None:
+            exchange.seen.reply_bytes = len(reply) - 4
     return reply
 
 
@@ -47,7 +56,7 @@ def answer(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> None:
     """Reply from here, when its turn comes. For a request without reply nothing is sent."""
     s.attention = True
     if exchange.plan.silent:
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
+        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
         return
     reply = frame_of(s, exchange, body, now_ms)
     if s.queue and not isinstance(s.queue[-1], SwallowedExchange):
@@ -56,20 +65,21 @@ def answer(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> None:
         s.unusual_replies += 1
     else:
         s.client.put(reply)
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
+        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
 
 
 def refuse(s: SessionEnd, exchange: Exchange, verdict: Reject, body: bytes, now_ms: int) -> None:
     """Reply with an error in the API's own shape; `body` is the request's, which some shapes echo."""
+    s.mark_refused(exchange, verdict)
     if not exchange.plan.silent:
         try:
             reply = replies.error_body(exchange.plan.api, body, verdict.code)
         except WireError as error:
-            s.complete(exchange, Outcome.ANSWERED, now_ms)
+            s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             s.end_after_replies(CloseReason.POLICY, f"refused, and no shape to say so: {error}")
             return
         answer(s, exchange, reply, now_ms)
     else:
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
+        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
     if verdict.close or exchange.plan.silent:
         s.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")

@@ -3,9 +3,10 @@
 Rules:
 - A channel is read from while no reason to mute it holds. Reasons are a set (kept as bits), not a
   product of states: each is added and taken away by whoever gave it.
-- What the kernel did not take stays in `outbox`, in order, counted in the pool until it is sent.
-- `carry` is the beginning of a frame of which too little has come to decide anything. It is laid in
-  front of the next read.
+- What the kernel did not take stays in `outbox`, in order, counted in `pool`, each piece until all of it is
+  sent: so long its memory is taken.
+- `carry` is the beginning of a frame of which too little has come to decide anything, or that waits. It is
+  laid in front of the next read, and counted where what comes from this side is counted (`read_pool`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from proxy.core.memory import MemoryPool
+    from proxy.core.waiting_room import WaitingRoom
 
 
 ATTENTION = -1
@@ -36,17 +38,24 @@ class Mute:
     PACED: Final = 256
 
 
-DEAF = Mute.THROTTLED | Mute.HELD | Mute.UPSTREAM_AUTH
+DEAF = Mute.THROTTLED | Mute.HELD | Mute.UPSTREAM_AUTH | Mute.OUT_OF_MEMORY
 """While one of these holds, requests already read are not begun."""
 
 
 class Channel:
-    """The client's or the broker's side. `pool` counts what it holds."""
+    """The client's or the broker's side. With a `room`, what is unsent counts as a request held there."""
 
-    __slots__ = ("carry", "head_at", "muted", "outbox", "pool", "unsent_bytes")
+    __slots__ = ("carry", "head_at", "muted", "outbox", "pool", "read_pool", "room", "unsent_bytes")
 
-    def __init__(self, pool: MemoryPool) -> None:
+    def __init__(
+        self,
+        pool: MemoryPool,
+        read_pool: MemoryPool | None = None,
+        room: WaitingRoom | None = None,
+    ) -> None:
         self.pool = pool
+        self.read_pool = read_pool or pool
+        self.room = room
         self.muted = 0
         self.outbox: list[bytes | bytearray] = []
         self.head_at = 0  # how much of outbox[0] is already sent: no copy of what remains
@@ -61,11 +70,26 @@ class Channel:
         """Take a reason away; others may remain."""
         self.muted &= ~reason
 
-    def put(self, data: bytes | bytearray) -> None:
-        """Append what has to be written to this side. The caller hands it over."""
+    def press(self, *, on: bool) -> None:
+        """Backpressure: do not read from one side what the other does not take."""
+        if on:
+            self.muted |= Mute.BACKPRESSURE
+        else:
+            self.muted &= ~Mute.BACKPRESSURE
+
+    def put(self, data: bytes | bytearray, counted_bytes: int = 0) -> None:
+        """Append what has to be written to this side. The caller hands it over.
+
+        `counted_bytes` of the pool are taken for it already.
+        """
         size_bytes = len(data)
+        if size_bytes > counted_bytes:
+            self.pool.force_allocate(size_bytes - counted_bytes)
+        elif size_bytes < counted_bytes:
+            self.pool.release(counted_bytes - size_bytes)
         if size_bytes:
-            self.pool.force_allocate(size_bytes)
+            if self.room is not None and not self.outbox:
+                self.room.one_more()
             self.unsent_bytes += size_bytes
             self.outbox.append(data)
 
@@ -75,38 +99,47 @@ class Channel:
         if len(outbox) > 1 and self.unsent_bytes <= most_bytes:
             joined = b"".join(outbox)
             outbox[:] = [joined[self.head_at :] if self.head_at else joined]
-            self.head_at = 0
+            sent, self.head_at = self.head_at, 0
+            self.pool.release(sent)
         first = outbox[0]
         return memoryview(first)[self.head_at :] if self.head_at else first
 
     def sent(self, size_bytes: int) -> None:
         """The kernel took this many bytes from the front of the outbox."""
-        self.pool.release(size_bytes)
         self.unsent_bytes -= size_bytes
         outbox = self.outbox
-        at = self.head_at + size_bytes
+        begun = at = self.head_at + size_bytes
         done = 0
         while done < len(outbox) and at >= len(outbox[done]):
             at -= len(outbox[done])
             done += 1
-        del outbox[:done]
         self.head_at = at
+        if done:
+            del outbox[:done]
+            self.pool.release(begun - at)
+            if self.room is not None and not outbox:
+                self.room.one_less()
 
     def keep(self, data: bytes) -> None:
         """Carry the beginning of a frame over to the next read."""
         self.carry = data
-        self.pool.force_allocate(len(data))
+        self.read_pool.carried_bytes += len(data)
+        self.read_pool.force_allocate(len(data))
 
     def take(self) -> bytes:
         """What was carried; it is the caller's now."""
         data, self.carry = self.carry, b""
-        self.pool.release(len(data))
+        self.read_pool.carried_bytes -= len(data)
+        self.read_pool.release(len(data))
         return data
 
     def clear(self) -> None:
         """The side is gone: give everything back."""
-        self.pool.release(self.unsent_bytes + len(self.carry))
+        held_bytes, waits = self.unsent_bytes + self.head_at, bool(self.outbox)
         self.outbox.clear()
         self.head_at = 0
         self.unsent_bytes = 0
-        self.carry = b""
+        self.pool.release(held_bytes)
+        if self.room is not None and waits:
+            self.room.one_less()
+        self.take()

@@ -21,6 +21,7 @@ from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.replies import let_go
 from proxy.core.state import NEVER_MS, STREAM
+from proxy.core.walking import produced, unread
 from wire import fetch, produce_skeleton
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
@@ -145,11 +146,15 @@ def _answer(s: SessionEnd, exchange: Exchange, now_ms: int, *, early: bool) -> b
         s.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, str(error), now_ms)
         return False
     try:
-        reply = frame_of(s, exchange, body, now_ms)  # completes it if it raises
+        if not early:
+            s.trail_of(exchange)
+        reply = frame_of(s, exchange, body, now_ms, forwarded=True)  # completes it if it raises
     except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
         s.fail(fault, CloseReason.INTERNAL)
         return False
     s.client.put(reply)
+    waited_us = s.engine.now_us - exchange.arrived_us
+    exchange.plan.meter.left("drained" if early else "expired", waited_us)
     if not early:
         api = exchange.plan.api
         counts = s.engine.expired
@@ -205,10 +210,12 @@ def walk(s: SessionEnd, walker: ProduceWalker, buf: bytearray, pos: int, stop: i
             raise
         _lose(s.passing)
         s.walker = None
+        unread(s)
 
 
 def walked(s: SessionEnd, walker: ProduceWalker, now_ms: int) -> None:
     """Its last byte has gone on."""
+    produced(s, walker)
     passing = s.passing
     if not walker.done:
         if passing is None or passing.plan.hooks.need is not Need.HEADER:
@@ -246,6 +253,19 @@ def _topics(exchange: Exchange) -> produce_skeleton.Topics:
         walker.feed(kept, at, len(kept))
         return walker.topics
     return kept.topics if kept is not None else ()
+
+
+def only_waits(s: SessionEnd) -> bool:
+    """Whether all that is unanswered may wait at the broker as long as it likes, and nobody else can answer it."""
+    return all(
+        isinstance(exchange, SwallowedExchange)
+        or (
+            isinstance(exchange, Exchange)
+            and exchange.plan.api.may_wait
+            and not exchange.plan.wait_ms
+        )
+        for exchange in s.queue
+    ) and not (s.reply_left or s.client.unsent_bytes)
 
 
 def _is_over(s: SessionEnd) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from policies.api import Outcome
 from policies.chain import PolicyFault
-from proxy.core import delayed, replies, requests
+from proxy.core import delayed, replies, requests, slow_senders
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.exchanges import AnsweredExchange, OwnExchange, SwallowedExchange
@@ -41,6 +41,8 @@ class SessionEnd(SessionState):
                 delayed.expire(self, self.engine.now_ms, draining=True)
             if not self.queue or isinstance(self.queue[-1], SwallowedExchange):
                 self.ended = True
+            elif self.draining and delayed.only_waits(self):
+                self.end(CloseReason.DRAINED, "", self.engine.now_ms)  # who knows for how long
 
     def drain(self) -> None:
         """The proxy is going down: finish the request that is passing, answer what is in flight.
@@ -52,6 +54,7 @@ class SessionEnd(SessionState):
                 self.held.over(self.engine.now_ms)
             if self.pending is not None:
                 self.unhush(Mute.THROTTLED)
+                self.tell_unmuted()
             self.draining = True
             self.end_after_replies(CloseReason.DRAINED)
             self.maybe_end()
@@ -65,6 +68,10 @@ class SessionEnd(SessionState):
         except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
             self.fail(fault, CloseReason.INTERNAL)
             self.engine.attend(self)
+
+    def look_at_reading(self, now_ms: int) -> None:
+        """The timer for a frame that holds memory and is not here yet."""
+        slow_senders.look(self, now_ms)
 
     def client_gone(self, now_ms: int) -> None:
         """The client has said its last byte (half-close). It may still be reading."""
@@ -128,6 +135,7 @@ class SessionEnd(SessionState):
         self.broker.mute(Mute.ENDING)
         if self.held is not None:
             self.held.drop(now_ms)
+        requests.let_go(self)
         while self.queue:
             head = self.queue.popleft()
             if isinstance(head, OwnExchange):
@@ -136,22 +144,24 @@ class SessionEnd(SessionState):
                 continue
             elif isinstance(head, AnsweredExchange):
                 self.client.pool.release(len(head.reply))
-                self.complete(head.exchange, Outcome.DISCONNECTED, now_ms)
+                self.complete(head.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             else:
                 self.complete(head, Outcome.DISCONNECTED, now_ms)
 
     def release(self, now_ms: int) -> None:
         """Both sides are closed: give everything back and say goodbye. Called once, by the hub."""
         self.end(CloseReason.CLIENT_CLOSED, "", now_ms)
+        self.bear(self.client.muted, -1)
+        self.tell_unmuted()
         self.client.clear()
         self.broker.clear()
         self.plans.clear()  # one of them may refer to this session
         requests.forget(self, now_ms)
         replies.forget(self)
-        for timer in (self.timer, self.throttle_timer):
+        for timer in (self.timer, self.throttle_timer, self.read_timer):
             if timer is not None:
                 timer.cancel()
-        self.timer = self.throttle_timer = None
+        self.timer = self.throttle_timer = self.read_timer = None
         self.engine.release(self, now_ms)
 
     def _lose_half_sent(self, now_ms: int) -> None:

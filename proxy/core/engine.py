@@ -10,27 +10,40 @@ from typing import TYPE_CHECKING
 
 from policies.api import ANONYMOUS, Need, Peer
 from policies.chain import Chain, Hooks
+from proxy.core.bounds import Bounds
 from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
-from proxy.core.memory import MemoryPool
+from proxy.core.holding import OUTCOMES
+from proxy.core.memory import NO_BOUND, MemoryPool
+from proxy.core.meters import MeterBook
 from proxy.core.purgatory import Purgatory
+from proxy.core.reads import Reads
 from proxy.core.session import Session
 from proxy.core.timers import Timers
+from proxy.core.usage import UsageBook
+from proxy.core.waiting_room import WaitingRoom
 from wire import addresses, metadata, versions
 from wire.apis import OFFERED, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
+    from proxy.core.capture import Capture
     from proxy.core.ending import SessionEnd
+    from proxy.core.holding import HeldRequest
     from proxy.core.observer import Observer
     from proxy.core.plan import Rewrite
     from proxy.core.state import SessionState
+    from proxy.core.topic_book import TopicBook
     from proxy.core.topology import Topology
     from wire.apis import Api
 
 REPLY_MOST_BYTES = 256 << 20
-"""A reply that has to be kept whole (Metadata of a very large cluster) may not be larger."""
+"""A reply that has to be kept whole (Metadata of a very large cluster) may not be larger, nor than the pool."""
+REPLY_LEAST_BYTES = 16 << 20
+"""It may be so large, however small the pool is."""
+NEVER = 1 << 60
+"""So many microseconds: never."""
 TOPICS_MOST = 100_000
 """Topic names remembered; beyond that the cache begins anew."""
 
@@ -51,23 +64,46 @@ class Engine:
         fixed_user: str = "",
         graces: Graces | None = None,
         purge_interval: int = 1000,
+        keeps_trails: bool = False,
+        sample_every: int = 0,
+        slow_ms: int = 0,
+        meters_by_key: bool = False,
+        capture: Capture | None = None,
+        topic_book: TopicBook | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self.topology = topology
         self.chain = chain
         self.observer = observer
         self.now_ms = now_ms
+        self.now_us = now_ms * 1000
+        """The same, finer: for what is measured."""
+        self.keeps_trails = keeps_trails
+        self.sample_every = sample_every
+        self.slow_us = slow_ms * 1000 or NEVER
+        self.meters = MeterBook(by_key=meters_by_key)
+        self.capture = capture
+        self.topic_book = topic_book
+        self.usage = UsageBook(now_ms, observer.on_second)
+        self.auth_failures = 0
+        self._sampled = 0
         self.request_max_bytes = request_max_bytes
-        self.reply_max_bytes = REPLY_MOST_BYTES
         self.request_timeout_ms = request_timeout_ms
         self.graces = graces or Graces()
         self.expired = Expired()
         self.offered = OFFERED
         self.pass_unknown = frozenset(pass_unknown)
         self._user = (fixed_user, "fixed") if fixed_user else (ANONYMOUS, "none")
-        self.request_pool = MemoryPool()
-        self.reply_pool = MemoryPool()
+        bounds = bounds or Bounds()
+        self.read_limits = bounds.read_limits
+        self.request_pool = self._pool("requests", bounds.request_bytes, 4 + request_max_bytes)
+        self.reply_pool = self._pool("replies", bounds.response_bytes, REPLY_MOST_BYTES)
+        self.reply_max_bytes = max(self.reply_pool.max_single_bytes, REPLY_LEAST_BYTES)
+        self.room = WaitingRoom(self.request_pool, bounds.requests, bounds.share_most)
+        self.reads = Reads(self.request_pool, self.reply_pool, self.room)
         self.timers = Timers(now_ms)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
+        self.completions = dict.fromkeys(OUTCOMES, 0)
         self.sessions: set[SessionEnd] = set()
         self.attending: list[SessionState] = []
         self.topics: dict[bytes, str] = {}
@@ -99,6 +135,7 @@ class Engine:
         """A session is closed on both sides."""
         if session in self.sessions:
             self.sessions.remove(session)
+            self.usage.leave(session.usage)
             self.chain.on_disconnect(session.peer, now_ms)
             reason = session.reason or CloseReason.INTERNAL
             self.observer.on_session_closed(session.peer, reason, session.detail)
@@ -114,12 +151,46 @@ class Engine:
             session.drain()
             self.attend(session)
 
+    # -- memory ----------------------------------------------------------------------------------
+
+    def resize(self, request_bytes: int, response_bytes: int) -> None:
+        """Other sizes for the pools (NO_BOUND: none). What is held stays; who waits is looked at again."""
+        for pool, size_bytes, most_bytes in (
+            (self.request_pool, request_bytes, 4 + self.request_max_bytes),
+            (self.reply_pool, response_bytes, REPLY_MOST_BYTES),
+        ):
+            pool.resize(size_bytes, _within(size_bytes, most_bytes))
+        self.reply_max_bytes = max(self.reply_pool.max_single_bytes, REPLY_LEAST_BYTES)
+        self.reads.press()
+        self.room.look_again()
+
+    def _pool(self, name: str, size_bytes: int, most_bytes: int) -> MemoryPool:
+        pool = MemoryPool(size_bytes, _within(size_bytes, most_bytes), now_ms=lambda: self.now_ms)
+        pool.on_depleted = lambda: self.observer.on_pool_depleted(name)
+        pool.on_recovered = lambda lasted_ms: self.observer.on_pool_recovered(name, lasted_ms)
+        return pool
+
     # -- time ------------------------------------------------------------------------------------
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int, now_us: int = 0) -> None:
         """The clock, once per step: fire what is due."""
         self.now_ms = now_ms
+        self.now_us = now_us or now_ms * 1000
+        if now_ms >= self.usage.ends_ms:
+            self.usage.roll(now_ms)
         self.timers.advance(now_ms)
+
+    def next_ms(self) -> int | None:
+        """When to `advance` next; None when nothing is waiting, and nobody is connected."""
+        due_ms = self.timers.next_ms()
+        if self.usage.keys and (due_ms is None or due_ms > self.usage.ends_ms):
+            return self.usage.ends_ms
+        return due_ms
+
+    def sample_from(self) -> int:
+        """How many requests of a new session pass before one is sampled: spread, so that short ones are met too."""
+        self._sampled = (self._sampled + self.sample_every * 618 // 1000 + 1) % self.sample_every
+        return self._sampled + 1
 
     def _tick(self, chain: Chain, every_ms: int) -> None:
         def tick(now_ms: int) -> None:
@@ -141,8 +212,40 @@ class Engine:
         """A policy's wishes have changed: what begins from now on is judged by them."""
         self.chain.reconsider()
         self._look_at_chain()
+        self.forget_plans()
+
+    def forget_plans(self) -> None:
+        """Something that plans are made of has changed: what begins from now on gets new ones."""
         for session in self.sessions:
             session.plans.clear()
+
+    def adopt_chain(self, chain: Chain, gone: Collection[str] = ()) -> list[HeldRequest]:
+        """Another chain is asked from now on. Returns the requests whose holder is `gone`, the oldest first.
+
+        The caller has the policies `adopt` their namesakes', and then completes these.
+        """
+        self.chain = chain
+        self._look_at_chain()
+        self.forget_plans()
+        for every_ms in sorted({entry.policy.tick_ms for entry in chain.entries} - {0}):
+            self._tick(chain, every_ms)
+        held = [session.held for session in self.sessions if session.held is not None]
+        return sorted(
+            (each for each in held if not each.move(chain, gone)), key=lambda each: each.since_us
+        )
+
+    def resample(self, every: int) -> None:
+        """From now on one request in `every` is sampled; 0: none."""
+        self.sample_every = every
+        for session in self.sessions:
+            session.samples = every != 0
+            session.sample_left = self.sample_from() if every else 0
+
+    def end_capture(self) -> None:
+        """No more requests are captured but those in flight; the fast loop is back."""
+        if self.capture is not None and self.capture.open:
+            self.capture.open = False
+            self.forget_plans()
 
     # -- what plans are made of ------------------------------------------------------------------
 
@@ -155,7 +258,8 @@ class Engine:
 
     def _look_at_chain(self) -> None:
         keys = (ApiKey.PRODUCE, ApiKey.FETCH)
-        self.wants_topic_names = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
+        looked_into = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
+        self.wants_topic_names = looked_into or self.keeps_trails or self.topic_book is not None
         self._rewrites.clear()
 
     def _make_rewrite(self, api: Api) -> Rewrite | None:
@@ -185,3 +289,7 @@ class Engine:
         if len(self.topics) + len(learned) > TOPICS_MOST:
             self.topics.clear()
         self.topics.update(learned)
+
+
+def _within(size_bytes: int, most_bytes: int) -> int:
+    return most_bytes if size_bytes == NO_BOUND else min(size_bytes, most_bytes)

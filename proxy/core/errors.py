@@ -23,11 +23,23 @@ class CloseReason(Enum):
     UPSTREAM_REFUSED = "upstream_refused"
     UPSTREAM_DIAL_TIMEOUT = "upstream_dial_timeout"
     UPSTREAM_REQUEST_TIMEOUT = "upstream_request_timeout"
+    REQUEST_READ_TIMEOUT = "request_read_timeout"
     UNKNOWN_NODE = "unknown_node"
     TOO_MANY_CONNECTIONS = "too_many_connections"
     DRAINED = "drained"
+    OPERATOR = "operator"
     DRAIN_TIMEOUT = "drain_timeout"
     INTERNAL = "internal"
+
+
+ORDINARY = frozenset(
+    {
+        CloseReason.CLIENT_CLOSED,
+        CloseReason.CLIENT_RESET,
+        CloseReason.DRAINED,
+    }
+)
+"""At these ends nobody has lost a reply that it still waits for."""
 
 
 class SessionFault(Exception):  # noqa: N818 - the family's name; its members end in Error

@@ -20,37 +20,46 @@ if TYPE_CHECKING:
 
     from policies.api import Response
     from policies.chain import Walk
+    from proxy.core.capture import Seen
     from proxy.core.plan import Plan
+    from proxy.core.trail import Trail
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
 
 
 class Exchange:
-    """A client's request on its way. Always set: plan, correlation_id, arrived_ms, size_bytes.
+    """A client's request on its way. Always set: plan, correlation_id, arrived_us, size_bytes.
 
-    The others are set only for requests that a policy wants to see. `quiet_until_ms` is when the
+    The others are set only for requests that a policy wants to see, or that are told about: under a `simple`
+    plan they are not there. `arrived_us` is when its last byte went
+    on, if it took longer than one read; `arrived_ms` what its deadline counts from. `quiet_until_ms` is when the
     client may speak again, as the reply will say. `kept` is set for tracked produces: what a reply
-    made here would have to say (see `proxy.core.delayed`).
+    made here would have to say (see `proxy.core.delayed`). `trail` is of those that are told about.
     """
 
     __slots__ = (
-        "arrived_ms",
+        "_began_us",
+        "_deadline_from_ms",
+        "arrived_us",
         "asked",
         "body",
         "correlation_id",
+        "delayed",
         "exchange_id",
         "head",
         "held",
         "kept",
         "plan",
         "quiet_until_ms",
+        "seen",
         "size_bytes",
+        "trail",
     )
 
     plan: Plan
     correlation_id: int
-    arrived_ms: int
+    arrived_us: int
     size_bytes: int
     exchange_id: int
     asked: int
@@ -58,7 +67,35 @@ class Exchange:
     body: bytes | None
     held: Walk | None
     kept: bytearray | bytes | ProduceWalker | None
+    delayed: bool
     quiet_until_ms: int
+    seen: Seen | None
+    trail: Trail | None
+
+    @property
+    def began_us(self) -> int:
+        """When its first byte was here."""
+        try:
+            return self._began_us
+        except AttributeError:
+            return self.arrived_us
+
+    def wait_until(self, now_us: int) -> None:
+        """It has waited until now: what is measured from now on is the next one's time."""
+        self._began_us: int = self.began_us
+        self.arrived_us = now_us
+
+    @property
+    def arrived_ms(self) -> int:
+        """What its deadline counts from."""
+        try:
+            return self._deadline_from_ms
+        except AttributeError:
+            return self.arrived_us // 1000
+
+    @arrived_ms.setter
+    def arrived_ms(self, at_ms: int) -> None:
+        self._deadline_from_ms: int = at_ms
 
     @property
     def api(self) -> Api:

@@ -14,31 +14,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import Hold, Outcome
-from policies.chain import PolicyFault
+from policies.chain import PolicyFault, Walk
 from proxy.core.channel import Mute
 from proxy.core.purgatory import DelayedOperation
+from proxy.core.trail import Stage
+from proxy.core.whole import body_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from policies.api import Verdict
+    from policies.chain import Chain
     from proxy.core.ending import SessionEnd
     from proxy.core.exchanges import Exchange
+
+
+OUTCOMES = ("condition", "expired", "drained", "client_gone")
+"""How a wait ends: by its key, at its deadline, because the proxy drains, because nobody is left."""
 
 
 class HeldRequest(DelayedOperation):
     """One wait of one request. Made by `hold`."""
 
-    __slots__ = ("_verdict", "dropped", "exchange", "hung_up", "session", "since_ms", "then")
+    __slots__ = (
+        "_verdict",
+        "exchange",
+        "hung_up",
+        "outcome",
+        "session",
+        "since_us",
+        "then",
+        "throttled",
+        "watched",
+        "why",
+    )
 
-    def __init__(
-        self, session: SessionEnd, exchange: Exchange, verdict: Hold, since_ms: int
-    ) -> None:
+    def __init__(self, session: SessionEnd, exchange: Exchange, verdict: Hold) -> None:
         super().__init__()
         self.session = session
         self.exchange = exchange
         self.then = verdict.then
-        self.since_ms = since_ms
+        self.since_us = session.engine.now_us
+        self.watched = verdict.watch
+        self.why = verdict.why
+        self.throttled = session.usage if verdict.throttles else None  # whose time it takes
         self.hung_up = False  # its client has closed its side
-        self.dropped = False  # its connection is gone
+        self.outcome = "condition"  # how the wait ends, unless somebody says otherwise
         self._verdict: Verdict | None = None  # instead of asking the policy again
 
     def try_complete(self, now_ms: int) -> bool:
@@ -47,46 +68,95 @@ class HeldRequest(DelayedOperation):
 
     def fire(self, now_ms: int) -> None:
         """The deadline has come: what the policy left word of is done."""
-        self.over(now_ms)
+        self._verdict = self.then
+        self.outcome = "expired"
+        self.force_complete(now_ms)
 
     def over(self, now_ms: int) -> None:
-        """The deadline has come, or the proxy drains."""
+        """The proxy drains: the same, before its time."""
         self._verdict = self.then
+        self.outcome = "drained"
         self.force_complete(now_ms)
+
+    def move(self, chain: Chain, gone: Collection[str]) -> bool:
+        """Another chain is asked from now on; whether whoever holds this is still there to say when it is over."""
+        exchange = self.exchange
+        moved = chain.moved(
+            exchange.plan.api.key, exchange.held or Walk(), exchange.plan.hooks, gone
+        )
+        if moved is None:
+            return True  # it goes on under the chain that admitted it
+        hooks, exchange.held, stays = moved
+        exchange.plan = exchange.plan.under(hooks)
+        return stays
 
     def drop(self, now_ms: int) -> None:
         """Its connection is gone."""
-        self.dropped = True
+        self.outcome = "client_gone"
         self.force_complete(now_ms)
 
     def on_complete(self, now_ms: int) -> None:
         """The wait is over."""
         session, exchange = self.session, self.exchange
         session.held = None
-        if self.dropped:
-            session.complete(exchange, Outcome.DISCONNECTED, now_ms)
+        self._account(now_ms)
+        session.engine.room.unpark(session)
+        if self.outcome == "client_gone":
+            session.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             return
         judged: Verdict | PolicyFault
+        exchange.body = body_of(session, exchange)
         try:
             judged = session.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:
             judged = fault
+        exchange.body = None
+        again = isinstance(judged, Hold) and judged.throttles
+        if self.throttled is not None and not again and not isinstance(judged, PolicyFault):
+            self.throttled.charge(exchange.size_bytes)
         if isinstance(judged, Hold):
-            held = HeldRequest(session, exchange, judged, self.since_ms)
+            if judged.throttles and self.throttled is None:
+                session.usage.defer(exchange.size_bytes)
+            held = HeldRequest(session, exchange, judged)
             held.hung_up = self.hung_up
             _wait(held, judged, now_ms)
         else:
             session.go_on(exchange, judged)
 
+    def _account(self, now_ms: int) -> None:
+        """This wait is over: what it was counts for whom it has delayed."""
+        session, exchange = self.session, self.exchange
+        now_us = session.engine.now_us
+        session.engine.completions[self.outcome] += 1
+        kind = "purgatory"
+        if self.throttled is not None:
+            kind = "throttle"
+            self.throttled.blocked.change(-1, now_ms)
+            waited_ms = (now_us - self.since_us) // 1000
+            self.throttled.throttle(waited_ms, anew=not exchange.delayed)
+            exchange.delayed = True
+        else:
+            exchange.plan.meter.left(self.outcome, now_us - self.since_us)
+        waited_for = "" if self.why else str(self.watched)
+        waited = Stage(kind, self.since_us, now_us, waited_for, self.outcome)
+        session.stage(exchange, waited, self.why)
+        exchange.wait_until(now_us)
+
 
 def hold(session: SessionEnd, exchange: Exchange, verdict: Hold, now_ms: int) -> None:
     """Park the request that has just been judged."""
-    _wait(HeldRequest(session, exchange, verdict, now_ms), verdict, now_ms)
+    held = HeldRequest(session, exchange, verdict)
+    _wait(held, verdict, now_ms)
+    if held.throttled is not None:
+        held.throttled.defer(exchange.size_bytes)
     session.hush(Mute.HELD)
 
 
 def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
     held.session.held = held
+    if held.throttled is not None:
+        held.throttled.blocked.change(1, now_ms)
+    held.session.engine.room.park(held.session)
     holds = held.session.engine.holds
     holds.try_complete_else_watch(held, (verdict.watch,), now_ms + verdict.max_delay_ms, now_ms)
     holds.maybe_purge()

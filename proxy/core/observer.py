@@ -8,8 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policies.api import Peer, Verdict
     from proxy.core.errors import CloseReason
+    from proxy.core.trail import Trail
+    from proxy.core.usage import UsageRow
 
 
 class Observer:
@@ -27,8 +31,23 @@ class Observer:
     def on_unmapped_node(self, node_id: int) -> None:
         """A broker outside the declared range was seen; it is advertised at the bootstrap port."""
 
+    def on_trail(self, trail: Trail) -> None:
+        """A request has ended that waited, failed, was slow or was sampled. Only if the engine keeps trails."""
+
+    def on_unmuted(self, trail: Trail, now_us: int) -> None:
+        """The throttle that this request brought upon its client is over, or its client has gone."""
+
+    def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
+        """A second is over: what each key used in it. Also told when it is no row at all."""
+
     def on_expired(self, peer: Peer, api_name: str) -> None:
         """A request was answered here, because the broker had not by its deadline."""
+
+    def on_pool_depleted(self, pool: str) -> None:
+        """A pool has run dry (`requests`, `replies`): somebody waits for memory, or gets crumbs."""
+
+    def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
+        """Nobody waits for this pool any more; the outage has lasted so long."""
 
     def on_internal_error(self, error: BaseException) -> None:
         """A fault of our own ended a session: a bug."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from policies.api import Need
 from proxy.core.channel import Mute
 from proxy.core.errors import ClientProtocolError
+from proxy.core.histogram import FINE_US
 from wire import addresses, apis, fetch, header, produce, versions
 from wire.apis import ApiKey
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from policies.api import Peer
     from policies.chain import Hooks
     from proxy.core.ending import SessionEnd
+    from proxy.core.engine import Engine
     from wire.apis import Api
 
     Rewrite = Callable[[bytearray, int, int], bytes | None]
@@ -56,18 +58,25 @@ class Plan:
         "answer",
         "api",
         "fast",
+        "fine_us",
         "glance",
         "hooks",
         "keeps",
         "least_bytes",
         "look",
+        "meter",
         "most_bytes",
         "on_request",
         "peer",
         "plain",
         "rewrite",
         "simple",
+        "slow_us",
+        "spared",
+        "tally",
+        "topics",
         "twin",
+        "upstream",
         "usual",
         "wait_ms",
     )
@@ -81,7 +90,9 @@ class Plan:
         hooks: Hooks,
         rewrite: Rewrite | None,
         most_bytes: int,
+        engine: Engine,
         wait_ms: int = 0,
+        key: tuple[str, str] | None = None,
     ) -> None:
         self.api = api
         self.peer = peer
@@ -96,7 +107,19 @@ class Plan:
         self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
         # Only a policy that is content with the header may be asked in the fast loop.
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
-        self.fast = hooks.need is Need.HEADER and api.key not in SASL
+        self.spared = api.key in SASL  # no quota counts them
+        captured = engine.capture is not None and engine.capture.open
+        # Whether its body is walked for the usage records: what each topic costs.
+        self.topics = engine.topic_book is not None and api.key in {ApiKey.PRODUCE, ApiKey.FETCH}
+        walked = self.topics and api.key == ApiKey.PRODUCE
+        self.fast = hooks.need is Need.HEADER and not (self.spared or captured or walked)
+        self.meter = engine.meters.find(api.key, api.name, *(key or (peer.user, peer.client_id)))
+        self.upstream = self.meter.upstream
+        self.tally = self.meter if engine.meters.by_key else None  # bytes are counted, too
+        # A fetch may wait at the broker for what it asked for, and is not slow for that.
+        patience_us = 1000 * wait_ms if api.key == ApiKey.FETCH else 0
+        self.slow_us = engine.slow_us + patience_us
+        self.fine_us = min(self.slow_us, FINE_US)
         self.simple = (
             self.fast
             and acks != ACKS_NONE
@@ -104,7 +127,11 @@ class Plan:
             and hooks.on_response is None
             and hooks.on_complete is None
         )
-        unheard = hooks.on_response is None and hooks.on_complete is None
+        unheard = (
+            hooks.on_response is None
+            and hooks.on_complete is None
+            and not (captured or self.topics)
+        )
         self.plain = unheard and rewrite is None
         self.look = addresses.glance(api) if rewrite is not None else None
         self.glance = self.look if unheard else None
@@ -127,6 +154,14 @@ class Plan:
         twin.wait_ms = wait_ms
         twin.keeps = twin.keeps and wait_ms > 0
         twin.twin = None
+        return twin
+
+    def under(self, hooks: Hooks) -> Plan:
+        """The same for a held request that another chain has taken over."""
+        twin = copy(self)
+        twin.hooks = hooks
+        twin.on_request = twin.twin = twin.glance = None
+        twin.simple = twin.plain = False
         return twin
 
     @property
@@ -185,12 +220,15 @@ def plan_for(
     client_id = intern(header.client_id_of(buf, pos, limit).decode(errors="replace"))
     if client_id != s.peer.client_id:
         s.peer = replace(s.peer, client_id=client_id)
+        s.plans.clear()
+        s.take_key(s.peer.user, client_id, s.engine.now_ms)
     rewrite = s.engine.rewrite_for(api)
     if api.key in SASL:
         rewrite = _listen(s, api)
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
     hooks = s.engine.chain.hooks(api.key)
-    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, wait_ms)
+    key = (s.usage.user, s.usage.client_id)
+    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, s.engine, wait_ms, key)
     soonest_ms = wait_ms // 2 if plan.keeps else wait_ms  # see `delayed.sent`
     if 0 < soonest_ms < s.shortest_wait_ms:
         s.shortest_wait_ms = soonest_ms
@@ -211,14 +249,15 @@ def _plan_for_stranger(s: SessionEnd, api_key: int, api_version: int) -> Plan:
     known = apis.find(ApiKey.API_VERSIONS, 0)
     assert known is not None  # noqa: S101 - the table's first law
     api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
+    key = (s.usage.user, s.usage.client_id)
     if api_key == ApiKey.API_VERSIONS:
-        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes)
+        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine, key=key)
         plan.answer = versions.unsupported_version(s.engine.offered)
         return plan
     if api_key in s.engine.pass_unknown:
         # No facts, so no look inside: it is paired by correlation id alone.
         api = replace(api, request_max_bytes=None)
-        return Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes)
+        return Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine, key=key)
     raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
 
 
@@ -228,12 +267,16 @@ def _listen(s: SessionEnd, api: Api) -> Rewrite:
     def on_reply(buf: bytearray, start: int, end: int) -> None:
         if s.identity is None:
             return
+        under_way = s.identity.authenticating
         principal = s.identity.heard_reply(api.key, api.version, bytes(memoryview(buf)[start:end]))
         if principal is not None and (
             principal.source == "sasl" or s.peer.principal_source != "fixed"
         ):  # a fixed name says more than that the name cannot be read
             s.peer = replace(s.peer, user=intern(principal.user), principal_source=principal.source)
             s.plans.clear()
+            s.take_key(s.peer.user, s.peer.client_id, s.engine.now_ms)
+        if under_way and principal is None and not s.identity.authenticating:
+            s.engine.auth_failures += 1
         if not s.identity.authenticating:  # a refused re-authentication leaves things as they were
             s.authenticating = False
             s.plans.clear()

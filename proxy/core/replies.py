@@ -22,10 +22,13 @@ from proxy.core.exchanges import (
     SwallowedExchange,
 )
 from proxy.core.guess import guess_protocol
+from proxy.core.histogram import bucket_of
+from proxy.core.walking import begin_fetched, fetched, fetched_whole
 from wire import header, throttle
 from wire.apis import Throttle
 
 if TYPE_CHECKING:
+    from policies.api import Excess
     from proxy.core.ending import SessionEnd
 
 _REPLY = Struct(">ii").unpack_from
@@ -41,15 +44,46 @@ def passes(
     plan = exchange.plan
     if plan.rewrite is not None and not (plan.look is not None and plan.look(buf, pos, stop)):
         return False
-    until_ms = exchange.quiet_until_ms
+    until_ms = 0 if plan.simple else exchange.quiet_until_ms
+    why = None
     if plan.hooks.on_response is not None:
-        asked_ms = s.hear(exchange, Reply(plan.api, stop - pos - 4, buf, pos, stop), now_ms)
-        if asked_ms:
-            until_ms = max(until_ms, now_ms + asked_ms)
+        heard = s.hear(exchange, Reply(plan.api, stop - pos - 4, buf, pos, stop), now_ms)
+        if heard is not None:
+            until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
+            why = heard.why
     if until_ms > now_ms:
-        _quiet(s, exchange, until_ms, buf, pos, stop, now_ms)
+        _quiet(s, exchange, until_ms, why, buf, pos, stop, now_ms)
+    if plan.topics:
+        fetched_whole(s, exchange, buf, pos, stop)
+    count(s, exchange, stop - pos - 4)
     s.complete(exchange, Outcome.REPLIED, now_ms)
     return True
+
+
+def count(s: SessionEnd, exchange: Exchange, size_bytes: int) -> None:
+    """The broker's reply is through: what the fast loop does in one line, and what it leaves out."""
+    plan = exchange.plan
+    took_us = s.engine.now_us - exchange.arrived_us
+    plan.upstream[bucket_of(took_us)] += 1
+    if s.engine.meters.by_key:
+        plan.meter.request_bytes += 4 + exchange.size_bytes
+        plan.meter.response_bytes += 4 + size_bytes
+    if took_us >= plan.slow_us:
+        trail = s.trail_of(exchange)
+        if trail is not None:
+            trail.slow = True
+    if not exchange.plan.simple:
+        if exchange.trail is not None:
+            exchange.trail.reply_bytes = size_bytes
+        if exchange.seen is not None:
+            exchange.seen.reply_bytes = size_bytes
+
+
+def late(s: SessionEnd, exchange: Exchange, size_bytes: int, now_ms: int) -> None:
+    """A reply of the fast loop that took its time."""
+    count(s, exchange, size_bytes)
+    if not exchange.plan.simple:  # it got a trail
+        s.complete(exchange, Outcome.REPLIED, now_ms)
 
 
 def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: int) -> int:
@@ -58,6 +92,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
     while pos < end:
         if s.reply_left:
             taken = min(s.reply_left, end - pos)
+            if s.reply_walker is not None:
+                s.reply_walker.feed(buf, pos, pos + taken)  # it never raises
             if s.reply_gathered is not None:
                 s.flush_replies(buf, clear, pos)
                 clear = pos + taken
@@ -69,6 +105,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.reply_left -= taken
             if not s.reply_left:
                 s.reply_dropped = False
+                if s.reply_walker is not None:
+                    fetched(s)
                 if s.unusual_replies:
                     s.flush_replies(buf, clear, pos)
                     clear = pos
@@ -82,6 +120,7 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
         size, correlation_id = _REPLY(buf, pos)
         stop = pos + 4 + size
         exchange = _expected(s, buf, pos, size, correlation_id)
+        s.reply_bytes = size
         if isinstance(exchange, SwallowedExchange):
             s.flush_replies(buf, clear, pos)
             clear = pos
@@ -97,6 +136,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
                 break
             else:
                 _hear(s, exchange, size, buf, pos, end, now_ms)
+                if exchange.plan.topics:
+                    begin_fetched(s, exchange)
             s.reply_left = 4 + size
             continue
         if isinstance(exchange, OwnExchange):
@@ -106,6 +147,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.attention = True
         else:
             changed = None
+            if exchange.plan.topics:
+                fetched_whole(s, exchange, buf, pos, stop)
             if exchange.plan.rewrite is not None:
                 changed = _rewritten(exchange, buf, pos, stop)
             if changed is None:
@@ -113,6 +156,7 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             else:
                 s.flush_replies(buf, clear, pos)
                 clear = stop
+                s.reply_bytes = len(changed) - 4
                 _hear(s, exchange, size, changed, 0, len(changed), now_ms)
                 s.client.put(changed)
                 s.attention = True
@@ -134,6 +178,8 @@ def finish(s: SessionEnd, now_ms: int) -> None:
     if isinstance(head, OwnExchange | SwallowedExchange):
         s.unusual_replies -= 1
     elif isinstance(head, Exchange):
+        s.usage.response_bytes += 4 + s.reply_bytes
+        count(s, head, s.reply_bytes)
         s.complete(head, Outcome.REPLIED, now_ms)
     let_go(s, 0, now_ms)
     if s.ending:
@@ -152,7 +198,7 @@ def let_go(s: SessionEnd, place: int, now_ms: int) -> None:
         s.client.pool.release(len(waiting.reply))
         s.client.put(waiting.reply)
         s.attention = True
-        s.complete(waiting.exchange, Outcome.ANSWERED, now_ms)
+        s.complete(waiting.exchange, Outcome.ANSWERED, now_ms, forwarded=False)
 
 
 def forget(s: SessionEnd) -> None:
@@ -189,8 +235,11 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         head.on_reply(bytes(frame))
     elif isinstance(head, Exchange):
         size = len(frame) - 4
+        if head.plan.topics:
+            fetched_whole(s, head, frame, 0, len(frame))
         if head.plan.rewrite is not None:
             frame = _rewritten(head, frame, 0, len(frame)) or frame
+            s.reply_bytes = len(frame) - 4
         _hear(s, head, size, frame, 0, len(frame), now_ms)
         s.client.put(frame)
     s.attention = True
@@ -230,17 +279,21 @@ def _hear(
     if exchange.plan.simple:
         return
     until_ms = exchange.quiet_until_ms
+    why = None
     if exchange.plan.hooks.on_response is not None:
-        reply = Reply(exchange.plan.api, size, buf, pos, end)
-        until_ms = max(until_ms, now_ms + s.hear(exchange, reply, now_ms))
+        heard = s.hear(exchange, Reply(exchange.plan.api, size, buf, pos, end), now_ms)
+        if heard is not None:
+            until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
+            why = heard.why
     if until_ms > now_ms:
-        _quiet(s, exchange, until_ms, buf, pos, end, now_ms)
+        _quiet(s, exchange, until_ms, why, buf, pos, end, now_ms)
 
 
 def _quiet(
     s: SessionEnd,
     exchange: Exchange,
     until_ms: int,
+    why: Excess | None,
     buf: bytearray,
     pos: int,
     end: int,
@@ -248,4 +301,4 @@ def _quiet(
 ) -> None:
     """Write what is left into the reply. The broker's own figure stays if it is larger, and then it counts."""
     said_ms = throttle.stamp(buf, pos, end, exchange.plan.api, until_ms - now_ms)
-    s.throttle(max(until_ms, now_ms + said_ms), now_ms)
+    s.throttle(exchange, max(until_ms, now_ms + said_ms), now_ms, why)

@@ -4,7 +4,7 @@ Rules:
 - Nothing is decided about a request before its head is here: header, and for Produce as far as acks.
 - A head that is not whole is carried to the next read; it is bounded, and counted.
 - A body streams through (STREAM), is kept whole for whoever asked (GATHER), or is dropped because the
-  request was answered here (DROP).
+  request was answered here (DROP). What is kept whole waits until there is memory for all of it.
 - Frame sizes are judged before anything is allocated for them.
 - One turn does a bounded amount of work; then the session is paced: the rest of what was read waits,
   counted, and the client is not read until it had its next turn.
@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond, Throttle
 from policies.chain import PolicyFault
 from proxy.core.answers import answer, refuse
-from proxy.core.channel import ATTENTION, DEAF, Mute
+from proxy.core.channel import ATTENTION, DEAF
 from proxy.core.delayed import keep, sent, walk, walked
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.guess import guess_protocol
 from proxy.core.holding import hold
-from proxy.core.identity import Identity
 from proxy.core.plan import SASL, plan_for
+from proxy.core.slow_senders import HEAD_BYTES, watch, watch_head
 from proxy.core.state import DROP, GATHER, STREAM, Pending
+from proxy.core.walking import produced_whole, read_head, walker_for
+from proxy.core.whole import body_at as whole_body_at
+from proxy.core.whole import changed, overhear, wait_anew
 from wire import header, produce
 from wire.apis import ApiKey
-from wire.fetch import read as read_fetch
 
 if TYPE_CHECKING:
     from policies.api import Verdict
@@ -66,6 +68,7 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
         if isinstance(s.pending.verdict, PolicyFault):
             raise s.pending.verdict
         if s.request_gathered is not None:  # it was held, and may go on
+            s.taken_up(s.pending.exchange)
             _settle_whole(s, now_ms)
     while pos < end:
         if s.request_left:
@@ -87,7 +90,11 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
                 s.walker = None
                 s.request_mode = STREAM
                 if mode == GATHER:
+                    if s.pending is not None:
+                        s.received(s.pending.exchange)
                     _settle_whole(s, now_ms)
+                elif mode == STREAM:
+                    s.through()
             continue
         if s.questions:
             s.flush_requests(buf, clear, pos)
@@ -99,6 +106,7 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.client.keep(bytes(memoryview(buf)[pos:end]))
             break
         if s.ending and s.pending is None:
+            s.engine.room.give_back(s)
             s.flush_requests(buf, clear, pos)
             clear = pos = end
             break
@@ -106,14 +114,18 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.pace(bytes(memoryview(buf)[pos:end]))
             break
         begun = _begin(s, buf, pos, end, now_ms)
-        if s.held is not None:
+        if begun is None or s.held is not None:
+            if not s.client.muted & DEAF:  # its head is not here yet
+                if end - pos > HEAD_MOST_BYTES:
+                    raise ClientProtocolError(
+                        f"a request head of more than {HEAD_MOST_BYTES} bytes"
+                    )
+                if end - pos > HEAD_BYTES:
+                    watch_head(s, now_ms)
             s.client.keep(bytes(memoryview(buf)[pos:end]))
             break
-        if begun is None:
-            if end - pos > HEAD_MOST_BYTES:
-                raise ClientProtocolError(f"a request head of more than {HEAD_MOST_BYTES} bytes")
-            s.client.keep(bytes(memoryview(buf)[pos:end]))
-            break
+        if s.reserved_bytes and s.request_mode != GATHER:
+            s.engine.room.give_back(s)  # nobody wants it whole any more
         pos = begun
         streams = s.request_mode == STREAM
         labour_bytes += min(s.request_left, LABOUR_FRAME_BYTES) if streams else 4 * s.request_left
@@ -128,6 +140,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.look_again()
         if s.ending:
             s.maybe_end()
+    elif s.request_mode == GATHER:
+        watch(s, now_ms)
     if s.attention or clear != start:
         s.attention = False
         s.flush_requests(buf, clear, pos)
@@ -148,17 +162,22 @@ def put_questions(s: SessionEnd) -> None:
 
 def _hush_now(s: SessionEnd) -> None:
     """Between two requests: the client is muted for what was wanted meanwhile."""
+    s.bear(s.hush_wanted & ~s.client.muted, 1)
     s.client.mute(s.hush_wanted)
     s.hush_wanted = 0
     s.look_again()
     s.engine.attending.append(s)
 
 
+def let_go(s: SessionEnd) -> None:
+    """Give back what is kept of a request, or was to be."""
+    s.request_gathered = None
+    s.engine.room.leave(s)
+
+
 def forget(s: SessionEnd, now_ms: int) -> None:
-    """The session ends: give back what was kept of a request."""
-    if s.request_gathered is not None:
-        s.broker.pool.release(len(s.request_gathered))
-        s.request_gathered = None
+    """The session ends: nothing more comes of what was kept of a request."""
+    let_go(s)
     pending, s.pending = s.pending, None
     if pending is not None and not isinstance(pending.verdict, PolicyFault | None):
         s.complete(pending.exchange, Outcome.DISCONNECTED, now_ms)  # it was asked about
@@ -173,7 +192,7 @@ def forget(s: SessionEnd, now_ms: int) -> None:
 def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> int | None:
     """Decide what becomes of the frame at `pos`; the offset from which its rest is streamed.
 
-    None: too little of it is here. Sets request_left and request_mode.
+    None: too little of it is here, or there is no memory. Sets request_left and request_mode.
     """
     handed = s.pending
     if handed is not None:  # the fast loop has asked already, or it was held
@@ -198,31 +217,36 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
     plan, body_at = found
     exchange = s.admit(plan, _REQUEST(buf, pos)[2], size, now_ms)
     if plan.answer is not None:
+        s.arrived(exchange)
         answer(s, exchange, plan.answer, now_ms)
         s.request_left, s.request_mode = 4 + size, DROP
         return pos
     hooks = plan.hooks
     if hooks.need is Need.BODY or plan.api.key in SASL:
-        s.pending = Pending(exchange, None)
-        s.request_left, s.request_mode = 4 + size, GATHER
-        return pos
-    if hooks.need is Need.HEAD and not _read_head(exchange, buf, body_at, limit):
+        begun = _keep_whole(s, Pending(exchange, None), pos)
+        if begun is not None:
+            s.arrived(exchange)
+            s.usage.defer(size)  # until the policies are asked
+        return begun
+    if hooks.need is Need.HEAD and not read_head(s, exchange, buf, body_at, limit):
         if stop <= end:
             raise ClientProtocolError("a request body shorter than its fields")
         return None
+    s.arrived(exchange)
     verdict = s.ask(exchange, now_ms)
     return _apply(s, exchange, verdict, pos, body_at, now_ms)
 
 
 def _begin_judged(
     s: SessionEnd, buf: bytearray, judged: Pending, pos: int, end: int, now_ms: int
-) -> int:
+) -> int | None:
     s.pending = None
     s.look_again()
     exchange, verdict = judged
+    s.taken_up(exchange)
     assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
     body_at = pos
-    if exchange.head is not None or exchange.plan.keeps:
+    if exchange.head is not None or exchange.plan.keeps or exchange.plan.topics:
         api = exchange.plan.api
         found = header.body_at(buf, pos, end, api.request_header_version)
         assert found is not None  # noqa: S101 - its head was read before it was judged
@@ -232,20 +256,34 @@ def _begin_judged(
 
 def _apply(
     s: SessionEnd, exchange: Exchange, verdict: Verdict | None, pos: int, body_at: int, now_ms: int
-) -> int:
-    """Do what was decided before the first byte of the request has gone on."""
+) -> int | None:
+    """Do what was decided before the first byte of the request has gone on. None: it has to wait for memory."""
     whole = 4 + exchange.size_bytes
+    ends = verdict.forward if isinstance(verdict, Throttle) else verdict
+    too_large = isinstance(ends, Reject) and whole > min(
+        REFUSED_MOST_BYTES, s.engine.request_pool.max_single_bytes
+    )
+    if not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond)):
+        # Patches, a new body, or an error reply that echoes the body: all of it has to be here.
+        begun = _keep_whole(s, Pending(exchange, ends), pos)
+        if begun is None:
+            s.pending = Pending(exchange, verdict)
+        elif ends is not verdict and isinstance(verdict, Throttle):
+            s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        return begun
     if isinstance(verdict, Throttle):
         s.request_left = whole  # the mute begins behind it
-        s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if verdict is FORWARD:
         _forward(s, exchange, now_ms)
         s.request_mode = STREAM
-        if exchange.plan.keeps:
+        plan = exchange.plan
+        if plan.keeps or (plan.topics and plan.api.key == ApiKey.PRODUCE):
             if not isinstance(exchange.head, produce.ProduceWalker):
-                exchange.head = produce.ProduceWalker(exchange.plan.api.version)
-            exchange.kept = exchange.head
+                exchange.head = walker_for(s, exchange)
+            if plan.keeps:
+                exchange.kept = exchange.head
         s.passing = None if exchange.plan.silent else exchange
         if isinstance(exchange.head, produce.ProduceWalker):
             s.walker = exchange.head
@@ -259,15 +297,37 @@ def _apply(
     elif isinstance(verdict, Respond):
         answer(s, exchange, verdict.body, now_ms)
         s.request_left, s.request_mode = whole, DROP
-    elif isinstance(verdict, Reject) and whole > REFUSED_MOST_BYTES:
-        s.complete(exchange, Outcome.ANSWERED, now_ms)
+    else:
+        s.mark_refused(exchange, ends)
+        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
         s.request_left, s.request_mode = whole, DROP
         s.end_after_replies(
             CloseReason.POLICY, f"refused, and its {whole} bytes are too many to keep"
         )
-    else:  # patches, a new body, or an error reply that echoes the body: all of it has to be here
-        s.pending = Pending(exchange, verdict)
-        s.request_left, s.request_mode = whole, GATHER
+    return pos
+
+
+def _keep_whole(s: SessionEnd, pending: Pending, pos: int) -> int | None:
+    """The frame at `pos` is kept whole; None: it has to wait for memory. SASL is exempt, and capped."""
+    exchange = pending.exchange
+    whole, room = 4 + exchange.size_bytes, s.engine.room
+    if exchange.plan.api.key not in SASL:
+        most = s.engine.request_pool.max_single_bytes
+        if whole > most:
+            if pending.verdict is not None:
+                s.complete(exchange, Outcome.DISCONNECTED, s.engine.now_ms, forwarded=False)
+            s.request_left, s.request_mode = whole, DROP
+            s.end_after_replies(
+                CloseReason.POLICY, f"{whole} bytes have to be kept whole ({most} may be)"
+            )
+            return pos
+        if not room.reserve(s, whole):
+            return None
+        if s.short_since_us:
+            s.granted(exchange)
+    s.reading_ms = s.engine.now_ms
+    s.pending = pending
+    s.request_left, s.request_mode = whole, GATHER
     return pos
 
 
@@ -284,7 +344,8 @@ def _gather(s: SessionEnd, buf: bytearray, start: int, stop: int) -> None:
     if s.request_gathered is None:
         s.request_gathered = bytearray()
     s.request_gathered += memoryview(buf)[start:stop]
-    s.broker.pool.force_allocate(stop - start)
+    if not s.holds:
+        s.engine.room.count(s, stop - start)
 
 
 def _settle_whole(s: SessionEnd, now_ms: int) -> None:
@@ -292,94 +353,43 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
     frame, s.request_gathered = s.request_gathered, None
     pending, s.pending = s.pending, None
     assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
-    s.broker.pool.release(len(frame))
     exchange, verdict = pending
-    body_at = _body_at(exchange, frame)
+    body_at = whole_body_at(exchange, frame)
     if verdict is None:
-        _read_head(exchange, frame, body_at, len(frame))
+        read_head(s, exchange, frame, body_at, len(frame))
         exchange.body = bytes(memoryview(frame)[body_at:])
+        s.usage.charge(exchange.size_bytes)
         verdict = s.ask(exchange, now_ms)
     while s.ending and isinstance(verdict, Hold):  # nobody is held any more
         verdict = s.ask_again(exchange, verdict.then, now_ms)
     if isinstance(verdict, Hold):
         s.request_gathered = frame
-        s.broker.pool.force_allocate(len(frame))
+        exchange.body = None  # made anew when it is asked about again: see `body_of`
         hold(s, exchange, verdict, now_ms)
         return
     if isinstance(verdict, Throttle):
-        s.quiet(exchange, verdict.throttle_time_ms, now_ms)
+        s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if isinstance(verdict, Forward):
         try:
-            changed = _changed(frame, body_at, verdict)
+            sent_on = changed(frame, body_at, verdict)
         except ValueError as error:
             raise s.blame(exchange, error, now_ms) from error
         if exchange.plan.api.key == ApiKey.FETCH:
-            _wait_anew(s, exchange, changed, body_at)
-        s.broker.put(changed)
+            wait_anew(s, exchange, sent_on, body_at)
+        s.broker.put(sent_on, s.engine.room.hand_over(s))
         s.attention = True
         if exchange.plan.keeps:
             keep(exchange, frame, 0, len(frame))
+        if exchange.plan.topics and exchange.plan.api.key == ApiKey.PRODUCE:
+            produced_whole(s, exchange, sent_on, body_at)
         if exchange.plan.api.key in SASL:
-            _overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
+            overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
         _forward(s, exchange, now_ms)
     elif isinstance(verdict, Respond):
         answer(s, exchange, verdict.body, now_ms)
     elif isinstance(verdict, Reject):
         refuse(s, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
-
-
-def _wait_anew(s: SessionEnd, exchange: Exchange, frame: bytes | bytearray, body_at: int) -> None:
-    """A fetch that was changed has the deadline of what is sent on."""
-    head = read_fetch(frame, body_at, len(frame), exchange.plan.api.version)
-    if head is not None:
-        waits = head.max_wait_ms > 0 and head.min_bytes > 0
-        wait_ms = s.engine.graces.fetch_wait_ms(head.max_wait_ms) if waits else 0
-        exchange.plan = exchange.plan.waiting(wait_ms)
-        if wait_ms:
-            s.shortest_wait_ms = min(s.shortest_wait_ms, wait_ms)
-
-
-def _body_at(exchange: Exchange, frame: bytearray) -> int:
-    version = exchange.plan.api.request_header_version
-    body_at = header.body_at(frame, 0, len(frame), version)
-    if body_at is None:
-        raise ClientProtocolError("a request head longer than its frame")
-    return body_at
-
-
-def _overhear(s: SessionEnd, exchange: Exchange, body: bytes) -> None:
-    """SASL passes untouched and is listened to. Nothing behind a token is begun before its reply."""
-    api = exchange.plan.api
-    if s.identity is None:
-        s.identity = Identity()
-    s.identity.heard_request(api.key, api.version, body)
-    if api.key == ApiKey.SASL_HANDSHAKE:
-        s.authenticating = True
-        s.plans.clear()  # smaller requests only, until the broker has said yes
-    else:
-        s.hush(Mute.UPSTREAM_AUTH)
-
-
-def _changed(frame: bytearray, body_at: int, verdict: Forward) -> bytes | bytearray:
-    if verdict.body is not None:
-        head = bytes(memoryview(frame)[4:body_at])
-        size = len(head) + len(verdict.body)
-        frame = bytearray(size.to_bytes(4, "big") + head + verdict.body)
-    for patch in verdict.patches:
-        at = body_at + patch.offset
-        if patch.offset < 0 or at + len(patch.data) > len(frame):
-            raise ValueError(f"a patch at {patch.offset} leaves the request's body")
-        frame[at : at + len(patch.data)] = patch.data
-    return frame
-
-
-def _read_head(exchange: Exchange, buf: bytearray, body_at: int, limit: int) -> bool:
-    """Set `exchange.head` for the APIs that have one; False while too little is here."""
-    api = exchange.plan.api
-    if api.key == ApiKey.PRODUCE:
-        exchange.head = produce.ProduceWalker(api.version)
-    elif api.key == ApiKey.FETCH:
-        exchange.head = read_fetch(buf, body_at, limit, api.version)
-        return exchange.head is not None
-    return True
+    exchange.body = None
+    if s.reserved_bytes:
+        s.engine.room.give_back(s)

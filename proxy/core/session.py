@@ -21,7 +21,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from policies.api import FORWARD, Outcome, Throttle
+from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.chain import ASKED_ALL
 from proxy.core import replies, requests
 from proxy.core.channel import ATTENTION, Mute
@@ -29,6 +29,7 @@ from proxy.core.delayed import KEEP_MOST_BYTES, keep, watch
 from proxy.core.ending import SessionEnd
 from proxy.core.errors import CloseReason
 from proxy.core.exchanges import Exchange, OwnExchange
+from proxy.core.histogram import BUCKET
 from proxy.core.plan import ACKS_NONE
 from proxy.core.state import STREAM, Pending, ensure_verdict
 
@@ -63,10 +64,13 @@ class Session(SessionEnd):
                     return end
                 pos = start + left
                 self.request_left = left = 0
+                self.through()
             unusual = self.unusual_requests
             if not (left or unusual):
                 plans = self.plans
                 push = self.queue.append
+                now_us = self.engine.now_us
+                begun, count = pos, 0
                 while end - pos >= 12:
                     size, kind, correlation_id = _REQUEST(buf, pos)
                     plan = plans.get(kind)
@@ -82,7 +86,7 @@ class Session(SessionEnd):
                         exchange = _new_exchange(Exchange)
                         exchange.plan = plan
                         exchange.correlation_id = correlation_id
-                        exchange.arrived_ms = now_ms
+                        exchange.arrived_us = now_us
                         exchange.size_bytes = size
                         if plan.keeps:
                             if size < KEEP_MOST_BYTES:
@@ -95,11 +99,13 @@ class Session(SessionEnd):
                         )  # as `admit` does: a call is too slow here
                         exchange.plan = plan
                         exchange.correlation_id = correlation_id
-                        exchange.arrived_ms = now_ms
+                        exchange.arrived_us = now_us
                         exchange.size_bytes = size
                         exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
                         exchange.asked = ASKED_ALL
                         exchange.head = exchange.body = exchange.held = None
+                        exchange.trail = exchange.seen = None
+                        exchange.delayed = False
                         exchange.quiet_until_ms = 0
                         if plan.keeps:
                             if size < KEEP_MOST_BYTES:
@@ -110,22 +116,28 @@ class Session(SessionEnd):
                         if on_request is not None:
                             asked = exchange
                             verdict = on_request(exchange, plan.peer, now_ms)
-                            if verdict is not FORWARD:
+                            if verdict is EXEMPT:
+                                self.spare(exchange)
+                            elif verdict is not FORWARD:
                                 ensure_verdict(verdict)
+                                verdict = self.without_exemption(exchange, verdict)
                                 if (
                                     not isinstance(verdict, Throttle)
                                     or verdict.forward is not FORWARD
                                 ):
                                     asked = None
                                     self.pending = Pending(exchange, verdict)
+                                    self.usage.requests += 1
+                                    self.usage.request_bytes += 4 + size
                                     break
-                                self.quiet(exchange, verdict.throttle_time_ms, now_ms)
+                                self.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
                             asked = None
                         if plan.acks == ACKS_NONE:
                             self.complete(exchange, Outcome.NO_REPLY, now_ms)
                         else:
                             push(exchange)
                         pos = stop
+                        count += 1
                         if self.client.muted:
                             unusual = (
                                 pos != end
@@ -136,6 +148,15 @@ class Session(SessionEnd):
                         break
                     push(exchange)
                     pos = stop
+                    count += 1
+                if count:
+                    usage = self.usage
+                    usage.requests += count
+                    usage.request_bytes += pos - begun
+                    if self.samples:
+                        self.sample_left -= count
+                        if self.sample_left <= 0:
+                            self.sample()
             if unusual or pos != end:
                 pos = requests.rest(self, buf, start, pos, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
@@ -159,7 +180,8 @@ class Session(SessionEnd):
         pos = start
         self.replied_ms = now_ms
         try:
-            if not self.unusual_replies and self.reply_gathered is None:
+            plain = not self.unusual_replies and self.reply_gathered is None
+            if plain and self.reply_walker is None:
                 left = self.reply_left
                 if left:
                     if end - start < left:
@@ -169,6 +191,8 @@ class Session(SessionEnd):
                     self.reply_left = 0
                     replies.finish(self, now_ms)
                 queue: deque[Exchange] = self.queue  # type: ignore[assignment] # others are unusual
+                now_us = self.engine.now_us
+                begun = pos
                 while end - pos >= 8 and queue:
                     size, correlation_id = _REPLY(buf, pos)
                     exchange = queue[0]
@@ -178,13 +202,26 @@ class Session(SessionEnd):
                     plan = exchange.plan
                     if not plan.plain:
                         glance = plan.glance
-                        if glance is not None:
-                            if not glance(buf, pos, stop):
+                        if glance is None:
+                            if not replies.passes(self, exchange, buf, pos, stop, now_ms):
                                 break
-                        elif not replies.passes(self, exchange, buf, pos, stop, now_ms):
+                            queue.popleft()
+                            pos = stop
+                            continue
+                        if not glance(buf, pos, stop):
                             break
+                    took_us = now_us - exchange.arrived_us
+                    if took_us < plan.fine_us:
+                        plan.upstream[BUCKET[took_us]] += 1
+                        tally = plan.tally
+                        if tally is not None:
+                            tally.request_bytes += 4 + exchange.size_bytes
+                            tally.response_bytes += 4 + size
+                    else:
+                        replies.late(self, exchange, size, now_ms)
                     queue.popleft()
                     pos = stop
+                self.usage.response_bytes += pos - begun
             if pos != end or self.attention:
                 pos = replies.rest(self, buf, start, pos, end, now_ms)
             if self.crowded and len(self.queue) < IN_FLIGHT_MOST // 2:

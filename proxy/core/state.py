@@ -10,16 +10,17 @@ Rules:
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import FORWARD, Forward, Hold, Outcome, Reject, Respond, Throttle
 from policies.chain import ASKED_ALL, PolicyFault
+from proxy.core.account import SessionAccount
 from proxy.core.channel import DEAF, Channel, Mute
-from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
+from proxy.core.errors import ORDINARY
+from proxy.core.exchanges import Exchange
 
 if TYPE_CHECKING:
-    from policies.api import Peer, Response, Verdict
+    from policies.api import Excess, Peer, Response, Verdict
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
     from proxy.core.holding import HeldRequest
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from proxy.core.plan import Plan
     from proxy.core.requests import Question
     from proxy.core.timers import Timer
+    from proxy.core.waiting_room import Line, Share
+    from wire.fetch_topics import FetchTopics
     from wire.produce import ProduceWalker
 
 _new_exchange = Exchange.__new__
@@ -44,40 +47,43 @@ class Pending(NamedTuple):
     verdict: Verdict | PolicyFault | None
 
 
-class SessionState:
+class SessionState(SessionAccount):
     """See the module. `Session` adds the two directions, `SessionEnd` how it ends."""
 
     __slots__ = (
         "attention",
         "authenticating",
         "broker",
-        "client",
         "crowded",
         "detail",
         "draining",
         "ended",
         "ending",
-        "engine",
         "exchange_ids",
         "handle",
         "held",
+        "holds",
         "hush_wanted",
         "identity",
+        "line",
         "paced",
-        "passing",
-        "peer",
         "pending",
         "plans",
         "questions",
-        "queue",
+        "read_timer",
+        "reading_ms",
         "reason",
         "replied_ms",
+        "reply_bytes",
         "reply_dropped",
         "reply_gathered",
         "reply_left",
+        "reply_walker",
         "request_gathered",
         "request_left",
         "request_mode",
+        "reserved_bytes",
+        "share",
         "shortest_wait_ms",
         "throttle_timer",
         "throttled_until_ms",
@@ -88,11 +94,10 @@ class SessionState:
     )
 
     def __init__(self, engine: Engine, peer: Peer) -> None:
-        self.engine = engine
-        self.peer = peer
-        self.client = Channel(engine.reply_pool)  # what waits for the client are replies
-        self.broker = Channel(engine.request_pool)
-        self.queue: deque[Exchange | AnsweredExchange | SwallowedExchange | OwnExchange] = deque()
+        super().__init__(engine, peer)
+        # what waits for the client are replies, what was read of it are requests
+        self.client = Channel(engine.reply_pool, engine.request_pool)
+        self.broker = Channel(engine.request_pool, engine.reply_pool, engine.room)
         self.plans: dict[int, Plan] = {}
         self.handle: object = None  # the hub's: how it finds its side of this session
         self.attention = False
@@ -125,10 +130,19 @@ class SessionState:
         self.passing: Exchange | None = None  # whose reply is due, once it is through (STREAM)
         self.walker: ProduceWalker | None = None
         self.questions: list[Question] | None = None
+        # what it has of the pool of requests (`proxy.core.waiting_room`), and since when
+        self.reserved_bytes = 0  # for the frame that is kept whole
+        self.holds = False  # counted among the requests held here
+        self.share: Share | None = None
+        self.line: Line | None = None  # it waits there
+        self.reading_ms = 0
+        self.read_timer: Timer | None = None
         # the reply that is passing
         self.replied_ms = 0  # when the broker last sent something
         self.reply_left = 0
+        self.reply_bytes = 0  # its whole size
         self.reply_gathered: bytearray | None = None
+        self.reply_walker: FetchTopics | None = None  # reads along for the usage records
         self.reply_dropped = False  # it belongs to a request that was answered here
 
     # -- what the general path builds on --------------------------------------------------------
@@ -138,6 +152,7 @@ class SessionState:
         exchange = _new_exchange(Exchange)
         exchange.plan = plan
         exchange.correlation_id = correlation_id
+        exchange.arrived_us = self.engine.now_us
         exchange.arrived_ms = now_ms
         exchange.size_bytes = size_bytes
         exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
@@ -145,20 +160,28 @@ class SessionState:
         exchange.head = None
         exchange.body = None
         exchange.held = None
+        exchange.delayed = False
         exchange.quiet_until_ms = 0
         exchange.kept = None
+        exchange.trail = None
+        exchange.seen = None
         return exchange
 
     def ask(self, exchange: Exchange, now_ms: int) -> Verdict:
         """Put the request before the chain."""
+        if self.engine.capture is not None:
+            self.engine.capture.ask(exchange, now_ms)
         plan = exchange.plan
         on_request = plan.hooks.on_request
         if on_request is None:
             return FORWARD
         try:
             verdict = on_request(exchange, plan.peer, now_ms)
+            if exchange.seen is not None:
+                exchange.seen.judged(verdict)
             if verdict is not FORWARD:
                 ensure_verdict(verdict)
+                verdict = self.without_exemption(exchange, verdict)
         except Exception as error:
             raise self.blame(exchange, error, now_ms) from error
         return verdict
@@ -166,10 +189,14 @@ class SessionState:
     def ask_again(self, exchange: Exchange, verdict: Verdict | None, now_ms: int) -> Verdict:
         """Go on with a held request: ask its holder again, or take `verdict` as its answer."""
         on_hold_over = exchange.plan.hooks.on_hold_over
-        assert on_hold_over is not None  # noqa: S101 - somebody has held it
+        if on_hold_over is None:  # whoever held it is gone since a reload, and nobody else asks
+            return verdict or FORWARD
         try:
             verdict = on_hold_over(exchange, exchange.plan.peer, now_ms, verdict)
             ensure_verdict(verdict)
+            if exchange.seen is not None:
+                exchange.seen.judged_again(verdict, now_ms)
+            verdict = self.without_exemption(exchange, verdict)
         except Exception as error:
             raise self.blame(exchange, error, now_ms) from error
         return verdict
@@ -179,27 +206,41 @@ class SessionState:
         self.pending = Pending(exchange, judged)
         self.unhush(Mute.HELD)
 
-    def hear(self, exchange: Exchange, response: Response, now_ms: int) -> int:
-        """Tell the chain that a reply is about to leave; how long it wants the client to be quiet."""
+    def hear(self, exchange: Exchange, response: Response, now_ms: int) -> Throttle | None:
+        """Tell the chain that a reply is about to leave; how long it wants the client to be quiet, if at all."""
         on_response = exchange.plan.hooks.on_response
         if on_response is None:
-            return 0
+            return None
         try:
             verdict = on_response(exchange, response, exchange.plan.peer, now_ms)
         except Exception as error:
             raise self.engine.chain.blame(exchange.plan.api.key, "on_response", error) from error
-        return verdict.throttle_time_ms if isinstance(verdict, Throttle) else 0
+        if exchange.seen is not None:
+            exchange.seen.heard(response, verdict, now_ms)
+        return verdict if isinstance(verdict, Throttle) else None
 
     def blame(self, exchange: Exchange, error: Exception, now_ms: int) -> PolicyFault:
         """A policy's bug: the request ends here, and so does the session."""
-        self.complete(exchange, Outcome.DISCONNECTED, now_ms)
+        self.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
         return self.engine.chain.blame(exchange.plan.api.key, "on_request", error)
 
-    def complete(self, exchange: Exchange, outcome: Outcome, now_ms: int) -> None:
-        """Tell the policies how an admitted request ended."""
-        on_complete = exchange.plan.hooks.on_complete
+    def complete(
+        self, exchange: Exchange, outcome: Outcome, now_ms: int, *, forwarded: bool = True
+    ) -> None:
+        """Tell the policies how an admitted request ended. `forwarded`: whether the broker has seen it."""
+        plan = exchange.plan
+        if outcome is not Outcome.REPLIED:
+            plan.meter.outcomes[outcome] += 1
+        on_complete = plan.hooks.on_complete
         if on_complete is not None:
             on_complete(exchange, outcome, now_ms)
+        trail = None if plan.simple else exchange.trail
+        if trail is None and outcome is Outcome.DISCONNECTED and self.reason not in ORDINARY:
+            trail = self.trail_of(exchange)
+        if trail is not None:
+            trail.tell(exchange, outcome, self.engine, forwarded=forwarded)
+        if self.engine.capture is not None:
+            self.engine.capture.end(exchange, outcome, now_ms)
 
     # -- muting the client ----------------------------------------------------------------------
 
@@ -216,6 +257,7 @@ class SessionState:
         self.hush_wanted &= ~reason
         client = self.client
         if client.muted & reason:
+            self.bear(reason & client.muted, -1)
             client.unmute(reason)
             if not client.muted & DEAF and (client.carry or self.pending is not None):
                 client.mute(Mute.PACED)
@@ -223,27 +265,45 @@ class SessionState:
             self.engine.attending.append(self)
         self.look_again()
 
-    def quiet(self, exchange: Exchange, throttle_time_ms: int, now_ms: int) -> None:
+    def quiet(
+        self, exchange: Exchange, throttle_time_ms: int, now_ms: int, why: Excess | None = None
+    ) -> None:
         """This request may pass, and then the client is to be quiet; its reply will say how long still."""
         until_ms = now_ms + throttle_time_ms
         if not exchange.plan.silent:
             exchange.quiet_until_ms = until_ms
             exchange.plan = exchange.plan.watched()
-        self.throttle(until_ms, now_ms)
+        self.throttle(exchange, until_ms, now_ms, why)
 
-    def throttle(self, until_ms: int, now_ms: int) -> None:
+    def throttle(
+        self, exchange: Exchange, until_ms: int, now_ms: int, why: Excess | None = None
+    ) -> None:
         """The client is to be quiet until then. Later deadlines win; there is one mute, not two.
 
         What was read before the mute still goes straight on; the hub stops reading in its next step.
         """
-        if until_ms <= self.throttled_until_ms or until_ms <= now_ms:
+        if until_ms <= now_ms:
             return
+        trail = self.trail_of(exchange)
+        if trail is not None:
+            trail.quiet_until_ms = max(trail.quiet_until_ms, until_ms)
+            trail.excess = why or trail.excess
+        if until_ms > self.throttled_until_ms:
+            more_ms = until_ms - max(now_ms, self.throttled_until_ms)
+            self.usage.throttle(more_ms, anew=not exchange.delayed)
+            exchange.delayed = True
+            self.throttle_trail = trail
+            self.mute_until(until_ms)
+
+    def mute_until(self, until_ms: int) -> None:
+        """Be deaf to the client, from the end of the request that is passing."""
         self.throttled_until_ms = until_ms
         self.unusual_requests = True
         if self.request_left or self.pending is not None:
             self.hush_wanted |= Mute.THROTTLED
-        else:
+        elif not self.client.muted & Mute.THROTTLED:
             self.client.muted |= Mute.THROTTLED
+            self.bear(Mute.THROTTLED, 1)
             self.engine.attending.append(self)
         if self.throttle_timer is None:
             self.throttle_timer = self.engine.timers.arm(until_ms, self._unthrottle)
@@ -254,6 +314,7 @@ class SessionState:
             return
         self.throttle_timer = None
         self.unhush(Mute.THROTTLED)
+        self.tell_unmuted()
 
     def look_again(self) -> None:
         """Whether requests may take the fast loop (again)."""

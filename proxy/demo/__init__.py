@@ -11,14 +11,19 @@ Rules:
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MISSING = "The demo needs two Kafka clients: install kafka-sluice[demo]."
 DEFAULT_SECONDS = 40.0
 INTERRUPTED = 130
 
 
-def run(seconds: float = DEFAULT_SECONDS, *, plain: bool = False) -> int:
-    """Play the demo on standard output and return the exit code.
+def run(seconds: float = DEFAULT_SECONDS, *, plain: bool = False, page: Path | None = None) -> int:
+    """Play the demo on standard output, write the page of the run to `page`, and return the exit code.
 
     0: no check fails. 1: one does, or the demo could not be played. 2: no Kafka clients.
     130: interrupted.
@@ -36,7 +41,8 @@ def run(seconds: float = DEFAULT_SECONDS, *, plain: bool = False) -> int:
         return 2
     code = INTERRUPTED
     try:
-        code = trio.run(play, script_of(seconds), choose(console, plain=plain))
+        screen = choose(console, plain=plain)
+        code = trio.run(partial(play, script_of(seconds), screen, page=page))
     except* KeyboardInterrupt:
         console.print("Interrupted: no verdict.", markup=False)
     return code

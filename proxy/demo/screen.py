@@ -181,7 +181,8 @@ class Terminal:
 
     def note(self, text: str) -> None:
         """Write one line."""
-        self._console.print(text, markup=False, highlight=False)
+        # An address that is broken over two lines is none.
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, rows: Sequence[Row], now_s: float, left_s: float) -> None:
         """Draw the table, as often as asked."""

@@ -3,7 +3,8 @@
 Rules:
 - It is started as a stranger would start it, by its command line, and known only from outside.
 - It starts without a quota; quotas are set and removed while it runs, as `sluice quotas` does it.
-- Its ports are a free block, looked for just before; a port taken in between ends the demo.
+- Its ports are a free block, looked for just before; a port taken in between ends the demo. The last one is the
+  dashboard's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from policies.quota.entity import REQUEST_RATE, QuotaEntity
+from proxy.demo.dashboard import Dashboard
 from proxy.demo.process import Child, StageError
 from proxy.quotas.connection import Connection, UnreachableError
 from proxy.quotas.remote import RefusedError, Remote
@@ -24,6 +26,7 @@ from proxy.quotas.remote import RefusedError, Remote
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from proxy.demo.dashboard import Seen
     from proxy.demo.messages import Brokers
 
 HOST = "127.0.0.1"
@@ -31,10 +34,11 @@ NODES = 10
 """Node ids 0 to 9; the embedded cluster uses 1 to 3."""
 PATIENCE_S = 15.0
 SETTINGS = """\
-identity: {user: demo}      # who all clients here are: the cluster has no SASL
+identity: {{user: demo}}      # who all clients here are: the cluster has no SASL
 policies:
   - use: quota
-    config: {admins: [demo]}
+    config: {{admins: [demo]}}
+admin: {{control: '{control}', token_file: '{token_file}'}}
 """
 
 
@@ -45,12 +49,17 @@ class Front(Protocol):
     advertised: Brokers
     """Where clients should be told that each broker is."""
     pid: int | None
+    dashboard: str
+    """Where a browser sees it at work; empty: nowhere."""
 
     async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
         """Return when it accepts connections."""
 
     async def limit(self, client_id: str, requests_per_s: float | None) -> None:
         """Give a client id a quota, or take it away. Raises StageError when that is refused."""
+
+    async def maybe_seen(self) -> Seen | None:
+        """Ask it what it saw; None when it does not tell."""
 
     async def stop(self) -> int | None:
         """Ask it to end; return its exit code."""
@@ -92,16 +101,20 @@ class Sluice:
         self._folder = folder
         self._child: Child | None = None
         self._admin: Connection | None = None
+        self._view: Dashboard | None = None
         self.bootstrap_port = 0
         self.advertised: Brokers = {}
         self.pid: int | None = None
+        self.dashboard = ""
 
     async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
         """Start it before the cluster and wait until it accepts."""
-        port = free_block(1 + NODES)
+        port = free_block(1 + NODES + 1)
         upstream = ",".join(brokers.values())
+        view = self._view = Dashboard(HOST, port + 1 + NODES, self._folder)
         file = self._folder / "sluice.yaml"
-        file.write_text(SETTINGS, "utf-8")
+        settings = SETTINGS.format(control=view.listens_at, token_file=view.token_file)
+        file.write_text(settings, "utf-8")
         options = [
             *("--config", str(file)),
             *("--upstream", upstream),
@@ -115,6 +128,7 @@ class Sluice:
         # Node n listens on the bootstrap port + 1 + n's place in the range, which starts at 0.
         self.advertised = {node: f"{HOST}:{port + 1 + node}" for node in brokers}
         await self._until_accepting(self._child)
+        await self._until_looking(self._child, view)
 
     async def _until_accepting(self, child: Child) -> None:
         with trio.move_on_after(PATIENCE_S):
@@ -127,6 +141,20 @@ class Sluice:
                     await stream.aclose()
                     return
         raise StageError("Sluice does not accept connections")
+
+    async def _until_looking(self, child: Child, view: Dashboard) -> None:
+        """It opens its dashboard a little after its ports."""
+        with trio.move_on_after(PATIENCE_S):
+            while child.process.poll() is None:
+                if await self.maybe_seen() is not None:
+                    self.dashboard = view.address
+                    return
+                await trio.sleep(0.05)
+        raise StageError("Sluice does not open its dashboard")
+
+    async def maybe_seen(self) -> Seen | None:
+        """Ask its admin server."""
+        return None if self._view is None else await trio.to_thread.run_sync(self._view.maybe_seen)
 
     async def limit(self, client_id: str, requests_per_s: float | None) -> None:
         """Ask it over the Kafka protocol, on a connection that is kept."""

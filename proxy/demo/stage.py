@@ -11,7 +11,10 @@ Rules:
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
+import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,17 +24,20 @@ from proxy.demo.board import Standing
 from proxy.demo.contest import LIMIT_PER_S, Contest
 from proxy.demo.cpu import maybe_used
 from proxy.demo.messages import ClientReady, ClusterReady, Message, Tick
+from proxy.demo.page import Run, write
 from proxy.demo.process import Child, StageError
 from proxy.demo.sluice import HOST, Sluice
 from proxy.demo.sockets import maybe_remote_ports
 from proxy.demo.verdict import Check, Evidence, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from proxy.demo.board import Row
     from proxy.demo.comparison import Comparison, Progress
     from proxy.demo.contest import Script
     from proxy.demo.cpu import Used
+    from proxy.demo.dashboard import Seen
     from proxy.demo.messages import Final
     from proxy.demo.screen import Screen
     from proxy.demo.sluice import Front
@@ -59,12 +65,16 @@ class Stage:
         self._sockets_seen = True
         self._look_s = LOOK_S
         self.comparison: Comparison | None = None
+        self.seen: Seen | None = None
+        """What Sluice told at the end."""
+        self.evidence: Evidence | None = None
+        """None: it was not played to its end."""
 
     async def play(self, script: Script) -> list[Check]:
         """Run the demo. Raises StageError when it cannot be played to its end."""
         try:
             async with trio.open_nursery() as nursery:
-                evidence = await self._play(nursery, script)
+                evidence = self.evidence = await self._play(nursery, script)
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):
@@ -86,10 +96,13 @@ class Stage:
         self._screen.note(
             f"sluice   {bootstrap}, its brokers at {_listed(self._front.advertised.values())}"
         )
+        if self._front.dashboard:
+            self._screen.note(f"look     {self._front.dashboard} while it runs")
         nursery.start_soon(self._look)
         arguments = [bootstrap, ready.topic, str(ready.partitions)]
         produced, consumed = await self._job(nursery, arguments, script.job_s)
         contestants = await self._contest(nursery, arguments, script) if script.rounds else {}
+        self.seen = await self._front.maybe_seen()
         code = await self._front.stop()
         await cluster.hang_up()
         return Evidence(
@@ -230,13 +243,18 @@ def _listed(addresses: Iterable[str]) -> str:
     return ", ".join(addresses)
 
 
-async def play(script: Script, screen: Screen, front: Callable[[Path], Front] = Sluice) -> int:
-    """Play the demo and show it; return 0 when no check fails, else 1."""
+async def play(
+    script: Script,
+    screen: Screen,
+    front: Callable[[Path], Front] = Sluice,
+    page: Path | None = None,
+) -> int:
+    """Play the demo and show it; return 0 when no check fails, else 1. The page of the run is written to `page`."""
+    began_s, began = time.monotonic(), time.strftime("%d %B %Y, %H:%M")
+    checks: list[Check] = []
     with tempfile.TemporaryDirectory(prefix="sluice-demo-") as name, screen:
-        folder = Path(name)
-        before = front(folder)
-        stage = Stage(screen, folder, before)
-        checks: list[Check] = []
+        before = front(Path(name))
+        stage = Stage(screen, Path(name), before)
         try:
             checks = await stage.play(script)
         except* StageError as group:
@@ -244,7 +262,47 @@ async def play(script: Script, screen: Screen, front: Callable[[Path], Front] = 
                 screen.note(f"The demo could not be played: {error}")
             if said := before.last_lines():
                 screen.note(said)
+        rows = [standing.whole() for standing in stage.standings()]
         if checks:
-            rows = [standing.whole() for standing in stage.standings()]
             screen.close(rows, stage.comparison, checks)
+    if page is not None and stage.evidence is not None:
+        about = (began, f"{time.monotonic() - began_s:.0f} s", *_machine())
+        screen.note(_kept(page, _run(stage, stage.evidence, rows, checks, about)))
     return 0 if checks and not any(check.holds is False for check in checks) else 1
+
+
+def _run(
+    stage: Stage,
+    evidence: Evidence,
+    rows: Sequence[Row],
+    checks: Sequence[Check],
+    about: Sequence[str],
+) -> Run:
+    return Run(
+        rows=rows,
+        comparison=stage.comparison,
+        checks=checks,
+        seen=stage.seen,
+        brokers=evidence.brokers,
+        advertised=evidence.advertised,
+        bootstrap_port=evidence.bootstrap_port,
+        client_ports=evidence.client_ports,
+        about=about,
+    )
+
+
+def _kept(page: Path, run: Run) -> str:
+    """Write the page, and say where; a page that cannot be written changes no verdict."""
+    try:
+        write(page, run)
+    except OSError as error:
+        return f"The page of this run could not be written: {error}"
+    return f"The page of this run: {page.resolve()}"
+
+
+def _machine() -> tuple[str, ...]:
+    return (
+        f"Sluice {version('kafka-sluice')}",
+        f"Python {platform.python_version()}",
+        f"{platform.system()}, {os.cpu_count()} CPUs",
+    )

@@ -17,6 +17,10 @@ class Clock:
         """Milliseconds since the epoch, as of start; never backwards."""
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
 
+    def now_us(self) -> int:
+        """The same in microseconds."""
+        return (time.monotonic_ns() + self._offset_ns) // 1000
+
     def drift_ms(self) -> int:
         """How far the wall clock has moved away since start. Reported, never corrected in flight."""
         return time.time_ns() // 1_000_000 - self()

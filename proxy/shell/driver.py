@@ -5,19 +5,22 @@ Rules:
   lets Trio's other tasks run in between: a pass through Trio's scheduler per event would cost more than
   the event itself.
 - While clients are being connected it does not wait there: that is Trio's work, and takes several passes.
-- When nothing has come for two milliseconds it waits in Trio, for nothing, until a socket or a timer is due.
+- When nothing has come for two milliseconds it waits in Trio, for nothing, until a socket or a timer is due, or
+  until somebody changes what is due (`nudge`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import trio
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from proxy.core.histogram import bucket_of
 
+if TYPE_CHECKING:
     from proxy.core.engine import Engine
+    from proxy.shell.clock import Clock
     from proxy.shell.hub import Hub
 
 STAY_S = 0.002
@@ -26,20 +29,28 @@ TURN_MS = 4
 """How long to go on before Trio's other tasks get their turn."""
 
 
-async def drive(hub: Hub, engine: Engine, clock: Callable[[], int]) -> None:
+async def drive(hub: Hub, engine: Engine, clock: Clock) -> None:
     """Step the hub for ever. Cancel it to stop."""
     step = hub.step
+    away_us = engine.meters.away_us
     while True:
         if step(0):
             stay_s, turn_ms = (0.0, 1) if hub.arriving else (STAY_S, TURN_MS)
             leave_ms = clock() + turn_ms
             while step(stay_s) and clock() < leave_ms:
                 pass
+            left_us = clock.now_us()
             await trio.lowlevel.checkpoint()
+            away_us[bucket_of(clock.now_us() - left_us)] += 1
             continue
-        due_ms = engine.timers.next_ms()
-        if due_ms is None:
+        due_ms = engine.next_ms()
+        sleep_s = math.inf if due_ms is None else max(0, due_ms - clock()) / 1000
+        with trio.move_on_after(sleep_s) as hub.asleep:
             await trio.lowlevel.wait_readable(hub.fileno())
-        else:
-            with trio.move_on_after(max(0, due_ms - clock()) / 1000):
-                await trio.lowlevel.wait_readable(hub.fileno())
+
+
+def nudge(hub: Hub) -> None:
+    """For another task, when it has changed something: it is settled, and the driver looks at its timers again."""
+    hub.attend()
+    if hub.asleep is not None:
+        hub.asleep.cancel()

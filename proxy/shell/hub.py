@@ -5,6 +5,7 @@ Rules:
 - One receive per event into one shared scratch buffer; what the session lets through is sent from there.
   Only what the kernel does not take is copied, and that copy is the channel's.
 - A step handles at most 64 events or about a MiB, so that nobody waits long for anybody.
+- While a pool is pressed reads take what the core grants, and nobody is always the last to be served.
 - A side ends gracefully: what is due is sent, then FIN, then the other side's bytes are read and thrown
   away until it closes too or its time is up. Closing with unread bytes would send a reset and cut off
   the last replies.
@@ -18,15 +19,18 @@ from typing import TYPE_CHECKING
 
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
+from proxy.core.histogram import bucket_of
 from proxy.shell.end import End
+from proxy.shell.order import in_fair_order
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
+from proxy.shell.unread import unread_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from trio import CancelScope
 
-    from proxy.core.channel import Channel
     from proxy.core.engine import Engine
     from proxy.core.session import Session
+    from proxy.shell.clock import Clock
     from proxy.shell.transport import Transport
 
 READ_BYTES = 256 << 10
@@ -38,7 +42,8 @@ LINGER_MS = 2_000
 """How long an ended side may take to say its last byte."""
 FLUSH_MS = 30_000
 """How long an ended side may take to accept what is still due to it."""
-_BACKPRESSURE, _THROTTLED = Mute.BACKPRESSURE, Mute.THROTTLED
+_QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY
+"""Who is not read for so long that it may be gone."""
 _LINGERING = -1
 """`expect` of an end whose bytes are thrown away: every event of it is unusual."""
 
@@ -46,17 +51,22 @@ _LINGERING = -1
 class Hub:
     """All connections of a process. `step` is the whole interface to its driver."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
+        self._now_us = clock.now_us
+        self._steps = 0
+        self._left_bytes = 0  # of a step's budget, while reads are careful
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
         self.arriving = 0  # clients that are being connected, counted by who does it
+        self.asleep: CancelScope | None = None  # the driver, when it waits (`driver.nudge`)
         self._paced: list[End] = []
         self._closed: list[End] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
         self._view = memoryview(self._scratch)
         self._area = self._view[HEADROOM_BYTES:]
+        engine.room.unread_bytes = unread_bytes
 
     def fileno(self) -> int:
         """Readable while there is something to do."""
@@ -81,8 +91,9 @@ class Hub:
             self._part()
         events = self._poller.poll(0 if self._paced else timeout_s, STEP_EVENTS)
         engine = self._engine
-        now_ms = self._clock()
-        engine.advance(now_ms)
+        now_us = self._now_us()
+        now_ms = now_us // 1000
+        engine.advance(now_ms, now_us)
         if self._paced:
             self._resume(now_ms)
         if engine.attending:
@@ -91,12 +102,21 @@ class Hub:
         at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
         budget = STEP_BYTES
-        for fd, event in events:
+        requests, replies = engine.request_pool, engine.reply_pool
+        careful = requests.pressed or replies.pressed
+        if careful:
+            self._left_bytes = budget
+            for fd, event in in_fair_order(events, requests):
+                if self._left_bytes >= 0 and (end := find(fd)) is not None:
+                    self._unusual(end, event, now_ms)
+        for fd, event in () if careful else events:
             end = find(fd)
             if end is None:
                 continue  # closed earlier in this very step
             if event != IN or end.expect != IN:
                 self._unusual(end, event, now_ms)
+                if requests.pressed:
+                    break  # what is left over comes again, and is read with care
                 continue
             try:
                 received = end.recv_into(area)
@@ -105,10 +125,14 @@ class Hub:
                 continue
             if not received or end.channel.carry:
                 self._received(end, received, now_ms)
+                if requests.pressed:
+                    break
                 continue
             stop = end.take(scratch, at, at + received, now_ms)
             if stop < 0:
                 self._settle(end)
+                if requests.pressed:
+                    break
                 continue
             try:
                 sent = end.forward(view[at:stop])
@@ -120,6 +144,11 @@ class Hub:
             budget -= received
             if budget < 0:
                 break  # level-triggered: what is left over comes again
+        self._steps += 1
+        if not self._steps & 15:
+            engine.meters.step_us[bucket_of(self._now_us() - now_us)] += 1
+        if engine.attending:
+            self.attend()
         return len(events) + len(self._paced)
 
     def attend(self) -> None:
@@ -157,6 +186,7 @@ class Hub:
                 end.session.resume()
                 self._take(end, 0, now_ms)
                 self._settle_rest(end)
+            self._engine.room.heard(end.session)
 
     def _received(self, end: End, received: int, now_ms: int) -> None:
         """The general form of what `step` does with a receive: EOF, or bytes to lay in front."""
@@ -176,7 +206,13 @@ class Hub:
         if stop < 0:
             self._settle(end)
         elif stop > start:
-            self._keep(end.other, start, stop)
+            if not end.other.channel.outbox:
+                try:
+                    start += end.forward(self._view[start:stop])
+                except OSError as error:
+                    self._refused(end.other, error, now_ms)
+            if start != stop:
+                self._keep(end.other, start, stop)
 
     def _keep(self, end: End, start: int, stop: int) -> None:
         """Give what could not be sent straight away to this end's channel."""
@@ -208,12 +244,19 @@ class Hub:
         elif event & OUT and end.channel.outbox:
             self._settle(end)
         if event & IN and end.expect & IN and not end.closed:
-            try:
-                received = end.recv_into(self._area)
-            except OSError as error:
-                self._refused(end, error, now_ms)
-            else:
-                self._received(end, received, now_ms)
+            self._receive(end, now_ms)
+
+    def _receive(self, end: End, now_ms: int) -> None:
+        """The general form of a read: as much as is granted."""
+        reads = self._engine.reads
+        most = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
+        try:
+            received = end.recv_into(self._area[:most])
+        except OSError as error:
+            self._refused(end, error, now_ms)
+        else:
+            self._left_bytes -= received
+            self._received(end, received, now_ms)
 
     def _settle(self, end: End) -> None:
         """The session asked for attention, or something can be sent again: bring both ends in order."""
@@ -230,8 +273,8 @@ class Hub:
             if session.paced and client not in self._paced:
                 self._paced.append(client)
             stuck = bool(client.channel.outbox)
-            _press(broker.channel, on=stuck)
-            _press(client.channel, on=stuck or bool(broker.channel.outbox))
+            broker.channel.press(on=stuck)
+            client.channel.press(on=stuck or bool(broker.channel.outbox))
         self._watch(client)
         self._watch(broker)
 
@@ -261,7 +304,7 @@ class Hub:
         channel = end.channel
         want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
         held = end.session.held
-        waits = channel.muted & _THROTTLED and not end.hung_up if held is None else not held.hung_up
+        waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
         if waits and end.is_client:
             want |= RDHUP  # who hangs up gives its place, or its sockets, to who stays
         if want != end.expect:
@@ -348,11 +391,3 @@ class Hub:
         for end in self._closed:
             del end.other.other, end.other
         self._closed.clear()
-
-
-def _press(channel: Channel, *, on: bool) -> None:
-    """Backpressure: do not read from one side what the other does not take."""
-    if on:
-        channel.muted |= _BACKPRESSURE
-    else:
-        channel.muted &= ~_BACKPRESSURE

@@ -5,14 +5,18 @@ Rules:
   times a second and then counted: the next line that passes carries `suppressed`.
 - `expired` storms by nature (a broker hangs, and everybody waits): at most one line a second, with how
   many there were of each kind since the last.
+- A pool that runs dry under load does so many times a second: at most one line in ten seconds for each pool,
+  with whether it is dry now, how many outages ended since the last line, and how long they took together.
 - Text for people by default, JSON for machines on request; both on stderr, so that stdout stays free.
+- The level may be changed at any time (`set_level`): loggers are made once, so it is looked at for each line.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import structlog
@@ -21,7 +25,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, MutableMapping
 
     from policies.api import Peer, Verdict
 
@@ -33,13 +37,49 @@ _ORDINARY = frozenset(
         CloseReason.DRAINED,
     }
 )
+Level = Literal["debug", "info", "warning", "error"]
 LINES_PER_SECOND = 5
 """Of one event; more are counted and not written."""
 EXPIRED_EVERY_MS = 1000
+POOL_EVERY_MS = 10_000
+_EFFECTS = {
+    "requests": "requests wait until memory is given back",
+    "replies": "clients that do not read get little at a time",
+}
 
 
-def configure(level: str, form: Literal["text", "json"]) -> None:
+class _Threshold:
+    """The least that is worth a line."""
+
+    level: Level = "info"
+    number = logging.INFO
+
+
+_threshold = _Threshold()
+
+
+def set_level(level: Level) -> None:
+    """From now on, for every logger of this process."""
+    _threshold.level = level
+    _threshold.number = logging.getLevelNamesMapping()[level.upper()]
+
+
+def level() -> Level:
+    """What holds now."""
+    return _threshold.level
+
+
+def _drop_below(
+    _: object, method: str, event: MutableMapping[str, object]
+) -> MutableMapping[str, object]:
+    if structlog.processors.NAME_TO_LEVEL[method] < _threshold.number:
+        raise structlog.DropEvent
+    return event
+
+
+def configure(level: Level, form: Literal["text", "json"]) -> None:
     """Set up structlog for this process."""
+    set_level(level)
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"
@@ -50,15 +90,27 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
     )
     structlog.configure(
         processors=[
+            _drop_below,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+@dataclass(slots=True)
+class _Outages:
+    """Of one pool, since its last line (written at `told_ms`)."""
+
+    told_ms: int = -POOL_EVERY_MS
+    is_due: bool = False  # the next line has its time
+    is_dry: bool = False
+    times: int = 0  # how many are over
+    depleted_ms: int = 0  # what those took
 
 
 class LogObserver(Observer):
@@ -71,18 +123,27 @@ class LogObserver(Observer):
         self._now_ms = now_ms
         self._call_at = call_at
         self._seen: dict[str, tuple[int, int, int]] = {}  # event -> second, lines, suppressed
+        self._suppressed: Counter[str] = Counter()  # since the start, by event
         self._expired: Counter[str] = Counter()  # since the last line, by API
         self._expired_peer: Peer  # the last one's
         self._expired_ms = -EXPIRED_EVERY_MS  # when that line was written
+        self._outages: defaultdict[str, _Outages] = defaultdict(_Outages)  # by pool
+
+    @property
+    def suppressed(self) -> Mapping[str, int]:
+        """How many lines of which event were held back since the start."""
+        return self._suppressed
 
     def on_session_opened(self, peer: Peer) -> None:
         """See Observer."""
-        self._log.debug("session_opened", **_who(peer))
+        if _threshold.number <= logging.DEBUG:  # else not worth putting together
+            self._log.debug("session_opened", **_who(peer))
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
         """Ordinary ends at debug; an end that somebody should know of at warning."""
         if reason in _ORDINARY:
-            self._log.debug("session_closed", reason=reason.value, **_who(peer))
+            if _threshold.number <= logging.DEBUG:
+                self._log.debug("session_closed", reason=reason.value, **_who(peer))
         else:
             self._warn("session_closed", reason=reason.value, detail=detail, **_who(peer))
 
@@ -111,6 +172,19 @@ class LogObserver(Observer):
             else:
                 self._tell_expired(self._now_ms())
 
+    def on_pool_depleted(self, pool: str) -> None:
+        """At once, if it is the first for a while."""
+        self._outages[pool].is_dry = True
+        self._note_outage(pool)
+
+    def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
+        """As rarely as its beginning."""
+        outages = self._outages[pool]
+        outages.is_dry = False
+        outages.times += 1
+        outages.depleted_ms += depleted_ms
+        self._note_outage(pool)
+
     def on_internal_error(self, error: BaseException) -> None:
         """See Observer."""
         self._warn("internal_error", exc_info=error)
@@ -132,6 +206,27 @@ class LogObserver(Observer):
         self._log.warning("expired", **self._expired, **_who(self._expired_peer))
         self._expired.clear()
 
+    def _note_outage(self, pool: str) -> None:
+        outages = self._outages[pool]
+        due_ms = outages.told_ms + POOL_EVERY_MS
+        if outages.is_due:
+            return
+        if self._now_ms() < due_ms:
+            outages.is_due = True
+            self._call_at(due_ms, lambda now_ms: self._tell_outages(pool, now_ms))
+        else:
+            self._tell_outages(pool, self._now_ms())
+
+    def _tell_outages(self, pool: str, now_ms: int) -> None:
+        found = self._outages[pool]
+        fields: dict[str, object] = {"pool": pool}
+        if found.is_dry:
+            fields["effect"] = _EFFECTS.get(pool, "")
+        if found.times:
+            fields |= {"times": found.times, "depleted_ms": found.depleted_ms}
+        self._log.warning("pool_depleted" if found.is_dry else "pool_recovered", **fields)
+        self._outages[pool] = _Outages(told_ms=now_ms, is_dry=found.is_dry)
+
     def _warn(self, event: str, **fields: object) -> None:
         second = self._now_ms() // 1000
         seen_second, lines, suppressed = self._seen.get(event, (second, 0, 0))
@@ -139,6 +234,7 @@ class LogObserver(Observer):
             lines = 0
         if lines >= LINES_PER_SECOND:
             self._seen[event] = (second, lines, suppressed + 1)
+            self._suppressed[event] += 1
             return
         self._seen[event] = (second, lines + 1, 0)
         if suppressed:

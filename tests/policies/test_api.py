@@ -7,7 +7,9 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from policies.api import (
+    EXEMPT,
     FORWARD,
+    Excess,
     Forward,
     Hold,
     Need,
@@ -54,6 +56,20 @@ def test_every_hook_that_only_listens_does_nothing_unless_overridden():
     policy.adopt(make())
     policy.close()
     assert vars(policy) == before
+
+
+def test_a_policy_that_limits_nobody_has_nothing_in_force():
+    """Unless overridden."""
+    assert make().in_force("alice", "report") is None
+
+
+def test_why_somebody_is_to_be_quiet_decides_nothing():
+    """Two verdicts that do the same are equal; what no quota counts passes as anything else does."""
+    why = Excess("user=alice", "request_rate", 12.0, 10.0)
+    assert Throttle(5, why=why) == Throttle(5)
+    assert Hold(5, "key", why=why) == Hold(5, "key") != Hold(5, "key", throttles=True)
+    assert EXEMPT == FORWARD
+    assert EXEMPT is not FORWARD
 
 
 def test_a_policy_keeps_its_settings_and_its_host():

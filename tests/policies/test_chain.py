@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Policy, Respond, Throttle
+from policies.api import (
+    EXEMPT,
+    FORWARD,
+    Excess,
+    Forward,
+    Hold,
+    Need,
+    Outcome,
+    Patch,
+    Policy,
+    Respond,
+    Throttle,
+)
 from policies.chain import Hooks
 from policies.testing import BenchHost
 from tests.support.chains import REFUSED, OnlyCounts, Told, ask, hear, make, request, walk
@@ -191,6 +203,31 @@ def test_a_throttles_patches_are_joined_with_the_others():
         Told("b", [], request=Forward((second,))),
     )
     assert ask(chain, request()) == Throttle(20, Forward((first, second)))
+
+
+def test_the_largest_throttle_says_why():
+    """Whoever asks for less, or later, is not the reason; nor does it matter to what is decided."""
+    less, most, same = (
+        Throttle(ms, why=Excess("user=alice", key, 2.0, 1.0))
+        for ms, key in ((10, "producer_byte_rate"), (30, "request_rate"), (30, "tie"))
+    )
+    diary: list[str] = []
+    verdict = walk(
+        make(*(Told(n, diary, request=v) for n, v in zip("abc", (less, most, same), strict=True)))[
+            0
+        ]
+    )
+    assert verdict == Throttle(30)
+    assert isinstance(verdict, Throttle)
+    assert verdict.why == most.why
+
+
+@pytest.mark.parametrize("order", [(EXEMPT, FORWARD), (FORWARD, EXEMPT), (EXEMPT, EXEMPT)])
+def test_what_one_policy_exempts_is_exempt_in_a_chain(order):
+    """The very object, whoever says so first."""
+    diary: list[str] = []
+    chain, _ = make(*(Told(n, diary, request=v) for n, v in zip("ab", order, strict=True)))
+    assert walk(chain) is EXEMPT
 
 
 def test_a_throttle_of_nothing_is_forward():

@@ -209,7 +209,7 @@ def test_a_port_that_is_taken_exits_with_1_and_says_which(capfd):
 async def test_a_client_refused_at_connect_is_closed(running, nursery, monkeypatch):
     """on_connect may refuse before a byte is read."""
     proxy, _, port = running
-    monkeypatch.setattr(proxy._chain, "on_connect", lambda *_: Reject(1))
+    monkeypatch.setattr(proxy._engine.chain, "on_connect", lambda *_: Reject(1))
     nursery.start_soon(proxy.run)
     await trio.testing.wait_all_tasks_blocked()
     client = await trio.open_tcp_stream("127.0.0.1", port)

@@ -7,16 +7,19 @@ import socket
 import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from proxy.cli import DEMO_SECONDS, main
+from proxy.cli import DEMO_PAGE, DEMO_SECONDS, main
+from proxy.config import sizing
+from proxy.config.container import MemoryLimit
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from click.testing import Result
 
@@ -28,8 +31,9 @@ def app(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     """`proxy.app` that remembers what it was asked to run."""
     ran: list[Config] = []
 
-    def run(config: Config) -> int:
+    def run(config: Config, load: Callable[[], Config]) -> int:
         ran.append(config)
+        assert load() == config  # what a reload would read
         return 7
 
     def try_brokers(config: Config) -> list[tuple[str, str | None]]:
@@ -105,13 +109,32 @@ def test_listen_needs_a_port() -> None:
 def test_check_says_yes_or_names_every_mistake(tmp_path: Path) -> None:
     """Exit code 0 for a sound file; 1 and all mistakes, policies' own included, for another."""
     good = invoke("check", "--config", written(tmp_path, "upstream: {bootstrap_servers: [a:1]}"))
-    assert (good.exit_code, good.stdout) == (0, "The settings are valid; policies: 0.\n")
+    assert good.exit_code == 0
+    assert good.stdout.startswith("The settings are valid; policies: 0.\nMemory, at most:\n")
     text = "listen: {prot: 1}\npolicies: [{use: limits, config: {forbiden_apis: []}}]\n"
     bad = invoke("check", "--config", written(tmp_path, text))
     assert bad.exit_code == 1
     assert bad.stderr.count("\n") == 4
     assert "did you mean port?" in bad.stderr
     assert "did you mean forbidden_apis?" in bad.stderr
+
+
+def test_what_cannot_fit_its_container_is_refused_with_the_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`check` says no (1), `run` does not start (2); both say which terms make the sum."""
+    limit = MemoryLimit(128 << 20, "memory.max")
+    monkeypatch.setattr(sizing, "memory_limit", lambda: limit)
+    big = {"SLUICE_MEMORY_QUEUED_MAX_REQUEST_BYTES": str(200 << 20)}
+    for command, code in (("check", 1), ("run", 2)):
+        result = invoke(command, "--upstream", "a:1", **big)
+        assert result.exit_code == code
+        assert "memory: found" in result.stderr
+        assert "200.0 MiB requests + 1.0 MiB replies" in result.stderr
+        assert "85% of the limit of 134217728 (memory.max)" in result.stderr
+    fits = invoke("check", "--upstream", "a:1")
+    assert fits.exit_code == 0
+    assert "108.8 MiB, may be used (memory.max)" in fits.stdout
 
 
 @pytest.mark.parametrize(("servers", "code"), [("a:1,b:1", 0), ("a:1,dead:1", 1)])
@@ -141,17 +164,17 @@ def test_config_schema_needs_no_settings() -> None:
 
 
 def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo hears for how long and whether plainly; its verdict is the exit code."""
-    heard: list[tuple[float, bool]] = []
+    """The demo hears for how long, whether plainly, and where its page goes; its verdict is the exit code."""
+    heard: list[tuple[float, bool, Path]] = []
 
-    def play(seconds: float, *, plain: bool) -> int:
-        heard.append((seconds, plain))
+    def play(seconds: float, *, plain: bool, page: Path) -> int:
+        heard.append((seconds, plain, page))
         return 1
 
     monkeypatch.setitem(sys.modules, "proxy.demo", types.SimpleNamespace(run=play))
-    assert invoke("demo", "--seconds", "3", "--plain").exit_code == 1
+    assert invoke("demo", "--seconds", "3", "--plain", "--page", "run.html").exit_code == 1
     assert invoke("demo").exit_code == 1
-    assert heard == [(3.0, True), (DEMO_SECONDS, False)]
+    assert heard == [(3.0, True, Path("run.html")), (DEMO_SECONDS, False, DEMO_PAGE)]
 
 
 def test_version_names_both() -> None:

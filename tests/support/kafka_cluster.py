@@ -58,7 +58,9 @@ broker.heartbeat.interval.ms=500
 num.network.threads=2
 num.io.threads=4
 log.cleaner.dedupe.buffer.size=8388608
-{sasl}"""
+{sasl}
+{settings}
+"""
 
 
 @dataclass(slots=True)
@@ -97,13 +99,18 @@ class Broker:
 
 @dataclass(slots=True)
 class KafkaCluster:
-    """A cluster below `directory`; `network` is the third byte of its brokers' addresses."""
+    """A cluster below `directory`; `network` is the third byte of its brokers' addresses.
+
+    `settings` are further lines of every broker's properties; `heap` is the most a broker's Java may take for objects.
+    """
 
     directory: Path
     size: int
     network: int
     java: Java = field(default_factory=kafka_java)
     sasl: SaslListener | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    heap: str = "256m"
     brokers: dict[int, Broker] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -217,6 +224,7 @@ class KafkaCluster:
                     listeners=listeners,
                     advertised=advertised,
                     sasl="" if self.sasl is None else self.sasl.properties(),
+                    settings="\n".join(f"{key}={value}" for key, value in self.settings.items()),
                     data=broker.directory / "data",
                     replicas=self.size,
                     in_sync=max(1, self.size - 1),
@@ -227,7 +235,7 @@ class KafkaCluster:
         broker.starts += 1
         with broker.log.open("wb") as log:
             broker.process = subprocess.Popen(
-                self.java.command("kafka.Kafka", str(broker.config), broker=True),
+                self.java.command("kafka.Kafka", str(broker.config), heap=self.heap, broker=True),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from policies.api import Peer, Policy
+    from proxy.core.bounds import Bounds
     from proxy.core.channel import Channel
     from proxy.core.errors import CloseReason
 
@@ -34,6 +35,7 @@ class Watcher(Observer):
         self.internal: list[BaseException] = []
         self.policy_errors: list[tuple[str, str]] = []
         self.observed: list[str] = []
+        self.outages: list[tuple[str, int | None]] = []
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
         self.closed.append((reason, detail))
@@ -53,8 +55,14 @@ class Watcher(Observer):
     def on_policy_observed(self, name: str, verdict: object) -> None:
         self.observed.append(name)
 
+    def on_pool_depleted(self, pool: str) -> None:
+        self.outages.append((pool, None))
 
-def make_engine(policies: Sequence[Policy] = (), **options: int) -> Engine:
+    def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
+        self.outages.append((pool, depleted_ms))
+
+
+def make_engine(policies: Sequence[Policy] = (), **options: int | Bounds) -> Engine:
     """An engine with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
     watcher = Watcher()
     entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
@@ -176,8 +184,15 @@ class Wire:
                 self.turns += 1
                 session.resume()
                 self._read(session.client, session.from_client, b"", "to_broker")
+                self.engine.room.heard(session)
             elif self._unread and not session.client.muted:
-                self._read(session.client, session.from_client, self._unread.popleft(), "to_broker")
+                data = self._unread.popleft()
+                if self.engine.request_pool.pressed:
+                    most = self.engine.reads.request_bytes(session)
+                    if len(data) > most:
+                        self._unread.appendleft(data[most:])
+                    data = data[:most]
+                self._read(session.client, session.from_client, data, "to_broker")
             else:
                 break
 

@@ -33,6 +33,9 @@ class HandClock:
     def __call__(self) -> int:
         return self.now_ms
 
+    def now_us(self) -> int:
+        return self.now_ms * 1000
+
 
 class Bench:
     """A hub with as many linked pairs as wanted. `client` and `broker` are the far ends."""

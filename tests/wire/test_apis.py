@@ -175,12 +175,16 @@ def test_only_produce_may_go_unanswered() -> None:
 
 
 def test_what_a_stranger_may_send_is_small() -> None:
-    """The three APIs legal before authentication have limits of their own, the others none."""
+    """The three APIs legal before authentication have limits of their own; of the others, quotas' two, which are
+    kept whole and hold a few names and numbers.
+    """
     limits = {api.key: api.request_max_bytes for api in apis.BY_WORD.values()}
     assert {key: limit for key, limit in limits.items() if limit is not None} == {
         ApiKey.SASL_HANDSHAKE: 4096,
         ApiKey.API_VERSIONS: 4096,
         ApiKey.SASL_AUTHENTICATE: 524_288,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: 1 << 20,
+        ApiKey.ALTER_CLIENT_QUOTAS: 1 << 20,
     }
 
 

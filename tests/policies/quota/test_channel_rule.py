@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.api import FORWARD, Forward, Patch, Peer, Throttle
+from policies.api import EXEMPT, FORWARD, Forward, Patch, Peer, Throttle
 from policies.quota.policy import Quota
 from policies.quota.rate import SampledRate, throttle_time_ms
 from policies.testing import PolicyBench
@@ -254,7 +254,7 @@ def test_a_request_without_acks_is_exempt_but_its_bytes_are_not():
     made = bench(BOTH)
     account = made.policy.books.open("alice", "c", EPOCH_MS)
     account.request.rate.record(1000, EPOCH_MS)
-    assert made.ask(made.request("Produce", acks=0, size_bytes=1000), peer()) is FORWARD
+    assert made.ask(made.request("Produce", acks=0, size_bytes=1000), peer()) is EXEMPT
     assert account.request.rate.measure(EPOCH_MS) == 100
     assert made.ask(made.request("Produce", acks=0, size_bytes=9700), peer()) == Throttle(700)
     assert sensors(made) == {"request_rate": None, "producer_byte_rate": 700}

@@ -7,7 +7,16 @@ import math
 import pytest
 
 from policies.quota.books import Books
-from policies.quota.entity import ANY, KEYS, QuotaEntity, Quotas, check_name, check_value
+from policies.quota.entity import (
+    ANY,
+    KEYS,
+    REQUEST_RATE,
+    QuotaEntity,
+    Quotas,
+    check_name,
+    check_value,
+    spelt,
+)
 from policies.quota.rate import throttle_time_ms
 from tests.support.golden import cases
 
@@ -166,6 +175,37 @@ def test_an_override_beats_the_file_until_it_is_removed():
     assert [(each.key, each.value, each.origin) for each in quotas] == [(RATE, 10, "file")]
     assert (quotas.overrides, quotas.in_file) == ({}, {alice: {RATE: 10}})
     assert quotas.rev == 5
+
+
+def test_the_digest_is_the_books_content_in_whichever_process():
+    """Equal for equal limits, whatever came before; another one for any change, and the old one back again."""
+
+    def book(*lines: tuple[QuotaEntity, str, float]) -> Quotas:
+        made = Quotas()
+        for line in lines:
+            made.set(*line)
+        return made
+
+    alice = (QuotaEntity("alice"), REQUEST_RATE, 10.0)
+    report = (QuotaEntity("alice", "report"), REQUEST_RATE, 5.0)
+    one, other = book(alice, report), book(report, alice)
+    assert one.digest() == other.digest() != book(alice).digest()
+    before = one.digest()
+    one.set_override(QuotaEntity("alice"), REQUEST_RATE, 11.0)
+    changed = one.digest()
+    assert changed != before
+    one.set_override(QuotaEntity("alice"), REQUEST_RATE, None)
+    assert one.digest() == before
+    confusing = book((QuotaEntity("a", "b', 'c"), REQUEST_RATE, 1.0))
+    assert confusing.digest() != book((QuotaEntity("a', 'b", "c"), REQUEST_RATE, 1.0)).digest()
+    assert book((QuotaEntity("\ud800"), REQUEST_RATE, 1.0)).digest()
+
+
+def test_a_bucket_is_spelt_by_kafkas_tags():
+    """What it does not tell apart is left out."""
+    assert [spelt(tags) for tags in (("alice", ""), ("", "c"), ("alice", "c"))] == [
+        *("user=alice", "client-id=c", "user=alice,client-id=c"),
+    ]
 
 
 def test_the_listing_is_in_order():

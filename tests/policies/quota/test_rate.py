@@ -12,6 +12,7 @@ from policies.quota.rate import (
     THROTTLE_MOST_MS,
     ReleaseSchedule,
     SampledRate,
+    rate_behind,
     throttle_time_ms,
 )
 from tests.support.golden import cases
@@ -102,6 +103,14 @@ def test_the_throttle_time_is_kafkas(case_id):
     case = cases("quota.math")[case_id]
     got = throttle_time_ms(case["observed"], case["bound"], case["window_ms"], case.get("cap_ms"))
     assert got == case["throttle_ms"]
+
+
+@given(st.integers(1, 600_000), st.floats(0.01, 1e9), st.integers(10_000, 12_000))
+def test_the_rate_behind_a_delay_gives_that_delay(delay_ms, bound, window_ms):
+    """By the same formula, and so it is over the bound."""
+    rate = rate_behind(delay_ms, bound, window_ms)
+    assert rate > bound
+    assert throttle_time_ms(rate, bound, window_ms) == delay_ms
 
 
 def test_halves_are_rounded_up():

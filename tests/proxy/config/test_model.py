@@ -35,10 +35,46 @@ def test_only_the_upstream_is_needed() -> None:
     assert (config.purgatory.produce_grace_ms, config.purgatory.fetch_grace_ms) == (-500, 1000)
     assert config.purgatory.wait_most_ms == 120_000
     assert config.purgatory.purge_interval_requests == 1000
+    memory = config.memory
+    assert memory.queued_max_request_bytes == memory.queued_max_response_bytes == 0  # derived
+    assert memory.queued_max_requests == -1
+    assert (memory.request_read_timeout_ms, memory.request_min_bytes_per_second) == (30_000, 1024)
+    assert config.share_most() == 1.0
     assert config.drain.timeout_ms == 10_000
     assert (config.log.level, config.log.format) == ("info", "text")
     assert config.policies == ()
     assert config.unknown_apis() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("address", "set_to", "share"),
+    [
+        ("127.0.0.1", 0, 1.0),
+        ("127.64.0.3", 0, 1.0),
+        ("::1", 0, 1.0),
+        ("localhost", 0, 1.0),
+        ("10.0.0.1", 0, 0.25),
+        ("10.0.0.1", 0.5, 0.5),
+        ("127.0.0.1", 0.5, 0.5),
+    ],
+)
+def test_one_user_at_one_address_has_a_share(address: str, set_to: float, share: float) -> None:
+    """Behind a loopback address there is one application, and all of the pool is its own."""
+    config, problems = try_convert(
+        Config,
+        {"upstream": SERVERS, "listen": {"address": address}, "memory": {"share_most": set_to}},
+    )
+    assert problems == []
+    assert config.share_most() == share
+
+
+def test_no_bound_is_minus_one_and_not_nothing() -> None:
+    """0 requests would be none at all; other sizes below are no sizes."""
+    assert problems_of(memory={"queued_max_requests": 0}) == [
+        "memory.queued_max_requests: found 0, expected a number from 1 on, or -1 for no bound"
+    ]
+    assert problems_of(memory={"queued_max_requests": -1, "queued_max_request_bytes": -1}) == []
+    assert len(problems_of(memory={"queued_max_request_bytes": -2, "share_most": 1.5})) == 2
 
 
 def test_without_upstream_the_missing_key_is_named() -> None:

@@ -118,13 +118,34 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_LOG_FORMAT": "json",
         "SLUICE_POLICIES": "[{use: limits, name: x}]",
         "SLUICE_PASS_UNKNOWN_APIS": "1234,Vote",
+        "SLUICE_METRICS_OTLP": "true",
+        "SLUICE_TRACES_EXPORT": "none",
+        "SLUICE_TRACES_FILE_MOST_BYTES": "77777",
+        "SLUICE_RECORDS_FAMILIES": "entity,capture",
+        "SLUICE_RECORDS_ROTATE_MS": "7777",
+        "SLUICE_RECORDS_ROTATE_BYTES": "77777",
+        "SLUICE_RECORDS_KEEP_BYTES": "77777",
+        "SLUICE_MEMORY_SHARE_MOST": "0.5",
+        "SLUICE_ADMIN_LISTEN": "a:1",
+        "SLUICE_ADMIN_CONTROL": "a:1",
+        "SLUICE_ADMIN_TRACE_URL": "http://a/{trace_id}",
     }
     before = load(None, {}, UPSTREAM)
     for name, variable in variables().items():
         flags = {} if name == "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS" else UPSTREAM
-        after = load(None, {name: texts.get(name, "77")}, flags)
+        needed = {"SLUICE_ADMIN_TOKEN_FILE": "t"} if name == "SLUICE_ADMIN_CONTROL" else {}
+        after = load(None, {name: texts.get(name, "77"), **needed}, flags)
         assert after.config != before.config, name
         assert after.origins[variable.path] == name
+
+
+@pytest.mark.parametrize(("text", "on"), [("true", True), (" True ", True), ("false", False)])
+def test_a_yes_or_no_is_spelt_as_in_yaml(text: str, *, on: bool) -> None:
+    """And nothing else is taken for one."""
+    assert load(None, {"SLUICE_METRICS_OTLP": text}, UPSTREAM).config.metrics.otlp is on
+    assert refused(None, {"SLUICE_METRICS_OTLP": "yes"}) == [
+        "metrics.otlp (SLUICE_METRICS_OTLP): found 'yes', expected true or false"
+    ]
 
 
 def test_an_empty_variable_is_not_set() -> None:

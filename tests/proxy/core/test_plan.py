@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from policies.api import FORWARD, Need, Peer, Policy
 from policies.chain import Hooks
 from policies.testing import BenchHost
+from proxy.core.engine import NEVER
+from proxy.core.histogram import FINE_US
 from proxy.core.plan import Plan
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
 from wire import apis
 from wire.apis import Api, ApiKey
+
+if TYPE_CHECKING:
+    from proxy.core.engine import Engine
 
 PEER = Peer(1, "10.0.0.9", 40000)
 NOBODY = Hooks()
@@ -41,8 +47,19 @@ def api(key: int = ApiKey.HEARTBEAT) -> Api:
     return found
 
 
-def make(hooks: Hooks = NOBODY, acks: int | None = None, rewrite=None, **facts: int) -> Plan:
-    return Plan(replace(api(), **facts), PEER, b"\x00\x05tests", acks, hooks, rewrite, 1000)
+def make(
+    hooks: Hooks = NOBODY,
+    acks: int | None = None,
+    rewrite=None,
+    *,
+    wait_ms: int = 0,
+    engine: Engine | None = None,
+    **facts: int,
+) -> Plan:
+    described = replace(api(), **facts)
+    usual = b"\x00\x05tests"
+    engine = engine or make_engine()
+    return Plan(described, PEER, usual, acks, hooks, rewrite, 1000, engine, wait_ms)
 
 
 def test_requests_that_nobody_asks_about_are_simple():
@@ -108,6 +125,66 @@ def test_whatever_else_is_asked_for_is_replied_to(acks):
 def test_replies_that_nobody_hears_or_changes_are_plain(hooks, change, plain):
     """Being asked about the request is not being told of the reply."""
     assert make(hooks, rewrite=change).plain is plain
+
+
+def test_with_a_meter_for_each_key_the_fast_loop_counts_bytes_as_well():
+    """It stays the fast loop: only then there is a tally."""
+    plan = make(engine=make_engine(meters_by_key=True))
+    assert plan.simple
+    assert plan.plain
+    assert plan.tally is plan.meter
+    assert make(engine=make_engine()).tally is None
+
+
+def test_kinds_that_are_alike_count_together():
+    """All plans of an API share its meter; with meters by key, those of one speaker do."""
+    engine = make_engine()
+    assert make(engine=engine).meter is make(acks=1, engine=engine).meter
+    assert make(engine=engine, key=99).meter is not make(engine=engine).meter
+    by_key = make_engine(meters_by_key=True)
+    meter = make(engine=by_key).meter
+    assert (meter.user, meter.client_id) == (PEER.user, PEER.client_id)
+
+
+@pytest.mark.parametrize(
+    ("key", "wait_ms", "slow_us"),
+    [
+        (ApiKey.HEARTBEAT, 0, 70_000),
+        (ApiKey.PRODUCE, 29_500, 70_000),
+        (ApiKey.FETCH, 500, 570_000),
+    ],
+)
+def test_what_is_slow_is_the_operators_word_and_a_fetch_may_wait(key, wait_ms, slow_us):
+    """A fetch that waits for data as it was asked to is not slow; the fast loop sorts what it can by one look."""
+    plan = make(key=key, wait_ms=wait_ms, engine=make_engine(slow_ms=70))
+    assert plan.slow_us == slow_us
+    assert plan.fine_us == FINE_US
+    assert make(engine=make_engine(slow_ms=7)).fine_us == 7_000
+
+
+def test_where_nothing_is_slow_nothing_ever_is():
+    """A setting of 0."""
+    assert make().slow_us >= NEVER
+
+
+def test_no_quota_counts_what_makes_somebody_known():
+    """SASL, which is listened to, and so never for the fast loop."""
+    assert [(make(key=key).spared, make(key=key).fast) for key in (17, 36, 12)] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_a_watched_plan_is_the_same_but_for_its_replies():
+    """It is made once; whoever watches a request looks at its reply."""
+    plan = make()
+    twin = plan.watched()
+    assert (twin.simple, twin.plain, twin.glance) == (False, False, None)
+    assert twin.meter is plan.meter
+    assert twin.fast
+    assert plan.watched() is twin
+    assert (plan.simple, plan.plain) == (True, True)
 
 
 def test_a_plan_holds_for_frames_that_can_show_its_beginning():

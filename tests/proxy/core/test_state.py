@@ -79,7 +79,9 @@ def test_nobody_is_unmuted_twice():
 
 def test_a_request_that_waits_says_what_was_decided_about_it():
     """Nothing yet, a verdict, or how its policy failed."""
-    exchange = Wire().session.admit(None, 7, 20, 0)
+    session = Wire().client(f.heartbeat(1)).session
+    (plan,) = session.plans.values()
+    exchange = session.admit(plan, 7, 20, 0)
     assert Pending(exchange, None).verdict is None
     assert Pending(exchange, FORWARD) == (exchange, FORWARD)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
 import trio
@@ -40,8 +41,14 @@ def test_a_taken_port_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
             free_block(3, attempts=2)
 
 
+def fetched(address: str) -> str:
+    """Return what a browser gets at an address, without what is behind its `#`."""
+    with urlopen(address.partition("#")[0]) as answer:  # noqa: S310 - our own
+        return str(answer.read(), "utf-8")
+
+
 async def test_sluice_accepts_and_ends_at_sigterm(tmp_path: Path) -> None:
-    """It listens on the bootstrap port and on a port for each broker, and exits 0 at SIGTERM."""
+    """It listens on the bootstrap port and on a port for each broker, shows its dashboard, and exits 0 at SIGTERM."""
     front = Sluice(tmp_path)
     with socket.create_server((HOST, 0)) as broker:
         address = f"{HOST}:{broker.getsockname()[1]}"
@@ -51,9 +58,15 @@ async def test_sluice_accepts_and_ends_at_sigterm(tmp_path: Path) -> None:
             for place in front.advertised.values():
                 port = int(place.rpartition(":")[2])
                 await (await trio.open_tcp_stream(HOST, port)).aclose()
+            page = await trio.to_thread.run_sync(fetched, front.dashboard)
+            seen = await front.maybe_seen()
             code = await front.stop()
+            afterwards = await front.maybe_seen()
             await front.kill()
 
+    assert "<title>Sluice</title>" in page
+    assert seen is not None
+    assert afterwards is None
     assert code == 0
     assert front.advertised[1] == f"{HOST}:{front.bootstrap_port + 2}"
 

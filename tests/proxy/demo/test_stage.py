@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,7 @@ class Direct:
         self.bootstrap_port = 0
         self.advertised: Brokers = {}
         self.pid: int | None = None
+        self.dashboard = ""
 
     async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
         """Advertise the brokers themselves."""
@@ -38,6 +40,9 @@ class Direct:
 
     async def limit(self, client_id: str, requests_per_s: float | None) -> None:
         """Brokers of the mock cluster hold nobody back."""
+
+    async def maybe_seen(self) -> None:
+        """Nobody to tell anything."""
 
     async def stop(self) -> int | None:
         """Nothing to stop."""
@@ -60,20 +65,29 @@ class Broken(Direct):
         raise StageError("every port is taken")
 
 
-async def perform(front: type[Front], script: Script) -> tuple[int, str]:
+async def perform(front: type[Front], script: Script, page: Path | None = None) -> tuple[int, str]:
     """Play the demo and return its exit code and what it wrote."""
     console = Console(file=io.StringIO(), width=200)
-    code = await play(script, Plain(console), front)
+    code = await play(script, Plain(console), front, page)
     assert isinstance(console.file, io.StringIO)
     return code, console.file.getvalue()
 
 
 @pytest.mark.slow
-async def test_the_demo_passes_through_sluice() -> None:
-    """With Sluice in front every check of the first part holds and the exit code is 0."""
-    code, text = await perform(Sluice, Script(job_s=3, rounds=0))
+async def test_the_demo_passes_through_sluice(tmp_path: Path) -> None:
+    """With Sluice in front every check of the first part holds and the exit code is 0; the address of the dashboard is
+    told, and where the page of the run is.
+    """
+    page = tmp_path / "reports" / "run.html"
+    code, text = await perform(Sluice, Script(job_s=3, rounds=0), page)
 
     assert code == 0, text
+    assert re.search(
+        r"^look +http://127\.0\.0\.1:\d+/#token=\S+ while it runs$", text, re.MULTILINE
+    )
+    assert text.endswith(f"The page of this run: {page}\n")
+    assert "What Sluice itself saw" in page.read_text("utf-8")
+    assert "Verdict: passed" in page.read_text("utf-8")
     assert "Verdict: passed" in text
     assert "FAIL" not in text
 
@@ -111,6 +125,23 @@ async def test_a_demo_that_cannot_be_played_says_why() -> None:
     assert "Verdict" not in text
 
 
+async def test_a_demo_that_cannot_be_played_leaves_no_page(tmp_path: Path) -> None:
+    """There is nothing to tell of a run that was none."""
+    await perform(Broken, Script(job_s=1, rounds=0), tmp_path / "run.html")
+
+    assert not await trio.Path(tmp_path / "run.html").exists()
+
+
+@pytest.mark.slow
+async def test_a_page_that_cannot_be_written_changes_no_verdict(tmp_path: Path) -> None:
+    """The reason is told instead of the path."""
+    (tmp_path / "file").touch()
+    code, text = await perform(Sluice, Script(job_s=1, rounds=0), tmp_path / "file" / "run.html")
+
+    assert code == 0, text
+    assert "could not be written" in text
+
+
 @pytest.mark.parametrize(
     ("happening", "code"), [(KeyboardInterrupt, 130), (None, 0)], ids=["interrupted", "passed"]
 )
@@ -119,7 +150,7 @@ def test_the_command_tells_how_it_ended(
 ) -> None:
     """The exit code is the stage's; an interrupt is one of its own, without a traceback."""
 
-    async def played(*_: object) -> int:
+    async def played(*_: object, **__: object) -> int:
         async with trio.open_nursery():
             if happening is not None:
                 raise happening

@@ -7,7 +7,8 @@ import socket
 import trio
 
 from proxy.core.errors import CloseReason
-from proxy.shell.driver import TURN_MS, drive
+from proxy.shell.driver import TURN_MS, drive, nudge
+from proxy.shell.hub import Hub
 from tests.support import frames as f
 from tests.support.sockets import Bench, receive
 
@@ -56,6 +57,9 @@ class FakeClock:
 
     def __call__(self) -> int:
         return self.now_ms
+
+    def now_us(self) -> int:
+        return self.now_ms * 1000
 
 
 async def test_while_traffic_flows_others_run_every_few_milliseconds(nursery):
@@ -115,4 +119,41 @@ async def test_idle_it_sleeps_until_the_next_timer(autojump_clock, nursery):
     hub.close()
     bench.engine.timers.advance(4_000_000)
     bench.hub.close_all(CloseReason.INTERNAL)
+    bench.close()
+
+
+class TrioClock(FakeClock):
+    """Goes with Trio's own, from where the bench's engine begins."""
+
+    def __init__(self) -> None:
+        self.start_s = trio.current_time() - 1000
+
+    def __call__(self) -> int:
+        return round((trio.current_time() - self.start_s) * 1000)
+
+    def now_us(self) -> int:
+        return self() * 1000
+
+
+async def test_a_timer_that_another_task_sets_is_not_overslept(autojump_clock, nursery):
+    """The driver sleeps for ever, or until a later one: nudged, it looks again. In virtual time."""
+    bench = Bench()
+    clock = TrioClock()
+    hub = Hub(bench.engine, clock)
+    fired: list[int] = []
+    nursery.start_soon(drive, hub, bench.engine, clock)
+    nudge(hub)  # before its first sleep there is nothing to wake
+    await trio.sleep(1)
+    for delay_ms in (9000, 3000):  # the second is due before the first
+        bench.engine.timers.arm(clock() + delay_ms, fired.append)
+        nudge(hub)
+        await trio.sleep(0.5)
+        assert fired == []
+    begun_ms = clock()
+    await trio.sleep(2.6)
+    assert [at_ms - begun_ms for at_ms in fired] == [2500]
+    await trio.sleep(6)
+    assert len(fired) == 2
+    nursery.cancel_scope.cancel()
+    hub.close()
     bench.close()

@@ -12,7 +12,7 @@ from policies.api import Forward, Patch, Peer, Reject, Respond
 from proxy.core.errors import CloseReason
 from proxy.core.timers import Timers
 from proxy.telemetry import log
-from proxy.telemetry.log import LINES_PER_SECOND, LogObserver
+from proxy.telemetry.log import LINES_PER_SECOND, POOL_EVERY_MS, LogObserver
 from tests.support.sockets import HandClock
 
 PEER = Peer(7, "10.0.0.9", 40000, node_id=2, client_id="billing-1")
@@ -289,3 +289,69 @@ def test_the_level_says_what_is_written(lines, level, events):
     written.observer.on_node_learned(1, "kafka-1", 9092)
     written.observer.on_unmapped_node(99)
     assert [line["event"] for line in written.take()] == events
+
+
+def test_the_level_is_changed_for_loggers_that_exist(lines):
+    """Loggers are made once; the level is looked at for each line."""
+    written = lines(level="info")
+    logger = structlog.get_logger()
+    logger.debug("early")
+    assert written.take() == []
+    log.set_level("debug")
+    assert log.level() == "debug"
+    logger.debug("later")
+    written.observer.on_session_opened(PEER)
+    assert [line["event"] for line in written.take()] == ["later", "session_opened"]
+    log.set_level("error")
+    logger.warning("hushed")
+    written.observer.on_session_opened(PEER)
+    written.observer.on_session_closed(PEER, CloseReason.CLIENT_CLOSED, "")
+    assert written.take() == []
+
+
+def test_lines_that_were_held_back_are_counted_since_the_start(lines):
+    """By event, for whoever counts."""
+    written = lines()
+    for node in range(LINES_PER_SECOND + 3):
+        written.observer.on_unmapped_node(node)
+    assert written.observer.suppressed == {"unmapped_node": 3}
+
+
+def test_a_pool_that_runs_dry_is_a_line_and_its_end_another(lines):
+    """Which, and what it means, at once; how long it took when it is over, each pool by itself."""
+    written = lines()
+    written.observer.on_pool_depleted("requests")
+    written.observer.on_pool_depleted("replies")
+    depleted, replies = written.take()
+    assert (depleted["event"], depleted["pool"]) == ("pool_depleted", "requests")
+    assert "wait" in depleted["effect"]
+    assert "times" not in depleted
+    assert replies["effect"] != depleted["effect"]
+    written.advance(12_000)
+    assert written.take() == [], "it is dry, and that was said"
+    written.observer.on_pool_recovered("requests", 12_000)
+    (recovered,) = written.take()
+    assert (recovered["event"], recovered["pool"]) == ("pool_recovered", "requests")
+    assert (recovered["times"], recovered["depleted_ms"]) == (1, 12_000)
+    assert "effect" not in recovered
+
+
+def test_a_pool_that_is_dry_again_and_again_is_a_line_now_and_then(lines):
+    """With how often and how long since the last one, and how it is now; then silence."""
+    written = lines()
+    for _ in range(250):  # 25 seconds, dry six tenths of the time
+        written.observer.on_pool_depleted("requests")
+        written.advance(60)
+        written.observer.on_pool_recovered("requests", 60)
+        written.advance(40)
+    written.advance(2 * POOL_EVERY_MS)
+    told = written.take()
+    assert len(told) == 4
+    assert sum(line.get("times", 0) for line in told) == 250
+    assert sum(line.get("depleted_ms", 0) for line in told) == 250 * 60
+    assert told[-1]["event"] == "pool_recovered"
+    assert written.timers.next_ms() is None
+    written.advance(POOL_EVERY_MS)
+    written.observer.on_pool_depleted("requests")
+    (line,) = written.take()
+    assert (line["event"], "times" in line) == ("pool_depleted", False)

@@ -1,0 +1,175 @@
+"""Case b: 1,000 consumers that ask for 20 MB each and never read, beside honest clients.
+
+Rules: each hostile consumer comes from 127.0.0.2, asks once, and has seen that its reply begins before the next one
+comes. What is held for it is read from the kernel (`bench.memory.held`) when nothing moves any more. The honest ones
+write and read back; their baseline is taken before the first consumer, and what is compared with it from the first one
+that stands until the last second before they go.
+"""
+
+from __future__ import annotations
+
+import select
+import statistics
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from bench.build import BenchError
+from bench.memory.connection import Connection
+from bench.memory.figures import Case, at_most, median, mib, milliseconds, quantile
+from bench.memory.frames import KIB, MIB, fetch_frame, produce_frame
+from bench.memory.held import held_bytes
+from bench.memory.honest import Honest
+from bench.memory.proxies import Running, SluiceSetup
+from bench.memory.resident import forget_most, most_resident_bytes, resident_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bench.memory.honest import Took
+    from bench.memory.kafka import Kafka
+
+CONSUMERS: Final = 1000
+HOSTILE: Final = "127.0.0.2"
+HONEST: Final = 4
+REPLY_BYTES: Final = 20_000_000
+RECORD_BYTES: Final = 2 * MIB
+WINDOW_BYTES: Final = 32 * KIB
+BASELINE_SECONDS: Final = 10.0
+STAND_SECONDS: Final = 10.0
+MEDIAN_KIB: Final = 80
+MOST_KIB: Final = 256
+SLOWER: Final = 2.0
+_LOOKS: Final = 50
+
+
+def measure(
+    kafka: Kafka,
+    folder: Path,
+    consumers: int = CONSUMERS,
+    baseline_s: float = BASELINE_SECONDS,
+    stand_s: float = STAND_SECONDS,
+) -> Case:
+    """A baseline, the consumers one after another, and the time they stand there."""
+    case = Case(
+        "b",
+        f"b. {consumers:,} consumers of 20 MB that never read",
+        f"{consumers:,} connections ask for {REPLY_BYTES / 1e6:g} MB each and read nothing of it. "
+        "What Sluice holds for each is what it took from the broker's socket less what it gave to the "
+        f"client's, as the kernel counts both. {HONEST} librdkafka clients write a record of 1 KiB and "
+        "read it back, again and again: before, while the consumers come, and while they stand there.",
+        heads=[
+            "honest clients",
+            "rounds",
+            "acked p50, ms",
+            "acked p99, ms",
+            "read p50, ms",
+            "p99, ms",
+        ],
+    )
+    fetch = fetch_frame(_filled_topic(kafka), REPLY_BYTES)
+    honest_topic = kafka.topic(HONEST)
+    with ExitStack() as stack:
+        proxy = stack.enter_context(Running(SluiceSetup().variant(), kafka.port, folder))
+        honest = stack.enter_context(Honest(proxy.port, honest_topic, HONEST, reads=True))
+        assert proxy.pid is not None, "there is no proxy"
+        base = resident_bytes(proxy.pid)
+        forget_most(proxy.pid)
+        began = time.monotonic()
+        time.sleep(baseline_s)
+        come = time.monotonic()
+        crowd = _open(stack, proxy, fetch, consumers)
+        stand = time.monotonic()
+        time.sleep(stand_s)
+        ended = time.monotonic()
+        held = _settled(proxy.pid, kafka.port)
+        resident = resident_bytes(proxy.pid)
+        most = most_resident_bytes(proxy.pid)
+        for each in crowd:
+            each.close(reset=True)
+    before, coming, standing = (
+        honest.between(*span) for span in ((began, come), (come, stand), (stand, ended))
+    )
+    for title, rounds in (
+        ("before", before),
+        (f"while they come ({stand - come:.0f} s)", coming),
+        (f"while they stand ({ended - stand:.0f} s)", standing),
+    ):
+        case.rows.append(_row(title, rounds))
+    slower = _p99(standing) / _p99(before)
+    problems = [*honest.problems, *proxy.problems]
+    case.goals += [
+        at_most("held for a consumer, median", "KiB", median(held) / KIB, MEDIAN_KIB, 1),
+        at_most("held for a consumer, most", "KiB", max(held) / KIB, MOST_KIB, 1),
+        at_most("honest clients' p99 while they stand, times that before", "x", slower, SLOWER),
+        at_most("problems of honest clients and of Sluice", "", len(problems), 0, 0),
+    ]
+    case.said = (
+        f"held in all {mib(sum(held))} MiB for {len(held)} consumers; "
+        f"resident {mib(base)} MiB before, {mib(resident)} MiB with them "
+        f"({(resident - base) / len(held) / KIB:.1f} KiB each), {mib(most)} MiB at most"
+    )
+    if problems:
+        case.left_out["problems, the first"] = "; ".join(problems[:3])
+    return case
+
+
+def _filled_topic(kafka: Kafka) -> str:
+    """A topic with enough for one reply."""
+    topic = kafka.topic()
+    frame = produce_frame(topic, RECORD_BYTES)
+    client = Connection(kafka.port)
+    for _ in range(REPLY_BYTES // RECORD_BYTES + 2):
+        client.demand(frame)
+    client.close()
+    return topic
+
+
+def _open(stack: ExitStack, proxy: Running, fetch: bytes, count: int) -> list[Connection]:
+    """One after another; each has begun to get its reply before the next comes."""
+    crowd = []
+    poll = select.poll()
+    for number in range(count):
+        client = Connection(proxy.port, HOSTILE, WINDOW_BYTES)
+        stack.callback(client.close)
+        client.ask(fetch, 0.0)
+        client.write()
+        poll.register(client, select.POLLIN)
+        if not poll.poll(20_000):
+            raise BenchError(f"consumer {number} gets no reply")
+        poll.unregister(client)
+        crowd.append(client)
+    return crowd
+
+
+def _settled(pid: int, broker_port: int) -> Sequence[int]:
+    """What is held for each, once it stays the same."""
+    seen: list[int] = []
+    for _ in range(_LOOKS):
+        now = held_bytes(pid, HOSTILE, ("127.0.0.1", broker_port))
+        if now == seen:
+            break
+        seen = now
+        time.sleep(0.2)
+    if not seen:
+        raise BenchError("no consumer is connected any more")
+    return seen
+
+
+def _p99(rounds: Sequence[Took]) -> float:
+    return quantile([took.read_s for took in rounds], 0.99)
+
+
+def _row(title: str, rounds: Sequence[Took]) -> list[str]:
+    if not rounds:
+        return [title, "0", *"----"]
+    acked, read = [took.acked_s for took in rounds], [took.read_s for took in rounds]
+    return [
+        title,
+        f"{len(rounds):,}",
+        milliseconds(statistics.median(acked)),
+        milliseconds(quantile(acked, 0.99)),
+        milliseconds(statistics.median(read)),
+        milliseconds(quantile(read, 0.99)),
+    ]

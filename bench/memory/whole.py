@@ -1,0 +1,58 @@
+"""A policy that wants every Produce whole before it decides, and then lets it pass: so that the pool has work to do.
+
+`install` makes a package of it that Sluice finds by its entry point, as it finds a stranger's. This file is copied
+there, so it needs nothing of the benchmark's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from policies.api import FORWARD, Need, Policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from policies.api import Forward, Host, Peer, Request
+
+PRODUCE = 0
+NAME = "whole"
+_MODULE = "sluice_bench_whole"
+
+
+class WholeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No settings."""
+
+
+class Whole(Policy):
+    """Looks at the body's length, which is all it wants of it."""
+
+    Config = WholeConfig
+    apis = frozenset({PRODUCE})
+    hears = frozenset[int]()
+    needs = Need.BODY
+
+    def __init__(self, config: object, host: Host) -> None:
+        super().__init__(config, host)
+        self.seen_bytes = 0
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward:
+        """Let it pass."""
+        assert request.body is not None, "it came without its body"
+        self.seen_bytes += len(request.body)
+        return FORWARD
+
+
+def install(folder: Path) -> str:
+    """The PYTHONPATH of a Sluice that knows the policy; its package lies below `folder`."""
+    package = folder / "whole"
+    info = package / f"{_MODULE}-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {_MODULE}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[sluice.policies]\n{NAME} = {_MODULE}:Whole\n")
+    shutil.copyfile(__file__, package / f"{_MODULE}.py")
+    return os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))

@@ -1,0 +1,81 @@
+"""The sockets that the admin server listens on, bound before the proxy says that it is ready.
+
+Rules:
+- A Unix socket is ours alone (0600) from the moment it is there. One that nobody listens on any more is replaced, one
+  that somebody listens on is not; a file that is no socket is never touched.
+- Failures are OSErrors in words.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from contextlib import suppress
+
+BACKLOG = 64
+OURS_ALONE = 0o600
+
+
+def bind_tcp(where: str, name: str) -> socket.socket:
+    """Listen on HOST:PORT; `name` is the setting's."""
+    host, _, port = where.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, int(port)))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        words = f"cannot listen on {name} {where}: {error.strerror}"
+        raise OSError(error.errno, words) from error
+    return listening
+
+
+def bind_unix(path: str, name: str) -> socket.socket:
+    """Listen on this path."""
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        _clear(path)
+        # Linux gives the file the mode of the socket, so that it never has another.
+        os.fchmod(listening.fileno(), OURS_ALONE)
+        listening.bind(path)
+        os.chmod(path, OURS_ALONE)  # noqa: PTH101 - other systems
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        words = f"cannot listen on {name} {path}: {error.strerror or error}"
+        raise OSError(error.errno or errno.EINVAL, words) from error
+    return listening
+
+
+def inode_of(path: str) -> int:
+    """What `unlink` knows a socket by."""
+    return os.lstat(path).st_ino
+
+
+def unlink(path: str, inode: int) -> None:
+    """Take the path away, if it is still that socket's."""
+    with suppress(OSError):
+        if inode_of(path) == inode:
+            os.unlink(path)  # noqa: PTH108 - beside bind
+
+
+def _clear(path: str) -> None:
+    """Take a dead socket away."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise OSError(errno.EEXIST, "there is a file that is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)  # noqa: PTH108 - beside bind
+            return
+    raise OSError(errno.EADDRINUSE, "somebody listens there")

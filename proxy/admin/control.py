@@ -1,0 +1,207 @@
+"""What whoever may can see and do: each handler a few lines, the rest is the proxy's.
+
+Every route is in the OpenAPI document (`openapi`), and nothing else is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+from starlette.responses import Response
+from starlette.routing import Route
+
+from proxy.admin import openapi, tasks
+from proxy.admin.audit import note, printable
+from proxy.admin.inside import RefusedError
+from proxy.admin.replies import JSON, answer, queried, read, whole
+from proxy.admin.shapes import NAME_MOST_CHARS, Decided, Draining, Limits, LogLevel, Pools
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from proxy.admin.inside import AdminInside
+    from proxy.admin.shapes import Quotas, Tasks
+    from proxy.admin.state import Watch
+    from proxy.admin.stream import Viewers
+
+LISTED = 200
+LISTED_MOST = 1000
+DECISIONS = 100
+DECISIONS_MOST = 500
+DUMP_KEPT_S = 5.0
+IDS_MOST = 2**63 - 1
+
+
+class Control:
+    """See the module."""
+
+    def __init__(self, inside: AdminInside, watch: Watch, viewers: Viewers) -> None:
+        self._inside = inside
+        self._watch = watch
+        self._viewers = viewers
+        self._dumped: tuple[float, Tasks] | None = None
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        get, put, post, delete = (["GET"], ["PUT"], ["POST"], ["DELETE"])
+        return [
+            Route("/v1/state", self.state, methods=get),
+            Route("/v1/events", _Stream(self._viewers), methods=get),
+            Route("/v1/connections", self.connections, methods=get),
+            Route("/v1/connections/{id}", self.close_connection, methods=delete),
+            Route("/v1/purgatory", self.purgatory, methods=get),
+            Route("/v1/pool", self.pool, methods=get),
+            Route("/v1/decisions", self.decisions, methods=get),
+            Route("/v1/quotas", self.quotas, methods=["GET", "PUT", "DELETE"]),
+            Route("/v1/drain", self.drain, methods=post),
+            Route("/v1/reload", self.reload, methods=post),
+            Route("/v1/log-level", self.log_level, methods=[*get, *put]),
+            Route("/v1/debug/tasks", self.tasks, methods=get),
+            Route("/openapi.json", self.openapi, methods=get),
+        ]
+
+    # -- what is seen ----------------------------------------------------------------------------
+
+    async def state(self, request: Request) -> Response:
+        """Everything, with history."""
+        queried(request, ())
+        return Response(await self._watch.state(), media_type=JSON)
+
+    async def connections(self, request: Request) -> Response:
+        """As many as asked for."""
+        most = queried(request, {"most"}).get("most", str(LISTED))
+        return answer(await self._watch.connections(whole(most, "most", 1, LISTED_MOST)))
+
+    async def purgatory(self, request: Request) -> Response:
+        """What waits."""
+        queried(request, ())
+        return answer(await self._watch.purgatory())
+
+    async def pool(self, request: Request) -> Response:
+        """The memory pools."""
+        queried(request, ())
+        return answer(Pools(self._watch.pools()))
+
+    async def decisions(self, request: Request) -> Response:
+        """The newest first."""
+        most = queried(request, {"most"}).get("most", str(DECISIONS))
+        count = whole(most, "most", 1, DECISIONS_MOST)
+        return answer(Decided(self._inside.decisions.latest(count)))
+
+    async def tasks(self, request: Request) -> Response:
+        """The tasks of the loop; looked at again after DUMP_KEPT_S."""
+        queried(request, ())
+        now = trio.current_time()
+        if self._dumped is None or now - self._dumped[0] >= DUMP_KEPT_S:
+            self._dumped = now, tasks.dump(self._inside.now_ms())
+        return answer(self._dumped[1])
+
+    async def openapi(self, request: Request) -> Response:
+        """The document of all this."""
+        queried(request, ())
+        return Response(openapi.encoded(), media_type=JSON)
+
+    # -- what is done ----------------------------------------------------------------------------
+
+    async def quotas(self, request: Request) -> Response:
+        """List them, or set or take back those of one entity."""
+        if request.method in {"GET", "HEAD"}:
+            queried(request, ())
+            return _tagged(self._inside.quotas())
+        names = {"user", "client_id"} | ({"quota"} if request.method == "DELETE" else set())
+        query = queried(request, names)
+        user, client_id = _name(query, "user"), _name(query, "client_id")
+        if user is None and client_id is None:
+            raise RefusedError(400, "whose quota: user, client_id, or both")
+        limits: dict[str, float | None]
+        if request.method == "PUT":
+            asked = msgspec.structs.asdict(await read(request, Limits))
+            limits = {key: value for key, value in asked.items() if value is not None}
+            if not limits:
+                raise RefusedError(400, "the body: no quota is named")
+        else:
+            _expect_nothing(await request.body())
+            keys = list(Limits.__struct_fields__)
+            key = query.get("quota")
+            if key is not None and key not in keys:
+                raise RefusedError(400, f"quota must be one of {', '.join(keys)}")
+            limits = {} if key is None else {key: None}
+        note(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=limits)
+        rev = request.headers.get("if-match")
+        if rev == "*":
+            rev = None
+        return _tagged(self._inside.set_quotas(user, client_id, limits, rev and rev.strip('"')))
+
+    async def close_connection(self, request: Request) -> Response:
+        """End one client's connection."""
+        queried(request, ())
+        session = whole(request.path_params["id"], "the id", 0, IDS_MOST)
+        note(request.scope, session=session)
+        _expect_nothing(await request.body())
+        if not self._inside.close_connection(session):
+            raise RefusedError(404, "there is no such connection")
+        return Response(status_code=204)
+
+    async def drain(self, request: Request) -> Response:
+        """Go down as after SIGTERM."""
+        queried(request, ())
+        _expect_nothing(await request.body())
+        self._inside.drain()
+        return answer(Draining(draining=True), 202)
+
+    async def reload(self, request: Request) -> Response:
+        """Read the configuration again."""
+        queried(request, ())
+        _expect_nothing(await request.body())
+        reloaded = await self._inside.reload()
+        note(request.scope, changed=reloaded.changed, problems=len(reloaded.problems))
+        return answer(reloaded, 200 if reloaded.ok else 422)
+
+    async def log_level(self, request: Request) -> Response:
+        """Tell it, or set it."""
+        queried(request, ())
+        if request.method == "PUT":
+            level = (await read(request, LogLevel)).level
+            note(request.scope, level=level)
+            self._inside.set_log_level(level)
+        return answer(LogLevel(self._inside.log_level()))
+
+
+class _Stream:
+    """An ASGI application, which is what a Route takes for a class's instance."""
+
+    def __init__(self, viewers: Viewers) -> None:
+        self._viewers = viewers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["query_string"]:
+            raise RefusedError(400, "no such parameter; none is known")
+        if scope["method"] == "HEAD":
+            await Response(media_type="text/event-stream")(scope, receive, send)
+            return
+        await self._viewers.serve(scope, receive, send)
+
+
+def _name(query: dict[str, str], kind: str) -> str | None:
+    name = query.get(kind)
+    if name is not None and not 0 < len(name) <= NAME_MOST_CHARS:
+        raise RefusedError(400, f"{kind} must have from 1 to {NAME_MOST_CHARS} characters")
+    return name
+
+
+def _shown(name: str | None) -> str | None:
+    return None if name is None else printable(name)
+
+
+def _expect_nothing(body: bytes) -> None:
+    if body.strip() not in {b"", b"{}"}:
+        raise RefusedError(400, "the body: nothing is expected")
+
+
+def _tagged(quotas: Quotas) -> Response:
+    response = answer(quotas)
+    response.headers["etag"] = f'"{quotas.rev}"'
+    return response

@@ -1,0 +1,203 @@
+"""What every request to the admin server passes first: who asks, from where, with what.
+
+Rules:
+- `open` paths are for everyone. All others need the token, where there is one; loopback proves nothing in a pod.
+- Hosts are named, so that a page elsewhere cannot reach us by a name of its own (DNS rebinding). A browser that says it
+  comes from another site is refused; there are no CORS headers.
+- What changes something must say that it is JSON, which no form of a page elsewhere can. It is limited in size, time
+  and number, and leaves one line in the log, refused or not.
+- An answer that was begun cannot be taken back; everything is judged before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.admin.replies import error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from proxy.admin.audit import Audit
+    from proxy.admin.token import Token
+
+BODY_MOST_BYTES = 64 << 10
+TIMEOUT_S = 5.0
+SLOW_S = 60.0
+CHANGES_PER_SECOND = 10
+CHANGES_AT_ONCE = 20
+CHANGES = frozenset({"POST", "PUT", "DELETE", "PATCH"})
+LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+OPEN = frozenset({"/", "/startup", "/live", "/ready", "/metrics", "/version"})
+"""And what lies below /static/."""
+SLOW = frozenset({"/v1/reload", "/metrics"})
+ENDLESS = frozenset({"/v1/events"})
+HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class Guard:
+    """An ASGI application around another. `hosts` None: whatever name we are called by."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        audit: Audit,
+        *,
+        token: Token | None = None,
+        hosts: frozenset[str] | None = None,
+    ) -> None:
+        self._app = app
+        self._audit = audit
+        self._token = token
+        self._hosts = hosts
+        self._changes = float(CHANGES_AT_ONCE)
+        self._changes_at = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        answer = _Answer(scope, send)
+        refusal = self._refusal(scope, headers)
+        if refusal is None:
+            await self._pass(scope, headers, receive, answer)
+        else:
+            await answer.say(*refusal)
+        if scope["method"] in CHANGES:
+            self._audit.change(scope, answer.status)
+
+    def _refusal(self, scope: Scope, headers: Mapping[bytes, str]) -> tuple[int, str] | None:
+        """Why this may not go on."""
+        path = scope["path"]
+        is_change = scope["method"] in CHANGES
+        host = headers.get(b"host", "")
+        if self._hosts is not None and not {host.lower(), bare(host)} & self._hosts:
+            return 403, "this server does not go by that name (see admin.hosts)"
+        is_open = not is_change and (path in OPEN or path.startswith("/static/"))
+        if not is_open:
+            if not _is_same_origin(headers, host):
+                return 403, "another site may not ask here"
+            if self._token is not None and not self._token.fits(headers.get(b"authorization", "")):
+                return 401, "a token is wanted: Authorization: Bearer ..."
+        if not is_change:
+            return None
+        kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            return 415, "content-type must be application/json"
+        if not self._may_change():
+            return 429, f"no more than {CHANGES_PER_SECOND} changes a second"
+        return None
+
+    def _may_change(self) -> bool:
+        now = trio.current_time()
+        filled = self._changes + (now - self._changes_at) * CHANGES_PER_SECOND
+        self._changes, self._changes_at = min(filled, float(CHANGES_AT_ONCE)), now
+        if self._changes < 1:
+            return False
+        self._changes -= 1
+        return True
+
+    async def _pass(
+        self, scope: Scope, headers: Mapping[bytes, str], receive: Receive, answer: _Answer
+    ) -> None:
+        path = scope["path"]
+        with trio.move_on_after(SLOW_S if path in SLOW else TIMEOUT_S) as limit:
+            body = await _body(headers, receive)
+            if body is None:
+                await answer.say(413, f"no more than {BODY_MOST_BYTES} bytes")
+                return
+            if path in ENDLESS:
+                limit.deadline = float("inf")
+            await self._app(scope, _Replay(body, receive), answer)
+        if limit.cancelled_caught and not answer.status:
+            await answer.say(408 if scope["method"] in CHANGES else 503, "it took too long")
+
+
+class _Answer:
+    """Sends, adds the headers that all answers have, and remembers the status."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            there = {name for name, _ in message["headers"]}
+            added = [each for each in HEADERS if each[0] not in there]
+            if b"cache-control" not in there:
+                added.append((b"cache-control", b"no-store"))
+            message = {**message, "headers": [*message["headers"], *added]}
+        await self._send(message)
+
+    async def say(self, status: int, words: str) -> None:
+        """Refuse."""
+        response = error(status, words)
+        if status == 401:
+            response.headers["www-authenticate"] = "Bearer"
+        await response(self._scope, _nothing, self)
+
+
+class _Replay:
+    """The body that was read already, and then whatever comes."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await self._receive()
+
+
+async def _body(headers: Mapping[bytes, str], receive: Receive) -> bytes | None:
+    """The whole body; None when it is too long."""
+    length = headers.get(b"content-length", "0")
+    if not length.isdecimal() or int(length) > BODY_MOST_BYTES:
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > BODY_MOST_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _is_same_origin(headers: Mapping[bytes, str], host: str) -> bool:
+    """A browser says where a request comes from; who is none says nothing."""
+    origin = headers.get(b"origin")
+    if origin is not None and origin.lower() not in {
+        f"http://{host}".lower(),
+        f"https://{host}".lower(),
+    }:
+        return False
+    return headers.get(b"sec-fetch-site", "none") in {"none", "same-origin"}
+
+
+def bare(host: str) -> str:
+    """A Host header without its port, in small letters."""
+    name, colon, port = host.lower().rpartition(":")
+    return name if colon and port.isdecimal() and not name.endswith(":") else host.lower()
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}

@@ -1,0 +1,74 @@
+"""What is open to all, on every listener: probes, metrics, the version.
+
+Rules:
+- /startup and /live say that the loop answers; whoever can ask has been started.
+- /ready says whether new clients should come here: not while the proxy drains, or is full. Brokers are not asked: a
+  proxy that cannot reach them is no less ready than another.
+- The metrics are put together at most once in PAGE_KEPT_S for each format, however many ask.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import trio
+from starlette.responses import Response
+from starlette.routing import Route
+
+from proxy.admin.replies import answer
+from proxy.admin.shapes import Check, Health, Version
+from proxy.telemetry.metrics.page import OPENMETRICS, TEXT, wants_openmetrics
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from proxy.admin.inside import AdminInside
+
+PAGE_KEPT_S = 1.0
+
+
+class Probes:
+    """See the module."""
+
+    def __init__(self, inside: AdminInside) -> None:
+        self._inside = inside
+        self._pages: dict[bool, tuple[float, bytes]] = {}
+        self._rendering = trio.Lock()
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route("/startup", self.alive),
+            Route("/live", self.alive),
+            Route("/ready", self.ready),
+            Route("/metrics", self.metrics),
+            Route("/version", self.version),
+        ]
+
+    async def alive(self, request: Request) -> Response:
+        """The loop answers."""
+        return answer(Health(ok=True, checks=[Check("loop", ok=True, detail="it answers")]))
+
+    async def ready(self, request: Request) -> Response:
+        """Whether new clients should come here."""
+        checks = list(self._inside.readiness())
+        ok = all(each.ok for each in checks)
+        return answer(Health(ok, checks), 200 if ok else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """As Prometheus reads it; with exemplars if it asks for OpenMetrics."""
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        async with self._rendering:
+            made_at, page = self._pages.get(openmetrics, (float("-inf"), b""))
+            if trio.current_time() - made_at >= PAGE_KEPT_S:
+                page = await self._inside.metrics_page(openmetrics=openmetrics)
+                self._pages[openmetrics] = (trio.current_time(), page)
+        kind = OPENMETRICS if openmetrics else TEXT
+        return Response(page, headers={"content-type": kind, "vary": "accept"})
+
+    async def version(self, request: Request) -> Response:
+        """Who this is."""
+        python = ".".join(map(str, sys.version_info[:3]))
+        inside = self._inside
+        return answer(Version(inside.facts().version, python, inside.config_hash))

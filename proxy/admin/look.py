@@ -1,0 +1,158 @@
+"""One look over all connections: counted, and the few that are listed picked out.
+
+Rules:
+- The hub must not wait: after every SLICE sessions the others have their turn. So the sums are of the quarter of a
+  second in which the look was taken, not of one moment; a session that ended meanwhile is left out.
+- Nothing is kept of a session but what is shown of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import heappush, heappushpop
+from typing import TYPE_CHECKING, Literal
+
+import trio
+
+from proxy.admin.shapes import Age, Connection, Waiting
+from proxy.core.channel import Mute
+from proxy.core.exchanges import Exchange
+from wire.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from proxy.core.ending import SessionEnd
+    from proxy.core.engine import Engine
+
+SLICE = 100
+LISTED = 200
+OLDEST = 20
+AGES_MS: tuple[int | None, ...] = (10, 100, 500, 1000, 5000, 30_000, None)
+NAME_MOST_CHARS = 249
+_MUTES = [(name, bit) for name, bit in vars(Mute).items() if isinstance(bit, int)]
+
+Kind = Literal["hold", "produce", "fetch"]
+
+
+class Look:
+    """What was seen. `rank` is of the connections that are listed: who is muted or has most in flight is first."""
+
+    def __init__(self, now_ms: int, opened_ms: Mapping[int, int], listed: int = LISTED) -> None:
+        self.total = 0
+        self.muted: Counter[str] = Counter()
+        self.throttled: Counter[tuple[str, str]] = Counter()
+        """Connections that are muted by a quota, by user and client id."""
+        self.by_node: Counter[int | None] = Counter()
+        self.waiting: Counter[Kind] = Counter()
+        self._ages = [0] * len(AGES_MS)
+        self._now_ms = now_ms
+        self._opened_ms = opened_ms
+        self._listed = listed
+        self._top: list[tuple[tuple[int, int], int, SessionEnd]] = []
+        self._oldest: list[tuple[int, int, Waiting]] = []
+        self._serial = 0
+
+    def add(self, session: SessionEnd) -> None:
+        """Look at one."""
+        self.total += 1
+        peer = session.peer
+        self.by_node[peer.node_id] += 1
+        muted = session.client.muted
+        if not (muted or session.queue):  # nearly all of thousands: listed if there is room
+            if len(self._top) < self._listed:
+                heappush(self._top, ((0, -peer.session_id), peer.session_id, session))
+            return
+        if muted:
+            for name, bit in _MUTES:
+                if muted & bit:
+                    self.muted[name] += 1
+            if muted & Mute.THROTTLED:
+                self.throttled[peer.user, peer.client_id] += 1
+        held = session.held
+        if held is not None:
+            quota = held.throttled is not None
+            if quota and not muted & Mute.THROTTLED:
+                self.throttled[peer.user, peer.client_id] += 1
+            what = "its quota" if quota else _named(held.watched)
+            self._wait(session, "hold", held.exchange.plan.api.name, held.since_us // 1000, what)
+        for exchange in session.queue:
+            if isinstance(exchange, Exchange) and exchange.plan.wait_ms:
+                fetch = exchange.plan.api.key == ApiKey.FETCH
+                self._wait(
+                    session,
+                    "fetch" if fetch else "produce",
+                    exchange.plan.api.name,
+                    exchange.arrived_ms,
+                    "records, or its time" if fetch else "the broker",
+                )
+        # Busiest first; of equals the oldest, so that the list stands still.
+        rank = (len(session.queue) + (1000 if muted else 0), -peer.session_id)
+        push = heappush if len(self._top) < self._listed else heappushpop
+        push(self._top, (rank, peer.session_id, session))
+
+    def connections(self) -> list[Connection]:
+        """Those that are listed, by id."""
+        sessions = sorted((each[2] for each in self._top), key=lambda s: s.peer.session_id)
+        return [connection_of(each, self._now_ms, self._opened_ms) for each in sessions]
+
+    def ages(self) -> list[Age]:
+        """How long what waits has waited."""
+        return [Age(le_ms, count) for le_ms, count in zip(AGES_MS, self._ages, strict=True)]
+
+    def oldest(self) -> list[Waiting]:
+        """Those that have waited longest, the longest first."""
+        return [each[2] for each in sorted(self._oldest, reverse=True)]
+
+    def _wait(self, session: SessionEnd, kind: Kind, api: str, since_ms: int, what: str) -> None:
+        self.waiting[kind] += 1
+        age_ms = max(0, self._now_ms - since_ms)
+        for place, le_ms in enumerate(AGES_MS):
+            if le_ms is None or age_ms <= le_ms:
+                self._ages[place] += 1
+                break
+        if len(self._oldest) == OLDEST and age_ms <= self._oldest[0][0]:
+            return
+        peer = session.peer
+        row = Waiting(
+            peer.session_id, peer.user, peer.client_id[:NAME_MOST_CHARS], api, kind, age_ms,
+            what[:NAME_MOST_CHARS],
+        )  # fmt: skip
+        self._serial += 1
+        push = heappush if len(self._oldest) < OLDEST else heappushpop
+        push(self._oldest, (age_ms, -self._serial, row))
+
+
+def connection_of(session: SessionEnd, now_ms: int, opened_ms: Mapping[int, int]) -> Connection:
+    """One row."""
+    peer, client, broker = session.peer, session.client, session.broker
+    since_ms = opened_ms.get(peer.session_id)
+    return Connection(
+        peer.session_id,
+        f"{peer.host}:{peer.port}",
+        peer.user,
+        peer.client_id[:NAME_MOST_CHARS],
+        peer.node_id,
+        len(session.queue),
+        client.unsent_bytes,
+        broker.unsent_bytes,
+        len(client.carry) + len(broker.carry),
+        [name for name, bit in _MUTES if client.muted & bit],
+        None if since_ms is None else max(0, now_ms - since_ms) // 1000,
+    )
+
+
+def _named(key: Hashable) -> str:
+    """A watch key in words: most are objects of the policy's own."""
+    return key if isinstance(key, str) else type(key).__name__.strip("_").lower()
+
+
+async def look(engine: Engine, opened_ms: Mapping[int, int], listed: int = LISTED) -> Look:
+    """Look at every connection, in slices."""
+    seen = Look(engine.now_ms, opened_ms, listed)
+    for place, session in enumerate(tuple(engine.sessions)):
+        if place % SLICE == SLICE - 1:
+            await trio.lowlevel.checkpoint()
+        if not session.ended:
+            seen.add(session)
+    return seen

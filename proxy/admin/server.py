@@ -1,0 +1,189 @@
+"""The admin server: hypercorn's protocol and starlette's routes on the proxy's own loop.
+
+Rules:
+- `listen` serves what is open to all. `socket` serves everything to whoever may open the file; `control` does to
+  whoever has the token. Nothing else is bound.
+- A listener serves ADMIN_CONNECTIONS_MOST at once; with one more the oldest is closed. So an admin port that is
+  flooded costs the clients of the proxy a few descriptors and no more, and a probe is still answered.
+- A fault in here is told of, and costs its own connection only.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.logging import Logger
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+
+from proxy.admin.audit import Audit
+from proxy.admin.bind import bind_tcp, bind_unix, inode_of, unlink
+from proxy.admin.control import Control
+from proxy.admin.guard import LOCAL, Guard, bare
+from proxy.admin.health import Probes
+from proxy.admin.inside import RefusedError
+from proxy.admin.pages import Pages
+from proxy.admin.patient import PatientStream
+from proxy.admin.replies import error
+from proxy.admin.state import Watch
+from proxy.admin.stream import Viewers
+from proxy.admin.token import Token
+from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from proxy.admin.inside import AdminInside
+    from proxy.admin.pulse import Pulse
+    from proxy.config.telemetry import Admin
+
+IDLE_S = 15.0
+
+
+class _Faults(Logger):
+    """hypercorn's words, as our events: only faults are worth one."""
+
+    async def exception(self, message: str, *args: object, **kwargs: object) -> None:
+        structlog.get_logger().error("admin_error", message=message, exc_info=True)
+
+
+class Listener:
+    """One socket and what it serves."""
+
+    def __init__(self, bound: socket.socket, guard: Guard) -> None:
+        self._listening = trio.SocketListener(trio.socket.from_stdlib_socket(bound))
+        self._app = ASGIWrapper(guard)  # type: ignore[arg-type] # the same calls, in other words
+        self._config = _config()
+        self._context = WorkerContext(None)
+        self._streams: dict[PatientStream, None] = {}  # the oldest first
+
+    async def serve(self) -> None:
+        """Accept until it is cancelled; then nobody is waited for."""
+        async with trio.open_nursery() as nursery:
+            try:
+                await trio.serve_listeners(self._one, [self._listening], handler_nursery=nursery)
+            finally:
+                for stream in tuple(self._streams):
+                    stream.drop()
+
+    async def _one(self, accepted: trio.SocketStream) -> None:
+        if len(self._streams) >= ADMIN_CONNECTIONS_MOST:
+            oldest = next(iter(self._streams))
+            del self._streams[oldest]
+            oldest.drop()
+        stream = PatientStream(accepted)
+        self._streams[stream] = None
+        try:
+            state = ConnectionState({"peer": stream.peer()})
+            served = TCPServer(self._app, self._config, self._context, state, stream)  # type: ignore[arg-type] # all it uses
+            await served
+        except Exception:  # noqa: BLE001 - one caller's connection must not end the proxy
+            structlog.get_logger().exception("admin_error")
+        finally:
+            self._streams.pop(stream, None)
+            stream.drop()
+
+
+async def serve(
+    settings: Admin,
+    inside: AdminInside,
+    pulse: Pulse,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Bind all, then serve for ever; cancel it to stop. Raises OSError, in words, when something cannot be bound."""
+    with ExitStack() as opened:
+        watch = Watch(inside, pulse, settings.trace_url)
+        probes = Probes(inside)
+        everything = [
+            *probes.routes(),
+            *Control(inside, watch, Viewers(watch)).routes(),
+            *Pages().routes(),
+        ]
+        listeners = []
+        if settings.listen:
+            bound = opened.enter_context(bind_tcp(settings.listen, "admin.listen"))
+            guard = Guard(app_of(probes.routes()), Audit("listen", inside.now_ms))
+            listeners.append(Listener(bound, guard))
+        if settings.socket:
+            bound = opened.enter_context(bind_unix(settings.socket, "admin.socket"))
+            opened.callback(unlink, settings.socket, inode_of(settings.socket))
+            guard = Guard(
+                app_of(everything),
+                Audit("socket", inside.now_ms),
+                hosts=LOCAL | _named(settings.hosts),
+            )
+            listeners.append(Listener(bound, guard))
+        if settings.control:
+            bound = opened.enter_context(bind_tcp(settings.control, "admin.control"))
+            hosts = LOCAL | _named((settings.control, bare(settings.control), *settings.hosts))
+            guard = Guard(
+                app_of(everything),
+                Audit("control", inside.now_ms),
+                token=Token(settings.token_file),
+                hosts=hosts,
+            )
+            listeners.append(Listener(bound, guard))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pulse.beat)
+            for listener in listeners:
+                nursery.start_soon(listener.serve)
+            task_status.started()
+
+
+def app_of(routes: Sequence[Route]) -> Starlette:
+    """The routes, and what is said when one of them cannot."""
+    app = Starlette(
+        routes=routes,
+        exception_handlers={RefusedError: _refused, HTTPException: _failed, Exception: _broken},
+    )
+    app.router.redirect_slashes = False  # it would send callers to whatever host they named
+    return app
+
+
+async def _refused(request: Request, refused: Exception) -> Response:  # noqa: ARG001 - starlette's call
+    status = refused.status if isinstance(refused, RefusedError) else 500
+    return error(status, str(refused))
+
+
+async def _failed(request: Request, failed: Exception) -> Response:  # noqa: ARG001 - starlette's call
+    """Starlette's own: no such path, or not by this method."""
+    status, headers = 500, None
+    if isinstance(failed, HTTPException):
+        status, headers = failed.status_code, failed.headers
+    response = error(
+        status, {404: "there is no such path", 405: "not by this method"}.get(status, "")
+    )
+    response.headers.update(headers or {})
+    return response
+
+
+async def _broken(request: Request, fault: Exception) -> Response:  # noqa: ARG001 - starlette's call
+    """A bug; hypercorn tells of it."""
+    return error(500, "it failed; the log says more")
+
+
+def _named(hosts: Sequence[str]) -> frozenset[str]:
+    return frozenset(each.lower() for each in hosts)
+
+
+def _config() -> Config:
+    config = Config()
+    config.accesslog = config.errorlog = None
+    config.logger_class = _Faults
+    config.include_server_header = False
+    config.keep_alive_timeout = IDLE_S
+    return config

@@ -1,0 +1,297 @@
+"""What the admin server says and takes, as JSON: the OpenAPI document is made of these very types.
+
+Times are milliseconds, of the clock the proxy goes by (`ts_ms`, since 1970) or of duration; sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from proxy.telemetry.decisions import Decision  # noqa: TC001 - msgspec reads annotations at run time
+from proxy.telemetry.history import Point  # noqa: TC001 - as above
+from proxy.telemetry.log import Level  # noqa: TC001 - as above
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+NAME_MOST_CHARS = 1024
+
+
+class LastReload(msgspec.Struct, frozen=True):
+    """How the last reload ended."""
+
+    ok: bool
+    ts_ms: int
+
+
+class Quantiles(msgspec.Struct, frozen=True):
+    """Milliseconds; null: nothing was measured."""
+
+    p50: float | None
+    p99: float | None
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """One memory pool."""
+
+    name: str
+    size_bytes: int | None
+    """null: without bound."""
+    used_bytes: int
+    available_bytes: int
+    depleted_percent: float
+    depleted_ms: int
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """What telemetry could not keep, since the start."""
+
+    spans: Count
+    records: Count
+
+
+class Now(msgspec.Struct, frozen=True):
+    """The process at this moment."""
+
+    ts_ms: int
+    version: str
+    started_ms: int
+    draining: bool
+    config_hash: str
+    last_reload: LastReload | None
+    loop_lag_ms: Quantiles
+    rss_bytes: Count
+    memory_limit_bytes: int | None
+    cpu_percent: float
+    connections: Count
+    requests_per_s: float
+    pools: list[Pool]
+    muted: dict[str, int]
+    """Connections by the reason for which they are not read."""
+    dropped: Dropped
+    trace_url: str
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """One user and client id, in the last second."""
+
+    user: str
+    client_id: str
+    connections: Count
+    requests_per_s: float
+    limit: float | None
+    """Requests a second; null: no quota."""
+    entity: str
+    throttled_now: Count
+    throttle_ms: Quantiles
+    throttled: Count
+    throttle_total_ms: Count
+
+
+class Age(msgspec.Struct, frozen=True):
+    """How many have waited for more than the bucket before, and no more than this."""
+
+    le_ms: int | None
+    """null: without bound."""
+    count: Count
+
+
+class Outcomes(msgspec.Struct, frozen=True):
+    """How the waits of held requests ended, since the start."""
+
+    condition: Count
+    expired: Count
+    drained: Count
+    client_gone: Count
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """One request that waits."""
+
+    session: int
+    user: str
+    client_id: str
+    api: str
+    kind: Literal["hold", "produce", "fetch"]
+    age_ms: int
+    waits_for: str
+
+
+class Purgatory(msgspec.Struct, frozen=True):
+    """Everything that waits, here or at a broker."""
+
+    holds: Count
+    produces: Count
+    fetches: Count
+    watched: Count
+    timers: Count
+    ages: list[Age]
+    outcomes: Outcomes
+    oldest: list[Waiting]
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """One client and its broker."""
+
+    id: int
+    client: str
+    user: str
+    client_id: str
+    node: int | None
+    """null: the bootstrap port."""
+    in_flight: Count
+    client_unsent_bytes: Count
+    broker_unsent_bytes: Count
+    carry_bytes: Count
+    muted: list[str]
+    age_s: int | None
+
+
+class Connections(msgspec.Struct, frozen=True):
+    """The newest connections are listed last."""
+
+    total: Count
+    connections: list[Connection]
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One of our ports. `node` null: bootstrap."""
+
+    node: int | None
+    port: int
+    address: str
+    """Empty: not known yet."""
+    connections: Count
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What both `State` and `Event` say."""
+
+    now: Now
+    principals: list[Principal]
+    purgatory: Purgatory
+    connections: list[Connection]
+    connections_total: Count
+    nodes: list[Node]
+    decisions: list[Decision]
+
+
+class State(Seen, frozen=True):
+    """Everything, with a quarter of an hour of history."""
+
+    history: list[Point]
+
+
+class Event(Seen, frozen=True):
+    """Everything, with the second that ended last."""
+
+    point: Point
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """The newest first."""
+
+    decisions: list[Decision]
+
+
+class Pools(msgspec.Struct, frozen=True):
+    """Both memory pools."""
+
+    pools: list[Pool]
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """One limit. `<default>` stands for whoever has none of their own; null: whatever it is."""
+
+    user: str | None
+    client_id: str | None
+    quota: str
+    per_second: float
+    origin: Literal["file", "override"]
+
+
+class Quotas(msgspec.Struct, frozen=True):
+    """`rev` is the ETag: it is another after every change."""
+
+    rev: str
+    quotas: list[Quota]
+
+
+_Rate = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
+_ByteRate = Annotated[int, msgspec.Meta(gt=0, le=10**15)]
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Live quotas to set; what is left out stays as it is. Requests, bytes and bytes a second."""
+
+    request_rate: _Rate | None = None
+    producer_byte_rate: _ByteRate | None = None
+    consumer_byte_rate: _ByteRate | None = None
+
+
+class LogLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The least that is worth a line."""
+
+    level: Level
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """What came of a reload. Nothing is changed unless `ok`."""
+
+    ok: bool
+    changed: list[str]
+    """Settings that are others now."""
+    problems: list[str]
+
+
+class Draining(msgspec.Struct, frozen=True):
+    """The proxy is going down."""
+
+    draining: bool
+
+
+class TaskGroup(msgspec.Struct, frozen=True):
+    """Tasks that wait at the same place. `stack`: the innermost call last."""
+
+    count: Count
+    names: list[str]
+    stack: list[str]
+
+
+class Tasks(msgspec.Struct, frozen=True):
+    """The tasks of the event loop, the largest group first."""
+
+    ts_ms: int
+    total: Count
+    listed: Count
+    runnable: Count
+    groups: list[TaskGroup]
+
+
+class Version(msgspec.Struct, frozen=True):
+    """Who this is."""
+
+    version: str
+    python: str
+    config_hash: str
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that a probe looks at."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Health(msgspec.Struct, frozen=True):
+    """What a probe is answered; 200 if `ok`, else 503."""
+
+    ok: bool
+    checks: list[Check]
+
+
+class Error(msgspec.Struct, frozen=True):
+    """Why not."""
+
+    error: str

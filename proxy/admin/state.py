@@ -1,0 +1,255 @@
+"""What the dashboard and `sluice top` show, put together once for all who look.
+
+Rules:
+- A look over all connections is taken at most once in KEPT_MS, however many ask, and only when somebody asks.
+- Nothing is computed here that a page could compute from what is there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from proxy.admin import shapes
+from proxy.admin.look import LISTED, look
+from proxy.core.memory import NO_BOUND
+from proxy.core.observer import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.api import Peer
+    from proxy.admin.inside import AdminInside
+    from proxy.admin.look import Look
+    from proxy.admin.pulse import Pulse
+    from proxy.core.errors import CloseReason
+    from proxy.core.memory import MemoryPool
+
+KEPT_MS = 900
+WINDOW_LOOKS = 30
+"""How far back the share of time goes that a pool was depleted, in looks: half a minute, while somebody looks."""
+PRINCIPALS_MOST = 200
+DECISIONS_MOST = 100
+_NOTHING = shapes.Quantiles(None, None)
+_NAME_MOST_CHARS = 249
+_MEMORY_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+_NO_LIMIT_BYTES = 1 << 60
+"""What cgroups of the first kind say when there is none is more than this."""
+
+
+class Arrivals(Observer):
+    """When each open connection came: listens to the core."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.opened_ms: dict[int, int] = {}
+        self._now_ms = now_ms
+
+    def on_session_opened(self, peer: Peer) -> None:
+        """See Observer."""
+        self.opened_ms[peer.session_id] = self._now_ms()
+
+    def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
+        """See Observer."""
+        self.opened_ms.pop(peer.session_id, None)
+
+
+class Watch:
+    """See the module."""
+
+    def __init__(self, inside: AdminInside, pulse: Pulse, trace_url: str = "") -> None:
+        self._inside = inside
+        self._pulse = pulse
+        self._trace_url = trace_url
+        self._lock = trio.Lock()
+        self._seen: shapes.Seen | None = None
+        self._event = b""
+        self._depleted: dict[str, deque[tuple[int, int]]] = {}
+
+    async def state(self) -> bytes:
+        """JSON of a `State`."""
+        seen = await self._look()
+        points = self._inside.history.points(self._inside.now_ms())
+        fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
+        return msgspec.json.encode(shapes.State(**fields, history=points))
+
+    async def event(self) -> bytes:
+        """JSON of an `Event`: the same bytes for all who ask in the same second."""
+        seen = await self._look()
+        if not self._event:
+            point = self._inside.history.latest(self._inside.now_ms())
+            fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
+            self._event = msgspec.json.encode(shapes.Event(**fields, point=point))
+        return self._event
+
+    async def connections(self, most: int) -> shapes.Connections:
+        """As many as wanted, straight from the sessions."""
+        found = await look(self._inside.engine, self._inside.arrivals.opened_ms, most)
+        return shapes.Connections(found.total, found.connections())
+
+    async def purgatory(self) -> shapes.Purgatory:
+        """What waits."""
+        return (await self._look()).purgatory
+
+    def pools(self) -> list[shapes.Pool]:
+        """Both, as they are now."""
+        engine = self._inside.engine
+        now_ms = self._inside.now_ms()
+        found = []
+        for name, pool in (("request", engine.request_pool), ("response", engine.reply_pool)):
+            looks = self._depleted.setdefault(name, deque(maxlen=WINDOW_LOOKS))
+            found.append(_pool(name, pool, now_ms, looks[0] if looks else None))
+            if not looks or now_ms - looks[-1][0] >= KEPT_MS:
+                looks.append((now_ms, pool.depleted_ms(now_ms)))
+        return found
+
+    async def _look(self) -> shapes.Seen:
+        async with self._lock:
+            seen = self._seen
+            now_ms = self._inside.now_ms()
+            if seen is None or now_ms - seen.now.ts_ms >= KEPT_MS:
+                inside = self._inside
+                found = await look(inside.engine, inside.arrivals.opened_ms, LISTED)
+                seen = self._seen = shapes.Seen(
+                    self._now(found, now_ms),
+                    self._principals(found, now_ms),
+                    self._purgatory(found),
+                    found.connections(),
+                    found.total,
+                    self._nodes(found),
+                    inside.decisions.latest(DECISIONS_MOST),
+                )
+                self._event = b""
+            return seen
+
+    def _now(self, found: Look, now_ms: int) -> shapes.Now:
+        inside = self._inside
+        facts = inside.facts()
+        reloads = facts.reloads
+        last = reloads.last_ok
+        return shapes.Now(
+            now_ms,
+            facts.version,
+            int(facts.process.started_s * 1000),
+            facts.draining,
+            inside.config_hash,
+            None if last is None else shapes.LastReload(last, inside.reloaded_ms),
+            self._lag(),
+            facts.process.resident_bytes,
+            memory_limit_bytes(),
+            self._pulse.cpu_percent,
+            found.total,
+            inside.history.latest(now_ms).requests_per_s,
+            self.pools(),
+            dict(found.muted),
+            shapes.Dropped(facts.spans_dropped, facts.records_dropped),
+            self._trace_url,
+        )
+
+    def _lag(self) -> shapes.Quantiles:
+        found = self._pulse.quantiles_ms()
+        return shapes.Quantiles(*found) if found else _NOTHING
+
+    def _principals(self, found: Look, now_ms: int) -> list[shapes.Principal]:
+        """Who did something in the last second, then who is connected and did not."""
+        inside = self._inside
+        rows: dict[tuple[str, str], shapes.Principal] = {}
+        for row, throttles in inside.principals.busiest(PRINCIPALS_MOST, now_ms):
+            key = row.user, row.client_id
+            held = inside.limit_of(*key)
+            quantiles = throttles.quantiles_ms(now_ms) if throttles else None
+            rows[key] = shapes.Principal(
+                row.user,
+                row.client_id[:_NAME_MOST_CHARS],
+                row.connections,
+                float(row.requests),
+                held.rate if held else None,
+                held.entity if held else "",
+                found.throttled[key],
+                shapes.Quantiles(*quantiles) if quantiles else _NOTHING,
+                throttles.count if throttles else 0,
+                throttles.total_ms if throttles else 0,
+            )
+        quiet = (key for key in inside.engine.usage.keys if key not in rows)
+        for key in list(islice(quiet, PRINCIPALS_MOST - len(rows))):
+            held = inside.limit_of(*key)
+            rows[key] = shapes.Principal(
+                key[0],
+                key[1][:_NAME_MOST_CHARS],
+                inside.engine.usage.keys[key].connections,
+                0.0,
+                held.rate if held else None,
+                held.entity if held else "",
+                found.throttled[key],
+                _NOTHING,
+                0,
+                0,
+            )
+        return list(rows.values())
+
+    def _purgatory(self, found: Look) -> shapes.Purgatory:
+        engine = self._inside.engine
+        return shapes.Purgatory(
+            engine.holds.num_delayed,
+            found.waiting["produce"],
+            found.waiting["fetch"],
+            engine.holds.watched,
+            engine.timers.size,
+            found.ages(),
+            shapes.Outcomes(**engine.completions),
+            found.oldest(),
+        )
+
+    def _nodes(self, found: Look) -> list[shapes.Node]:
+        """Bootstrap, and every node that is known or connected to."""
+        topology = self._inside.engine.topology
+        nodes = []
+        for node, port in self._inside.ports:
+            address = None if node is None else topology.address_of(node)
+            count = found.by_node[node]
+            if node is None or address is not None or count:
+                nodes.append(shapes.Node(node, port, _address(address), count))
+        return nodes
+
+
+def _address(address: tuple[str, int] | None) -> str:
+    if address is None:
+        return ""
+    host = "".join(c if c.isprintable() else "?" for c in address[0])
+    return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+
+
+def _pool(name: str, pool: MemoryPool, now_ms: int, since: tuple[int, int] | None) -> shapes.Pool:
+    spent_ms = pool.depleted_ms(now_ms)
+    percent = 0.0
+    if since is not None and now_ms > since[0]:
+        percent = round(100 * (spent_ms - since[1]) / (now_ms - since[0]), 1)
+    bounded = pool.size_bytes != NO_BOUND
+    return shapes.Pool(
+        name,
+        pool.size_bytes if bounded else None,
+        pool.used_bytes,
+        pool.available_memory() if bounded else 0,
+        percent,
+        spent_ms,
+    )
+
+
+@cache
+def memory_limit_bytes() -> int | None:
+    """What the container may use; None: there is no limit, or nobody knows."""
+    for path in _MEMORY_LIMITS:
+        try:
+            limit = int(path.read_text())
+        except (OSError, ValueError):  # not there, or "max"
+            continue
+        return limit if limit < _NO_LIMIT_BYTES else None
+    return None

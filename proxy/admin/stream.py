@@ -1,0 +1,57 @@
+"""Server-sent events: the state once a second, for as long as somebody listens.
+
+All who listen get the same bytes. Who takes them slowly misses some; who does not take them at all is hung up on by the
+server (`server.PatientStream`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.admin.replies import error
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from proxy.admin.state import Watch
+
+EVERY_S = 1.0
+VIEWERS_MOST = 16
+
+
+class Viewers:
+    """Who listens. One for the whole server."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.count = 0
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One of them, until it goes away."""
+        if self.count >= VIEWERS_MOST:
+            await error(503, f"no more than {VIEWERS_MOST} may look at once")(scope, receive, send)
+            return
+        self.count += 1
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+                await self._send(send)
+        finally:
+            self.count -= 1
+
+    async def _send(self, send: Send) -> None:
+        kind = [(b"content-type", b"text/event-stream; charset=utf-8")]
+        await send({"type": "http.response.start", "status": 200, "headers": kind})
+        while True:
+            due = trio.current_time() + EVERY_S
+            body = b"event: state\ndata: " + await self._watch.event() + b"\n\n"
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await trio.sleep_until(due)
+
+
+async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()

@@ -1,0 +1,70 @@
+"""Which tasks there are, and where each waits: those that wait at the same place are one group.
+
+Rules:
+- Places only: no arguments and no local variables, which may hold a client's bytes.
+- At most LISTED tasks are walked, whatever there are; the others are only counted.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.admin.shapes import TaskGroup, Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LISTED = 200
+COUNTED_MOST = 100_000
+FRAMES_MOST = 64
+NAMES_MOST = 10
+
+
+def dump(ts_ms: int) -> Tasks:
+    """As it is now. Called on the loop."""
+    root = trio.lowlevel.current_root_task()
+    groups: dict[tuple[str, ...], list[str]] = {}
+    found = _below(root) if root is not None else iter(())
+    listed = 0
+    for task in islice(found, LISTED):
+        listed += 1
+        groups.setdefault(tuple(stack_of(task)), []).append(task.name)
+    statistics = trio.lowlevel.current_statistics()
+    return Tasks(
+        ts_ms,
+        statistics.tasks_living,
+        listed,
+        statistics.tasks_runnable,
+        [
+            TaskGroup(len(names), sorted(set(names))[:NAMES_MOST], list(stack))
+            for stack, names in sorted(groups.items(), key=lambda each: -len(each[1]))
+        ],
+    )
+
+
+def stack_of(task: trio.lowlevel.Task) -> list[str]:
+    """Where it waits: `file:line function`, the innermost last."""
+    stack: list[str] = []
+    awaited: object = task.coro
+    while awaited is not None and len(stack) < FRAMES_MOST:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            code = frame.f_code
+            place = "/".join(PurePath(code.co_filename).parts[-3:])
+            stack.append(f"{place}:{frame.f_lineno} {code.co_name}")
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return stack
+
+
+def _below(root: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
+    """It and all its children, the nearest first."""
+    waiting = [root]
+    for task in waiting:
+        yield task
+        if len(waiting) < COUNTED_MOST:
+            for nursery in task.child_nurseries:
+                waiting += nursery.child_tasks

@@ -1,0 +1,162 @@
+"""What the process may use at most: the arithmetic of `memory`, in bytes, and nothing else.
+
+    pools + one whole frame (twice, if a policy looks into bodies) + residue of each connection + base
+        <= 85 % of the container's limit
+
+- The pool of requests may be overdrawn by one frame that is kept whole (KIP-72: the bound is the pool and
+  the largest request). Who asks for bodies is shown a copy, one at a time.
+- What is not set is derived: the pools get what the limit leaves, in equal parts. Without a limit they
+  have DEFAULT_POOL_BYTES each.
+- A pool without bound cannot be promised anything for: then nothing is refused here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.settings import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 1 << 20
+USABLE_PART = 0.85
+"""The rest is for what nobody counts: the allocator's gaps, pages of code, a moment's garbage."""
+BASE_BYTES = 45 * MIB
+"""The process at rest, with its policies (measured: 41 to 43 MB)."""
+RESIDUE_BYTES = 32 << 10
+"""A connection: its objects, and a crumb in each direction (8 KiB) whatever the pools say."""
+DERIVED_CONNECTIONS = 1000
+"""Taken for granted where `limits.max_connections` is 0."""
+DEFAULT_POOL_BYTES = 128 * MIB
+LEAST_POOL_BYTES = MIB
+DERIVED = 0
+NO_BOUND = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is configured and what is found. `whole_bytes`: the largest frame that may be kept whole, as far
+    as is known before it comes. `wanted_bytes` (of them): the largest that a policy asks for, named by `wanted_by`.
+    """
+
+    request_bytes: int = DERIVED
+    response_bytes: int = DERIVED
+    whole_bytes: int = 0
+    wanted_bytes: int = 0
+    wanted_by: str = ""
+    connections: int = 0
+    limit_bytes: int | None = None
+    limit_origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The terms of the sum. A pool may be NO_BOUND."""
+
+    demand: Demand
+    request_bytes: int
+    response_bytes: int
+
+    @property
+    def connections(self) -> int:
+        """How many the sum is made for."""
+        return self.demand.connections or DERIVED_CONNECTIONS
+
+    @property
+    def whole_bytes(self) -> int:
+        """One frame over the pool's size, and the copy that is looked at."""
+        demand = self.demand
+        over_bytes = demand.whole_bytes
+        if self.request_bytes != NO_BOUND:
+            over_bytes = min(over_bytes, self.request_bytes)
+        return over_bytes + demand.wanted_bytes
+
+    @property
+    def residue_bytes(self) -> int:
+        """Of all connections."""
+        return self.connections * RESIDUE_BYTES
+
+    @property
+    def most_bytes(self) -> int | None:
+        """All terms together; None: without bound."""
+        pools = (self.request_bytes, self.response_bytes)
+        if NO_BOUND in pools:
+            return None
+        return sum(pools) + self.whole_bytes + self.residue_bytes + BASE_BYTES
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """What of the limit may be planned with."""
+        limit = self.demand.limit_bytes
+        return None if limit is None else int(limit * USABLE_PART)
+
+    def lines(self) -> list[str]:
+        """Each term, the sum and the limit, for people."""
+        demand = self.demand
+        assumed = "" if demand.connections else ", assumed (limits.max_connections is 0)"
+        rows = [
+            (self.request_bytes, "requests (memory.queued_max_request_bytes)"),
+            (self.response_bytes, "replies (memory.queued_max_response_bytes)"),
+            (self.whole_bytes, "the largest request kept whole, over the pool"),
+            (
+                self.residue_bytes,
+                f"{self.connections} connections of {RESIDUE_BYTES >> 10} KiB{assumed}",
+            ),
+            (BASE_BYTES, "Sluice itself"),
+        ]
+        lines = [f"  {_mib(size):>11}  {what}" for size, what in rows]
+        limit = "no memory limit is set"
+        if demand.limit_bytes is not None:
+            part = f"{USABLE_PART:.0%} of the limit of {_mib(demand.limit_bytes)}"
+            limit = f"{part}, {_mib(self.usable_bytes)}, may be used ({demand.limit_origin})"
+        return ["Memory, at most:", *lines, f"  {_mib(self.most_bytes):>11}  in all; {limit}"]
+
+    def problems(self) -> Iterator[Problem]:
+        """A pool too small for what a policy wants whole; a sum too large for the container."""
+        demand, most, usable = self.demand, self.most_bytes, self.usable_bytes
+        if self.request_bytes != NO_BOUND and self.request_bytes < demand.wanted_bytes:
+            derived = " (derived)" if demand.request_bytes == DERIVED else ""
+            yield Problem(
+                "memory.queued_max_request_bytes",
+                f"{self.request_bytes}{derived}",
+                f"at least {demand.wanted_bytes}, the largest request that policy {demand.wanted_by!r} "
+                "wants whole (limits.socket_request_max_bytes bounds it)",
+            )
+        if most is not None and usable is not None and most > usable:
+            yield Problem(
+                "memory",
+                f"{most} bytes at most ({_mib(self.request_bytes)} requests + "
+                f"{_mib(self.response_bytes)} replies + {_mib(self.whole_bytes)} whole frame + "
+                f"{_mib(self.residue_bytes)} for {self.connections} connections + "
+                f"{_mib(BASE_BYTES)} base)",
+                f"at most {usable} bytes, {USABLE_PART:.0%} of the limit of {demand.limit_bytes} "
+                f"({demand.limit_origin}): smaller pools, fewer connections, or a larger limit",
+            )
+
+
+def settle(demand: Demand) -> Budget:
+    """Give each pool its size."""
+    request, response = demand.request_bytes, demand.response_bytes
+    derived = (request, response).count(DERIVED)
+    if derived:
+        each = DEFAULT_POOL_BYTES
+        if demand.limit_bytes is not None:
+            fixed = Budget(demand, max(request, 0), max(response, 0))
+            whole = demand.whole_bytes + demand.wanted_bytes
+            taken = fixed.request_bytes + fixed.response_bytes + fixed.residue_bytes + BASE_BYTES
+            left = int(demand.limit_bytes * USABLE_PART) - taken - whole
+            each = max(left // derived // MIB * MIB, LEAST_POOL_BYTES)
+        if request == DERIVED:
+            request = max(each, demand.wanted_bytes)
+            if response == DERIVED and demand.limit_bytes is not None:
+                each = max(2 * each - request, LEAST_POOL_BYTES)
+        response = each if response == DERIVED else response
+    return Budget(demand, request, response)
+
+
+def _mib(size_bytes: int | None) -> str:
+    if size_bytes is None or size_bytes == NO_BOUND:
+        return "unbounded"
+    return f"{size_bytes / MIB:.1f} MiB"

@@ -1,0 +1,56 @@
+"""From a configuration to its memory budget: what its policies want whole, and what its container allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.registry import bodies_wanted
+from proxy.config.budget import Budget, Demand, settle
+from proxy.config.container import memory_limit
+from wire.apis import OFFERED, known
+
+if TYPE_CHECKING:
+    from proxy.config.container import MemoryLimit
+    from proxy.config.model import Config
+
+REFUSED_MOST_BYTES = 16 << 20
+"""What a policy refuses is kept whole for its reply's sake, up to this size (`proxy.core.requests`)."""
+
+
+def budget_of(config: Config) -> Budget:
+    """The budget inside this process's container."""
+    return budget_within(config, memory_limit())
+
+
+def budget_within(config: Config, limit: MemoryLimit | None) -> Budget:
+    """The budget inside `limit`. The settings hold, but for what `Budget.problems` says."""
+    most_bytes = 4 + config.limits.socket_request_max_bytes
+    wanted = max(
+        ((_frame_bytes(key, most_bytes), name) for key, name in _bodies(config).items()),
+        default=(0, ""),
+    )
+    refused_bytes = min(REFUSED_MOST_BYTES, most_bytes) if config.policies else 0
+    memory = config.memory
+    return settle(
+        Demand(
+            request_bytes=memory.queued_max_request_bytes,
+            response_bytes=memory.queued_max_response_bytes,
+            whole_bytes=max(wanted[0], refused_bytes),
+            wanted_bytes=wanted[0],
+            wanted_by=wanted[1],
+            connections=config.limits.max_connections,
+            limit_bytes=limit.limit_bytes if limit else None,
+            limit_origin=limit.origin if limit else "",
+        )
+    )
+
+
+def _bodies(config: Config) -> dict[int, str]:
+    return bodies_wanted(config.policies) if config.policies else {}
+
+
+def _frame_bytes(api_key: int, most_bytes: int) -> int:
+    """The largest frame of this API: its own cap, or the general one."""
+    api = known(api_key, OFFERED[api_key][0])
+    cap = api.request_max_bytes if api is not None else None
+    return most_bytes if cap is None else min(4 + cap, most_bytes)

@@ -1,0 +1,194 @@
+"""The settings of what can be seen from outside: the admin server, traces, metrics, usage records."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from policies.settings import Problem
+from policies.type_words import found
+from proxy.config.values import SERVER_PATTERN, SERVER_WORDS, check_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOCKET_MOST_BYTES = 107
+"""The longest path that the kernel binds a Unix socket to."""
+_DAY_MS = 86_400_000
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
+Family = Literal["entity", "api", "instance", "topic", "capture"]
+
+
+ADMIN_CONNECTIONS_MOST = 32
+"""Each listener of the admin server serves so many at once; with one more the oldest is closed."""
+
+
+class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where operators look in. Nothing is served unless an address is given."""
+
+    listen: Annotated[
+        str,
+        msgspec.Meta(
+            description="HOST:PORT of what is open to all: /startup /live /ready /metrics /version. "
+            "Empty = not served."
+        ),
+    ] = ""
+    socket: Annotated[
+        str,
+        msgspec.Meta(
+            description="Path of a Unix socket (mode 0600) for the dashboard and control. Empty = none."
+        ),
+    ] = ""
+    control: Annotated[
+        str,
+        msgspec.Meta(
+            description="HOST:PORT for the dashboard and control over TCP; needs token_file. Empty = none."
+        ),
+    ] = ""
+    token_file: Annotated[
+        str, msgspec.Meta(description="File whose content callers of `control` must present.")
+    ] = ""
+    hosts: Annotated[
+        tuple[str, ...],
+        msgspec.Meta(
+            description="Host headers that `control` answers to, besides its own address and localhost."
+        ),
+    ] = ()
+    trace_url: Annotated[
+        str,
+        msgspec.Meta(
+            description="Where the dashboard links a trace to; {trace_id} stands for the id. Empty = no links."
+        ),
+    ] = ""
+
+    def connections_most(self) -> int:
+        """How many are served at once, by all listeners together."""
+        listeners = [each for each in (self.listen, self.socket, self.control) if each]
+        return ADMIN_CONNECTIONS_MOST * len(listeners)
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Addresses that are none, control for everybody, a path too long for a socket, a link that is none."""
+        for name in ("listen", "control"):
+            text = getattr(self, name)
+            if text and (not re.fullmatch(SERVER_PATTERN, text) or check_server(text)):
+                yield Problem(name, found(text), SERVER_WORDS)
+        if self.control and not self.token_file:
+            yield Problem("token_file", "nothing", "a file with a token, because control is set")
+        if self.control and self.control == self.listen:
+            yield Problem("control", found(self.control), "another address than listen")
+        path_bytes = len(os.fsencode(self.socket))
+        if path_bytes > SOCKET_MOST_BYTES:
+            yield Problem("socket", f"{path_bytes} bytes", f"at most {SOCKET_MOST_BYTES} bytes")
+        if self.trace_url and not re.match(r"https?://", self.trace_url):
+            yield Problem("trace_url", found(self.trace_url), "an address with http:// or https://")
+
+
+class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which requests get a trace, and where it goes. The OTEL_* variables say the rest."""
+
+    export: Annotated[
+        Literal["auto", "otlp", "file", "none"],
+        msgspec.Meta(
+            description="auto: by OTLP if OTEL_EXPORTER_OTLP_ENDPOINT or its _TRACES_ form is set, into `file` "
+            "if that is set, else nowhere."
+        ),
+    ] = "auto"
+    file: Annotated[str, msgspec.Meta(description="OTLP JSON lines are appended to this file.")] = (
+        ""
+    )
+    file_most_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1 << 16, le=_INT64_MAX, description="The file is rotated once at this size."
+        ),
+    ] = 256 << 20
+    sample_every: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=_INT32_MAX,
+            description="One in so many ordinary requests is traced too. 0 = none.",
+        ),
+    ] = 0
+    slow_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=_DAY_MS,
+            description="A request is slow when the broker takes longer (a fetch: longer than it may wait). "
+            "0 = never.",
+        ),
+    ] = 1000
+    spans_per_second: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=100_000,
+            description="More are dropped, and counted (bursts of twice as many pass).",
+        ),
+    ] = 200
+
+
+class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What /metrics shows."""
+
+    users_most: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=1000,
+            description="How many users have series of their own; the rest is `other`.",
+        ),
+    ] = 100
+    otlp: Annotated[
+        bool,
+        msgspec.Meta(description="Also push them by OTLP, as the OTEL_* variables say."),
+    ] = False
+
+
+class Records(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Usage records: one JSON line per active key and second."""
+
+    directory: Annotated[
+        str, msgspec.Meta(description="Where the files go. Empty = no records.")
+    ] = ""
+    instance: Annotated[
+        str, msgspec.Meta(description="Who writes them. Default: the host's name.")
+    ] = ""
+    families: Annotated[
+        tuple[Family, ...], msgspec.Meta(min_length=1, description="Which records are written.")
+    ] = ("entity", "api", "instance")
+    rotate_ms: Annotated[
+        int, msgspec.Meta(ge=1000, le=_DAY_MS, description="A file is closed after this time ...")
+    ] = 60_000
+    rotate_bytes: Annotated[
+        int, msgspec.Meta(ge=1 << 12, le=_INT64_MAX, description="... or at this size.")
+    ] = 16 << 20
+    keep_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1 << 16,
+            le=_INT64_MAX,
+            description="All files together: the oldest are deleted beyond that.",
+        ),
+    ] = 1 << 30
+    topic: Annotated[
+        str,
+        msgspec.Meta(
+            description="A Kafka topic that the records are published to as well, straight at the "
+            "brokers. Empty = none."
+        ),
+    ] = ""
+    capture_most_seconds: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1,
+            le=86_400,
+            description="The family `capture` (a row per request) ends after this time.",
+        ),
+    ] = 600

@@ -1,0 +1,76 @@
+"""A request that is here whole: its parts, and what a verdict makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.core.channel import Mute
+from proxy.core.errors import ClientProtocolError
+from proxy.core.identity import Identity
+from wire import header
+from wire.apis import ApiKey
+from wire.fetch import read as read_fetch
+
+if TYPE_CHECKING:
+    from policies.api import Forward
+    from proxy.core.ending import SessionEnd
+    from proxy.core.exchanges import Exchange
+
+
+def body_at(exchange: Exchange, frame: bytearray) -> int:
+    """Where its body begins."""
+    version = exchange.plan.api.request_header_version
+    found = header.body_at(frame, 0, len(frame), version)
+    if found is None:
+        raise ClientProtocolError("a request head longer than its frame")
+    return found
+
+
+def body_of(s: SessionEnd, exchange: Exchange) -> bytes | None:
+    """A copy of the body for whoever is asked about it once more; None: it was not kept.
+
+    It is made anew each time, for a request that waits is to be held once, not twice.
+    """
+    frame = s.request_gathered
+    return None if frame is None else bytes(memoryview(frame)[body_at(exchange, frame) :])
+
+
+def changed(frame: bytearray, at: int, verdict: Forward) -> bytes | bytearray:
+    """The frame that goes on: as it is, patched in place, or with another body (from `at` on).
+
+    Raises ValueError for a patch that leaves the body.
+    """
+    if verdict.body is not None:
+        head = bytes(memoryview(frame)[4:at])
+        size = len(head) + len(verdict.body)
+        frame = bytearray(size.to_bytes(4, "big") + head + verdict.body)
+    for patch in verdict.patches:
+        start = at + patch.offset
+        if patch.offset < 0 or start + len(patch.data) > len(frame):
+            raise ValueError(f"a patch at {patch.offset} leaves the request's body")
+        frame[start : start + len(patch.data)] = patch.data
+    return frame
+
+
+def wait_anew(s: SessionEnd, exchange: Exchange, frame: bytes | bytearray, at: int) -> None:
+    """A fetch that was changed has the deadline of what is sent on."""
+    head = read_fetch(frame, at, len(frame), exchange.plan.api.version)
+    if head is not None:
+        waits = head.max_wait_ms > 0 and head.min_bytes > 0
+        wait_ms = s.engine.graces.fetch_wait_ms(head.max_wait_ms) if waits else 0
+        exchange.plan = exchange.plan.waiting(wait_ms)
+        if wait_ms:
+            s.shortest_wait_ms = min(s.shortest_wait_ms, wait_ms)
+
+
+def overhear(s: SessionEnd, exchange: Exchange, body: bytes) -> None:
+    """SASL passes untouched and is listened to. Nothing behind a token is begun before its reply."""
+    api = exchange.plan.api
+    if s.identity is None:
+        s.identity = Identity()
+    s.identity.heard_request(api.key, api.version, body)
+    if api.key == ApiKey.SASL_HANDSHAKE:
+        s.authenticating = True
+        s.plans.clear()  # smaller requests only, until the broker has said yes
+    else:
+        s.hush(Mute.UPSTREAM_AUTH)

@@ -1,0 +1,131 @@
+"""One HTTP request at a time to an admin server, over its Unix socket or with its token.
+
+Answers are JSON objects as they come; what they hold is in the server's OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TIMEOUT_S = 70.0
+"""A reload may take a minute."""
+EVENT_S = 10.0
+"""A server that says nothing for so long is gone."""
+NO_PATH = "there is no such path"
+"""What a Sluice says where it has no control; every path that is asked for here is one of those that control has."""
+_EVENT = b"data: "
+
+
+class Place(NamedTuple):
+    """Where the admin server is: a path, or HOST:PORT and a token."""
+
+    path: str = ""
+    address: str = ""
+    token: str = ""
+
+    def __str__(self) -> str:
+        return self.path or self.address
+
+
+class UnreachableError(Exception):
+    """Nobody answers, or not in HTTP."""
+
+
+class RefusedError(Exception):
+    """It answers, and the answer is no. The message is its own; `answer` is all that it said."""
+
+    def __init__(self, status: int, answer: dict[str, Any]) -> None:
+        super().__init__(str(answer.get("error", f"the answer is {status}")))
+        self.status = status
+        self.answer = answer
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Client:
+    """Asks the admin server at `place`."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def get(self, path: str) -> dict[str, Any]:
+        """See `ask`."""
+        return self.ask("GET", path)
+
+    def ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """The answer; empty if it is none. Raises RefusedError or UnreachableError."""
+        connection = self._connect(TIMEOUT_S)
+        try:
+            response = self._send(connection, method, path, body)
+            said = _decoded(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise self._refusal(response.status, said)
+        return said
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The state, each second, until the server ends. Raises as `ask`."""
+        connection = self._connect(EVENT_S)
+        try:
+            response = self._send(connection, "GET", "/v1/events", None)
+            if response.status >= 400:
+                raise self._refusal(response.status, _decoded(response.read()))
+            while line := response.readline():
+                if line.startswith(_EVENT):
+                    yield _decoded(line[len(_EVENT) :])
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+
+    def _send(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: object
+    ) -> http.client.HTTPResponse:
+        headers = {"Content-Type": "application/json"}
+        if self._place.token:
+            headers["Authorization"] = f"Bearer {self._place.token}"
+        data = None if body is None else json.dumps(body).encode()
+        connection.request(method, path, data, headers)
+        return connection.getresponse()
+
+    def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
+        if self._place.path:
+            return _UnixConnection(self._place.path, timeout_s)
+        return http.client.HTTPConnection(self._place.address, timeout=timeout_s)
+
+    def _refusal(self, status: int, said: dict[str, Any]) -> RefusedError:
+        if status == 404 and said.get("error") == NO_PATH:
+            words = "has probes and metrics only (admin.listen): ask admin.socket or admin.control"
+            said = {"error": f"{self._place} {words}"}
+        return RefusedError(status, said)
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, FileNotFoundError):
+            why = "there is no such socket (admin.socket is made when it starts)"
+        return UnreachableError(f"No Sluice answers at {self._place}: {why or 'it hung up'}")
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    said = json.loads(data) if data.strip() else {}
+    if not isinstance(said, dict):
+        raise ValueError("the answer is no JSON object")  # noqa: TRY004 - of the text, as json's own
+    return said

@@ -1,0 +1,85 @@
+"""What may change while the proxy runs, besides the policies: each key path, and what applies it.
+
+Rules:
+- Each is called with a whole configuration that has been checked, between two requests.
+- Whoever reads a setting at the time it is needed has nothing to apply, but is named here all the same:
+  what is not here needs a restart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.config.sizing import budget_of
+from proxy.core.delayed import Graces
+from proxy.core.engine import NEVER
+from proxy.reception import most_connections
+from proxy.telemetry import log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.config import Config
+    from proxy.core.engine import Engine
+    from proxy.reception import Reception
+    from proxy.telemetry.traces.tracer import Tracer
+
+
+def knobs(
+    engine: Engine, reception: Reception, others: int, tracer: Tracer | None
+) -> dict[str, Callable[[Config], None]]:
+    """All of them. `others`: how many sockets are no client's."""
+
+    def request_max(config: Config) -> None:
+        engine.request_max_bytes = config.limits.socket_request_max_bytes
+        engine.forget_plans()
+
+    def connections(config: Config) -> None:
+        reception.most_connections = most_connections(config.limits.max_connections, others)
+
+    def memory(config: Config) -> None:
+        budget = budget_of(config)
+        engine.request_pool.resize(budget.request_bytes)
+        engine.reply_pool.resize(budget.response_bytes)
+
+    def purgatory(config: Config) -> None:
+        engine.graces = graces_of(config)
+        engine.holds.purge_interval = config.purgatory.purge_interval_requests
+        engine.forget_plans()
+
+    def slow(config: Config) -> None:
+        engine.slow_us = config.traces.slow_ms * 1000 or NEVER
+        engine.forget_plans()
+
+    def drain(_config: Config) -> None:
+        """It is read when it is time."""
+
+    def log_level(config: Config) -> None:
+        log.set_level(config.log.level)
+
+    found: dict[str, Callable[[Config], None]] = {
+        "limits.socket_request_max_bytes": request_max,
+        "limits.max_connections": connections,
+        "memory.queued_max_request_bytes": memory,
+        "memory.queued_max_response_bytes": memory,
+        "purgatory": purgatory,
+        "traces.slow_ms": slow,
+        "drain": drain,
+        "log.level": log_level,
+    }
+    if tracer is not None:
+
+        def sample(config: Config) -> None:
+            engine.resample(config.traces.sample_every)
+
+        def rate(config: Config) -> None:
+            tracer.set_rate(config.traces.spans_per_second)
+
+        found |= {"traces.sample_every": sample, "traces.spans_per_second": rate}
+    return found
+
+
+def graces_of(config: Config) -> Graces:
+    """When waiting requests are answered here."""
+    purgatory = config.purgatory
+    return Graces(purgatory.produce_grace_ms, purgatory.fetch_grace_ms, purgatory.wait_most_ms)

@@ -1,0 +1,161 @@
+"""Who listens to the core, as the settings want it: the log always, the others where somebody looks.
+
+Rules:
+- What is off is not even imported: a sidecar that nobody looks at starts and lives as if all this did not exist.
+- The tracer hears first, for it names the traces that the others speak of.
+- Everything ends within two seconds, whatever a collector or a disk does.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from proxy.telemetry.fan import Fan
+from proxy.telemetry.log import LogObserver
+from proxy.telemetry.traces.choice import make_tracer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.api import InForce
+    from proxy.config import Config
+    from proxy.core.capture import Capture
+    from proxy.core.engine import Engine
+    from proxy.core.observer import Observer
+    from proxy.core.topic_book import TopicBook
+    from proxy.inside import ProxyInside
+    from proxy.shell.clock import Clock
+    from proxy.telemetry.metrics.push import Push
+    from proxy.telemetry.records.records import Records
+
+CLOSE_S = 2.0
+"""All of them together."""
+
+
+class Looking:
+    """What is kept for those who look in: metrics, decisions, history, principals, arrivals."""
+
+    def __init__(self, config: Config, now_ms: Callable[[], int]) -> None:
+        from proxy.admin.pulse import Pulse  # noqa: PLC0415 - see the module
+        from proxy.admin.state import Arrivals  # noqa: PLC0415 - see the module
+        from proxy.telemetry.decisions import Decisions  # noqa: PLC0415 - see the module
+        from proxy.telemetry.history import History  # noqa: PLC0415 - see the module
+        from proxy.telemetry.metrics.observer import Metrics  # noqa: PLC0415 - see the module
+        from proxy.telemetry.principals import Principals  # noqa: PLC0415 - see the module
+
+        self.push = _push() if config.metrics.otlp else None
+        self.metrics = Metrics(config.metrics.users_most, self.push)
+        self.decisions = Decisions()
+        self.history = History()
+        self.principals = Principals()
+        self.arrivals = Arrivals(now_ms)
+        self.pulse = Pulse()
+
+    def listeners(self) -> list[Observer]:
+        """In the order they hear."""
+        return [self.metrics, self.decisions, self.history, self.principals, self.arrivals]
+
+
+class Observers:
+    """See the module. `fan` is what the core tells."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        call_at: Callable[[int, Callable[[int], None]], None],
+        in_force: Callable[[str, str], InForce | None],
+    ) -> None:
+        admin, traces = config.admin, config.traces
+        self.log = LogObserver(clock, call_at)
+        self.tracer = make_tracer(
+            export=traces.export,
+            file=traces.file,
+            file_most_bytes=traces.file_most_bytes,
+            spans_per_second=traces.spans_per_second,
+            version=version("kafka-sluice"),
+        )
+        served = bool(admin.listen or admin.socket or admin.control)
+        self.looking = Looking(config, clock) if served or config.metrics.otlp else None
+        self.keeps_trails = self.tracer is not None or self.looking is not None
+        self.capture: Capture | None = None
+        self.topic_book: TopicBook | None = None
+        self.records = self._records(config, clock, in_force) if config.records.directory else None
+        listeners: list[Observer] = [self.log]
+        if self.tracer is not None:
+            listeners.append(self.tracer)
+        if self.looking is not None:
+            listeners += self.looking.listeners()
+        if self.records is not None:
+            listeners.append(self.records)
+        self.fan = Fan(listeners)
+
+    def attach(self, engine: Engine, inside: ProxyInside | None) -> None:
+        """The engine is made, and so is everything else."""
+        if self.tracer is not None:
+            self.tracer.attach(engine)
+        if self.records is not None:
+            self.records.attach(engine)
+        if self.looking is not None and inside is not None:
+            self.looking.metrics.attach(engine, inside)
+            self.looking.history.attach(engine, self.looking.pulse.p99_ms)
+
+    def start(self) -> None:
+        """Begin to deliver and to write. Raises OSError where that cannot be."""
+        if self.records is not None:
+            self.records.start()
+        if self.tracer is not None:
+            self.tracer.start()
+        if self.looking is not None and self.looking.push is not None:
+            self.looking.push.start()
+
+    def close(self) -> None:
+        """Deliver and write what is left, within CLOSE_S. Blocks that long."""
+        ends_s = time.monotonic() + CLOSE_S
+        metrics = None if self.looking is None else self.looking.metrics
+        for each in (self.records, self.tracer, metrics):
+            if each is not None:
+                each.close(max(0.1, ends_s - time.monotonic()))
+
+    def _records(
+        self, config: Config, clock: Clock, in_force: Callable[[str, str], InForce | None]
+    ) -> Records:
+        from proxy.core.capture import Capture  # noqa: PLC0415 - see the module
+        from proxy.core.topic_book import TopicBook  # noqa: PLC0415 - see the module
+        from proxy.telemetry.records.publisher import Own, Publisher  # noqa: PLC0415 - see the module
+        from proxy.telemetry.records.records import Records  # noqa: PLC0415 - see the module
+
+        settings, listen = config.records, config.listen
+        self.capture = Capture() if "capture" in settings.families else None
+        self.topic_book = TopicBook() if "topic" in settings.families else None
+        ports = frozenset((listen.port, *listen.node_ports().values()))
+        own = Own((listen.address, listen.advertise), ports)
+        tracer = self.tracer
+        return Records(
+            settings.directory,
+            settings.instance or socket.gethostname(),
+            settings.families,
+            clock=clock,
+            in_force=in_force,
+            version=version("kafka-sluice"),
+            rotate_ms=settings.rotate_ms,
+            rotate_bytes=settings.rotate_bytes,
+            keep_bytes=settings.keep_bytes,
+            capture_most_ms=settings.capture_most_seconds * 1000,
+            topic_book=self.topic_book,
+            publisher=(
+                Publisher(config.upstream.addresses(), settings.topic, own)
+                if settings.topic
+                else None
+            ),
+            spans_dropped=lambda: 0 if tracer is None else tracer.dropped,
+        )
+
+
+def _push() -> Push:
+    from proxy.telemetry.metrics.push import Push  # noqa: PLC0415 - see the module
+
+    return Push(version("kafka-sluice"))

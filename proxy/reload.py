@@ -1,0 +1,184 @@
+"""Take over a changed configuration while the proxy runs, whole or not at all.
+
+Rules:
+- What is read anew is checked as at the start. A change to a setting that cannot be changed live is refused, with all
+  others beside it: to leave it out in silence would be a surprise at the next start.
+- Policies are built beside those that run and take over the books of their namesakes; no connection is dropped, no
+  quota history lost. What is in flight ends with the hooks it began with; what is held is asked again by whoever took
+  over from the policy that holds it, and goes on if nobody did.
+- One reload at a time; a second is refused, not queued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import structlog
+import trio
+
+from policies import registry
+from policies.chain import Chain
+from policies.settings import SettingsError, join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from policies.api import Services
+    from policies.chain import Entry, Reporter
+    from proxy.config import Config
+    from proxy.core.engine import Engine
+
+POLICIES = "policies"
+
+
+class Result(NamedTuple):
+    """What came of a reload. Not `ok`: nothing has changed, and `problems` say why."""
+
+    ok: bool
+    changed: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class BusyError(Exception):
+    """A reload is under way."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of reloads. `loaded_ms`: when the last was taken over; `policies_ms`: when policies were."""
+
+    loaded_ms: int
+    policies_ms: int
+    succeeded: int = 0
+    failed: int = 0
+    last_ok: bool | None = None
+    last_ms: int = 0
+
+
+class Reloader:
+    """`knobs`: of each path that may change live, besides the policies, what applies it; it covers what is below."""
+
+    def __init__(
+        self,
+        config: Config,
+        load: Callable[[], Config],
+        engine: Engine,
+        services: Services,
+        reporter: Reporter,
+        knobs: Mapping[str, Callable[[Config], None]],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.config = config
+        self.config_hash = hash_of(config)
+        self.tally = Tally(now_ms(), now_ms())
+        self._load = load
+        self._engine = engine
+        self._services = services
+        self._reporter = reporter
+        self._knobs = knobs
+        self._now_ms = now_ms
+        self._running = False
+        self._log = structlog.get_logger()
+
+    async def reload(self) -> Result:
+        """Do it. Raises BusyError when one is under way."""
+        if self._running:
+            raise BusyError("a reload is under way")
+        self._running = True
+        try:
+            result = await self._reload()
+        finally:
+            self._running = False
+        tally = self.tally
+        tally.last_ok, tally.last_ms = result.ok, self._now_ms()
+        if result.ok:
+            tally.succeeded += 1
+            tally.loaded_ms = tally.last_ms
+            self._log.info("config_reloaded", changed=list(result.changed))
+        else:
+            tally.failed += 1
+            self._log.warning("config_reload_failed", problems=list(result.problems))
+        return result
+
+    async def _reload(self) -> Result:
+        try:
+            # Policies are made to see whether they can be, and a file is read: off the loop.
+            config = await trio.to_thread.run_sync(self._load)
+        except SettingsError as error:
+            return Result(ok=False, problems=tuple(map(str, error.problems)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the proxy goes on as it was
+            words = f"it cannot be read: {type(error).__name__}: {error}"
+            return Result(ok=False, problems=(words,))
+        changed = tuple(changes(self.config, config))
+        fixed = [path for path in changed if not self._is_live(path)]
+        if fixed:
+            words = "it cannot be changed without a restart"
+            return Result(ok=False, problems=tuple(f"{path}: {words}" for path in fixed))
+        if POLICIES in changed:
+            try:
+                self._adopt(registry.build(config.policies, self._services))
+                self.tally.policies_ms = max(self._now_ms(), self.tally.policies_ms + 1)
+            except SettingsError as error:
+                # It could be made in the thread: a file has changed, say.
+                return Result(ok=False, problems=tuple(map(str, error.problems)))
+        for path, apply in self._knobs.items():
+            if any(_covers(path, each) for each in changed):
+                apply(config)
+        self.config = config
+        self.config_hash = hash_of(config)
+        return Result(ok=True, changed=changed)
+
+    def _is_live(self, path: str) -> bool:
+        return path == POLICIES or any(_covers(knob, path) for knob in self._knobs)
+
+    def _adopt(self, entries: list[Entry]) -> None:
+        """Swap the chains between two requests."""
+        engine = self._engine
+        before = {entry.name: entry.policy for entry in engine.chain.entries}
+        heirs = [
+            (entry, before[entry.name])
+            for entry in entries
+            if type(before.get(entry.name)) is type(entry.policy)
+        ]
+        gone = before.keys() - {entry.name for entry, _ in heirs}
+        # First the chain: whoever `adopt` wakes is asked by those that run from now on.
+        orphans = engine.adopt_chain(Chain(entries, self._reporter), gone)
+        for entry, policy in heirs:
+            try:
+                entry.policy.adopt(policy)
+            except Exception as error:  # noqa: BLE001 - a policy's bug: its books begin anew
+                self._reporter.on_policy_error(entry.name, "adopt", error)
+        for held in orphans:
+            held.force_complete(engine.now_ms)
+        for name in sorted(gone):
+            try:
+                before[name].close()
+            except Exception as error:  # noqa: BLE001 - it is not asked any more
+                self._reporter.on_policy_error(name, "close", error)
+
+
+def changes(before: Config, after: Config) -> Iterator[str]:
+    """The key paths of what differs; the policies are one."""
+    yield from _differing(msgspec.to_builtins(before), msgspec.to_builtins(after), "")
+
+
+def hash_of(config: Config) -> str:
+    """Equal for equal settings, of whatever source. It tells nothing of what they are."""
+    return hashlib.sha256(msgspec.json.encode(config, order="sorted")).hexdigest()[:16]
+
+
+def _differing(before: object, after: object, path: str) -> Iterator[str]:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict) and path.count(".") < 1:
+        for key in sorted(before.keys() | after.keys()):
+            yield from _differing(before.get(key), after.get(key), join(path, str(key)))
+    else:
+        yield path
+
+
+def _covers(knob: str, path: str) -> bool:
+    return path == knob or path.startswith(f"{knob}.")

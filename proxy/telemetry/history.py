@@ -1,0 +1,100 @@
+"""The last fifteen minutes, a point a second.
+
+Rules:
+- A point is made when the core says that a second is over. While nobody is connected it says nothing; those seconds
+  are filled in, with nothing in them, by whoever reads.
+- The newest point is the second that ended last, so what it shows is up to a second old.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from proxy.core.observer import Observer
+from proxy.core.usage import WINDOW_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from proxy.core.engine import Engine
+    from proxy.core.usage import UsageRow
+
+POINTS = 15 * 60
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One second, which ended at `ts_ms`. Bytes and counts as they were at its end."""
+
+    ts_ms: int
+    requests_per_s: float
+    throttled_per_s: float
+    parked: int
+    """Requests that policies hold."""
+    pool_used_bytes: int
+    """Of both pools."""
+    connections: int
+    loop_lag_p99_ms: float
+
+
+class History(Observer):
+    """See the module. Nothing can be read before `attach`."""
+
+    def __init__(self) -> None:
+        self._points: deque[Point] = deque(maxlen=POINTS)
+        self._engine: Engine
+        self._lag_ms: Callable[[], float] = float
+
+    def attach(self, engine: Engine, lag_ms: Callable[[], float] = float) -> None:
+        """The engine is made. `lag_ms` tells the 99th percentile of the loop's lag in the last second."""
+        self._engine = engine
+        self._lag_ms = lag_ms
+
+    def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
+        """See Observer."""
+        requests = throttled = 0
+        for row in rows:
+            requests += row.requests
+            throttled += row.throttled
+        engine = self._engine
+        self._points.append(
+            Point(
+                ts_ms + WINDOW_MS,
+                float(requests),
+                float(throttled),
+                engine.holds.num_delayed,
+                engine.request_pool.used_bytes + engine.reply_pool.used_bytes,
+                len(engine.sessions),
+                self._lag_ms(),
+            )
+        )
+
+    def latest(self, now_ms: int) -> Point:
+        """The second that ended last."""
+        ended_ms = now_ms - now_ms % WINDOW_MS
+        # The engine rolls a second with its first step behind it: a point may be that late.
+        if self._points and self._points[-1].ts_ms >= ended_ms - WINDOW_MS:
+            return self._points[-1]
+        return _nothing(ended_ms, self._lag_ms())
+
+    def points(self, now_ms: int) -> list[Point]:
+        """The last fifteen minutes, the oldest first, without a gap since the first point."""
+        ended_ms = now_ms - now_ms % WINDOW_MS
+        oldest_ms = ended_ms - POINTS * WINDOW_MS
+        filled: list[Point] = []
+        for point in (*self._points, None):
+            until_ms = ended_ms if point is None else point.ts_ms
+            if filled:
+                since_ms = max(filled[-1].ts_ms, oldest_ms) + WINDOW_MS
+                filled += map(_nothing, range(since_ms, until_ms, WINDOW_MS))
+            if point is not None and point.ts_ms > oldest_ms:
+                filled.append(point)
+            elif point is not None:
+                filled = [point]  # too old to be shown, but what follows begins there
+        return [point for point in filled if point.ts_ms > oldest_ms]
+
+
+def _nothing(ts_ms: int, lag_ms: float = 0.0) -> Point:
+    return Point(ts_ms, 0.0, 0.0, 0, 0, 0, lag_ms)

@@ -1,0 +1,1 @@
+"""What Sluice counts, for Prometheus and for OTLP collectors."""

@@ -1,0 +1,41 @@
+"""Of each bucket of what was throttled or held, the last request that has a trace.
+
+Noted on the request path, for requests that waited: one store each. What is kept is bounded by APIs, stages, edges.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.telemetry.metrics.families import Exemplar, place_of
+from proxy.telemetry.metrics.names import STAGE
+
+if TYPE_CHECKING:
+    from proxy.core.trail import Trail
+
+STAGES = frozenset(("throttle", "purgatory"))
+Wait = tuple[str, str]
+"""The name of an API, and the stage."""
+
+
+class Kept:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Wait, dict[int, Exemplar]] = {}
+
+    def note(self, trail: Trail) -> None:
+        """A request has ended; `trail.trace_id` says whether somebody will find it."""
+        trace_id = trail.trace_id
+        if not trace_id:
+            return
+        for stage in trail.stages:
+            if stage.kind in STAGES:
+                took_us = stage.ended_us - stage.began_us
+                kept = self._kept.setdefault((trail.api.name, stage.kind), {})
+                place = place_of(took_us, STAGE.edges)
+                kept[place] = Exemplar(trace_id, took_us / 1e6, stage.ended_us / 1e6)
+
+    def copy(self) -> dict[Wait, dict[int, Exemplar]]:
+        """All of them, by API and stage."""
+        return {wait: dict(kept) for wait, kept in self._kept.items()}

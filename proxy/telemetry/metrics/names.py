@@ -1,0 +1,329 @@
+"""Every metric there is: one table, read by the page, by the push and by whoever writes alerts.
+
+Rules:
+- Prometheus' own conventions: base units (seconds, bytes), counters end in `_total`. `process_*` are the names that
+  every client library uses; everything else begins with `sluice_`.
+- Where Kafka has a sensor or an MBean for the same thing, the help text names it.
+- Labels come from closed sets, but for `user`: see `users`.
+- The edges of a histogram are powers of two in microseconds, because the counts lie in buckets of which every
+  eighth ends at one (`proxy.core.histogram`): nothing is rounded from one bucket into another.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """OpenMetrics' types."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+class Metric(NamedTuple):
+    """`name` is what Prometheus calls it. `edges` are the exponents of a histogram's upper bounds, 2^n microseconds."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    unit: str = ""
+    edges: range = range(0)
+
+    @property
+    def family(self) -> str:
+        """OpenMetrics' name of it, without the ending that its kind gives to samples."""
+        if self.kind is Kind.COUNTER:
+            return self.name.removesuffix("_total")
+        return self.name.removesuffix("_info") if self.kind is Kind.INFO else self.name
+
+
+_COUNTER, _GAUGE, _HISTOGRAM, _INFO = Kind
+_S, _B = "seconds", "bytes"
+
+# -- requests ------------------------------------------------------------------------------------
+
+REQUESTS = Metric(
+    "sluice_requests_total",
+    _COUNTER,
+    "Requests that have ended: replied (by the broker), no_reply (acks=0), answered (by a policy), expired (answered "
+    "here at the deadline), disconnected. Kafka: RequestMetrics RequestsPerSec, ErrorsPerSec.",
+    ("api", "outcome"),
+)
+STAGE = Metric(
+    "sluice_request_stage_seconds",
+    _HISTOGRAM,
+    "How long requests waited: receive (for their own last byte), memory, throttle (for a quota), purgatory (for a "
+    "policy), upstream (from their last byte on its way to the broker to the last byte of the reply). The sum is good "
+    "to a few per cent. Kafka: RequestMetrics RequestQueueTimeMs, ThrottleTimeMs, RemoteTimeMs, TotalTimeMs.",
+    ("api", "stage"),
+    _S,
+    range(7, 28),
+)
+STEP = Metric(
+    "sluice_proxy_step_seconds",
+    _HISTOGRAM,
+    "One turn of the event loop, one in sixteen measured: no request waited longer than that for its turn.",
+    (),
+    _S,
+    range(4, 22),
+)
+AWAY = Metric(
+    "sluice_proxy_away_seconds",
+    _HISTOGRAM,
+    "How long requests stood still for the process's other tasks (the admin server, new connections), each time.",
+    (),
+    _S,
+    range(4, 22),
+)
+EXEMPT = Metric(
+    "sluice_exempt_requests_total",
+    _COUNTER,
+    "Requests that no quota counts. Kafka: exempt-request-time (KIP-124).",
+)
+
+# -- users ---------------------------------------------------------------------------------------
+
+_USER = ("user",)
+USER_REQUESTS = Metric(
+    "sluice_user_requests_total",
+    _COUNTER,
+    "Requests by user; those without a series of their own are `other`. Kafka: request-time (KIP-124).",
+    _USER,
+)
+USER_THROTTLED = Metric(
+    "sluice_user_throttled_total",
+    _COUNTER,
+    "Requests or replies of a user that a quota delayed.",
+    _USER,
+)
+USER_THROTTLE_SECONDS = Metric(
+    "sluice_user_throttle_seconds_total",
+    _COUNTER,
+    "How long a user was delayed by quotas, all connections together. Kafka: throttle-time (KIP-124).",
+    _USER,
+    _S,
+)
+USER_REQUEST_BYTES = Metric(
+    "sluice_user_request_bytes_total",
+    _COUNTER,
+    "Bytes of a user's requests on the wire. Kafka: byte-rate of Produce (KIP-13).",
+    _USER,
+    _B,
+)
+USER_RESPONSE_BYTES = Metric(
+    "sluice_user_response_bytes_total",
+    _COUNTER,
+    "Bytes of the replies to a user on the wire. Kafka: byte-rate of Fetch (KIP-13).",
+    _USER,
+    _B,
+)
+USER_RATE = Metric(
+    "sluice_user_request_rate", _GAUGE, "Requests of a user in the last whole second.", _USER
+)
+USER_QUOTA = Metric(
+    "sluice_user_quota_rate",
+    _GAUGE,
+    "Requests a second that the user is held to, where a quota knows. Kafka: request_percentage (KIP-124).",
+    _USER,
+)
+
+# -- memory --------------------------------------------------------------------------------------
+
+_POOL = ("pool",)
+POOL_SIZE = Metric(
+    "sluice_pool_size_bytes", _GAUGE, "The size of the pool; none if without bound.", _POOL, _B
+)
+POOL_USED = Metric(
+    "sluice_pool_used_bytes",
+    _GAUGE,
+    "Bytes held for requests or for replies. Kafka: MemoryPoolUsed (KIP-72).",
+    _POOL,
+    _B,
+)
+POOL_AVAILABLE = Metric(
+    "sluice_pool_available_bytes",
+    _GAUGE,
+    "Bytes left, negative when overdrawn; none if without bound. Kafka: MemoryPoolAvailable (KIP-72).",
+    _POOL,
+    _B,
+)
+POOL_DEPLETED = Metric(
+    "sluice_pool_depleted_seconds_total",
+    _COUNTER,
+    "How long nothing was left. Kafka: MemoryPoolDepletedTimeTotal (KIP-72).",
+    _POOL,
+    _S,
+)
+POOL_DEPLETED_RATIO = Metric(
+    "sluice_pool_depleted_ratio",
+    _GAUGE,
+    "The share of the last 30 seconds in which nothing was left. Kafka: MemoryPoolAvgDepletedPercent (KIP-72).",
+    _POOL,
+    "ratio",
+)
+
+# -- what waits ----------------------------------------------------------------------------------
+
+_PURGATORY = ("purgatory",)
+PURGATORY_SIZE = Metric(
+    "sluice_purgatory_size",
+    _GAUGE,
+    "Entries watched: hold (requests that a policy holds), produce (acks=all), fetch (that may wait). Kafka: "
+    "DelayedOperationPurgatory PurgatorySize.",
+    _PURGATORY,
+)
+PURGATORY_DELAYED = Metric(
+    "sluice_purgatory_delayed_operations",
+    _GAUGE,
+    "Requests that wait, exactly. Kafka: DelayedOperationPurgatory NumDelayedOperations.",
+    _PURGATORY,
+)
+PURGATORY_OLDEST = Metric(
+    "sluice_purgatory_oldest_seconds",
+    _GAUGE,
+    "How long the oldest of them has waited; 0 if none does.",
+    _PURGATORY,
+    _S,
+)
+PURGATORY_COMPLETIONS = Metric(
+    "sluice_purgatory_completions_total",
+    _COUNTER,
+    "Holds that are over: condition (woken), expired, drained, client_gone.",
+    ("reason",),
+)
+PURGATORY_SECONDS = Metric(
+    "sluice_purgatory_seconds",
+    _HISTOGRAM,
+    "How long requests waited that a policy held, by how that ended (condition: it was woken), or that Sluice answered "
+    "because the broker had not (expired, drained). Those that the broker answered: stage upstream.",
+    ("api", "outcome"),
+    _S,
+    range(7, 28),
+)
+TIMERS = Metric("sluice_timer_entries", _GAUGE, "Entries on the timing wheel.")
+EXPIRATIONS = Metric(
+    "sluice_expirations_total",
+    _COUNTER,
+    "Requests answered here because the broker had not by their deadline. Kafka: DelayedOperation ExpiresPerSec.",
+    ("api",),
+)
+CLAMPED = Metric(
+    "sluice_clamped_waits_total",
+    _COUNTER,
+    "Kinds of requests, of all connections, whose own timeout was longer than Sluice waits.",
+)
+
+# -- connections ---------------------------------------------------------------------------------
+
+CONNECTIONS = Metric(
+    "sluice_connections", _GAUGE, "Open client connections. Kafka: connection-count."
+)
+OPENED = Metric(
+    "sluice_connections_opened_total",
+    _COUNTER,
+    "Client connections that were let in. Kafka: connection-creation-total.",
+)
+CLOSED = Metric(
+    "sluice_sessions_closed_total",
+    _COUNTER,
+    "Client connections that have ended, by reason. Kafka: connection-close-total.",
+    ("reason",),
+)
+MUTED = Metric(
+    "sluice_connections_muted",
+    _GAUGE,
+    "Client connections that are not read from, by reason; one may have several. Kafka: MuteState (KIP-124).",
+    ("reason",),
+)
+DIAL_FAILURES = Metric(
+    "sluice_upstream_dial_failures_total",
+    _COUNTER,
+    "Brokers that could not be reached.",
+    ("reason",),
+)
+AUTH_FAILURES = Metric(
+    "sluice_authentication_failures_total",
+    _COUNTER,
+    "SASL exchanges that a broker refused. Kafka: failed-authentication-total.",
+)
+UNMAPPED = Metric(
+    "sluice_unmapped_nodes_total",
+    _COUNTER,
+    "Brokers seen outside the declared range; they are advertised at the bootstrap port.",
+)
+
+# -- faults --------------------------------------------------------------------------------------
+
+INTERNAL_ERRORS = Metric(
+    "sluice_internal_errors_total", _COUNTER, "Sessions ended by a bug of our own."
+)
+POLICY_ERRORS = Metric(
+    "sluice_policy_errors_total", _COUNTER, "Hooks of a policy that raised.", ("policy", "hook")
+)
+POLICY_OBSERVED = Metric(
+    "sluice_policy_observed_total",
+    _COUNTER,
+    "Requests that a policy in mode `observe` would have refused or delayed.",
+    ("policy",),
+)
+
+# -- the process ---------------------------------------------------------------------------------
+
+SPANS_DROPPED = Metric("sluice_spans_dropped_total", _COUNTER, "Spans that were not exported.")
+RECORDS_DROPPED = Metric(
+    "sluice_records_dropped_total", _COUNTER, "Usage records that were not written."
+)
+LOG_SUPPRESSED = Metric(
+    "sluice_log_suppressed_total",
+    _COUNTER,
+    "Log lines that were not written, by event.",
+    ("event",),
+)
+PUSHES = Metric(
+    "sluice_metrics_pushes_total", _COUNTER, "Pushes of these metrics by OTLP.", ("result",)
+)
+RELOADS = Metric(
+    "sluice_config_reloads_total", _COUNTER, "Reloads of the configuration.", ("result",)
+)
+RELOAD_OK = Metric(
+    "sluice_config_last_reload_successful",
+    _GAUGE,
+    "Whether the last reload succeeded; none before the first.",
+)
+RELOAD_TIME = Metric(
+    "sluice_config_last_reload_timestamp_seconds",
+    _GAUGE,
+    "When the configuration in force was loaded.",
+    (),
+    _S,
+)
+DRAINING = Metric("sluice_draining", _GAUGE, "Whether the process is going down.")
+FEATURE = Metric(
+    "sluice_feature_enabled",
+    _GAUGE,
+    "Whether a feature is on, and how mature it is.",
+    ("name", "stage"),
+)
+BUILD = Metric("sluice_build_info", _INFO, "What runs here.", ("version", "python"))
+DRIFT = Metric(
+    "sluice_clock_drift_seconds",
+    _GAUGE,
+    "How far the wall clock has moved away from ours since start.",
+    (),
+    _S,
+)
+RSS = Metric("process_resident_memory_bytes", _GAUGE, "Resident memory size.", (), _B)
+CPU = Metric("process_cpu_seconds_total", _COUNTER, "User and system CPU time spent.", (), _S)
+OPEN_FDS = Metric("process_open_fds", _GAUGE, "Open file descriptors.")
+MAX_FDS = Metric("process_max_fds", _GAUGE, "The most file descriptors that may be open.")
+STARTED = Metric(
+    "process_start_time_seconds", _GAUGE, "When the process began, in Unix time.", (), _S
+)
+
+ALL: tuple[Metric, ...] = tuple(each for each in globals().values() if isinstance(each, Metric))
+"""Every one, in the order of the table."""

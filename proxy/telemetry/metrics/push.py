@@ -1,0 +1,127 @@
+"""Sends the metrics to a collector now and then, from a thread of its own.
+
+Rules:
+- The loop hands over what was collected and goes on; nothing here ever waits for a collector but the thread.
+- One collection may wait. If the collector is so slow that the next one comes, the older is dropped and counted.
+- `OTEL_METRIC_EXPORT_INTERVAL` (milliseconds) says how often; all other OTEL_* variables are the SDK's to read.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from proxy.telemetry.metrics.families import Family
+
+INTERVAL_MS = 60_000
+LEAST_INTERVAL_MS = 1000
+
+
+class Exporter(Protocol):
+    """What the thread needs of `otlp.OtlpExporter`."""
+
+    def export(self, families: Iterable[Family], at_ms: int) -> bool:
+        """Send them; whether they arrived. It may take long, and retries by itself."""
+
+    def shutdown(self) -> None:
+        """Give up what is under way, soon."""
+
+
+def load_otlp(version: str) -> Exporter:
+    """The SDK's exporter.
+
+    Raises:
+        ImportError: it is not installed.
+        ValueError: an OTEL_* variable says what cannot be.
+    """
+    # The SDK is large, and few push.
+    from proxy.telemetry.metrics.otlp import OtlpExporter  # noqa: PLC0415 - see above
+
+    return OtlpExporter(version)
+
+
+class Push:
+    """See the module. `start` once, `close` once. `version` is Sluice's."""
+
+    def __init__(
+        self,
+        version: str,
+        load: Callable[[str], Exporter] = load_otlp,
+        interval_ms: int | None = None,
+    ) -> None:
+        self._version = version
+        self._load = load
+        self.interval_ms = _interval_ms() if interval_ms is None else interval_ms
+        self._due_ms: int | None = None
+        self._waiting: tuple[Iterable[Family], int] | None = None
+        self._counts = {"success": 0, "failure": 0, "dropped": 0}
+        self._wake = threading.Event()
+        self._closing = False
+        self._exporter: Exporter | None = None
+        self._thread = threading.Thread(target=self._run, name="metrics-push", daemon=True)
+
+    def start(self) -> None:
+        """Load the exporter and begin. Raises what `load` raises."""
+        self._exporter = self._load(self._version)
+        self._thread.start()
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether it is time to send again; true once an interval."""
+        if self._due_ms is None:
+            self._due_ms = now_ms + self.interval_ms
+        if now_ms < self._due_ms:
+            return False
+        self._due_ms = now_ms + self.interval_ms
+        return True
+
+    def send(self, families: Iterable[Family], at_ms: int) -> None:
+        """Hand over what was collected at that time."""
+        if self._waiting is not None:
+            self._counts["dropped"] += 1
+        self._waiting = (families, at_ms)
+        self._wake.set()
+
+    def counts(self) -> Mapping[str, int]:
+        """How many pushes succeeded, failed, or were dropped for a newer one."""
+        return self._counts
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Send what waits, if the collector takes it in time."""
+        if self._exporter is None:
+            return
+        deadline = time.monotonic() + timeout_s
+        self._closing = True
+        self._wake.set()
+        self._thread.join(timeout_s / 2)
+        self._exporter.shutdown()
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _run(self) -> None:
+        exporter = self._exporter
+        assert exporter is not None  # noqa: S101 - `start` has set it
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            closing = self._closing
+            waiting, self._waiting = self._waiting, None
+            if waiting is not None:
+                try:
+                    arrived = exporter.export(*waiting)
+                except Exception:  # noqa: BLE001 - whatever it is, it is the push that failed
+                    arrived = False
+                self._counts["success" if arrived else "failure"] += 1
+            if closing:
+                return
+
+
+def _interval_ms() -> int:
+    try:
+        wanted = int(os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", INTERVAL_MS))
+    except ValueError:
+        return INTERVAL_MS
+    return max(wanted, LEAST_INTERVAL_MS)

@@ -1,0 +1,112 @@
+"""Who asks for how much, and how long they were told to wait: the last second, and the throttles of a minute.
+
+Rules:
+- The rows of a second are kept as they are handed over; they are looked at only when somebody asks.
+- Throttle times are counted in histograms of two half minutes: percentiles are of the last 30 to 60 seconds.
+- At most KEYS_MOST keys have one; beyond that the key that was throttled longest ago makes room.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from heapq import nlargest
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.core.histogram import BUCKETS, bucket_of, joined, quantile_us
+from proxy.core.observer import Observer
+from proxy.core.usage import WINDOW_MS
+from proxy.telemetry.decisions import delayed_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proxy.core.trail import Trail
+    from proxy.core.usage import UsageRow
+
+KEYS_MOST = 1000
+HALF_MS = 30_000
+FRESH_MS = 2 * WINDOW_MS
+"""How old the last second may be to be shown: a second is told of with the first step behind it."""
+
+
+class Throttles:
+    """How long one key's requests were delayed."""
+
+    __slots__ = ("before", "begun_ms", "count", "now", "total_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.begun_ms = now_ms
+        self.now = [0] * BUCKETS
+        self.before: list[int] | None = None
+        self.count = 0
+        self.total_ms = 0
+
+    def add(self, ms: int, now_ms: int) -> None:
+        """One more, now."""
+        self.turn(now_ms)
+        self.now[bucket_of(ms * 1000)] += 1
+        self.count += 1
+        self.total_ms += ms
+
+    def turn(self, now_ms: int) -> None:
+        """Forget what is over."""
+        if now_ms - self.begun_ms >= HALF_MS:
+            stale = now_ms - self.begun_ms >= 2 * HALF_MS
+            self.before = None if stale else self.now
+            self.now = [0] * BUCKETS
+            self.begun_ms = now_ms
+
+    def quantiles_ms(self, now_ms: int) -> tuple[float, float] | None:
+        """The median and the 99th percentile; None when nothing was throttled lately."""
+        self.turn(now_ms)
+        counts = self.now if self.before is None else joined((self.now, self.before))
+        if not any(counts):
+            return None
+        return quantile_us(counts, 0.5) / 1000, quantile_us(counts, 0.99) / 1000
+
+
+class Busy(NamedTuple):
+    """One key's last second, and its throttles if there were any."""
+
+    row: UsageRow
+    throttles: Throttles | None
+
+
+class Principals(Observer):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._ts_ms = 0
+        self._rows: Sequence[UsageRow] = ()
+        self._throttles: OrderedDict[tuple[str, str], Throttles] = OrderedDict()
+
+    def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
+        """See Observer."""
+        self._ts_ms, self._rows = ts_ms, rows
+
+    def on_trail(self, trail: Trail) -> None:
+        """See Observer."""
+        ms = delayed_ms(trail)
+        if ms <= 0:
+            return
+        key = trail.peer.user, trail.peer.client_id
+        now_ms = trail.ended_us // 1000
+        throttles = self._throttles.get(key)
+        if throttles is None:
+            if len(self._throttles) >= KEYS_MOST:
+                self._throttles.popitem(last=False)
+            throttles = self._throttles[key] = Throttles(now_ms)
+        else:
+            self._throttles.move_to_end(key)
+        throttles.add(ms, now_ms)
+
+    def busiest(self, most: int, now_ms: int) -> list[Busy]:
+        """Those of the last second: who was throttled, and of them and of the others who asked most."""
+        if now_ms - self._ts_ms > WINDOW_MS + FRESH_MS:
+            return []
+        rows = nlargest(most, self._rows, key=_rank)
+        return [Busy(row, self._throttles.get((row.user, row.client_id))) for row in rows]
+
+
+def _rank(row: UsageRow) -> tuple[bool, int, int]:
+    return row.blocked_ms > 0, row.requests, row.blocked_ms

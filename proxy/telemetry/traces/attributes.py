@@ -1,0 +1,198 @@
+"""What spans are called and what they say.
+
+Rules:
+- OpenTelemetry's names where its conventions have one (`messaging.*`, `client.*`, `server.*`, `user.name`,
+  `error.type`), Kafka's words in them; all else is below `sluice.`. The conventions describe clients, not
+  proxies, so what they require of a client's span is not all here.
+- Nothing of a payload. Names that a peer chooses are cut and made printable.
+- Times are milliseconds with fractions, rates per second, sizes without the frame's own four bytes.
+- docs/traces.md lists them all for readers.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from wire import produce_skeleton
+from wire.errors import ErrorCode
+from wire.header import body_at
+from wire.produce import ProduceWalker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from proxy.core.trail import Stage, Trail
+    from wire.produce_skeleton import Topics
+
+Value: TypeAlias = str | bool | int | float | tuple[str, ...]
+Attributes: TypeAlias = dict[str, Value]
+Address: TypeAlias = tuple[str, int]
+
+NAME_MOST_CHARACTERS: Final = 249
+"""Kafka's own limit of a topic's name; a client id has none."""
+UPSTREAM_FAILED: Final = frozenset({"expired", "disconnected"})
+"""Outcomes that say that the broker's reply did not come."""
+_NAMELESS: Final = " object at 0x"
+"""A watch key that has no words for itself."""
+_OPERATIONS: Final = {"Produce": "send", "Fetch": "receive"}
+
+
+class Known(NamedTuple):
+    """What the proxy has learned from brokers: where a node really is, and what topic an id stands for."""
+
+    address_of: Callable[[int], Address | None] = lambda _: None
+    topics: Mapping[bytes, str] = MappingProxyType({})
+
+
+def of_request(trail: Trail, topic: str) -> Attributes:
+    """Of the SERVER span; `topic` as `topic_of` has found it."""
+    api, peer = trail.api, trail.peer
+    found: Attributes = {
+        "messaging.system": "kafka",
+        "messaging.operation.name": api.name,
+        "client.address": peer.host,
+        "client.port": peer.port,
+        "user.name": printable(peer.user),
+        "sluice.principal.source": peer.principal_source,
+        "sluice.session": peer.session_id,
+        "sluice.node": _node(trail),
+        "sluice.api.key": api.key,
+        "sluice.api.version": api.version,
+        "sluice.correlation_id": trail.correlation_id,
+        "sluice.request.size": trail.size_bytes,
+        "sluice.reply.size": trail.reply_bytes,
+        "sluice.outcome": trail.outcome.value,
+        "sluice.reasons": reasons(trail),
+    }
+    if api.name in _OPERATIONS:
+        found["messaging.operation.type"] = _OPERATIONS[api.name]
+    if peer.client_id:
+        found["messaging.client.id"] = printable(peer.client_id)
+    if topic:
+        found["messaging.destination.name"] = topic
+    waited_us = sum(stage.ended_us - stage.began_us for stage in _throttles(trail))
+    if waited_us:
+        found["sluice.throttle.ms"] = waited_us / 1000
+    quiet_ms = trail.throttle_time_ms()
+    if quiet_ms:
+        found["sluice.throttle_time_ms"] = quiet_ms
+    if trail.refused:
+        found["sluice.refused.code"] = trail.refused
+    error = error_type(trail)
+    if error is not None:
+        found["error.type"] = error
+    return found | _quota(trail)
+
+
+def of_wait(trail: Trail, stage: Stage, times: int) -> Attributes:
+    """Of a wait before the request went on, which was begun `times` times; `stage` is the last."""
+    found: Attributes = {}
+    if stage.kind == "throttle":
+        found |= _quota(trail)
+    if stage.detail and _NAMELESS not in stage.detail:
+        found["sluice.condition"] = printable(stage.detail)
+    if stage.kind == "purgatory" and stage.outcome:
+        found["sluice.purgatory.outcome"] = stage.outcome
+    if times > 1:
+        found["sluice.waits"] = times
+    return found
+
+
+def of_upstream(trail: Trail, known: Known) -> Attributes:
+    """Of the time the broker had it."""
+    node_id = trail.peer.node_id
+    address = None if node_id is None else known.address_of(node_id)
+    found: Attributes = {
+        "messaging.system": "kafka",
+        "messaging.operation.name": trail.api.name,
+        "sluice.node": _node(trail),
+    }
+    if address is not None:
+        found["server.address"], found["server.port"] = printable(address[0]), address[1]
+    if trail.outcome.value in UPSTREAM_FAILED:
+        found["error.type"] = trail.outcome.value
+    return found
+
+
+def of_mute(trail: Trail) -> Attributes:
+    """Of the throttle that went on."""
+    found: Attributes = {
+        "user.name": printable(trail.peer.user),
+        "sluice.session": trail.peer.session_id,
+        "sluice.throttle_time_ms": trail.throttle_time_ms(),
+    }
+    if trail.peer.client_id:
+        found["messaging.client.id"] = printable(trail.peer.client_id)
+    return found | _quota(trail)
+
+
+def reasons(trail: Trail) -> tuple[str, ...]:
+    """Why there is a trace of it; all that hold."""
+    kinds = {stage.kind for stage in trail.stages}
+    hold = {
+        "throttled": "throttle" in kinds or trail.quiet_until_ms > 0,
+        "held": "purgatory" in kinds,
+        "out_of_memory": "memory" in kinds,
+        "expired": trail.outcome.value == "expired",
+        "refused": trail.refused != 0,
+        "disconnected": trail.outcome.value == "disconnected",
+        "slow": trail.slow,
+        "sampled": trail.sampled,
+    }
+    return tuple(reason for reason, holds in hold.items() if holds)
+
+
+def error_type(trail: Trail) -> str | None:
+    """What went wrong: Kafka's name of the code that a policy refused with, or the outcome. None: nothing did."""
+    if trail.refused:
+        try:
+            return ErrorCode(trail.refused).name
+        except ValueError:
+            return str(trail.refused)
+    return trail.outcome.value if trail.outcome.value in UPSTREAM_FAILED else None
+
+
+def topic_of(trail: Trail, known: Known) -> str:
+    """The topic of a Produce that has just one, if its skeleton was kept (acks=all); else empty."""
+    kept, api = trail.kept, trail.api
+    topics: Topics = ()
+    try:
+        if isinstance(kept, bytes):
+            topics = produce_skeleton.unpack(kept, api.version)
+        elif isinstance(kept, bytearray):  # the request, or its head
+            at = body_at(kept, 0, len(kept), api.request_header_version)
+            walker = ProduceWalker(api.version)
+            walker.feed(kept, len(kept) if at is None else at, len(kept))
+            topics = walker.topics
+    except ValueError:  # a WireError, or no text
+        return ""
+    if len(topics) != 1:
+        return ""
+    topic = topics[0][0]  # from v13 on it is an id
+    return printable(topic if isinstance(topic, str) else known.topics.get(topic, ""))
+
+
+def printable(text: str) -> str:
+    """A peer chooses its names: no control characters, and no novels."""
+    return "".join(c if c.isprintable() else "?" for c in text[:NAME_MOST_CHARACTERS])
+
+
+def _throttles(trail: Trail) -> list[Stage]:
+    return [stage for stage in trail.stages if stage.kind == "throttle"]
+
+
+def _quota(trail: Trail) -> Attributes:
+    excess = trail.excess
+    if excess is None:
+        return {}
+    return {
+        "sluice.quota.entity": printable(excess.entity),
+        "sluice.quota.name": excess.quota,
+        "sluice.quota.observed": float(excess.observed),
+        "sluice.quota.bound": float(excess.bound),
+    }
+
+
+def _node(trail: Trail) -> str:
+    return "bootstrap" if trail.peer.node_id is None else str(trail.peer.node_id)

@@ -1,0 +1,64 @@
+"""Whether there are traces, and where they go: by the settings and OpenTelemetry's environment variables."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+from proxy.telemetry.traces import resource
+from proxy.telemetry.traces.file import FileSink
+from proxy.telemetry.traces.resource import TracesError
+from proxy.telemetry.traces.tracer import QUEUE_MOST, Tracer
+from proxy.telemetry.traces.worker import BATCH_MOST_SPANS, DELAY_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from proxy.telemetry.traces.worker import Sink
+
+SCOPE_NAME = "sluice"
+
+
+def make_tracer(
+    *,
+    export: Literal["auto", "otlp", "file", "none"],
+    file: str,
+    file_most_bytes: int,
+    spans_per_second: int,
+    version: str,
+    environ: Mapping[str, str] = os.environ,
+) -> Tracer | None:
+    """The tracer that these settings (see `proxy.config.telemetry.Traces`) ask for; None: no traces.
+
+    `auto` means OTLP if an endpoint is named, else the file if that is. Raises TracesError for what the
+    variables say wrongly, OSError for a file that cannot be opened.
+    """
+    sink = _sink(export, file, file_most_bytes, version, environ)
+    if sink is None:
+        return None
+    return Tracer(
+        sink,
+        spans_per_second=spans_per_second,
+        queue_most=resource.setting(environ, "OTEL_BSP_MAX_QUEUE_SIZE", QUEUE_MOST),
+        delay_ms=resource.setting(environ, "OTEL_BSP_SCHEDULE_DELAY", DELAY_MS),
+        batch_most_spans=resource.setting(
+            environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", BATCH_MOST_SPANS
+        ),
+    )
+
+
+def _sink(
+    export: str, file: str, file_most_bytes: int, version: str, environ: Mapping[str, str]
+) -> Sink | None:
+    described = resource.resource_of(environ, version)
+    scope = {"name": SCOPE_NAME, "version": version}
+    if export == "otlp" or (export == "auto" and resource.wants_otlp(environ)):
+        resource.check_otlp(environ)
+        from proxy.telemetry.traces.otlp import OtlpSink  # noqa: PLC0415 - only now is the SDK needed
+
+        return OtlpSink(described, scope, resource.timeout_ms(environ))
+    if export == "file" and not file:
+        raise TracesError("traces.export is file, and traces.file names none")
+    if file and export != "none":
+        return FileSink(file, file_most_bytes, described, scope)
+    return None

@@ -1,0 +1,84 @@
+"""Who the spans come from, and whether OpenTelemetry's environment variables ask for any.
+
+Rules:
+- Read as OpenTelemetry specifies them, here and not by the SDK, so that the trace file needs no SDK: an empty
+  variable counts as not set, and OTEL_SERVICE_NAME wins over OTEL_RESOURCE_ATTRIBUTES.
+- What a variable says is never repeated in a message: an endpoint or a header may hold a credential.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SERVICE_NAME: Final = "sluice"
+PROTOCOL: Final = "http/protobuf"
+TIMEOUT_MS: Final = 10_000
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_TIMEOUTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
+
+
+class TracesError(ValueError):
+    """The environment asks for something that cannot be done. Names the variable, not its value."""
+
+
+def resource_of(environ: Mapping[str, str], version: str) -> dict[str, str]:
+    """The resource's attributes: ours, and over them what the variables say."""
+    found = {"service.name": SERVICE_NAME, "service.version": version}
+    for pair in environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
+        key, equals, value = pair.partition("=")
+        if equals and key.strip():
+            found[unquote(key.strip())] = unquote(value.strip())
+    named = environ.get("OTEL_SERVICE_NAME")
+    if named:
+        found["service.name"] = named
+    return found
+
+
+def wants_otlp(environ: Mapping[str, str]) -> bool:
+    """Whether the variables name an endpoint, and none says no."""
+    disabled = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    none = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none"
+    return not (disabled or none) and any(environ.get(name) for name in _ENDPOINTS)
+
+
+def check_otlp(environ: Mapping[str, str]) -> None:
+    """Raise TracesError for what would only fail later, and in silence."""
+    for name in _ENDPOINTS:
+        endpoint = environ.get(name)
+        if endpoint:
+            try:
+                url = urlsplit(endpoint)
+                wrong = url.scheme not in {"http", "https"} or not url.hostname
+            except ValueError:
+                wrong = True
+            if wrong:
+                raise TracesError(f"{name} is no URL (http://HOST:PORT or https://HOST:PORT)")
+            break
+    for name in _PROTOCOLS:
+        protocol = environ.get(name)
+        if protocol:
+            if protocol.strip().lower() != PROTOCOL:
+                raise TracesError(f"{name}: only {PROTOCOL} is spoken here")
+            break
+
+
+def timeout_ms(environ: Mapping[str, str]) -> int:
+    """How long one export may take. Raises TracesError."""
+    return next((_number(environ, name) for name in _TIMEOUTS if environ.get(name)), TIMEOUT_MS)
+
+
+def setting(environ: Mapping[str, str], name: str, default: int) -> int:
+    """A variable that is a positive whole number. Raises TracesError."""
+    return _number(environ, name) if environ.get(name) else default
+
+
+def _number(environ: Mapping[str, str], name: str) -> int:
+    text = environ[name].strip()
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise TracesError(f"{name} is no positive whole number")
+    return int(text)

@@ -1,0 +1,186 @@
+"""From a Trail to spans: one SERVER span, children that follow one another from its beginning to its end.
+
+Rules:
+- Made after the fact, off the request path, from the times that the core has written down anyway.
+- The children are the waits before the request went on (`receive`, `memory`, `throttle`, `purgatory`; INTERNAL),
+  then `upstream` (CLIENT) while the broker had it. What is left between them is `turn` (INTERNAL): the session's
+  next turn after a wait, or a reply made here that stood behind others. So their durations add up to the SERVER's.
+- A wait that was begun again at once is one span.
+- A throttle that goes on after the reply is a root span of its own, `mute`, linked to the SERVER span.
+- The SERVER span's id is the lower half of its trace's id: so a link to it needs nothing but the trace's.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.telemetry.traces import attributes
+from proxy.telemetry.traces.attributes import Known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.core.trail import Stage, Trail
+    from proxy.telemetry.traces.attributes import Attributes
+
+SPAN_ID_MASK = (1 << 64) - 1
+UPSTREAM, TURN, MUTE = "upstream", "turn", "mute"
+NOTHING_KNOWN = Known()
+_NS_PER_US = 1000
+
+
+class Kind(IntEnum):
+    """OTLP's own numbers."""
+
+    INTERNAL = 1
+    SERVER = 2
+    CLIENT = 3
+
+
+class Link(NamedTuple):
+    """Another span."""
+
+    trace_id: int
+    span_id: int
+
+
+class Span(NamedTuple):
+    """One span, in no library's shape. Ids are integers, not 0; `parent_id` 0 is a root's; times since the epoch."""
+
+    trace_id: int
+    span_id: int
+    parent_id: int
+    name: str
+    kind: Kind
+    start_ns: int
+    end_ns: int
+    attributes: Attributes
+    failed: bool = False
+    links: tuple[Link, ...] = ()
+
+    @property
+    def took_ns(self) -> int:
+        """Its length."""
+        return self.end_ns - self.start_ns
+
+
+class _Part(NamedTuple):
+    """A child to be."""
+
+    name: str
+    kind: Kind
+    began_us: int
+    ended_us: int
+    attributes: Attributes
+    failed: bool = False
+
+
+def span_count(trail: Trail) -> int:
+    """How many spans `spans_of` makes of it; quick, for it is asked on the loop."""
+    count = 1
+    at_us = trail.began_us
+    before: Stage | None = None
+    for stage in trail.stages:
+        if stage.began_us > at_us:
+            count += 2
+        elif before is None or stage.began_us != at_us or not _is_same(before, stage):
+            count += 1
+        before, at_us = stage, stage.ended_us
+    forwarded_us, ended_us = trail.forwarded_us, trail.ended_us
+    if forwarded_us:
+        return count + (forwarded_us > at_us) + (ended_us > forwarded_us)
+    return count + (ended_us > at_us)
+
+
+def spans_of(
+    trail: Trail, new_span_id: Callable[[], int], known: Known = NOTHING_KNOWN
+) -> list[Span]:
+    """The SERVER span and its children. The trail has ended and has its `trace_id`."""
+    trace_id = int(trail.trace_id, 16)
+    span_id = trace_id & SPAN_ID_MASK
+    topic = attributes.topic_of(trail, known)
+    server = Span(
+        trace_id,
+        span_id,
+        0,
+        f"{trail.api.name} {topic}" if topic else trail.api.name,
+        Kind.SERVER,
+        trail.began_us * _NS_PER_US,
+        trail.ended_us * _NS_PER_US,
+        attributes.of_request(trail, topic),
+        failed=attributes.error_type(trail) is not None,
+    )
+    return [server, *(_child(part, server, new_span_id()) for part in _parts(trail, known))]
+
+
+def is_muted_after(trail: Trail, unmuted_us: int) -> bool:
+    """Whether the throttle went on when the reply was out. `Trail.ended_us` is 0 while it is not."""
+    return 0 < trail.ended_us < unmuted_us
+
+
+def mute_span(trail: Trail, unmuted_us: int, new_trace_id: Callable[[], int]) -> Span:
+    """The root span of a throttle that went on after the reply, until `unmuted_us`."""
+    trace_id, throttled = new_trace_id(), int(trail.trace_id, 16)
+    return Span(
+        trace_id,
+        trace_id & SPAN_ID_MASK,
+        0,
+        MUTE,
+        Kind.INTERNAL,
+        trail.ended_us * _NS_PER_US,
+        unmuted_us * _NS_PER_US,
+        attributes.of_mute(trail),
+        links=(Link(throttled, throttled & SPAN_ID_MASK),),
+    )
+
+
+def _child(part: _Part, server: Span, span_id: int) -> Span:
+    return Span(
+        server.trace_id,
+        span_id,
+        server.span_id,
+        part.name,
+        part.kind,
+        part.began_us * _NS_PER_US,
+        part.ended_us * _NS_PER_US,
+        part.attributes,
+        part.failed,
+    )
+
+
+def _parts(trail: Trail, known: Known) -> list[_Part]:
+    """The children, in their order."""
+    parts: list[_Part] = []
+    at_us = trail.began_us
+    run: list[Stage] = []
+    for stage in trail.stages:
+        if run and stage.began_us == at_us and _is_same(run[-1], stage):
+            parts.pop()
+        else:
+            run = []
+            _fill(parts, at_us, stage.began_us)
+        run.append(stage)
+        at_us = stage.ended_us
+        described = attributes.of_wait(trail, stage, len(run))
+        parts.append(_Part(stage.kind, Kind.INTERNAL, run[0].began_us, at_us, described))
+    began_us, ended_us = trail.forwarded_us, trail.ended_us
+    if not began_us:
+        _fill(parts, at_us, ended_us)
+        return parts
+    _fill(parts, at_us, began_us)
+    if ended_us > began_us:  # else there is no reply to wait for
+        described = attributes.of_upstream(trail, known)
+        failed = trail.outcome.value in attributes.UPSTREAM_FAILED
+        parts.append(_Part(UPSTREAM, Kind.CLIENT, began_us, ended_us, described, failed))
+    return parts
+
+
+def _fill(parts: list[_Part], began_us: int, ended_us: int) -> None:
+    if ended_us > began_us:
+        parts.append(_Part(TURN, Kind.INTERNAL, began_us, ended_us, {}))
+
+
+def _is_same(before: Stage, stage: Stage) -> bool:
+    """Whether this is the same wait, begun again."""
+    return before.kind == stage.kind and before.detail == stage.detail

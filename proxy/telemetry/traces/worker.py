@@ -1,0 +1,173 @@
+"""The thread that turns what was remembered into spans and hands them to a sink, a batch at a time.
+
+Rules:
+- It takes from a deque that the loop appends to, and wakes by itself: the loop pays for one append.
+- Every span is counted once: delivered, or dropped because the sink would not take it, or because the end came first.
+  What a sink still has in hand when the time to close is over counts as dropped.
+- Trouble is told when it begins and when it is over, not for each batch.
+- A daemon thread: whatever a collector does, the process can end.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import structlog
+
+from proxy.telemetry.traces.spans import NOTHING_KNOWN, SPAN_ID_MASK, mute_span, spans_of
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Sequence
+
+    from proxy.core.trail import Trail
+    from proxy.telemetry.traces.attributes import Known
+    from proxy.telemetry.traces.spans import Span
+
+DELAY_MS = 1000
+BATCH_MOST_SPANS = 512
+LAST_WORD_S = 0.3
+"""Of the time to close, kept for a sink that has to be told to give up."""
+
+
+class Job(NamedTuple):
+    """A request to be told about as `spans` spans; or (`unmuted_us` is not 0) only the throttle after it."""
+
+    trail: Trail
+    spans: int
+    unmuted_us: int = 0
+
+
+class Sink(Protocol):
+    """Where spans go. All but `hurry` is called by the worker's thread."""
+
+    def send(self, spans: Sequence[Span]) -> str:
+        """Deliver them all; empty, or a few words why that failed (without anything secret)."""
+
+    def hurry(self) -> None:
+        """Another thread says: give up waiting, now."""
+
+    def close(self) -> None:
+        """No more will come."""
+
+
+class Worker:
+    """See the module."""
+
+    def __init__(
+        self,
+        queue: deque[Job],
+        sink: Sink,
+        *,
+        delay_ms: int = DELAY_MS,
+        batch_most_spans: int = BATCH_MOST_SPANS,
+    ) -> None:
+        self.known: Known = NOTHING_KNOWN
+        self._queue = queue
+        self._sink = sink
+        self._delay_s = delay_ms / 1000
+        self._batch_most = batch_most_spans
+        self._ids = random.Random()  # noqa: S311 - names for spans, not secrets
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._lock = threading.Lock()  # of what follows
+        self._abandoned = False
+        self._in_hand = 0
+        self._delivered = 0
+        self._dropped = 0
+        self._trouble = ""
+
+    @property
+    def delivered(self) -> int:
+        """Spans that a sink has taken."""
+        return self._delivered
+
+    @property
+    def dropped(self) -> int:
+        """Spans that were lost here; after `close`, what is left in the queue among them."""
+        with self._lock:
+            left = sum(job.spans for job in tuple(self._queue)) if self._abandoned else 0
+            return self._dropped + left
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name="sluice-traces", daemon=True)
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        """Deliver what is there, if that can be done in time. Once."""
+        self._closing.set()
+        thread = self._thread
+        if thread is not None:
+            ends_s = time.monotonic() + timeout_s
+            thread.join(max(0.0, timeout_s - LAST_WORD_S))
+            if thread.is_alive():
+                self._sink.hurry()
+                thread.join(max(0.0, ends_s - time.monotonic()))
+        with self._lock:
+            self._abandoned = True
+            self._dropped += self._in_hand
+            self._in_hand = 0
+
+    # -- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        closing = False
+        while not closing:
+            closing = self._closing.wait(self._delay_s)
+            while jobs := self._take():
+                self._deliver(jobs)
+        self._sink.close()
+
+    def _take(self) -> list[Job]:
+        jobs: list[Job] = []
+        with self._lock:
+            while not self._abandoned and self._in_hand < self._batch_most:
+                try:
+                    job = self._queue.popleft()
+                except IndexError:  # empty
+                    break
+                jobs.append(job)
+                self._in_hand += job.spans
+        return jobs
+
+    def _deliver(self, jobs: list[Job]) -> None:
+        spans: list[Span] = []
+        why = ""
+        try:
+            for job in jobs:
+                spans += self._spans(job)
+            why = self._sink.send(spans)
+        except Exception as error:  # noqa: BLE001 - a bug here must not end the thread
+            why = f"a bug: {type(error).__name__}"
+        with self._lock:
+            if self._abandoned:
+                return  # it is counted already
+            if why:
+                self._dropped += self._in_hand
+            else:
+                self._delivered += self._in_hand
+            self._in_hand = 0
+        self._tell(why)
+
+    def _spans(self, job: Job) -> list[Span]:
+        if job.unmuted_us:
+            return [mute_span(job.trail, job.unmuted_us, self._new_trace_id)]
+        return spans_of(job.trail, self._new_span_id, self.known)
+
+    def _new_trace_id(self) -> int:
+        return self._ids.getrandbits(128) | 1
+
+    def _new_span_id(self) -> int:
+        return self._ids.getrandbits(64) & SPAN_ID_MASK | 1
+
+    def _tell(self, why: str) -> None:
+        """Not by the loop, so a line may be written here."""
+        before, self._trouble = self._trouble, why
+        if why and not before:
+            structlog.get_logger().warning("traces_undelivered", reason=why)
+        elif before and not why:
+            structlog.get_logger().info("traces_delivered_again", dropped=self._dropped)

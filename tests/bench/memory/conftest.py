@@ -1,0 +1,32 @@
+"""A Sluice that wants each Produce whole, before a stub broker: for loads that need no real one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.memory import whole
+from tests.support.sluice_process import SluiceProcess
+from tests.support.stub_broker import StubBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    Behind = tuple[SluiceProcess, StubBroker]
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Iterator[Behind]:
+    """The Sluice, running, and the stub behind it."""
+    with StubBroker() as stub:
+        variables = {
+            "PYTHONPATH": whole.install(tmp_path),
+            "SLUICE_POLICIES": json.dumps([{"use": whole.NAME}]),
+        }
+        sluice = SluiceProcess(stub.server, tmp_path, variables=variables)
+        sluice.start()
+        yield sluice, stub
+        sluice.stop()

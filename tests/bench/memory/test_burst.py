@@ -1,0 +1,79 @@
+"""Case d: its load, before a stub."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+from bench.memory.burst import HEADS, Burst, Tasks, row, variants
+from bench.memory.figures import Case, Resident
+from bench.memory.frames import KIB, MIB, produce_frame
+from bench.variants import DIRECT, SLUICE
+from tests.support.honest import receive
+
+if TYPE_CHECKING:
+    from tests.bench.memory.conftest import Behind
+
+SMALL = produce_frame("t", KIB)
+LARGE = [produce_frame("t", MIB), produce_frame("t", MIB, 1)]
+
+
+def test_everyone_is_answered_once(behind: Behind) -> None:
+    """All at once, as many replies as connections, and the small ones before are not counted."""
+    sluice, stub = behind
+    tasks = Tasks(sluice.port, LARGE, SMALL, 12)
+    tasks.open()
+    found = tasks.run(10)
+    assert len(found.waits) == 12
+    assert not found.problems
+    assert sum(stub.seen.values()) >= 24
+
+
+def test_who_is_refused_ended_or_never_answered_is_a_problem() -> None:
+    """One by an error code, one by a close, one by silence."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        far: list[socket.socket] = []
+
+        def answer() -> None:
+            good = bytes.fromhex("0000002800000001000000010001740000000100000000000000000000000000")
+            good += bytes.fromhex("01ffffffffffffffff00000000")
+            for _ in range(3):
+                accepted, _ = listening.accept()
+                receive(accepted, len(SMALL))
+                accepted.sendall(good)
+                far.append(accepted)
+            for accepted in far[:2]:
+                receive(accepted, len(SMALL))
+            far[0].sendall(good.replace(b"\0\0\0\1\0\0\0\0\0\0", b"\0\0\0\1\0\0\0\0\0\7"))
+            far[1].close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        tasks = Tasks(listening.getsockname()[1], [SMALL], SMALL, 3)
+        tasks.open()
+        found = tasks.run(1.0)
+        thread.join(5)
+        for each in far:
+            each.close()
+    assert sorted(found.problems) == [
+        f"closed after {len(SMALL)} bytes",
+        "error 7",
+        "not answered",
+    ]
+    assert not found.waits
+
+
+def test_the_one_that_nobody_bounds_comes_last() -> None:
+    """Sluice both ways first, then the peers that there are; no second Sluice among them."""
+    names = [each.name for each in variants(Case("burst", "", ""))]
+    assert names[:2] == [f"{SLUICE}, whole", f"{SLUICE}, streaming"]
+    assert names[-1] == DIRECT
+    assert not [name for name in names[2:-1] if name.startswith(SLUICE)]
+
+
+def test_a_row_has_a_cell_for_each_head() -> None:
+    """With a proxy and without."""
+    for memory in (Resident(1, 2), None):
+        assert len(row("x", Burst([1.0]), memory, None)) == len(HEADS)
+    assert row("x", Burst(), None, None)[3] == "-"

@@ -1,0 +1,41 @@
+"""Case e: what is read of Sluice's own words, and what becomes of it without a cgroup."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bench.memory import container
+from bench.memory.cgroup import NoCgroupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pytest
+
+
+def test_what_it_reckons_with_is_read() -> None:
+    """The sum, not one of its parts; an answer without one bounds nothing."""
+    said = (
+        "Memory, at most:\n     54.0 MiB  requests (x)\n    216.3 MiB  in all; 85% of the limit\n"
+    )
+    assert container.reckoned_mib(said) == 216.3
+    assert container.reckoned_mib("The settings are valid; policies: 0.\n") == math.inf
+
+
+def test_without_a_cgroup_the_case_is_left_out_aloud(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its reason stands in the table; no goal is said to be met."""
+
+    @contextmanager
+    def refuse(limit_bytes: int) -> Iterator[None]:
+        raise NoCgroupError("not here")
+        yield
+
+    monkeypatch.setattr(container, "memory_cgroup", refuse)
+    case = container.measure(None, tmp_path)
+    assert case.left_out == {"the whole case": "not here"}
+    assert not case.goals

@@ -1,0 +1,73 @@
+"""Figures of the memory cases."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bench.memory.figures import (
+    Case,
+    Resident,
+    at_least,
+    at_most,
+    longest_gap,
+    median,
+    mib,
+    milliseconds,
+    quantile,
+    seconds,
+)
+from bench.memory.frames import MIB
+
+
+def test_a_quantile_is_a_value_that_came() -> None:
+    """The nearest rank: so many of a hundred do not exceed it, whatever the order."""
+    values = [float(n) for n in range(100, 0, -1)]
+    assert quantile(values, 0.99) == 99
+    assert quantile(values, 1.0) == 100
+    assert quantile([3.0], 0.01) == 3
+
+
+def test_of_nothing_every_wait_is_infinite() -> None:
+    """Who was never answered has not been answered quickly, and fails the goal."""
+    assert quantile([], 0.99) == median([]) == math.inf
+    assert at_most("wait", "s", quantile([], 0.99), 10).met is False
+
+
+def test_the_longest_gap_counts_both_ends() -> None:
+    """Nothing at all is one gap; so is what comes before the first and after the last."""
+    assert longest_gap([], 2, 9) == 7
+    assert longest_gap([4, 3], 2, 9) == 5
+    assert longest_gap([8, 3], 2, 9) == 5
+
+
+@pytest.mark.parametrize(("most", "met"), [(99.0, True), (110.0, True), (110.2, False)])
+def test_resident_memory_may_be_a_tenth_above(most: float, met: bool) -> None:  # noqa: FBT001 - a table
+    """Of base and bound together."""
+    goal = Resident(60 * MIB, most * MIB).goal("it", 40 * MIB)
+    assert goal.must == 110
+    assert goal.met is met
+
+
+def test_a_proxy_that_is_gone_meets_no_goal_of_memory() -> None:
+    """Its most is not known."""
+    assert Resident(MIB, math.inf).goal("it", MIB).met is False
+
+
+def test_a_case_fails_by_a_goal_or_by_coming_to_no_end() -> None:
+    """Without either it is well."""
+    case = Case("x", "x", "", goals=[at_least("good", "", 2, 1)])
+    assert not case.failed
+    case.goals.append(at_least("bad", "", 0, 1))
+    assert case.failed
+    assert Case("x", "x", "", broken="it fell").failed
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    """And the rest is in the unit of its table."""
+    assert mib(None) == mib(math.inf) == seconds(None) == seconds(math.inf) == "-"
+    assert milliseconds(math.inf) == "-"
+    assert mib(3 * MIB // 2) == "1.5"
+    assert milliseconds(0.25) == "250"
+    assert seconds(1.234) == "1.23"

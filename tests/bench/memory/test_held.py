@@ -1,0 +1,92 @@
+"""What a proxy holds, as the kernel sees it."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from bench.build import BenchError
+from bench.memory.held import TcpSocket, held_bytes, pair, tcp_sockets
+
+BROKER = ("127.0.0.1", 9092)
+CLIENT = "127.0.0.2"
+
+
+def client(given: int, port: int = 1, host: str = CLIENT) -> TcpSocket:
+    """A proxy's socket to a client that was given so much."""
+    return TcpSocket(0, (host, port), 0, given)
+
+
+def upstream(taken: int) -> TcpSocket:
+    """A proxy's socket to the broker, from which so much was taken."""
+    return TcpSocket(0, BROKER, taken, 0)
+
+
+def test_the_kernel_tells_what_was_taken_and_given() -> None:
+    """Of what was sent only what the process has read counts as taken; all it has written counts as given."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        far = stack.enter_context(socket.create_connection(listening.getsockname()))
+        near, _ = listening.accept()
+        stack.enter_context(near)
+        far.sendall(b"x" * 1000)
+        assert select.select([near], [], [], 5)[0]
+        assert len(near.recv(300)) == 300
+        near.sendall(b"y" * 70)
+        (found,) = [each for each in tcp_sockets() if each.inode == os.fstat(near.fileno()).st_ino]
+        assert found.remote == far.getsockname()
+        assert found.taken_bytes == 300
+        assert found.given_bytes in (70, 71)  # a SYN may be among what was acknowledged
+
+
+def test_a_relay_of_ours_holds_what_it_did_not_pass_on() -> None:
+    """This process takes 500 bytes from a broker and gives 200 of them to a client: 300 are held."""
+    with ExitStack() as stack:
+        upper = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        lower = stack.enter_context(socket.create_server(("127.0.0.3", 0)))
+        # The far ends are of this process as well; only the near ones may be looked at.
+        asker = stack.enter_context(
+            socket.create_connection(lower.getsockname(), source_address=(CLIENT, 0))
+        )
+        near, _ = lower.accept()
+        stack.enter_context(near)
+        dialled = stack.enter_context(socket.create_connection(upper.getsockname()))
+        broker, _ = upper.accept()
+        stack.enter_context(broker)
+        broker.sendall(b"x" * 500)
+        assert select.select([dialled], [], [], 5)[0]
+        near.sendall(dialled.recv(500)[:200])
+        known = {each.inode: each for each in tcp_sockets()}
+        mine = [known[os.fstat(each.fileno()).st_ino] for each in (near, dialled)]
+        (held,) = pair(mine, CLIENT, upper.getsockname())
+        assert held in (299, 300)
+        assert asker.recv(500) == b"x" * 200
+
+
+def test_clients_and_their_brokers_are_paired_in_order() -> None:
+    """Others' connections are left out, also one that has no broker."""
+    mine = [
+        *(client(5, 9, "127.0.0.1"), upstream(7)),
+        client(0, 8, "127.0.0.1"),
+        *(client(100, 1), upstream(150)),
+        *(client(100, 2), upstream(400)),
+        upstream(0),
+    ]
+    assert pair(mine, CLIENT, BROKER) == [50, 300]
+
+
+def test_what_cannot_be_is_said() -> None:
+    """Nobody can be given what has not come, nor wait for a broker that is not there."""
+    with pytest.raises(BenchError, match="not paired"):
+        pair([client(200), upstream(100)], CLIENT, BROKER)
+    with pytest.raises(BenchError, match="not found"):
+        pair([client(200, 1), client(200, 2), upstream(300)], CLIENT, BROKER)
+
+
+def test_a_process_without_such_clients_holds_nothing() -> None:
+    """Its descriptors are read all the same."""
+    assert held_bytes(os.getpid(), "127.0.0.9", BROKER) == []

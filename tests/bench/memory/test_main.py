@@ -1,0 +1,110 @@
+"""The command."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.build import BenchError
+from bench.memory import __main__ as command
+from bench.memory.__main__ import CASES, main
+from bench.memory.figures import Case, at_most
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class NoKafka:
+    """Nothing but what the command itself asks of one."""
+
+    restarts = 0
+
+    def restart(self) -> None:
+        NoKafka.restarts += 1
+
+
+@pytest.fixture
+def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cases get nothing, and need nothing."""
+
+    @contextmanager
+    def nothing(folder: Path):
+        yield NoKafka()
+
+    monkeypatch.setattr(NoKafka, "restarts", 0)
+    monkeypatch.setattr(command, "running_kafka", nothing)
+
+
+def test_some_cases_alone_are_measured_and_written(
+    without_kafka: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In their order; what else the file has stays, and the exit code tells that a goal was not met."""
+    asked = []
+
+    def fake(name: str, most: float):
+        def measure(kafka: NoKafka, folder: Path) -> Case:
+            asked.append(name)
+            return Case(name, f"{name}. Title", "Law.", goals=[at_most("wait", "s", most, 2)])
+
+        return measure
+
+    (tmp_path / "RESULTS.md").write_text("# Costs\n")
+    for name, most in (("a", 1), ("b", 1), ("c", 3)):
+        monkeypatch.setitem(CASES, name, fake(name, most))
+    assert main(["--only", "b,a", "--out", str(tmp_path)]) == 0
+    assert main(["--only", "c", "--out", str(tmp_path)]) == 1
+    assert asked == ["a", "b", "c"]
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert text.startswith("# Costs\n")
+    assert all(f"### {name}. Title" in text for name in "abc")
+    assert "NOT MET wait: 3.00 s, must 2" in capsys.readouterr().out
+
+
+def test_a_case_that_breaks_does_not_break_the_others(
+    without_kafka: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is written with its reason, the exit code says so, and the next one finds a fresh broker."""
+
+    def fall(kafka: NoKafka, folder: Path) -> Case:
+        raise BenchError("it fell")
+
+    monkeypatch.setitem(CASES, "a", fall)
+    monkeypatch.setitem(CASES, "b", lambda *_: Case("b", "b. Title", "Law."))
+    assert main(["--only", "ab", "--out", str(tmp_path)]) == 1
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "it fell" in text
+    assert NoKafka.restarts == 1
+    assert "### b. Title" in text
+    assert "BROKEN" in capsys.readouterr().out
+
+
+def test_an_unknown_case_ends_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, the reason on stderr, nothing written."""
+    assert main(["--only", "x", "--out", str(tmp_path)]) == 1
+    assert "no case x" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_a_kafka_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1 and the reason."""
+
+    @contextmanager
+    def refuse(folder: Path):
+        raise BenchError("no real Kafka here")
+        yield
+
+    monkeypatch.setattr(command, "running_kafka", refuse)
+    assert main(["--only", "a", "--out", str(tmp_path)]) == 1
+    assert "no real Kafka here" in capsys.readouterr().err

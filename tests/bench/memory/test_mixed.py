@@ -1,0 +1,69 @@
+"""Case a: its load, before a stub."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+from bench.memory.figures import Resident
+from bench.memory.frames import KIB, LARGE, MIB, SMALL, produce_frame
+from bench.memory.mixed import HEADS, Crowd, Mixed, goals, row
+
+if TYPE_CHECKING:
+    from tests.bench.memory.conftest import Behind
+
+CLIENTS = 8
+FRAMES = {SMALL: [produce_frame("t", KIB)], LARGE: [produce_frame("t", MIB)]}
+
+
+def test_both_sizes_are_answered_and_some_go_away(behind: Behind) -> None:
+    """Each reply is counted once with its wait; who goes away comes again; nothing is a problem."""
+    sluice, stub = behind
+    crowd = Crowd(sluice.port, FRAMES, CLIENTS)
+    crowd.open()
+    found = crowd.run(1.0)
+    assert not found.problems
+    assert found.waits[SMALL]
+    assert found.waits[LARGE]
+    assert found.left > 0
+    assert stub.connected > CLIENTS  # who leaves at once may never have got through to the broker
+    assert len(found.replied) == sum(map(len, found.waits.values()))
+    assert all(0 < wait < 1.5 for waits in found.waits.values() for wait in waits)
+    assert found.longest_gap_s < 1
+
+
+def test_whom_the_far_side_ends_is_a_problem_each_time() -> None:
+    """And when nobody listens any more, that is one, too; the load goes on to its end."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        crowd = Crowd(listening.getsockname()[1], FRAMES, 0)
+
+        def end_three() -> None:
+            for _ in range(3):
+                accepted, _ = listening.accept()
+                accepted.recv(4)
+                accepted.close()
+            listening.close()
+
+        thread = threading.Thread(target=end_three)
+        thread.start()
+        crowd.add()
+        found = crowd.run(0.5)
+        thread.join(5)
+    assert len(found.problems) == 4
+    assert "no new connection" in found.problems[-1]
+    assert found.longest_gap_s >= 0.5
+
+
+def test_a_row_has_a_cell_for_each_head() -> None:
+    """Also of a load that nobody answered, and without a proxy."""
+    for memory in (Resident(1, 2), None):
+        assert len(row("whole", Mixed(ended_s=1.0), memory)) == len(HEADS)
+
+
+def test_only_a_line_makes_a_goal_of_its_waits() -> None:
+    """Who streams is bounded in memory, and must be left in peace; a load without a reply meets no goal of time."""
+    silent = Mixed(ended_s=60.0)
+    whole = goals("sluice, whole", silent, Resident(1, 2), 0)
+    assert [goal.met for goal in whole] == [False, False, True, True]
+    assert len(goals("sluice, streaming", silent, Resident(1, 2), 1)) == 2

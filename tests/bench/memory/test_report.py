@@ -1,0 +1,58 @@
+"""The sections of RESULTS.md."""
+
+from __future__ import annotations
+
+from bench.memory.figures import Case, at_most
+from bench.memory.report import section, with_cases
+
+FACTS = {"Measured": "today", "Kafka": "4"}
+FOLDER = "/some" + "where/deep/"
+
+
+def case(name: str = "a", title: str = "a. One") -> Case:
+    """With everything a case may have."""
+    return Case(
+        name,
+        title,
+        "What was done.",
+        ["", "acked"],
+        [["whole", "5"]],
+        [at_most("wait", "s", 12.0, 10)],
+        {"envoy": f"{FOLDER}envoy | is\nnot there"},
+        f"file {FOLDER}sluice.yaml",
+    )
+
+
+def test_a_case_shows_what_it_has() -> None:
+    """Goals first, then figures, what was said, what was left out, and where it was taken."""
+    text = section(case(), FACTS)
+    marks = ("### a. One", "What was done.", "**NOT MET**", "| whole | 5 |", "```text", "envoy")
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+    assert text.endswith("Measured today; Kafka 4.")
+
+
+def test_no_folder_of_this_machine_is_shown() -> None:
+    """Only the files' names, and a reason stays in its cell."""
+    text = section(case(), FACTS)
+    assert FOLDER not in text
+    assert "file sluice.yaml" in text
+    assert "| envoy | envoy / is not there |" in text
+
+
+def test_a_case_that_came_to_no_end_says_so() -> None:
+    """With the reason, and without empty tables."""
+    text = section(Case("x", "x.", "Law.", broken="OSError: gone"), FACTS)
+    assert "**Came to no end:** OSError: gone" in text
+    assert "|" not in text
+
+
+def test_one_case_alone_leaves_the_others() -> None:
+    """Sections are put in place of their like; what else the file has stays."""
+    text = with_cases("# Costs\n", [case(), case("d", "d. Burst")], FACTS)
+    again = with_cases(text, [case("d", "d. Another")], FACTS)
+    assert again.startswith("# Costs\n")
+    assert again.count("## What Sluice may hold") == 1
+    assert "### a. One" in again
+    assert "d. Burst" not in again
+    assert again.index("### a. One") < again.index("### d. Another")

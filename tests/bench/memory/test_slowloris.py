@@ -1,0 +1,81 @@
+"""Case c: its attack, and how the pool is looked at from outside."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+from bench.memory import slowloris
+from bench.memory.frames import MIB, produce_frame
+from bench.memory.slowloris import HEAD_BYTES, Attack, share_to_be_had
+from tests.support import frames as f
+from tests.support.honest import receive
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.bench.memory.conftest import Behind
+
+FRAME = produce_frame("t", MIB)
+
+
+def test_an_attack_knows_whom_the_proxy_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three are closed, one of them after its second byte; the third lasts to the end."""
+    monkeypatch.setattr(slowloris, "DRIP_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        far: list[socket.socket] = []
+
+        def serve() -> None:
+            for place in range(3):
+                accepted, (host, _) = listening.accept()
+                assert host == slowloris.HOSTILE
+                far.append(accepted)
+                receive(accepted, HEAD_BYTES)
+                if place == 0:
+                    accepted.close()
+                if place == 1:
+                    receive(accepted, 2)
+                    accepted.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        attack = Attack(listening.getsockname()[1], 3, FRAME)
+        attack.begin()
+        attack.run(0.8)
+        thread.join(5)
+        for each in far:
+            each.close()
+    lasted = sorted(attack.lasted_s())
+    assert len(attack.closed) == 2
+    assert lasted[0] < 0.2 <= lasted[1] < 0.8 <= lasted[2]
+
+
+def test_the_first_bytes_tell_what_is_wanted() -> None:
+    """The head is a Produce's, and does not hold its records."""
+    assert FRAME[4:8] == f.produce(1)[4:8]
+    assert len(FRAME) > HEAD_BYTES
+
+
+def test_a_pool_without_bound_is_not_taken_for_a_full_one(
+    behind: Behind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is let in beside a request that takes all of it proves that the look is worth nothing."""
+    monkeypatch.setattr(slowloris, "POOL", 4 * MIB)
+    sluice, _ = behind
+    assert share_to_be_had(sluice.port, "t") == 0.0
+
+
+def test_the_share_is_what_is_let_in_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first amount at which the small request passes, tried from the least on."""
+    monkeypatch.setattr(slowloris, "POOL", 64 * MIB)
+    monkeypatch.setattr(slowloris, "produce_frame", lambda _, size: size + 4)
+    asked = []
+
+    def admits(_port: int, large: int, _small: int, _patience_s: float) -> bool:
+        asked.append(large)
+        return large <= 62 * MIB
+
+    monkeypatch.setattr(slowloris, "_is_admitted_beside", admits)
+    assert share_to_be_had(1, "t") == 60 / 64
+    assert asked == [64 * MIB, 64 * MIB - 65536, 63 * MIB, 60 * MIB]

@@ -1,0 +1,31 @@
+"""The policy that wants every Produce whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.memory.connection import Connection
+from bench.memory.frames import KIB, error_of, produce_frame
+from tests.support import frames as f
+
+if TYPE_CHECKING:
+    from tests.bench.memory.conftest import Behind
+
+
+def test_a_produce_is_passed_on_when_all_of_it_is_there(behind: Behind) -> None:
+    """Not a byte of it before; Sluice has found the policy by its entry point."""
+    sluice, stub = behind
+    client = Connection(sluice.port)
+    try:
+        frame = produce_frame("t", 200 * KIB)
+        client.ask(frame, 0.0)
+        while client.unsent_bytes > 1:
+            assert client.write(client.unsent_bytes - 1) is None
+        other = Connection(sluice.port)
+        other.demand(f.heartbeat(1))  # whatever came before this has been looked at
+        other.close()
+        assert not stub.seen[f.PRODUCE, 3]
+        assert error_of(client.demand(frame[-1:])) == 0
+        assert stub.seen[f.PRODUCE, 3] == 1
+    finally:
+        client.close()

@@ -1,0 +1,205 @@
+"""Alerts, runbooks and dashboard: they speak of metrics that there are, and fire when they should."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.telemetry.metrics.names import ALL, Kind
+from tests.support.prometheus import program
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ROOT / "examples" / "monitoring"
+RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
+RULES: list[dict[str, Any]] = [
+    rule
+    for group in yaml.safe_load((FILES / "alerts.yaml").read_text("utf-8"))["groups"]
+    for rule in group["rules"]
+]
+TESTS = yaml.safe_load((FILES / "alerts_test.yaml").read_text("utf-8"))["tests"]
+BOARD = json.loads((FILES / "grafana.json").read_text("utf-8"))
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+QUERIES = [target["expr"] for panel in PANELS for target in panel["targets"]]
+SELECTOR = re.compile(r"\b((?:sluice|process)_\w+)(?:\{([^}]*)\})?")
+GROUPING = re.compile(r"\b(?:by|on) \(([^)]*)\)")
+LABEL = re.compile(r'(\w+)(?:=~|!=|!~|=)"')
+EVERYWHERE = {"job", "instance"}
+"""What Prometheus adds to each series."""
+RUN_SECONDS = 60
+
+
+def series() -> dict[str, set[str]]:
+    """Every series that there may be, with its labels."""
+    found: dict[str, set[str]] = {}
+    for metric in ALL:
+        labels = {*metric.labels, *EVERYWHERE}
+        if metric.kind is Kind.HISTOGRAM:
+            found |= {f"{metric.name}_{part}": labels for part in ("sum", "count")}
+            found[f"{metric.name}_bucket"] = {*labels, "le"}
+        else:
+            found[metric.name] = labels
+    return found
+
+
+def mistakes(query: str) -> list[str]:
+    """Metrics that there are not, labels that they do not have."""
+    known = series()
+    wrong = []
+    used: set[str] = set()
+    for name, labels in SELECTOR.findall(query):
+        used |= known.get(name, set())
+        if name not in known:
+            wrong.append(name)
+        else:
+            wrong += [
+                f"{name}: {each}" for each in LABEL.findall(labels) if each not in known[name]
+            ]
+    grouped = {each.strip() for part in GROUPING.findall(query) for each in part.split(",")}
+    return wrong + sorted(grouped - used - EVERYWHERE)
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program("promtool"), *arguments],
+        cwd=FILES,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_SECONDS,
+    )
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_asks_for_metrics_that_there_are(rule: dict[str, Any]) -> None:
+    """With labels that they have; and it says what is wrong, how bad that is, and where to read on."""
+    assert mistakes(rule["expr"]) == []
+    assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+    assert {"summary", "description", "runbook"} == set(rule["annotations"])
+    runbook = ROOT / rule["annotations"]["runbook"]
+    assert f"Alert: `{rule['alert']}`" in runbook.read_text("utf-8")
+
+
+def test_a_wrong_name_would_be_found() -> None:
+    """The check above can fail: a metric, a label, a grouping that there is not."""
+    assert mistakes("rate(sluice_request_total[5m])") == ["sluice_request_total"]
+    assert mistakes('sluice_connections{reason="x"}') == ["sluice_connections: reason"]
+    assert mistakes("sum by (user) (sluice_connections)") == ["user"]
+    assert mistakes("sum by (le) (sluice_proxy_step_seconds_bucket)") == []
+
+
+def test_each_alert_has_one_runbook_and_each_runbook_its_alert() -> None:
+    """And the page that lists them names both."""
+    named = Counter(rule["annotations"]["runbook"] for rule in RULES)
+    assert set(named.values()) == {1}
+    assert set(named) == {path.relative_to(ROOT).as_posix() for path in RUNBOOKS}
+    page = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| (\w+) \|.*\[runbook\]\(([^)]+)\)", page, re.MULTILINE)
+    assert listed == [
+        (
+            rule["alert"],
+            rule["labels"]["severity"],
+            rule["annotations"]["runbook"].removeprefix("docs/"),
+        )
+        for rule in sorted(
+            RULES, key=lambda rule: [each[0] for each in listed].index(rule["alert"])
+        )
+    ]
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
+def test_a_runbook_says_where_to_look_and_what_to_do(path: Path) -> None:
+    """What it links is there, and the metrics it names are."""
+    text = path.read_text("utf-8")
+    assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == ["Look", "Do"]
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert [link for link in links if not (path.parent / link).is_file()] == []
+    assert [name for name in re.findall(r"\bsluice_\w+", text) if name not in series()] == []
+
+
+def test_every_alert_is_played_through() -> None:
+    """Each has a time at which it fires and one at which it does not."""
+    for rule in RULES:
+        (test,) = (each for each in TESTS if each["name"] == rule["alert"])
+        fires = [bool(at["exp_alerts"]) for at in test["alert_rule_test"]]
+        assert set(fires) == {True, False}, rule["alert"]
+
+
+def test_prometheus_can_read_rules_and_configuration() -> None:
+    """As an operator would check them."""
+    checked = promtool("check", "config", "prometheus.yaml")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"SUCCESS: {len(RULES)} rules found" in checked.stdout
+
+
+def test_alerts_fire_when_they_should_and_not_before() -> None:
+    """Prometheus itself plays the series through, and compares what is said to whom."""
+    tested = promtool("test", "rules", "alerts_test.yaml")
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+# -- the dashboard ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_a_panel_asks_for_metrics_that_there_are(panel: dict[str, Any]) -> None:
+    """It says what it shows, in which unit, for the chosen instances only."""
+    assert panel["description"]
+    assert panel["fieldConfig"]["defaults"]["unit"]
+    for target in panel["targets"]:
+        assert mistakes(target["expr"]) == []
+        assert all('job=~"$job"' in each for _, each in SELECTOR.findall(target["expr"]))
+        assert set(re.findall(r"\$(\w+)", target["expr"])) <= {
+            *("job", "instance", "user", "__rate_interval"),
+        }
+
+
+def test_panels_stand_beside_each_other() -> None:
+    """No two on the same place, none over the edge, each with an id of its own."""
+    taken: set[tuple[int, int]] = set()
+    for panel in BOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+    assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
+
+
+def test_every_metric_of_requests_and_waits_is_on_the_dashboard() -> None:
+    """Of those that are about traffic none is forgotten."""
+    shown = " ".join(QUERIES)
+    about = ("sluice_request", "sluice_user", "sluice_pool_used", "sluice_purgatory_oldest")
+    missing = [m.name for m in ALL if m.name.startswith(about) and m.name not in shown]
+    assert missing == []
+
+
+def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
+    """As a recording rule, with the variables filled in."""
+    filled = [
+        re.sub(r"\$(job|instance|user)\b", ".*", query.replace("$__rate_interval", "1m"))
+        for query in QUERIES
+    ]
+    rules = [{"record": f"panel:{n}", "expr": query} for n, query in enumerate(filled)]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}), "utf-8")
+    checked = promtool("check", "rules", "--lint=none", str(file))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_board_holds_nothing_of_the_machine_it_was_made_on() -> None:
+    """Its data source is chosen by whoever imports it."""
+    sources = {json.dumps(panel["datasource"], sort_keys=True) for panel in PANELS}
+    assert sources == {'{"type": "prometheus", "uid": "${datasource}"}'}
+    names = [each["name"] for each in BOARD["templating"]["list"]]
+    assert names == ["datasource", "job", "instance", "user"]

@@ -1,0 +1,268 @@
+"""The admin server of a real `sluice run`: its OpenAPI document by schemathesis, and who may change what (T14)."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from proxy.ctl.client import Client, Place
+from tests.support.ports import free_ports
+from tests.support.sluice_process import COMMAND, SluiceProcess
+from tests.support.stub_broker import StubBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
+POLICIES = [{"use": "quota", "config": {"quotas": [{"user": "alice", "request_rate": 100}]}}]
+EXAMPLES = 15
+FUZZ_SECONDS = 240
+
+# The document against the server. A reload and a drain are asked for by tests of their own, a stream has no end, and
+# changes come faster than anybody types them, so that 429 is an ordinary answer.
+FUZZ = """
+import os
+import pytest
+import schemathesis
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance, response_schema_conformance, status_code_conformance, unsupported_method,
+)
+from hypothesis import HealthCheck, settings
+
+schema = schemathesis.openapi.from_url(
+    os.environ["ADMIN_URL"] + "/openapi.json", headers={"Authorization": "Bearer " + os.environ["ADMIN_TOKEN"]}
+)
+schema = schema.exclude(path="/v1/events").exclude(path="/v1/drain")
+
+@schema.parametrize()
+@settings(max_examples=int(os.environ["ADMIN_EXAMPLES"]), deadline=None, suppress_health_check=list(HealthCheck))
+def test_it_does_what_it_says(case):
+    headers = {"Authorization": "Bearer " + os.environ["ADMIN_TOKEN"]}
+    if case.method.upper() in ("POST", "PUT", "DELETE", "PATCH"):
+        headers["Content-Type"] = "application/json"
+    case.call_and_validate(
+        headers=headers,
+        checks=[
+            not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
+            unsupported_method,
+        ],
+    )
+"""
+
+
+class Sluice(SluiceProcess):
+    """One with an admin server in all three ways."""
+
+    def __init__(self, upstream: str, directory: Path, **more: str) -> None:
+        super().__init__(upstream, directory)
+        token = directory / "token"
+        token.write_text(TOKEN)
+        self.listen, self.control = (f"127.0.0.1:{free_ports('127.0.0.1')}" for _ in range(2))
+        self.socket = str(directory / "admin.sock")
+        self.variables = {
+            "SLUICE_ADMIN_LISTEN": self.listen,
+            "SLUICE_ADMIN_CONTROL": self.control,
+            "SLUICE_ADMIN_SOCKET": self.socket,
+            "SLUICE_ADMIN_TOKEN_FILE": str(token),
+            "SLUICE_POLICIES": json.dumps(POLICIES),  # JSON is YAML
+            **more,
+        }
+
+    def ask(self, where: str, method: str, path: str, headers: dict[str, str]) -> int:
+        """One request as it stands; the answer's status."""
+        connection = http.client.HTTPConnection(where, timeout=10)
+        try:
+            connection.request(method, path, headers=headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`sluice ctl`, over the socket."""
+        return subprocess.run(
+            [COMMAND, *arguments],
+            env={**os.environ, "SLUICE_ADMIN_SOCKET": self.socket},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+
+@pytest.fixture
+def sluice(tmp_path) -> Iterator[Sluice]:
+    with StubBroker() as broker:
+        made = Sluice(broker.server, tmp_path)
+        made.start()
+        wait_for(made)
+        yield made
+        made.stop()
+
+
+def wait_for(sluice: Sluice) -> None:
+    """Its clients' ports are bound before the admin's."""
+    give_up = time.monotonic() + 10
+    while True:
+        try:
+            assert sluice.ask(sluice.control, "GET", "/live", {}) == 200
+        except OSError:
+            assert time.monotonic() < give_up, sluice.said()
+            time.sleep(0.02)
+        else:
+            return
+
+
+METHODS = ("POST /v1/reload", "PUT /v1/quotas?user=a", "DELETE /v1/quotas?user=a", "GET /v1/state")
+HOSTS = ("", "attacker.example")
+KINDS = ("application/json", "text/plain")
+ORIGINS = ("", "http://attacker.example")
+TOKENS = ("", "Bearer wrong", f"Bearer {TOKEN}")
+MATRIX = list(itertools.product(METHODS, HOSTS, KINDS, ORIGINS, TOKENS))
+
+
+def test_nothing_is_changed_or_told_without_the_token(sluice):
+    """T14: method x host x content type x origin x token. 401 or 403 for whoever has no right to ask, never a 5xx."""
+    assert len(MATRIX) >= 40
+    before = Client(Place(path=sluice.socket)).get("/v1/quotas")
+    for asked, host, kind, origin, token in MATRIX:
+        method, _, path = asked.partition(" ")
+        wanted = {"content-type": kind, "host": host, "origin": origin, "authorization": token}
+        headers = {name: value for name, value in wanted.items() if value}
+        status = sluice.ask(sluice.control, method, path, headers)
+        case = (asked, host, kind, origin, token)
+        assert status < 500, case
+        if host or origin:
+            assert status == 403, case
+        elif token != TOKENS[-1]:
+            assert status == 401, case
+        elif method != "GET" and kind != "application/json":
+            assert status == 415, case
+        else:
+            assert status in {200, 400, 422}, case
+    assert Client(Place(path=sluice.socket)).get("/v1/quotas") == before
+    assert TOKEN not in sluice.said()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../../etc/passwd", "/static/../server.py", "/static/%2e%2e%2fserver.py", "//etc/passwd"],
+)
+def test_no_path_leads_out_of_the_dashboards_files(sluice, path):
+    """Of either listener."""
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    assert sluice.ask(sluice.control, "GET", path, headers) == 404
+    assert sluice.ask(sluice.listen, "GET", path, {}) == 404
+
+
+@pytest.mark.slow
+def test_it_follows_its_openapi_document(sluice, tmp_path):
+    """Schemathesis asks whatever the document allows, and what it does not; no fault, no answer that is not in it."""
+    pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+    file = tmp_path / "test_fuzz.py"
+    file.write_text(FUZZ)
+    variables = {
+        "ADMIN_URL": f"http://{sluice.control}",
+        "ADMIN_TOKEN": TOKEN,
+        "ADMIN_EXAMPLES": str(EXAMPLES),
+    }
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            os.devnull,
+            f"--rootdir={tmp_path}",
+            str(file),
+        ],
+        env={**os.environ, **variables},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=FUZZ_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+    assert "admin_error" not in sluice.said()
+
+
+def test_the_commands_see_and_steer_it(sluice):
+    """`sluice ctl` and `sluice top`, as an operator types them in the pod."""
+    assert stat.S_IMODE(os.lstat(sluice.socket).st_mode) == 0o600
+    assert "0 connections" in sluice.ctl("ctl", "status").stdout
+    assert "user" in sluice.ctl("top", "--once").stdout
+    said = sluice.ctl("ctl", "quotas", "set", "--user", "bob", "request_rate=5")
+    assert "bob" in said.stdout
+    assert sluice.ctl("ctl", "log-level", "debug").stdout == "debug\n"
+    assert sluice.ctl("ctl", "close", "999").returncode == 1
+    assert "admin_change" in sluice.said()
+
+
+def test_a_drain_that_is_asked_for_ends_it(sluice):
+    """As SIGTERM: the process ends with exit code 0, and takes its socket away."""
+    assert sluice.ctl("ctl", "drain").returncode == 0
+    sluice.await_exit()
+    assert not os.path.lexists(sluice.socket)
+
+
+@pytest.mark.parametrize("way", ["signal", "command"])
+def test_a_changed_file_is_taken_over(tmp_path, way):
+    """By SIGHUP or by command; a mistake in it changes nothing and is told."""
+    file = tmp_path / "sluice.yaml"
+    with StubBroker() as broker:
+        sluice = Sluice(broker.server, tmp_path)
+        del sluice.variables["SLUICE_POLICIES"]
+        sluice.variables["SLUICE_CONFIG"] = str(file)
+        write(file, 100)
+        sluice.start()
+        wait_for(sluice)
+        client = Client(Place(path=sluice.socket))
+        assert rate(client) == 100
+        write(file, 7)
+        told(sluice, way, ok=True)
+        assert rate(client) == 7
+        file.write_text("listen: {prt: 1}")
+        told(sluice, way, ok=False)
+        assert rate(client) == 7
+        assert client.get("/v1/state")["now"]["last_reload"]["ok"] is False
+        sluice.stop()
+
+
+def write(file: Path, request_rate: int) -> None:
+    quota = {"quotas": [{"user": "alice", "request_rate": request_rate}]}
+    file.write_text(json.dumps({"policies": [{"use": "quota", "config": quota}]}))
+
+
+def rate(client: Client) -> Any:
+    (quota,) = client.get("/v1/quotas")["quotas"]
+    return quota["per_second"]
+
+
+def told(sluice: Sluice, way: str, *, ok: bool) -> None:
+    """Have it read the file, and wait until it has."""
+    if way == "command":
+        assert sluice.ctl("ctl", "reload").returncode == (0 if ok else 1)
+        return
+    event = "config_reloaded" if ok else "config_reload_failed"
+    os.kill(sluice.pid, signal.SIGHUP)
+    give_up = time.monotonic() + 10
+    while event not in sluice.said():
+        assert time.monotonic() < give_up, sluice.said()
+        time.sleep(0.02)

@@ -1,0 +1,87 @@
+"""The memory benchmark's cases on a real Kafka, each in small: what they measure is there, and nobody was harmed.
+
+Their goals are judged by the benchmark itself, on a quiet machine and with the full load.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.build import BenchError
+from bench.memory import burst, container, mixed, slowloris, unread
+from bench.memory.kafka import running_kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bench.memory.figures import Case
+    from bench.memory.kafka import Kafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """The benchmark's own broker."""
+    try:
+        with running_kafka(tmp_path_factory.mktemp("memory")) as running:
+            yield running
+    except BenchError as error:
+        if os.environ.get("SLUICE_REQUIRE_KAFKA") == "1":
+            raise
+        pytest.skip(str(error))
+
+
+def measured(case: Case, part: str) -> float:
+    """The figure of the goal that has this in its name."""
+    (goal,) = [goal for goal in case.goals if part in goal.what]
+    assert goal.measured is not None
+    return goal.measured.median
+
+
+def test_the_mix_is_answered_both_ways(kafka: Kafka, tmp_path: Path) -> None:
+    """Both sizes, whole, streaming and direct, and nobody is refused."""
+    case = mixed.measure(kafka, tmp_path, run_s=5, clients=10)
+    assert [row[0] for row in case.rows] == ["sluice, whole", "sluice, streaming", "direct"]
+    for title, *counts in case.rows:
+        assert int(counts[0].replace(",", "")) > 0
+        assert int(counts[1].replace(",", "")) > 0
+        if title != "direct":
+            assert measured(case, f"{title}: ended or refused") == 0, case.left_out
+
+
+def test_what_is_held_for_those_who_do_not_read_is_seen(kafka: Kafka, tmp_path: Path) -> None:
+    """Something of 20 MB each, far from all of it; the honest go on."""
+    case = unread.measure(kafka, tmp_path, consumers=20, baseline_s=1, stand_s=1)
+    assert 0 <= measured(case, "median") <= measured(case, "held for a consumer, most") < 1024
+    assert measured(case, "problems") == 0, case.left_out
+    assert all(int(row[1]) > 0 for row in case.rows if row[0] != "while they come")
+
+
+def test_an_attack_does_not_hold_up_the_honest(kafka: Kafka, tmp_path: Path) -> None:
+    """Few attackers for a short time: honest producers are acknowledged meanwhile."""
+    case = slowloris.measure(kafka, tmp_path, attackers=20, baseline_s=1, watch_s=3)
+    assert measured(case, "honest produce") < 3
+    assert measured(case, "problems") == 0, case.left_out
+    assert [int(row[1].replace(",", "")) > 0 for row in case.rows] == [True, True]
+
+
+def test_a_burst_is_acknowledged_every_way(kafka: Kafka, tmp_path: Path) -> None:
+    """Through Sluice, through each peer that is installed, and without anything between."""
+    case = burst.measure(kafka, tmp_path, connections=10)
+    assert {"sluice, whole", "sluice, streaming", "direct"} <= {row[0] for row in case.rows}
+    assert all(row[1:3] == ["10", "0"] for row in case.rows), case.left_out
+
+
+def test_a_small_container_is_survived(kafka: Kafka, tmp_path: Path) -> None:
+    """A little of both loads within the limit; where no cgroup can be made the reason is given."""
+    case = container.measure(kafka, tmp_path, run_s=2, clients=8, connections=8)
+    if "the whole case" in case.left_out:
+        pytest.skip(case.left_out["the whole case"])
+    assert measured(case, "killed") == 0
+    assert measured(case, "not acknowledged") == 0
+    assert measured(case, "ended or refused") == 0, case.left_out

@@ -1,0 +1,217 @@
+"""The dashboard of a real Sluice with nobody and with five thousand real connections, in a real Chromium.
+
+What it shows must be what the clients did; and looking at it must cost the proxy next to nothing.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal
+
+import psutil
+import pytest
+
+from tests.support import frames as f
+from tests.support.browser import WIDE, Complaints, NoBrowserError, chromium, keep, violations
+from tests.support.ports import free_ports
+from tests.support.raw import receive
+from tests.support.sluice_process import SluiceProcess
+from tests.support.stub_broker import far_broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    Open = Callable[..., Page]
+
+CONNECTIONS = 5000
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+GROUPS = 150
+"""Client ids."""
+LIMIT = 20
+TOKEN = "a-token-for-one-test"  # noqa: S105 - made up
+POLICIES = f"[{{use: quota, config: {{quotas: [{{client_id: loud, request_rate: {LIMIT}}}]}}}}]"
+VIEWERS = 4
+LOOK_S = 3.0
+MOST_PERCENT = 1.0
+"""Of one core, for each more who looks."""
+MOST_FIRST_PERCENT = 3.0
+MOST_PAGE_BYTES = 300_000
+CSP = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+@pytest.fixture(scope="module")
+def sluice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SluiceProcess]:
+    """With a dashboard, and a quota for `loud`."""
+    wanted = CONNECTIONS + 500
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2 * wanted:
+        pytest.skip(f"fewer than {2 * wanted} open files are allowed here")
+    folder = tmp_path_factory.mktemp("dashboard")
+    (folder / "token").write_text(TOKEN, "ascii")
+    with far_broker() as server:
+        proxy = SluiceProcess(server, folder)
+        proxy.variables |= {
+            "SLUICE_ADMIN_CONTROL": f"127.0.0.1:{free_ports('127.0.0.1')}",
+            "SLUICE_ADMIN_TOKEN_FILE": str(folder / "token"),
+            "SLUICE_POLICIES": POLICIES,
+        }
+        proxy.start()
+        yield proxy
+        proxy.stop()
+
+
+@pytest.fixture(scope="module")
+def crowd(sluice: SluiceProcess) -> Iterator[list[socket.socket]]:
+    """Connected, each has said who it is."""
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", sluice.port), timeout=30))
+            for _ in range(CONNECTIONS)
+        ]
+        for n, client in enumerate(clients):
+            client.sendall(f.heartbeat(1, f"crowd-{n % GROUPS}"))
+        for client in clients:
+            receive(client, int.from_bytes(receive(client, 4), "big"))
+        yield clients
+
+
+@pytest.fixture
+def open_page(sluice: SluiceProcess) -> Iterator[Open]:
+    """Opens the dashboard; nothing may be complained of."""
+    control = f"http://{sluice.variables['SLUICE_ADMIN_CONTROL']}/"
+    watched: list[Complaints] = []
+    try:
+        with chromium() as browser:
+
+            def opened(*, dark: bool = False) -> Page:
+                page = browser.new_page(viewport=WIDE, color_scheme="dark" if dark else "light")
+                page.set_default_timeout(20_000)
+                watched.append(Complaints(page, control))
+                page.goto(f"{control}#token={TOKEN}")
+                page.locator("#mode", has_text="serving").wait_for()
+                return page
+
+            yield opened
+    except NoBrowserError as error:
+        pytest.skip(f"no browser here: {error}")
+    assert not [line for each in watched for line in each.said]
+
+
+def row(page: Page, table: str, wanted: str) -> Any:
+    """The first row with this text."""
+    return page.locator(f"#{table} tbody tr", has_text=wanted).first
+
+
+def draw_all(page: Page) -> None:
+    """Only what was seen is drawn; then it holds still."""
+    for section in ("purgatory", "connections", "decisions"):
+        page.locator(f"#{section}").scroll_into_view_if_needed()
+    page.locator("#t-decisions").locator("tbody tr, .empty:visible").first.wait_for()
+    page.locator("#pause").click()
+    page.evaluate("scrollTo(0, 0)")
+
+
+def test_a_proxy_without_clients_is_shown(open_page: Open, tmp_path: Path) -> None:
+    """The page comes whole, small and fenced in by its policy, says in words that nobody is there, and is accessible
+    by light and in the dark; the keyboard reaches what it has.
+    """
+    page = open_page(dark=True)
+    loaded = page.evaluate(
+        "performance.getEntries().filter((e) => 'encodedBodySize' in e && !e.name.includes('/v1/'))"
+        ".map((e) => [e.name, e.encodedBodySize])"
+    )
+    assert {name.rpartition("/")[2].partition("#")[0] for name, _ in loaded} >= {"app.js", ""}
+    assert 10_000 < sum(size for _, size in loaded) < MOST_PAGE_BYTES
+    for name, _ in loaded:
+        assert page.request.get(name).headers["content-security-policy"] == CSP
+    page.get_by_text("Nobody is here.").wait_for()
+    page.get_by_text("No connection is open.").wait_for()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the tables"
+    draw_all(page)
+    assert not violations(page)
+    keep(page, "dashboard-live-0-dark", tmp_path)
+    page.emulate_media(color_scheme="light")
+    assert not violations(page)
+    keep(page, "dashboard-live-0-light", tmp_path)
+
+
+@pytest.mark.slow
+def test_what_clients_do_is_what_is_shown(
+    sluice: SluiceProcess, crowd: list[socket.socket], open_page: Open, tmp_path: Path
+) -> None:
+    """Five thousand are counted; who is over its quota is at the top of the principals and of the connections, muted,
+    and in the decisions.
+    """
+    with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as loud:
+        page = open_page()
+        shown = page.locator(".chart", has_text="Connections").locator(".figure")
+        # More than ten seconds' credit at once: the rest waits.
+        loud.sendall(b"".join(f.heartbeat(n, "loud") for n in range(LIMIT * 14)))
+
+        principal = row(page, "t-principals", "loud")
+        page.locator("#t-principals tbody tr:first-child", has_text="loud").wait_for()
+        page.locator("#find").fill("loud")
+        principal.locator("td:nth-child(8)", has_text="1").wait_for()  # throttled now
+        assert principal.locator("td:nth-child(5)").inner_text() == str(LIMIT)
+        page.get_by_text("THROTTLED").first.wait_for()
+        assert shown.inner_text() == f"{CONNECTIONS + 1:,}"
+        page.locator("#decisions").scroll_into_view_if_needed()
+        decision = row(page, "t-decisions", "throttled")
+        decision.wait_for()
+        assert "Heartbeat" in decision.inner_text()
+        assert "client-id=loud" in decision.inner_text()
+        page.locator("#find").fill("")
+        page.locator("#connections").scroll_into_view_if_needed()
+        page.get_by_text(f"{CONNECTIONS + 1:,}, 200 of them listed").wait_for()
+        first = page.locator("#t-connections tbody tr").first
+        first.get_by_text("THROTTLED").wait_for()
+        assert "loud" in first.inner_text()
+        draw_all(page)
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert not violations(page)
+            keep(page, f"dashboard-live-5000-{scheme}", tmp_path)
+
+
+def used_s(process: psutil.Process) -> float:
+    """The CPU seconds of a process so far."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def busy_percent(process: psutil.Process) -> float:
+    """How busy it is for a while, in per cent of one core."""
+    began, before = time.monotonic(), used_s(process)
+    time.sleep(LOOK_S)
+    return (used_s(process) - before) / (time.monotonic() - began) * 100
+
+
+@pytest.mark.slow
+def test_looking_costs_next_to_nothing(
+    sluice: SluiceProcess,
+    crowd: list[socket.socket],
+    open_page: Open,
+    record_testsuite_property: Callable[[str, object], None],
+) -> None:
+    """With five thousand connections the first who looks costs the proxy one or two per cent of a core, for one look
+    over all of them a second, which is shared; each more costs less than one.
+    """
+    process = psutil.Process(sluice.pid)
+    nobody = busy_percent(process)
+    pages = [open_page()]
+    one = busy_percent(process)
+    pages += [open_page() for _ in range(VIEWERS)]
+    time.sleep(1)
+    all_of_them = busy_percent(process)
+
+    told = f"nobody: {nobody:.2f} %, one: {one:.2f} %, {1 + VIEWERS}: {all_of_them:.2f} %"
+    record_testsuite_property("dashboard_cpu", told)
+    assert not any(page.evaluate("document.hidden") for page in pages), "they do not look"
+    assert one - nobody < MOST_FIRST_PERCENT, told
+    assert (all_of_them - one) / VIEWERS < MOST_PERCENT, told

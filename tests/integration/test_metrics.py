@@ -1,0 +1,224 @@
+"""The page before a real promtool and a real Prometheus, the push before a real collector (rotel)."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.api import FORWARD, Hold, Throttle
+from proxy.core.histogram import bucket_of
+from proxy.telemetry.inside import Facts, Feature, Reloads
+from proxy.telemetry.metrics.names import ALL
+from proxy.telemetry.metrics.observer import Metrics
+from proxy.telemetry.metrics.push import Push
+from proxy.telemetry.process import read_process
+from tests.support import frames as f
+from tests.support.holding import Holding
+from tests.support.metrics_collector import Heard, attributes, listening
+from tests.support.metrics_page import FakeInside, hear
+from tests.support.ports import free_ports
+from tests.support.prometheus import check_metrics, scraping, serving
+from tests.support.python_clients import CLIENTS
+from tests.support.sessions import Wire, make_engine
+from tests.support.sluice_process import SluiceProcess
+
+if TYPE_CHECKING:
+    from tests.support.kafka_cluster import KafkaCluster
+    from tests.support.topics import Topics
+
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+REQUESTS = 5
+HELD_MS = 300
+FACTS = Facts(
+    "1.2.3",
+    read_process(),
+    clock_drift_ms=3,
+    log_suppressed={"session_closed": 2},
+    reloads=Reloads(1, 1, last_ok=True, loaded_ms=1_700_000_000_000),
+    features=[Feature("compiled_wheel", "alpha", enabled=False)],
+)
+
+
+class Traced(Metrics):
+    """As if a tracer had listened before, and exported everything."""
+
+    def on_trail(self, trail) -> None:
+        trail.trace_id = TRACE_ID
+        super().on_trail(trail)
+
+
+def lively(push: Push | None = None) -> Metrics:
+    """Metrics of an engine to which something of every kind has happened, at the time it is now."""
+    metrics = Traced(push=push)
+    policy = Holding(Hold(1000, "key"), *[FORWARD] * REQUESTS, Throttle(50))
+    now_ms = time.time_ns() // 1_000_000
+    engine = make_engine([policy], keeps_trails=True, now_ms=now_ms)
+    hear(engine, metrics)
+    metrics.attach(engine, FakeInside(FACTS, {"ANONYMOUS": 100.0}))
+    for pool in (engine.request_pool, engine.reply_pool):
+        pool.resize(1 << 20)
+    wire = Wire(engine).client(f.heartbeat(0))
+    wire.advance(HELD_MS)
+    wire.wake("key")
+    wire.broker(f.heartbeat_reply(0))
+    for n in range(1, REQUESTS):
+        wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n))
+    wire.client(f.beat(REQUESTS)).broker(f.beat_reply(REQUESTS))
+    engine.meters.step_us[bucket_of(70)] += 1
+    metrics.on_internal_error(ValueError())
+    metrics.on_policy_error("quota", "on_request", ValueError())
+    metrics.on_policy_observed("limits", FORWARD)
+    Wire(engine).release()
+    wire.advance(1000)
+    return metrics
+
+
+def test_promtool_has_nothing_to_say() -> None:
+    """Every metric there is stands on the page, and the linter of Prometheus finds no fault with any."""
+    page = lively(Push("1.2.3", interval_ms=1000)).page()
+    checked = check_metrics(page)
+
+    assert {metric.name for metric in ALL if f"# TYPE {metric.name} ".encode() not in page} == set()
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_promtool_would_say_something() -> None:
+    """The check above can fail: a counter without `_total` is found, and so is a page that is no page."""
+    assert check_metrics(b"# HELP a b.\n# TYPE a counter\na 1\n").returncode == 3
+    assert check_metrics(b"a{ 1\n").returncode == 1
+
+
+@pytest.mark.parametrize("openmetrics", [False, True], ids=["text", "openmetrics"])
+def test_prometheus_reads_the_page(tmp_path: Path, *, openmetrics: bool) -> None:
+    """In either format: values, the histograms' quantiles, and (OpenMetrics) the exemplar with its trace id."""
+    metrics = lively()
+    pages = {known: metrics.page(openmetrics=known) for known in (False, True)}
+    with (
+        serving(pages.__getitem__, openmetrics=openmetrics) as target,
+        scraping(target, tmp_path) as prometheus,
+    ):
+        prometheus.await_true(lambda: bool(prometheus.value("sluice_requests_total")))
+
+        assert prometheus.value("sluice_requests_total") == {
+            "api=Heartbeat,outcome=replied": REQUESTS + 1
+        }
+        assert prometheus.value("sluice_user_requests_total") == {"user=ANONYMOUS": REQUESTS + 1}
+        stage = 'sluice_request_stage_seconds_bucket{stage="purgatory"}'
+        (median,) = prometheus.value(f"histogram_quantile(0.5, {stage})").values()
+        assert (
+            HELD_MS / 2000 < median < HELD_MS / 500
+        )  # a bucket is twice as wide as the one before
+        if openmetrics:
+            prometheus.await_true(lambda: bool(prometheus.exemplars(stage)))
+            (exemplar,) = prometheus.exemplars(stage)
+            assert exemplar["labels"] == {"trace_id": TRACE_ID}
+            assert float(str(exemplar["value"])) == pytest.approx(HELD_MS / 1000)
+
+
+def test_a_collector_passes_on_what_is_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through rotel: every figure of the page arrives at the collector behind it."""
+    agent = rotel_agent()
+    port = free_ports("127.0.0.1", 2)
+    heard = Heard()
+    with listening(heard) as behind:
+        process = subprocess.Popen(
+            [
+                *(agent, "start", "--log-format", "text"),
+                *("--pid-file", tmp_path / "pid", "--log-file", tmp_path / "log"),
+                *("--otlp-http-endpoint", f"127.0.0.1:{port}"),
+                *("--otlp-grpc-endpoint", f"127.0.0.1:{port + 1}"),
+                *("--exporter", "otlp", "--otlp-exporter-protocol", "http"),
+                *("--otlp-exporter-endpoint", f"http://127.0.0.1:{behind}"),
+                *("--batch-timeout", "50ms"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+            push = Push("1.2.3", interval_ms=100_000)
+            push.start()
+            metrics = lively(push)
+            give_up = time.monotonic() + 10
+            while not heard.requests:  # until the agent listens
+                assert time.monotonic() < give_up, push.counts()
+                push.send(metrics.collect(), metrics._engine.now_ms)
+                time.sleep(0.3)
+            metrics.close()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+
+    found = heard.metrics()
+    assert {metric.family for metric in ALL} == found.keys()
+    (point,) = found["sluice_requests"].sum.data_points
+    assert attributes(point.attributes) == {"api": "Heartbeat", "outcome": "replied"}
+    assert point.as_int == REQUESTS + 1
+    waits = {
+        attributes(each.attributes)["stage"]: each
+        for each in found["sluice_request_stage_seconds"].histogram.data_points
+    }
+    assert waits["purgatory"].count == 1
+    assert waits["purgatory"].sum == pytest.approx(HELD_MS / 1000, rel=0.05)
+
+
+def rotel_agent() -> Path:
+    """The collector's program, or a skip."""
+    found = importlib.util.find_spec("rotel")
+    program = Path(found.origin).with_name("rotel-agent") if found and found.origin else None
+    if program is None or not program.exists():
+        pytest.skip("no rotel here (a wheel for test)")
+    return program
+
+
+@pytest.mark.kafka
+def test_prometheus_scrapes_a_running_sluice(
+    kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
+) -> None:
+    """The process itself before a real broker: what clients did is what Prometheus has, and promtool is content."""
+    admin = f"127.0.0.1:{free_ports('127.0.0.1')}"
+    variables = {"SLUICE_ADMIN_LISTEN": admin}
+    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables)
+    sluice.start()
+    try:
+        with scraping(admin, tmp_path) as prometheus:
+            topic = topics_one.make(1)
+            values = [b"%d" % n for n in range(200)]
+            client = CLIENTS["kafka-python"]
+            client.write(sluice.bootstrap, topic, values, 1, "all", "none")
+            assert len(client.read(sluice.bootstrap, topic, 1, len(values))) == len(values)
+            prometheus.await_true(
+                lambda: (
+                    prometheus.value("sum(sluice_requests_total)")
+                    == prometheus.value("sum(sluice_user_requests_total)")
+                    != {}
+                    and prometheus.value("sluice_connections") == {"": 0}
+                )
+            )
+
+            told = prometheus.value('sluice_requests_total{outcome="replied"}')
+            stage = 'sluice_request_stage_seconds_count{stage="upstream"}'
+            assert told["api=Produce,outcome=replied"] >= 1
+            assert told["api=Fetch,outcome=replied"] >= 1
+            assert (
+                prometheus.value(stage)["api=Produce,stage=upstream"]
+                == (told["api=Produce,outcome=replied"])
+            )
+            sent = prometheus.value("sluice_user_request_bytes_total")["user=ANONYMOUS"]
+            assert sent > sum(map(len, values))
+            assert prometheus.value("process_resident_memory_bytes")[""] > 20_000_000
+            with urllib.request.urlopen(f"http://{admin}/metrics", timeout=5) as reply:
+                checked = check_metrics(reply.read())
+            assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+    finally:
+        sluice.stop()

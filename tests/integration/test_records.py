@@ -1,0 +1,241 @@
+"""Usage records of a real Sluice before a real Kafka: every row, summed, is what the clients counted themselves."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.support import frames as f
+from tests.support.python_clients import KafkaPython, Librdkafka
+from tests.support.raw import receive
+from tests.support.recorded import shown
+from tests.support.replay import recorded, replay
+from tests.support.sluice_process import SluiceProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.kafka_cluster import KafkaCluster
+    from tests.support.topics import Topics
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+FAMILIES = ("entity", "api", "instance", "topic")
+QUOTA = {"enforcement": "entity", "quotas": [{"user": "ANONYMOUS", "request_rate": 40.0}]}
+RECORDS = 700
+CLOSE_MOST_S = 2.0
+OTHER_STOP_S = 2.0
+"""What a process without records may take to end, on a busy machine."""
+
+
+@dataclass
+class Run:
+    """What one Sluice wrote, and what the clients say they did."""
+
+    rows: dict[str, list[dict[str, Any]]]
+    files: list[bytes]
+    published: list[bytes]
+    topic: str
+    counted: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def run(
+    kafka_one: KafkaCluster, topics_one: Topics, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    """Three clients at work, then a drain; everything is looked at when it is over."""
+    folder = tmp_path_factory.mktemp("records")
+    directory = folder / "records"
+    copy = topics_one.make()
+    sluice = SluiceProcess(
+        kafka_one.bootstrap,
+        folder / "sluice",
+        variables={
+            "SLUICE_RECORDS_DIRECTORY": str(directory),
+            "SLUICE_RECORDS_FAMILIES": ",".join(FAMILIES),
+            "SLUICE_RECORDS_INSTANCE": "pod-7",
+            "SLUICE_RECORDS_ROTATE_MS": "1000",
+            "SLUICE_RECORDS_TOPIC": copy,
+        },
+    )
+    topic = topics_one.make(partitions=2)
+    values = [b"v" * 200 + b"%d" % number for number in range(RECORDS)]
+    sluice.start()
+    try:
+        KafkaPython().write(sluice.bootstrap, topic, values, 2, "all", "gzip")
+        Librdkafka().read(sluice.bootstrap, topic, 2, RECORDS)
+        produce_by_librdkafka(sluice.bootstrap, topics_one.make(partitions=2))
+        counted = count_everything(sluice.port)
+    finally:
+        sluice.stop()
+    return Run(
+        {family: shown(directory, family) for family in FAMILIES},
+        [
+            line
+            for path in directory.glob("*/dt=*/*.jsonl")
+            for line in path.read_bytes().splitlines()
+        ],
+        [read.value for read in topics_one.contents(copy)],
+        topic,
+        counted,
+    )
+
+
+def produce_by_librdkafka(bootstrap: str, topic: str) -> None:
+    """Fifty produces of a client called `fifty`, one request each."""
+    producer = Producer({"bootstrap.servers": bootstrap, "client.id": "fifty"})
+    for number in range(50):
+        producer.produce(topic, b"x" * 1000, partition=number % 2)
+        producer.flush(30)
+
+
+def count_everything(port: int) -> dict[str, int]:
+    """What three connections of a client called `counted` sent and got, to the byte, over more than two seconds."""
+    counted = {"requests": 0, "request_bytes": 0, "response_bytes": 0}
+
+    def ask(sock: socket.socket, requests: list[bytes]) -> None:
+        sock.sendall(b"".join(requests))
+        for request in requests:
+            size = int.from_bytes(receive(sock, 4), "big")
+            receive(sock, size)
+            counted["requests"] += 1
+            counted["request_bytes"] += len(request)
+            counted["response_bytes"] += 4 + size
+
+    ends = time.monotonic() + 2.3
+    while time.monotonic() < ends:
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+                for turn in range(1, 20):
+                    numbers = range(turn * 5, turn * 5 + 5)
+                    ask(sock, [f.metadata_request(number, "counted") for number in numbers])
+                    ask(sock, [f.heartbeat(number, "counted") for number in numbers])
+    return counted
+
+
+def total(rows: list[dict[str, Any]], column: str, **wanted: str) -> int:
+    return sum(
+        row[column] for row in rows if all(row[name] == value for name, value in wanted.items())
+    )
+
+
+def test_the_rows_are_what_the_client_counted(run: Run) -> None:
+    """To the request and byte, in `entity` and in `api`, of two APIs (one of them rewritten); and of a real client,
+    what it surely did.
+    """
+    counted = run.counted
+    assert counted["requests"] > 500
+    for family in ("entity", "api"):
+        for column, count in counted.items():
+            rows = run.rows[family]
+            assert total(rows, column, client_id="counted") == count, (family, column)
+    api = run.rows["api"]
+    assert total(api, "replied", client_id="counted", api="Metadata") == counted["requests"] // 2
+    assert total(api, "requests", client_id="fifty", api="Produce") == 50
+
+
+def test_topics_have_what_was_written_and_read(run: Run) -> None:
+    """By name: as many records as were produced (compressed ones, too), and as many as were fetched."""
+    assert total(run.rows["topic"], "produce_records", topic=run.topic) == RECORDS
+    assert total(run.rows["topic"], "fetch_records", topic=run.topic) == RECORDS
+    assert total(run.rows["topic"], "produce_bytes", topic=run.topic) > 0
+    assert total(run.rows["topic"], "fetch_bytes", topic=run.topic) > 0
+
+
+def test_no_row_is_missing(run: Run) -> None:
+    """`seq` has no gap, and the process says that it dropped nothing."""
+    for rows in run.rows.values():
+        assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
+    last = run.rows["instance"][-1]
+    assert last["rows_dropped_total"] == last["rows_unpublished_total"] == 0
+
+
+def test_the_same_rows_are_published_and_nobody_sees_that_here(run: Run) -> None:
+    """The topic holds every line of every file, once each; the publisher itself is in no row."""
+    assert sorted(run.published) == sorted(run.files)
+    assert {row["client_id"] for row in run.rows["entity"]}.isdisjoint({"sluice-records"})
+
+
+def test_a_capture_is_played_again_exactly(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+    """Sixteen clients beyond their quota: a fresh policy, asked what the rows tell, says every recorded delay again."""
+    directory = tmp_path / "records"
+    sluice = SluiceProcess(
+        kafka_one.bootstrap,
+        tmp_path / "sluice",
+        variables={
+            "SLUICE_RECORDS_DIRECTORY": str(directory),
+            "SLUICE_RECORDS_FAMILIES": "capture,entity",
+            "SLUICE_POLICIES": json.dumps([{"use": "quota", "config": QUOTA}]),
+        },
+    )
+    sluice.start()
+    try:
+        clients = [
+            threading.Thread(target=ask_often, args=(sluice.port, place)) for place in range(16)
+        ]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join(60)
+    finally:
+        sluice.stop()
+
+    rows = shown(directory, "capture")
+    assert sorted(row["seq"] for row in rows) == list(range(1, 16 * 20 + 1))
+    assert any(row["released_ms"] for row in rows)
+    assert any(row["delay_ms"] for row in rows)
+    assert replay(rows, QUOTA) == recorded(rows)
+    assert total(shown(directory, "entity"), "charged") == sum(row["charged"] for row in rows)
+
+
+def ask_often(port: int, place: int) -> None:
+    """Twenty Metadata requests of a client of its own, one after the other, by fours."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+        for turn in range(5):
+            numbers = range(turn * 4, turn * 4 + 4)
+            sock.sendall(b"".join(f.metadata_request(n, f"c{place}") for n in numbers))
+            for _ in numbers:
+                receive(sock, int.from_bytes(receive(sock, 4), "big"))
+
+
+@pytest.fixture
+def black_hole() -> Iterator[str]:
+    """HOST:PORT of somebody who accepts and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("reachable", [True, False], ids=["silent", "refused"])
+def test_brokers_that_do_not_answer_delay_the_end_no_more_than_two_seconds(
+    black_hole: str, tmp_path: Path, *, reachable: bool
+) -> None:
+    """Rows wait to be published and nobody takes them: SIGTERM, and the files are whole all the same."""
+    sluice = SluiceProcess(
+        black_hole if reachable else "127.0.0.1:1",
+        tmp_path / "sluice",
+        variables={
+            "SLUICE_RECORDS_DIRECTORY": str(tmp_path / "records"),
+            "SLUICE_RECORDS_TOPIC": "nowhere",
+            "SLUICE_DRAIN_TIMEOUT_MS": "100",
+        },
+    )
+    sluice.start()
+    with socket.create_connection(("127.0.0.1", sluice.port), timeout=10) as sock:
+        if reachable:
+            sock.sendall(f.heartbeat(1))
+        time.sleep(1.5)
+        began = time.monotonic()
+        sluice.stop()
+        took_s = time.monotonic() - began
+
+    assert took_s < CLOSE_MOST_S + OTHER_STOP_S
+    assert shown(tmp_path / "records", "instance")
+    assert list((tmp_path / "records").glob("*/.*")) == []

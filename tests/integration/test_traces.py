@@ -1,0 +1,323 @@
+"""Traces through a real collector: what `rotel` passes on, attribute by attribute, against what requests did.
+
+The core with a clock turned by hand, so that every duration is known to the microsecond. The proxy as a process is in
+`test_traces_process.py`, collectors that misbehave in `test_trace_collectors.py`.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.api import FORWARD, Excess, Hold, Reject, Throttle
+from policies.chain import Chain, Entry
+from proxy.core.engine import Engine
+from proxy.core.topology import Topology
+from tests.support.collectors import Collector, Seen, children, exporting, rotel
+from tests.support.frames import FETCH, beat, beat_reply, produce, produce_reply, request
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policies.api import Policy, Request, Verdict
+    from proxy.telemetry.traces.tracer import Tracer
+
+EPOCH_MS = 1_790_000_000_000
+MS = 1_000_000  # nanoseconds
+SERVER, CLIENT, INTERNAL, ERROR = 2, 3, 1, 2
+EXCESS = Excess("client-id tests", "request_rate", 12.5, 10.0)
+
+
+@pytest.fixture(scope="module")
+def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Collector]]:
+    """`rotel`, and what it passes everything on to."""
+    yield from rotel(tmp_path_factory.mktemp("rotel"))
+
+
+class Played:
+    """A session of the core whose tracer exports to `rotel`; `spans` is what came out behind it."""
+
+    def __init__(
+        self, tracer: Tracer, collector: Collector, *policies: Policy, **options: int
+    ) -> None:
+        topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, tracer)
+        topology.learn({2: (b"broker-2.internal", 9092)})
+        chain = Chain([Entry(f"p{n}", policy) for n, policy in enumerate(policies)], tracer)
+        self.engine = Engine(topology, chain, tracer, now_ms=EPOCH_MS, keeps_trails=True, **options)
+        tracer.attach(self.engine)
+        tracer.start()
+        self.wire = Wire(self.engine, 2)
+        self._tracer = tracer
+        self._collector = collector
+        self._before = len(collector.spans)
+
+    def spans(self, count: int) -> list[Seen]:
+        """Exactly so many have come: all that were made."""
+        self._tracer.close(10)
+        assert (self._tracer.delivered, self._tracer.dropped) == (count, 0)
+        return self._collector.wait_for(self._before + count)[self._before :]
+
+
+@pytest.fixture
+def play(
+    collector: tuple[str, Collector], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Played]:
+    """Start a session with these policies."""
+    endpoint, behind = collector
+
+    def begin(*policies: Policy, **options: int) -> Played:
+        variables = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+            "OTEL_SERVICE_NAME": "sluice-test",
+            "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=tests",
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return Played(exporting(), behind, *policies, **options)
+
+    return begin
+
+
+def once(verdict: Verdict) -> Callable[[Request], Verdict]:
+    """This verdict the first time a request is judged, FORWARD afterwards."""
+    seen: set[int] = set()
+
+    def judge(request: Request) -> Verdict:
+        if request.exchange_id in seen:
+            return FORWARD
+        seen.add(request.exchange_id)
+        return verdict
+
+    return judge
+
+
+def only(spans: list[Seen], name: str) -> Seen:
+    """The one of that name."""
+    (found,) = (span for span in spans if span.name == name)
+    return found
+
+
+BASE = {
+    "messaging.system": "kafka",
+    "messaging.client.id": "tests",
+    "client.address": "10.0.0.9",
+    "client.port": 40000,
+    "user.name": "ANONYMOUS",
+    "sluice.principal.source": "none",
+    "sluice.session": 1,
+    "sluice.node": "2",
+}
+PRODUCE = BASE | {
+    "messaging.operation.name": "Produce",
+    "messaging.operation.type": "send",
+    "sluice.api.key": 0,
+    "sluice.api.version": 3,
+}
+UPSTREAM = {
+    "messaging.system": "kafka",
+    "messaging.operation.name": "Produce",
+    "sluice.node": "2",
+    "server.address": "broker-2.internal",
+    "server.port": 9092,
+}
+
+
+def test_a_throttled_produce(play: Callable[..., Played]) -> None:
+    """Held for its quota for 250 ms, then 40 ms at the broker: everything that can be known of it arrives."""
+    quota = Recorder(once(Hold(250, "bucket", throttles=True, why=EXCESS)))
+    played = play(quota)
+    wire = played.wire
+    wire.client(produce(11, topic="orders", size_bytes=300))
+    wire.advance(250)
+    wire.advance(40)
+    wire.broker(produce_reply(11, "orders"))
+
+    spans = played.spans(3)
+    server = only(spans, "Produce orders")
+    throttle, upstream = children(spans, server)
+    quota_said = {
+        "sluice.quota.entity": "client-id tests",
+        "sluice.quota.name": "request_rate",
+        "sluice.quota.observed": 12.5,
+        "sluice.quota.bound": 10.0,
+    }
+    assert server.attributes == PRODUCE | quota_said | {
+        "messaging.destination.name": "orders",
+        "sluice.correlation_id": 11,
+        "sluice.request.size": len(produce(11, topic="orders", size_bytes=300)) - 4,
+        "sluice.reply.size": len(produce_reply(11, "orders")) - 4,
+        "sluice.outcome": "replied",
+        "sluice.reasons": ("throttled",),
+        "sluice.throttle.ms": 250.0,
+    }
+    assert (server.kind, server.parent_id, server.status, server.links) == (SERVER, "", 0, ())
+    assert server.start_ns == EPOCH_MS * MS
+    assert server.took_ns == 290 * MS
+    assert (throttle.name, throttle.kind, throttle.took_ns) == ("throttle", INTERNAL, 250 * MS)
+    assert throttle.attributes == quota_said
+    assert (upstream.name, upstream.kind, upstream.took_ns) == ("upstream", CLIENT, 40 * MS)
+    assert upstream.attributes == UPSTREAM
+    assert upstream.start_ns == throttle.end_ns
+    assert {span.trace_id for span in spans} == {server.trace_id}
+    assert server.resource == {
+        "service.name": "sluice-test",
+        "service.version": "1.2.3",
+        "deployment.environment.name": "tests",
+    }
+    assert server.scope == ("sluice", "1.2.3")
+
+
+def test_a_held_request_and_its_condition(play: Callable[..., Played]) -> None:
+    """Parked until its key is woken after 70 ms: `purgatory` says what for, and that it came."""
+    played = play(Recorder(once(Hold(5000, "topic:orders"))))
+    wire = played.wire
+    wire.client(beat(4))
+    wire.advance(70)
+    assert wire.wake("topic:orders") == 1
+    wire.advance(5)
+    wire.broker(beat_reply(4))
+
+    spans = played.spans(3)
+    server = only(spans, "Heartbeat")
+    purgatory, upstream = children(spans, server)
+    assert server.attributes["sluice.reasons"] == ("held",)
+    assert (purgatory.name, purgatory.took_ns) == ("purgatory", 70 * MS)
+    assert purgatory.attributes == {
+        "sluice.condition": "topic:orders",
+        "sluice.purgatory.outcome": "condition",
+    }
+    assert upstream.took_ns == 5 * MS
+    assert "messaging.operation.type" not in server.attributes
+
+
+def test_a_hold_that_nobody_ends(play: Callable[..., Played]) -> None:
+    """Its deadline comes, and it goes on as its policy has said."""
+    played = play(Recorder(once(Hold(90, "never"))))
+    played.wire.client(beat(4))
+    played.wire.advance(90)
+    played.wire.broker(beat_reply(4))
+
+    spans = played.spans(2)
+    (purgatory,) = children(spans, only(spans, "Heartbeat"))
+    assert (purgatory.name, purgatory.took_ns) == ("purgatory", 90 * MS)
+    assert purgatory.attributes["sluice.purgatory.outcome"] == "expired"
+
+
+def test_a_fetch_that_expires(play: Callable[..., Played]) -> None:
+    """The broker does not answer in time: the SERVER span and `upstream` have failed."""
+    played = play()
+    body = struct.pack(">iiii", -1, 500, 1, 1 << 20) + b"\0" + struct.pack(">i", 0)
+    played.wire.client(request(FETCH, 4, 5, body))
+    played.wire.advance(1500)
+
+    spans = played.spans(2)
+    server = only(spans, "Fetch")
+    (upstream,) = children(spans, server)
+    assert (server.status, upstream.status) == (ERROR, ERROR)
+    assert server.took_ns == upstream.took_ns == 1500 * MS
+    assert server.attributes["sluice.outcome"] == "expired"
+    assert server.attributes["error.type"] == upstream.attributes["error.type"] == "expired"
+    assert server.attributes["messaging.operation.type"] == "receive"
+    assert server.attributes["sluice.reasons"] == ("expired",)
+
+
+def test_a_refusal_that_waits_for_its_turn(play: Callable[..., Played]) -> None:
+    """Refused behind a request that takes 30 ms: no `upstream`, and the wait for its turn."""
+    played = play(Recorder(lambda r: Reject(44) if r.exchange_id == 2 else FORWARD))
+    played.wire.client(beat(1) + beat(2))
+    played.wire.advance(30)
+    played.wire.broker(beat_reply(1))
+
+    spans = played.spans(2)
+    server = only(spans, "Heartbeat")
+    (turn,) = children(spans, server)
+    assert (turn.name, turn.kind, turn.took_ns, turn.status) == ("turn", INTERNAL, 30 * MS, 0)
+    assert server.status == ERROR
+    assert server.attributes["error.type"] == "POLICY_VIOLATION"
+    assert server.attributes["sluice.refused.code"] == 44
+    assert server.attributes["sluice.outcome"] == "answered"
+    assert server.attributes["sluice.correlation_id"] == 2
+
+
+def test_a_throttle_that_goes_on_after_the_reply(play: Callable[..., Played]) -> None:
+    """Told 400 ms of quiet, 60 of them while the broker worked: a root span `mute` of the other 340, linked."""
+    played = play(Recorder(once(Throttle(400, why=EXCESS))))
+    wire = played.wire
+    wire.client(beat(1))
+    wire.advance(60)
+    wire.broker(beat_reply(1))
+    wire.advance(340)
+
+    spans = played.spans(3)
+    server, mute = only(spans, "Heartbeat"), only(spans, "mute")
+    (upstream,) = children(spans, server)
+    assert (server.took_ns, upstream.took_ns, mute.took_ns) == (60 * MS, 60 * MS, 340 * MS)
+    assert mute.start_ns == server.end_ns
+    assert mute.parent_id == ""
+    assert mute.trace_id != server.trace_id
+    assert mute.links == ((server.trace_id, server.span_id),)
+    assert server.attributes["sluice.throttle_time_ms"] == 340
+    assert server.attributes["sluice.reasons"] == ("throttled",)
+    assert mute.attributes == {
+        "user.name": "ANONYMOUS",
+        "messaging.client.id": "tests",
+        "sluice.session": 1,
+        "sluice.throttle_time_ms": 340,
+        "sluice.quota.entity": "client-id tests",
+        "sluice.quota.name": "request_rate",
+        "sluice.quota.observed": 12.5,
+        "sluice.quota.bound": 10.0,
+    }
+
+
+def test_a_throttle_shorter_than_the_reply_leaves_no_mute(play: Callable[..., Played]) -> None:
+    """50 ms of quiet were over before the broker had answered."""
+    played = play(Recorder(once(Throttle(50, why=EXCESS))))
+    played.wire.client(beat(1))
+    played.wire.advance(60)
+    played.wire.broker(beat_reply(1))
+    played.wire.advance(500)
+
+    assert sorted(span.name for span in played.spans(2)) == ["Heartbeat", "upstream"]
+
+
+def test_a_slow_request_that_came_in_pieces(play: Callable[..., Played]) -> None:
+    """600 ms until its last byte had come, 1.2 s at the broker: it begins with its first byte."""
+    played = play(slow_ms=1000)
+    frame = produce(3, topic="orders", size_bytes=3000)
+    played.wire.client(frame[:1500])
+    played.wire.advance(600)
+    played.wire.client(frame[1500:])
+    played.wire.advance(1200)
+    played.wire.broker(produce_reply(3, "orders"))
+
+    spans = played.spans(3)
+    server = only(spans, "Produce orders")
+    receive, upstream = children(spans, server)
+    assert server.start_ns == EPOCH_MS * MS
+    assert server.took_ns == 1800 * MS
+    assert (receive.name, receive.took_ns) == ("receive", 600 * MS)
+    assert upstream.took_ns == 1200 * MS
+    assert server.attributes["sluice.reasons"] == ("slow",)
+    assert server.status == 0
+
+
+def test_one_in_so_many_is_sampled(play: Callable[..., Played]) -> None:
+    """Of forty ordinary requests every tenth has a trace, and no other."""
+    played = play(sample_every=10)
+    for number in range(40):
+        played.wire.client(beat(number))
+        played.wire.advance(1)
+        played.wire.broker(beat_reply(number))
+
+    spans = played.spans(8)
+    servers = [span for span in spans if span.kind == SERVER]
+    numbers = [span.attributes["sluice.correlation_id"] for span in servers]
+    assert len(numbers) == 4
+    assert {b - a for a, b in pairwise(numbers)} == {10}
+    assert {span.attributes["sluice.reasons"] for span in servers} == {("sampled",)}

@@ -1,0 +1,94 @@
+"""The listening sockets, and the path of the one that has a path."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from proxy.admin.bind import bind_tcp, bind_unix, inode_of, unlink
+from tests.support.ports import free_ports
+
+
+@pytest.fixture
+def narrow():
+    """A umask that would let everybody in."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_a_unix_socket_is_its_owners_alone(tmp_path, narrow):
+    """Whatever the umask says."""
+    path = str(tmp_path / "s")
+    with bind_unix(path, "admin.socket"):
+        assert stat.S_IMODE(os.lstat(path).st_mode) == 0o600
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(path)
+        unlink(path, inode_of(path))
+    assert not os.path.lexists(path)
+
+
+def test_a_dead_socket_is_replaced(tmp_path):
+    """A crash leaves the path behind."""
+    path = str(tmp_path / "s")
+    bind_unix(path, "admin.socket").close()
+    assert os.path.lexists(path)
+    bind_unix(path, "admin.socket").close()
+
+
+def test_a_socket_that_somebody_listens_on_is_left_alone(tmp_path):
+    """Two proxies must not share one path."""
+    path = str(tmp_path / "s")
+    with bind_unix(path, "admin.socket"), pytest.raises(OSError, match=r"admin\.socket .*somebody"):
+        bind_unix(path, "admin.socket")
+    assert os.path.lexists(path)
+
+
+def test_a_file_is_never_replaced(tmp_path):
+    """A slip of the pen in the settings costs nobody a file."""
+    file = tmp_path / "precious"
+    file.write_text("x")
+    with pytest.raises(OSError, match="no socket"):
+        bind_unix(str(file), "admin.socket")
+    assert file.read_text() == "x"
+
+
+def test_a_link_to_a_socket_is_no_socket(tmp_path):
+    """It is not followed, and not taken away."""
+    target, link = tmp_path / "s", tmp_path / "link"
+    with bind_unix(str(target), "admin.socket"):
+        link.symlink_to(target)
+        with pytest.raises(OSError, match="no socket"):
+            bind_unix(str(link), "admin.socket")
+
+
+@pytest.mark.parametrize("path", ["/nowhere/at/all", "x" * 200])
+def test_a_path_that_cannot_be_bound_is_named(path):
+    """With the setting."""
+    with pytest.raises(OSError, match=r"cannot listen on admin\.socket"):
+        bind_unix(path, "admin.socket")
+
+
+def test_a_port_that_is_taken_is_named():
+    """With the setting and the address."""
+    port = free_ports("127.0.0.1")
+    with (
+        bind_tcp(f"127.0.0.1:{port}", "admin.listen"),
+        pytest.raises(OSError, match=rf"cannot listen on admin\.listen 127\.0\.0\.1:{port}"),
+    ):
+        bind_tcp(f"127.0.0.1:{port}", "admin.listen")
+
+
+def test_another_process_path_is_not_taken_away(tmp_path):
+    """It was started before this one had quite ended."""
+    path, other = str(tmp_path / "s"), str(tmp_path / "other")
+    with bind_unix(path, "admin.socket"), bind_unix(other, "admin.socket"):
+        inode = inode_of(path)
+        Path(other).replace(path)
+        unlink(path, inode)
+        assert os.path.lexists(path)
+        unlink(str(tmp_path / "none"), inode)

@@ -1,0 +1,283 @@
+"""Each thing that can be seen and done, without a server before it."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+import structlog
+
+from policies.settings import Problem, SettingsError
+from proxy.admin import shapes
+from proxy.telemetry import log
+from tests.support.admin_room import config_of, everything, quota_entry, roomy
+from tests.support.asgi import ask
+
+
+@pytest.fixture
+def room():
+    with roomy(policies=(quota_entry(),)) as made:
+        yield made
+
+
+@pytest.fixture
+def app(room):
+    return everything(room)
+
+
+def sets(app, query: str, body: object, **headers: str):
+    return ask(app, f"/v1/quotas?{query}", "PUT", json.dumps(body).encode(), **headers)
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        ("/v1/state", shapes.State),
+        ("/v1/connections", shapes.Connections),
+        ("/v1/purgatory", shapes.Purgatory),
+        ("/v1/pool", shapes.Pools),
+        ("/v1/decisions", shapes.Decided),
+        ("/v1/quotas", shapes.Quotas),
+        ("/v1/log-level", shapes.LogLevel),
+        ("/v1/debug/tasks", shapes.Tasks),
+    ],
+)
+async def test_what_is_seen_has_its_shape(app, path, shape):
+    """And nothing else: a parameter that nobody knows is refused."""
+    answer = await ask(app, path)
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert msgspec.json.decode(answer.body, type=shape)
+    refused = await ask(app, f"{path}?wrong=1")
+    assert refused.status == 400
+    assert "no such parameter" in refused.said["error"]
+
+
+@pytest.mark.parametrize(("path", "most"), [("/v1/connections", 1000), ("/v1/decisions", 500)])
+async def test_lists_are_as_long_as_asked(room, app, path, most):
+    """Within bounds."""
+    for _ in range(3):
+        room.link()
+    if path == "/v1/connections":
+        answer = await ask(app, f"{path}?most=2")
+        assert (answer.said["total"], len(answer.said["connections"])) == (3, 2)
+    for wrong in ("0", str(most + 1), "-1", "1.5", "x", "", "1&most=2", "٣", "9" * 30):
+        assert (await ask(app, f"{path}?most={wrong}")).status == 400
+
+
+# -- quotas ------------------------------------------------------------------------------------------
+
+
+async def test_quotas_are_listed_with_their_origin(app):
+    """And an ETag."""
+    answer = await ask(app, "/v1/quotas")
+    assert answer.said["quotas"] == [
+        {
+            "user": "alice",
+            "client_id": None,
+            "quota": "request_rate",
+            "per_second": 100.0,
+            "origin": "file",
+        }
+    ]
+    assert answer.headers["etag"] == f'"{answer.said["rev"]}"'
+
+
+async def test_a_quota_set_live_holds_at_once_and_can_be_taken_back(room, app):
+    """The file's word holds again then."""
+    answer = await sets(app, "user=alice", {"request_rate": 5})
+    assert answer.status == 200
+    assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(5.0, "override")]
+    assert room.inside.limit_of("alice", "x").rate == 5.0
+    answer = await ask(app, "/v1/quotas?user=alice", "DELETE")
+    assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(100.0, "file")]
+
+
+async def test_one_of_several_quotas_can_be_taken_back(app):
+    """The others stay."""
+    await sets(app, "user=bob&client_id=x", {"request_rate": 5, "producer_byte_rate": 7})
+    answer = await ask(app, "/v1/quotas?user=bob&client_id=x&quota=request_rate", "DELETE")
+    left = [(q["user"], q["client_id"], q["quota"]) for q in answer.said["quotas"]]
+    assert left == [("alice", None, "request_rate"), ("bob", "x", "producer_byte_rate")]
+
+
+async def test_the_default_is_named_as_in_the_file(app):
+    """<default>."""
+    answer = await sets(app, "user=%3Cdefault%3E", {"request_rate": 5})
+    assert {"<default>", "alice"} == {q["user"] for q in answer.said["quotas"]}
+
+
+async def test_what_only_the_file_can_take_back_is_refused(app):
+    """In words."""
+    answer = await ask(app, "/v1/quotas?user=alice&quota=request_rate", "DELETE")
+    assert answer.status == 400
+    assert "config file" in answer.said["error"]
+    assert (
+        await ask(app, "/v1/quotas?user=alice", "DELETE")
+    ).status == 200  # of live ones there is none
+
+
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("", {"request_rate": 5}),
+        ("user=", {"request_rate": 5}),
+        ("user=" + "x" * 1025, {"request_rate": 5}),
+        ("user=a&user=b", {"request_rate": 5}),
+        ("user=a&group=b", {"request_rate": 5}),
+        ("user=a", {}),
+        ("user=a", {"request_rate": 0}),
+        ("user=a", {"request_rate": -1}),
+        ("user=a", {"request_rate": "5"}),
+        ("user=a", {"producer_byte_rate": 0.5}),
+        ("user=a", {"request_percentage": 5}),
+        ("user=a", [1]),
+        ("user=a", None),
+    ],
+)
+async def test_a_change_that_cannot_be_understood_changes_nothing(room, app, query, body):
+    """And says what is wrong."""
+    before = room.inside.quotas()
+    answer = await sets(app, query, body)
+    assert answer.status == 400
+    assert answer.said["error"]
+    assert room.inside.quotas() == before
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff", b'{"request_rate": NaN}', b'{"request_rate": 1e999}', b""]
+)
+async def test_a_body_that_is_no_json_is_refused(app, body):
+    """Not a fault of ours."""
+    assert (await ask(app, "/v1/quotas?user=a", "PUT", body)).status == 400
+
+
+async def test_whoever_is_late_changes_nothing(app):
+    """If-Match, as the ETag said; * is any."""
+    tag = (await ask(app, "/v1/quotas")).headers["etag"]
+    assert (await sets(app, "user=a", {"request_rate": 5}, if_match=tag)).status == 200
+    late = await sets(app, "user=a", {"request_rate": 6}, if_match=tag)
+    assert late.status == 412
+    assert (await sets(app, "user=a", {"request_rate": 6}, if_match="*")).status == 200
+
+
+async def test_one_of_several_replicas_is_not_changed_alone():
+    """The others would not hear of it."""
+    with roomy(policies=(quota_entry(replicas=3),)) as room:
+        answer = await sets(everything(room), "user=a", {"request_rate": 5})
+    assert answer.status == 409
+
+
+async def test_a_change_that_cannot_be_saved_is_not_made(monkeypatch, tmp_path):
+    """The disk is full, say."""
+    with roomy(policies=(quota_entry(state_file=str(tmp_path / "q.json")),)) as room:
+
+        def full(path: str, data: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        for entry in room.engine.chain.entries:
+            monkeypatch.setattr(entry.policy.host, "save", full)
+        answer = await sets(everything(room), "user=a", {"request_rate": 5})
+        assert answer.status == 500
+        assert "No space left" in answer.said["error"]
+        assert room.inside.limit_of("a", "") is None
+
+
+async def test_without_a_quota_policy_there_is_nothing_to_see():
+    """Rather than an empty list, which would say that nobody is limited."""
+    with roomy() as room:
+        app = everything(room)
+        assert (await ask(app, "/v1/quotas")).status == 404
+        assert (await sets(app, "user=a", {"request_rate": 5})).status == 404
+
+
+# -- the rest ----------------------------------------------------------------------------------------
+
+
+async def test_a_connection_is_closed_by_its_id(room, app):
+    """That one, and no other."""
+    _, _, first = room.link()
+    _, _, second = room.link()
+    answer = await ask(app, f"/v1/connections/{first.peer.session_id}", "DELETE")
+    assert (answer.status, answer.body) == (204, b"")
+    assert first.ended
+    assert not second.ended
+    room.hub.step(0)
+    assert room.watcher.closed == [] or room.watcher.closed[0][0].value == "operator"
+
+
+@pytest.mark.parametrize(
+    ("ident", "status"), [("999", 404), ("x", 400), ("-1", 400), ("1.0", 400), ("9" * 25, 400)]
+)
+async def test_a_connection_that_is_not_there_is_not_found(app, ident, status):
+    """Or is no id at all."""
+    assert (await ask(app, f"/v1/connections/{ident}", "DELETE")).status == status
+
+
+async def test_a_drain_begins(room, app):
+    """Once is enough."""
+    answer = await ask(app, "/v1/drain", "POST", b"{}")
+    assert (answer.status, answer.said) == (202, {"draining": True})
+    assert room.drained
+    assert (await ask(app, "/v1/drain", "POST", b'{"now": true}')).status == 400
+
+
+async def test_the_log_level_is_told_and_set(app):
+    """Of the whole process."""
+    before = log.level()
+    try:
+        answer = await ask(app, "/v1/log-level", "PUT", b'{"level": "debug"}')
+        assert answer.said == {"level": "debug"}
+        assert log.level() == "debug"
+        assert (await ask(app, "/v1/log-level")).said == {"level": "debug"}
+        for wrong in (b'{"level": "loud"}', b"{}", b'{"level": "info", "x": 1}', b'"info"'):
+            assert (await ask(app, "/v1/log-level", "PUT", wrong)).status == 400
+        assert log.level() == "debug"
+    finally:
+        log.set_level(before)
+
+
+async def test_a_reload_says_what_is_different_now(room, app):
+    """Or that nothing is."""
+    room.settings = config_of(policies=(quota_entry(quotas=[{"user": "bob", "request_rate": 1}]),))
+    answer = await ask(app, "/v1/reload", "POST")
+    assert (answer.status, answer.said["changed"]) == (200, ["policies"])
+    assert [q["user"] for q in (await ask(app, "/v1/quotas")).said["quotas"]] == ["bob"]
+    assert (await ask(app, "/v1/reload", "POST")).said["changed"] == []
+
+
+async def test_a_reload_that_cannot_be_done_says_why(room, app):
+    """Each mistake; nothing has changed."""
+    room.settings = SettingsError([Problem("listen.port", "found 0", "a port")])
+    with structlog.testing.capture_logs():
+        answer = await ask(app, "/v1/reload", "POST")
+    assert answer.status == 422
+    assert "listen.port" in answer.said["problems"][0]
+    assert room.inside.facts().reloads.failed == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        ("/v1/state", "POST"),
+        ("/v1/drain", "GET"),
+        ("/v1/log-level", "DELETE"),
+        ("/v1/quotas", "PATCH"),
+        ("/live", "PUT"),
+    ],
+)
+async def test_other_methods_are_not_allowed(app, path, method):
+    """And the answer says which are."""
+    answer = await ask(app, path, method)
+    assert answer.status == 405
+    assert answer.headers["allow"]
+    assert answer.said["error"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1", "/v1/nothing", "/v1/state/", "/V1/state", "/v1/quotas/alice", "/v2/state"]
+)
+async def test_other_paths_are_not_found(app, path):
+    """Nor are those that only look alike."""
+    assert (await ask(app, path)).status == 404

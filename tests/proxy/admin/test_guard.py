@@ -1,0 +1,253 @@
+"""Who may ask what: hosts, origins, tokens, content types, sizes, times, numbers."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+import trio
+from starlette.responses import Response
+
+from proxy.admin import guard
+from proxy.admin.audit import Audit
+from proxy.admin.guard import BODY_MOST_BYTES, CHANGES_AT_ONCE, HEADERS, LOCAL, Guard, bare
+from proxy.admin.token import Token
+from tests.support.asgi import ask
+
+TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+JSON = {"content_type": "application/json"}
+
+
+@pytest.fixture
+def logged():
+    """The log's lines."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+async def echo(scope, receive, send):
+    """Answers with what came through."""
+    message = await receive()
+    await Response(message.get("body", b""))(scope, receive, send)
+
+
+def guarded(app=echo, *, token=None, hosts=LOCAL) -> Guard:
+    return Guard(app, Audit("control", lambda: 0), token=token, hosts=hosts)
+
+
+@pytest.fixture
+def with_token(tmp_path) -> Guard:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    return guarded(token=Token(str(file)))
+
+
+@pytest.mark.parametrize(
+    "path", ["/startup", "/live", "/ready", "/metrics", "/version", "/", "/static/app.js"]
+)
+async def test_open_paths_need_no_token(with_token, path):
+    """A browser cannot send one for a page, nor a kubelet for a probe."""
+    assert (await ask(with_token, path)).status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/state", "/v1/events", "/openapi.json", "/static", "//", "/Metrics", "/live/"]
+)
+async def test_everything_else_needs_the_token(with_token, path):
+    """Only the very paths that are named are open."""
+    refused = await ask(with_token, path)
+    assert refused.status == 401
+    assert refused.headers["www-authenticate"] == "Bearer"
+    assert (await ask(with_token, path, **BEARER)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/static/app.js", "/v1/drain"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_no_change_is_open(with_token, logged, path, method):
+    """Whatever the path is."""
+    assert (await ask(with_token, path, method, **JSON)).status == 401
+
+
+@pytest.mark.parametrize(
+    "presented",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        f"bearer {TOKEN}",
+        TOKEN,
+        f"Bearer {TOKEN}x",
+        f"Basic {TOKEN}",
+        "Bearer \xff",
+    ],
+)
+async def test_a_token_must_be_the_very_token(with_token, presented):
+    """Nothing near it is good enough, and nothing breaks on it."""
+    assert (await ask(with_token, authorization=presented)).status == 401
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8080", 200),
+        ("127.0.0.1:9644", 200),
+        ("[::1]:9644", 200),
+        ("[::1]", 200),
+        ("sluice.internal", 403),
+        ("attacker.example", 403),
+        ("localhost.attacker.example", 403),
+        ("localhost:9644.attacker.example", 403),
+        ("", 403),
+    ],
+)
+async def test_only_hosts_that_are_named_are_answered(host, status):
+    """A page elsewhere that has its name point here (DNS rebinding) learns nothing, of open paths neither."""
+    for path in ("/v1/state", "/", "/metrics"):
+        assert (await ask(guarded(), path, host=host)).status == status
+
+
+async def test_an_open_listener_answers_to_any_name():
+    """Kubelets ask by the pod's address."""
+    assert (await ask(guarded(hosts=None), "/live", host="10.1.2.3:9644")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"origin": "http://localhost"}, 200),
+        ({"origin": "https://localhost"}, 200),
+        ({"origin": "http://localhost:1"}, 403),
+        ({"origin": "http://attacker.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec_fetch_site": "same-origin"}, 200),
+        ({"sec_fetch_site": "none"}, 200),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+    ],
+)
+async def test_a_browser_of_another_site_is_refused(logged, headers, status):
+    """Whether it reads or changes."""
+    assert (await ask(guarded(), **headers)).status == status
+    assert (await ask(guarded(), "/v1/drain", "POST", **JSON, **headers)).status == status
+
+
+async def test_a_link_from_elsewhere_may_lead_to_the_page():
+    """The page itself holds nothing that is anybody's secret."""
+    assert (await ask(guarded(), "/", sec_fetch_site="cross-site")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+        ("", 415),
+        ("text/plain", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/form-data; boundary=x", 415),
+        ("application/jsonx", 415),
+        ("text/plain; application/json", 415),
+    ],
+)
+async def test_a_change_must_say_that_it_is_json(logged, kind, status):
+    """A form of a page elsewhere cannot."""
+    assert (await ask(guarded(), "/v1/drain", "POST", content_type=kind)).status == status
+
+
+async def test_a_body_is_bounded_whether_its_length_is_said_or_not(logged):
+    """64 KiB, in one piece or many."""
+    app = guarded()
+    fits, over = b"x" * BODY_MOST_BYTES, b"x" * (BODY_MOST_BYTES + 1)
+    assert (await ask(app, "/v1/drain", "POST", fits, **JSON)).body == fits
+    assert (await ask(app, "/v1/drain", "POST", over, **JSON)).status == 413
+    assert (await ask(app, "/v1/drain", "POST", [b"x" * 40_000] * 2, **JSON)).status == 413
+    said = {"content_length": str(BODY_MOST_BYTES + 1)}
+    assert (await ask(app, "/v1/drain", "POST", **JSON, **said)).status == 413
+    assert (await ask(app, "/v1/drain", "POST", content_length="-1", **JSON)).status == 413
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(autojump_clock, logged):
+    """Five seconds."""
+    assert (await ask(guarded(), "/v1/drain", "POST", [], **JSON)).status == 408
+    assert trio.current_time() == pytest.approx(guard.TIMEOUT_S)
+
+
+async def test_a_handler_that_hangs_is_ended(autojump_clock):
+    """It costs its caller an answer, and nobody else anything."""
+
+    async def hang(scope, receive, send):
+        await trio.sleep_forever()
+
+    assert (await ask(guarded(hang), "/v1/state")).status == 503
+
+
+async def test_changes_are_few(autojump_clock, logged):
+    """A burst, and then so many a second; reads are not counted."""
+    app = guarded()
+    statuses = [
+        (await ask(app, "/v1/drain", "POST", **JSON)).status for _ in range(CHANGES_AT_ONCE + 3)
+    ]
+    assert statuses == [200] * CHANGES_AT_ONCE + [429] * 3
+    assert (await ask(app)).status == 200
+    await trio.sleep(0.5)
+    statuses = [(await ask(app, "/v1/drain", "POST", **JSON)).status for _ in range(7)]
+    assert statuses == [200] * 5 + [429] * 2
+
+
+async def test_every_answer_has_the_headers_of_all():
+    """Refusals, too; what a handler says itself stays."""
+
+    async def styled(scope, receive, send):
+        await Response(headers={"cache-control": "no-cache"})(scope, receive, send)
+
+    for answer in (await ask(guarded()), await ask(guarded(), host="x")):
+        for name, value in HEADERS:
+            assert answer.headers[name.decode()] == value.decode()
+        assert answer.headers["cache-control"] == "no-store"
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert (await ask(guarded(styled))).headers["cache-control"] == "no-cache"
+
+
+async def test_a_change_leaves_a_line_and_a_read_does_not(logged):
+    """Who, what, and what came of it; refused or not."""
+    await ask(guarded(), "/v1/state")
+    assert logged == []
+    await ask(guarded(), "/v1/drain", "POST", b'{"password": "hunter2"}', **JSON)
+    await ask(guarded(), "/v1/drain", "POST", host="x")
+    assert [(line["event"], line["status"]) for line in logged] == [
+        ("admin_change", 200),
+        ("admin_refused", 403),
+    ]
+    assert logged[0]["path"] == "/v1/drain"
+    assert logged[0]["client"] == "10.0.0.9:40000"
+    assert "hunter2" not in str(logged)
+
+
+async def test_websockets_are_declined():
+    """There are none here."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await guarded()({"type": "websocket"}, trio.sleep_forever, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("a:1", "a"),
+        ("A", "a"),
+        ("[::1]:9", "[::1]"),
+        ("[::1]", "[::1]"),
+        ("::1", "::1"),
+        ("a:b", "a:b"),
+        ("", ""),
+    ],
+)
+def test_a_port_is_taken_off_a_host(host, name):
+    """And nothing else."""
+    assert bare(host) == name

@@ -1,0 +1,79 @@
+"""Probes, metrics and the version: what is open to all."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from proxy.admin.health import PAGE_KEPT_S
+from proxy.telemetry.metrics.page import OPENMETRICS, TEXT
+from tests.support.admin_room import everything, roomy
+from tests.support.asgi import ask
+
+
+@pytest.fixture
+def room():
+    with roomy() as made:
+        yield made
+
+
+@pytest.mark.parametrize("path", ["/startup", "/live"])
+async def test_whoever_answers_is_alive(room, path):
+    """While it drains, too: a kubelet must not kill it then."""
+    room.drained = room.full = True
+    answer = await ask(everything(room), path)
+    assert (answer.status, answer.said["ok"]) == (200, True)
+
+
+@pytest.mark.parametrize(
+    ("drained", "full", "status"),
+    [(False, False, 200), (True, False, 503), (False, True, 503), (True, True, 503)],
+)
+async def test_ready_is_who_takes_new_clients(room, drained, full, status):
+    """And says which check failed."""
+    room.drained, room.full = drained, full
+    answer = await ask(everything(room), "/ready?verbose=1")
+    assert answer.status == status
+    checks = {each["name"]: each["ok"] for each in answer.said["checks"]}
+    assert checks == {"serving": not drained, "connections": not full}
+
+
+async def test_the_metrics_come_in_the_format_that_is_asked_for(room):
+    """OpenMetrics only for who says so."""
+    app = everything(room)
+    page = await ask(app, "/metrics")
+    assert page.headers["content-type"] == TEXT
+    assert b"sluice_connections" in page.body
+    assert b"# EOF" not in page.body
+    opened = await ask(
+        app, "/metrics", accept="application/openmetrics-text; version=1.0.0,*/*;q=0.1"
+    )
+    assert opened.headers["content-type"] == OPENMETRICS
+    assert opened.body.endswith(b"# EOF\n")
+
+
+async def test_many_who_ask_cost_one_page(room, monkeypatch, autojump_clock):
+    """A second is as fresh as any scraper wants it."""
+    made = []
+
+    async def page(*, openmetrics: bool) -> bytes:
+        made.append(openmetrics)
+        await trio.sleep(0.1)
+        return b"x"
+
+    monkeypatch.setattr(room.inside, "metrics_page", page)
+    app = everything(room)
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(ask, app, "/metrics")
+    assert made == [False]
+    await trio.sleep(PAGE_KEPT_S)
+    await ask(app, "/metrics")
+    assert made == [False, False]
+
+
+async def test_the_version_names_the_configuration(room):
+    """By its hash, which says nothing of what is in it."""
+    said = (await ask(everything(room), "/version")).said
+    assert said["config_hash"] == room.reloader.config_hash
+    assert said["version"]

@@ -1,0 +1,153 @@
+"""A look over all connections: what is counted of each, and which are listed."""
+
+from __future__ import annotations
+
+import trio
+
+from policies.api import Excess, Hold
+from proxy.admin import look as looking
+from proxy.admin.look import AGES_MS, LISTED, OLDEST, SLICE, Look, connection_of, look
+from tests.support import frames as f
+from tests.support.holding import Holding
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import fetch, produce9
+
+HOLD = Hold(10_000, "a place at the broker")
+THROTTLE = Hold(10_000, "x", throttles=True, why=Excess("alice", "request_rate", 2, 1))
+
+
+def seen(*wires: Wire, listed: int = LISTED, opened_ms: dict[int, int] | None = None) -> Look:
+    found = Look(wires[0].engine.now_ms, opened_ms or {}, listed)
+    for wire in wires:
+        found.add(wire.session)
+    return found
+
+
+def test_a_quiet_connection_is_only_counted():
+    """By node; it is muted by nothing and waits for nothing."""
+    engine = make_engine()
+    found = seen(Wire(engine), Wire(engine, 2), Wire(engine, 2))
+    assert found.total == 3
+    assert found.by_node == {None: 1, 2: 2}
+    assert not found.muted
+    assert not found.waiting
+    assert sum(age.count for age in found.ages()) == 0
+
+
+def test_what_waits_at_a_broker_is_told_with_its_age():
+    """Fetches and acks=all produces, from when they went on."""
+    wire = Wire(make_engine(), 1)
+    wire.client(fetch(1))
+    wire.advance(300)
+    wire.client(produce9(2))
+    wire.advance(100)
+    found = seen(wire)
+    assert found.waiting == {"fetch": 1, "produce": 1}
+    assert [(row.kind, row.api, row.age_ms, row.waits_for) for row in found.oldest()] == [
+        ("fetch", "Fetch", 400, "records, or its time"),
+        ("produce", "Produce", 100, "the broker"),
+    ]
+    assert {age.le_ms: age.count for age in found.ages() if age.count} == {500: 1, 100: 1}
+
+
+def test_what_a_policy_holds_is_told_with_what_it_waits_for():
+    """A hold that is no throttle mutes its client, and is nobody's quota."""
+    engine = make_engine([Holding(HOLD)])
+    wire = Wire(engine).client(f.heartbeat(1))
+    wire.advance(9000)
+    found = seen(wire)
+    (row,) = found.oldest()
+    assert (row.kind, row.api, row.age_ms) == ("hold", "Heartbeat", 9000)
+    assert row.waits_for == "a place at the broker"
+    assert found.muted["HELD"] == 1
+    assert not found.throttled
+
+
+def test_a_hold_of_a_quota_counts_as_throttled():
+    """The client waits for its quota, whichever way it is made to."""
+    wire = Wire(make_engine([Holding(THROTTLE)])).client(f.heartbeat(1))
+    found = seen(wire)
+    assert found.throttled == {("ANONYMOUS", "tests"): 1}
+    assert found.oldest()[0].waits_for == "its quota"
+
+
+def test_those_that_have_waited_longest_are_listed():
+    """So many, the longest first."""
+    engine = make_engine()
+    wires = []
+    for _ in range(OLDEST + 5):
+        wires.append(Wire(engine, 1).client(fetch(1)))
+        wires[0].advance(10)
+    ages = [row.age_ms for row in seen(*wires).oldest()]
+    assert ages == sorted(ages, reverse=True)
+    assert len(ages) == OLDEST
+    assert ages[0] == 10 * (OLDEST + 5)
+
+
+def test_connections_that_are_busy_are_listed_before_others():
+    """Muted ones first, then those with most in flight; the list itself is by id."""
+    engine = make_engine([Holding(HOLD)])
+    held, busy = Wire(engine), Wire(engine)
+    held.client(f.heartbeat(1))
+    idle = [Wire(engine) for _ in range(5)]
+    busy.client(f.heartbeat(1) + f.heartbeat(2))
+    found = seen(*idle, busy, held, listed=2)
+    assert [row.id for row in found.connections()] == [
+        held.session.peer.session_id,
+        busy.session.peer.session_id,
+    ]
+    assert found.total == 7
+
+
+def test_a_row_says_what_is_kept_for_a_connection():
+    """Unsent to either side, read and not passed on, why it is muted, how old it is."""
+    engine = make_engine([Holding(HOLD)])
+    wire = Wire(engine, 3).client(f.heartbeat(1))
+    wire.session.client.put(b"12345")
+    row = connection_of(wire.session, 90_500, {wire.session.peer.session_id: 500})
+    assert row.client == "10.0.0.9:40000"
+    assert (row.user, row.client_id, row.node, row.in_flight) == ("ANONYMOUS", "tests", 3, 0)
+    assert row.client_unsent_bytes == 5
+    assert row.carry_bytes == len(f.heartbeat(1))
+    assert "HELD" in row.muted
+    assert row.age_s == 90
+    assert connection_of(wire.session, 0, {}).age_s is None
+
+
+async def test_the_others_have_their_turn_in_between(monkeypatch):
+    """After each slice of sessions, so that the hub never waits for a look."""
+    turns = []
+
+    async def turn() -> None:
+        turns.append(1)
+
+    monkeypatch.setattr(looking.trio.lowlevel, "checkpoint", turn)
+    engine = make_engine()
+    wires = [Wire(engine) for _ in range(3 * SLICE)]
+    found = await look(engine, {})
+    assert found.total == len(wires)
+    assert len(turns) == 3
+
+
+async def test_sessions_that_end_meanwhile_are_left_out():
+    """They may go while the others have their turn."""
+    engine = make_engine()
+    wires = [Wire(engine) for _ in range(2 * SLICE)]
+    async with trio.open_nursery() as nursery:
+
+        async def end() -> None:
+            for wire in wires:
+                wire.session.ended = True
+
+        nursery.start_soon(end)
+        found = await look(engine, {})
+    assert found.total < len(wires)
+
+
+def test_ages_reach_to_infinity():
+    """Nothing is too old to be counted."""
+    assert AGES_MS[-1] is None
+    wire = Wire(make_engine(), 1).client(fetch(1))
+    found = Look(wire.now_ms + 10**9, {})
+    found.add(wire.session)
+    assert found.ages()[-1].count == 1

@@ -1,0 +1,71 @@
+"""The document says what the routes are; that they do what it says is an integration test's (schemathesis)."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from proxy.admin import openapi
+from proxy.admin.control import Control
+from proxy.admin.health import Probes
+from proxy.admin.state import Watch
+from proxy.admin.stream import Viewers
+from tests.support.admin_room import roomy
+
+
+@pytest.fixture(scope="module")
+def document():
+    return json.loads(openapi.encoded())
+
+
+def test_every_route_is_in_it_and_nothing_else(document):
+    """With its methods; HEAD is GET without its body, and not named."""
+    with roomy() as room:
+        watch = Watch(room.inside, room.pulse)
+        routes = [
+            *Probes(room.inside).routes(),
+            *Control(room.inside, watch, Viewers(watch)).routes(),
+        ]
+    there = {route.path: (route.methods or set()) - {"HEAD"} for route in routes}
+    said = {path: {method.upper() for method in each} for path, each in document["paths"].items()}
+    assert said == there
+
+
+def test_every_reference_leads_somewhere(document):
+    """No schema is named that is not there."""
+    text = json.dumps(document)
+    names = {part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert names <= document["components"]["schemas"].keys()
+
+
+def test_every_operation_says_how_it_may_fail(document):
+    """In the one shape of errors."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            failures = {
+                code: each for code, each in operation["responses"].items() if code >= "400"
+            }
+            assert failures, (method, path)
+            for code, each in failures.items():
+                if code != "422" and not (path == "/ready" and code == "503"):
+                    schema = each["content"]["application/json"]["schema"]
+                    assert schema == {"$ref": "#/components/schemas/Error"}, (method, path, code)
+
+
+def test_only_open_paths_need_no_token(document):
+    """The rest is behind the token, or the socket."""
+    opened = {
+        path
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if operation.get("security") == []
+    }
+    assert opened == {"/startup", "/live", "/ready", "/version", "/metrics"}
+
+
+def test_it_is_made_once():
+    """The bytes are kept."""
+    assert openapi.encoded() is openapi.encoded()
+    assert msgspec.json.decode(openapi.encoded())["openapi"] == "3.1.0"

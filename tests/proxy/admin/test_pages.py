@@ -1,0 +1,52 @@
+"""The dashboard's files, and nothing else."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+from tests.support.admin_room import everything, roomy
+from tests.support.asgi import ask
+
+
+@pytest.fixture
+def app():
+    with roomy() as room:
+        yield everything(room)
+
+
+async def test_the_page_is_served(app):
+    """As HTML; a browser asks each time whether it is still the same."""
+    answer = await ask(app, "/")
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+async def test_every_file_that_lies_there_is_served(app):
+    """With its own type."""
+    for file in (files("proxy.admin") / "static").iterdir():
+        answer = await ask(app, f"/static/{file.name}")
+        assert answer.body == file.read_bytes()
+        assert answer.headers["content-type"].split("/")[0] in {"text", "image"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/",
+        "/static/none.js",
+        "/static/../server.py",
+        "/static/..%2fserver.py",
+        "/static/%2e%2e/server.py",
+        "/static//etc/passwd",
+        "/static/app.js/",
+        "/static/APP.JS",
+        "/static/a\x00b",
+        "/index.html",
+    ],
+)
+async def test_no_path_leads_elsewhere(app, path):
+    """There is no file system behind it: names are looked up."""
+    assert (await ask(app, path)).status == 404

@@ -1,0 +1,73 @@
+"""A connection that does not wait for its peer for ever."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+import trio
+import trio.testing
+
+from proxy.admin import patient
+from proxy.admin.patient import PatientStream
+
+
+def pair(family: int = socket.AF_UNIX) -> tuple[PatientStream, trio.SocketStream]:
+    ours, theirs = socket.socketpair(family)
+    streams = [trio.SocketStream(trio.socket.from_stdlib_socket(each)) for each in (ours, theirs)]
+    return PatientStream(streams[0]), streams[1]
+
+
+async def test_a_peer_that_does_not_read_is_given_up(autojump_clock):
+    """Though whoever sends is shielded from being cancelled."""
+    stream, theirs = pair()
+    with trio.CancelScope(shield=True), pytest.raises(trio.BrokenResourceError):
+        await stream.send_all(b"x" * (8 << 20))
+    assert trio.current_time() == pytest.approx(patient.SEND_MOST_S)
+    await stream.aclose()
+    await theirs.aclose()
+
+
+async def test_a_dropped_connection_ends_whatever_is_under_way(nursery):
+    """A send and a receive that wait hear of it at once."""
+    stream, theirs = pair()
+    ended = []
+
+    async def wait(call, *args) -> None:
+        try:
+            await call(*args)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            ended.append(call.__name__)
+
+    nursery.start_soon(wait, stream.send_all, b"x" * (8 << 20))
+    nursery.start_soon(wait, stream.receive_some)
+    await trio.testing.wait_all_tasks_blocked()
+    stream.drop()
+    await trio.testing.wait_all_tasks_blocked()
+    assert sorted(ended) == ["receive_some", "send_all"]
+    await theirs.aclose()
+
+
+async def test_bytes_pass_as_they_are():
+    """And an end is an end."""
+    stream, theirs = pair()
+    await stream.send_all(bytearray(b"abc"))
+    assert await theirs.receive_some() == b"abc"
+    await theirs.send_all(b"def")
+    assert await stream.receive_some(2) == b"de"
+    await stream.send_eof()
+    assert await theirs.receive_some() == b""
+    await stream.aclose()
+    await theirs.aclose()
+
+
+async def test_the_kernel_says_who_is_at_a_unix_socket():
+    """Of TCP it does not."""
+    stream, theirs = pair()
+    assert stream.peer() == f"uid {os.getuid()} pid {os.getpid()}"
+    await stream.aclose()
+    await theirs.aclose()
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listener, await trio.open_tcp_stream(*listener.socket.getsockname()) as other:
+        assert PatientStream(other).peer() == ""

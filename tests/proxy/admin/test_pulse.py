@@ -1,0 +1,50 @@
+"""How late the loop is, and how busy the process."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from proxy.admin import pulse as beating
+from proxy.admin.pulse import EVERY_S, KEPT, Pulse
+
+
+async def test_nothing_is_known_before_the_first_beat():
+    """A dash, not a nought."""
+    assert Pulse().quantiles_ms() is None
+    assert Pulse().p99_ms() == 0.0
+
+
+async def test_a_loop_that_is_never_late_shows_it(autojump_clock, nursery):
+    """The clock jumps to the very deadline."""
+    pulse = Pulse()
+    nursery.start_soon(pulse.beat)
+    await trio.sleep(5)
+    assert pulse.quantiles_ms() == (0.0, 0.0)
+
+
+async def test_lateness_is_seen_in_the_percentiles(monkeypatch, autojump_clock, nursery):
+    """Two of a hundred beats that are 50 ms late are the 99th percentile, and not the median."""
+    beats = [0]
+    sleep_until = trio.sleep_until
+
+    async def late(due: float) -> None:
+        beats[0] += 1
+        await sleep_until(due + (0.05 if beats[0] in {10, 20} else 0))
+
+    monkeypatch.setattr(beating.trio, "sleep_until", late)
+    pulse = Pulse()
+    nursery.start_soon(pulse.beat)
+    await trio.sleep(KEPT * EVERY_S + 0.15)
+    median, p99 = pulse.quantiles_ms() or (0, 0)
+    assert median == pytest.approx(0, abs=0.01)
+    assert p99 == pytest.approx(50, abs=0.1)
+    assert pulse.p99_ms() == p99
+
+
+async def test_cpu_time_is_told_as_a_share_of_the_last_second(autojump_clock, nursery):
+    """Of one core."""
+    pulse = Pulse(cpu_s=lambda: trio.current_time() * 0.25)
+    nursery.start_soon(pulse.beat)
+    await trio.sleep(2.5)
+    assert pulse.cpu_percent == pytest.approx(25)

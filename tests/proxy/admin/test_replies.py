@@ -1,0 +1,42 @@
+"""Reading what is asked: numbers, names, bodies."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.requests import Request
+
+from proxy.admin.inside import RefusedError
+from proxy.admin.replies import answer, error, queried, whole
+from proxy.admin.shapes import Draining
+
+
+def request(query: bytes) -> Request:
+    return Request({"type": "http", "query_string": query, "headers": []})
+
+
+def test_an_answer_is_json_of_its_shape():
+    """An error is one, too."""
+    assert answer(Draining(draining=True), 202).body == b'{"draining":true}'
+    assert (error(404, "none").status_code, error(404, "none").body) == (404, b'{"error":"none"}')
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("10", 10), ("007", 7)])
+def test_a_whole_number_within_bounds(text, number):
+    """Both ends belong to it."""
+    assert whole(text, "n", 1, 10) == number
+
+
+@pytest.mark.parametrize("text", ["0", "11", "", " 1", "+1", "1_0", "0x1", "1e0", "²", "\u0661"])
+def test_anything_else_is_refused_in_words(text):
+    """With the bounds."""
+    with pytest.raises(RefusedError, match="n must be a whole number from 1 to 10"):
+        whole(text, "n", 1, 10)
+
+
+def test_parameters_are_known_and_there_once():
+    """An empty one counts as given."""
+    assert queried(request(b"a=1&b="), {"a", "b", "c"}) == {"a": "1", "b": ""}
+    with pytest.raises(RefusedError, match="known are: a, b"):
+        queried(request(b"c=1"), {"a", "b"})
+    with pytest.raises(RefusedError, match="a is there twice"):
+        queried(request(b"a=1&a=1"), {"a"})

@@ -1,0 +1,233 @@
+"""The server on real sockets: what each listener serves, and that nobody can hold it up."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import time
+
+import pytest
+import structlog
+import trio
+import trio.testing
+
+from proxy.admin.guard import BODY_MOST_BYTES
+from proxy.admin.pulse import Pulse
+from proxy.admin.server import serve
+from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin
+from proxy.ctl.client import NO_PATH, Client, Place
+from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
+from tests.support.ports import free_ports
+
+OPEN = ("/startup", "/live", "/ready", "/metrics", "/version")
+CLOSED = ("/", "/static/app.js", "/v1/state", "/v1/events", "/openapi.json", "/v1/debug/tasks")
+
+
+@pytest.fixture
+async def room(tmp_path):
+    async with opened(tmp_path, policies=(quota_entry(),)) as made:
+        yield made
+
+
+def there(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+def address(where: str) -> tuple[str, int]:
+    host, port = where.split(":")
+    return host, int(port)
+
+
+async def test_listen_serves_what_is_open_and_nothing_else(room):
+    """Whoever reaches the pod sees no client's name there but what metrics show."""
+    async with room.http("listen", host="10.1.2.3:9644") as http:
+        for path in OPEN:
+            assert (await http.get(path)).status_code == 200
+        for path in CLOSED:
+            answer = await http.get(path)
+            assert (answer.status_code, answer.json()) == (404, {"error": NO_PATH})
+        answer = await http.post("/v1/drain", headers={"content-type": "application/json"})
+        assert answer.status_code == 404
+    assert not room.drained
+
+
+async def test_the_socket_serves_everything_to_whoever_may_open_it(room):
+    """That is its owner."""
+    assert stat.S_IMODE(os.lstat(room.admin.socket).st_mode) == 0o600
+    async with room.http("socket") as http:
+        for path in (*OPEN, "/", "/static/app.js", "/v1/state", "/openapi.json"):
+            assert (await http.get(path)).status_code == 200
+
+
+async def test_control_serves_everything_to_whoever_has_the_token(room):
+    """And the page without it."""
+    async with room.http("control") as http:
+        for path in (*OPEN, "/", "/static/app.js", "/v1/state"):
+            assert (await http.get(path)).status_code == 200
+        del http.headers["authorization"]
+        assert (await http.get("/")).status_code == 200
+        assert (await http.get("/v1/state")).status_code == 401
+
+
+async def test_a_page_elsewhere_gets_no_leave_from_a_preflight(room):
+    """A browser asks first whether another site may send JSON: there is no yes."""
+    asks = {"origin": "http://attacker.example", "access-control-request-method": "PUT"}
+    for way, path, status in (
+        ("control", "/v1/quotas", 403),
+        ("control", "/", 405),
+        ("listen", "/live", 405),
+    ):
+        async with room.http(way, **asks) as http:
+            answer = await http.options(path)
+        assert answer.status_code == status
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_that_is_too_long_is_not_read(room, chunked):
+    """Whether it says so or comes in chunks without end; nothing is changed, and it is told."""
+    length = "transfer-encoding: chunked" if chunked else f"content-length: {BODY_MOST_BYTES + 1}"
+    head = (
+        "PUT /v1/log-level HTTP/1.1",
+        f"host: {room.admin.control}",
+        f"authorization: Bearer {TOKEN}",
+        "content-type: application/json",
+        length,
+    )
+    body = (b"400\r\n" + b" " * 1024 + b"\r\n") * 65 if chunked else b""
+    with structlog.testing.capture_logs() as lines:
+        async with await trio.open_tcp_stream(*address(room.admin.control)) as stream:
+            await stream.send_all("\r\n".join((*head, "", "")).encode() + body)
+            with trio.fail_after(5):
+                answer = await stream.receive_some()
+            await trio.sleep(0.05)  # the line is written behind the answer
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert [(line["event"], line["status"]) for line in lines] == [("admin_refused", 413)]
+
+
+async def test_a_change_over_the_socket_is_told_with_the_callers_uid(room):
+    """The kernel knows it."""
+    with structlog.testing.capture_logs() as lines:
+        async with room.http("socket") as http:
+            answer = await http.put("/v1/quotas?user=a", json={"request_rate": 5})
+            await trio.sleep(0.05)  # the line is written behind the answer
+    assert answer.status_code == 200
+    (line,) = [each for each in lines if each["event"] == "admin_change"]
+    assert line["client"] == f"uid {os.getuid()} pid {os.getpid()}"
+    assert line["quotas"] == {"request_rate": 5.0}
+
+
+async def test_a_flood_of_connections_does_not_keep_a_probe_away(room):
+    """The oldest makes room; so a kubelet is answered, and descriptors stay few."""
+    where = address(room.admin.listen)
+    idle = [await trio.open_tcp_stream(*where) for _ in range(3 * ADMIN_CONNECTIONS_MOST)]
+    await trio.sleep(0.1)
+    async with room.http("listen") as http:
+        assert (await http.get("/live")).status_code == 200
+    with trio.fail_after(5):
+        assert await idle[0].receive_some() == b""
+    for stream in idle:
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /live HTTP/1.1\r\n\r\n",
+        b"GET " + b"x" * 70_000 + b" HTTP/1.1\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\xff\xff\xff\xff\xff\xff",
+        b"GET /live HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nHTTP2-Settings: !!\r\nConnection: Upgrade\r\n\r\n",
+        b"GET /live HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        b"POST /v1/drain HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+        b"POST /v1/drain HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /%ff%00 HTTP/1.1\r\nHost: a\r\n\r\n",
+    ],
+    ids=lambda data: data[:24].decode("ascii", "replace"),
+)
+async def test_bytes_that_are_no_request_hurt_nobody(room, data):
+    """The connection ends, or is answered; the next one is served."""
+    for way in ("listen", "control"):
+        stream = await trio.open_tcp_stream(*address(getattr(room.admin, way)))
+        async with stream:
+            await stream.send_all(data)
+            with trio.move_on_after(0.2):
+                await stream.receive_some()
+    async with room.http("listen") as http:
+        assert (await http.get("/live")).status_code == 200
+
+
+async def test_a_viewer_that_does_not_read_does_not_hold_up_the_end(tmp_path):
+    """Hypercorn sends under a shield; the server does not wait for it."""
+    async with opened(tmp_path) as room:
+        stream = await trio.open_unix_socket(room.admin.socket)
+        asked = b"GET /v1/debug/tasks HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        await stream.send_all(asked * 2000)  # more answers than the kernel keeps
+        await trio.sleep(0.3)
+        path = room.admin.socket
+        began = time.monotonic()
+    assert time.monotonic() - began < 2
+    assert not there(path)
+    await stream.aclose()
+
+
+async def test_a_fault_in_a_handler_is_told_and_costs_one_answer(room, monkeypatch):
+    """500 in the shape of errors; the log has the traceback; the next request is served."""
+    monkeypatch.setattr(type(room.inside), "readiness", lambda _: 1 / 0)
+    with structlog.testing.capture_logs() as lines:
+        async with room.http("listen") as http:
+            answer = await http.get("/ready")
+            assert answer.status_code == 500
+            assert answer.json() == {"error": "it failed; the log says more"}
+            assert (await http.get("/live")).status_code == 200
+    assert [line["event"] for line in lines] == ["admin_error"]
+
+
+async def test_nothing_is_bound_before_everything_can_be(tmp_path):
+    """A port that is taken ends the start, in words, and leaves no socket behind."""
+    port = free_ports("127.0.0.1")
+    path = str(tmp_path / "s")
+    admin = Admin(socket=path, control=f"127.0.0.1:{port}", token_file=str(tmp_path / "none"))
+    room = AdminRoom(config_of(admin=admin))
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(OSError, match=r"admin\.control"):
+        await serve(admin, room.inside, Pulse())
+    with pytest.raises(FileNotFoundError):
+        await serve(admin, room.inside, Pulse())
+    assert not there(path)
+    room.close()
+
+
+class Steps(trio.abc.Instrument):
+    """The most CPU time that one step of a task took; its own, so that other processes do not matter."""
+
+    def __init__(self) -> None:
+        self.most_s = 0.0
+        self._began_s: float | None = None
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._began_s = time.thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self._began_s is not None:
+            self.most_s = max(self.most_s, time.thread_time() - self._began_s)
+
+
+def fetched(path: str, place: Place) -> int:
+    """How much it says."""
+    return len(json.dumps(Client(place).get(path)))
+
+
+async def test_nobody_waits_long_for_a_look_at_5000_connections(room):
+    """A few milliseconds at a time: then the hub has its turn."""
+    for port in range(5000):
+        room.engine.connect("10.0.0.9", port, port % 4)
+    place = Place(path=room.admin.socket)
+    steps = Steps()
+    trio.lowlevel.add_instrument(steps)
+    for path in ("/v1/state", "/v1/connections?most=1000", "/v1/debug/tasks"):
+        assert await trio.to_thread.run_sync(fetched, path, place) > 1000
+    trio.lowlevel.remove_instrument(steps)
+    assert steps.most_s < 0.05

@@ -1,0 +1,147 @@
+"""What a state says of a proxy, and how often it is put together."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from policies.api import Peer
+from proxy.admin import state as making
+from proxy.admin.shapes import Event, State
+from proxy.admin.state import KEPT_MS, Arrivals, Watch, memory_limit_bytes
+from proxy.core.errors import CloseReason
+from tests.support import frames as f
+from tests.support.admin_room import quota_entry, roomy
+
+
+@pytest.fixture
+def room():
+    with roomy(policies=(quota_entry(quotas=[{"client_id": "tests", "request_rate": 1}]),)) as made:
+        yield made
+
+
+def watch(room) -> Watch:
+    return Watch(room.inside, room.pulse, "http://traces/{trace_id}")
+
+
+def step(room, times: int = 20) -> None:
+    for _ in range(times):
+        room.hub.step(0.005)
+
+
+async def test_a_state_is_what_its_shape_says(room):
+    """With history, and without the point that events have; the other way round for an event."""
+    watching = watch(room)
+    state = json.loads(await watching.state())
+    assert msgspec.convert(state, State)
+    event = json.loads(await watching.event())
+    assert msgspec.convert(event, Event)
+    assert state.keys() ^ event.keys() == {"history", "point"}
+    assert state["now"]["trace_url"] == "http://traces/{trace_id}"
+    assert state["now"]["config_hash"] == room.reloader.config_hash
+    assert state["now"]["last_reload"] is None
+
+
+async def test_who_is_throttled_is_seen_everywhere(room):
+    """The principal with its limit, the muted connection, the decision with its reason."""
+    client, _, session = room.link(1)
+    for ident in range(1, 6):
+        client.sendall(f.heartbeat(ident))
+        step(room, 3)
+    room.engine.advance(room.engine.usage.ends_ms)
+    step(room)
+    state = json.loads(await watch(room).state())
+    (principal,) = state["principals"]
+    assert (principal["client_id"], principal["connections"]) == ("tests", 1)
+    assert principal["limit"] == 1.0
+    assert principal["throttled_now"] == 1
+    (connection,) = state["connections"]
+    assert connection["id"] == session.peer.session_id
+    assert set(connection["muted"]) & {"THROTTLED", "HELD"}
+    assert state["connections_total"] == state["now"]["connections"] == 1
+    assert sum(state["now"]["muted"].values()) >= 1
+    assert [node["node"] for node in state["nodes"]] == [None, 1]
+    assert sum(point["requests_per_s"] for point in state["history"]) >= 1
+
+
+async def test_who_is_connected_and_silent_is_listed_too(room):
+    """Behind those that asked for something."""
+    room.link()
+    (principal,) = json.loads(await watch(room).state())["principals"]
+    assert (principal["user"], principal["requests_per_s"]) == ("ANONYMOUS", 0.0)
+    assert principal["throttle_ms"] == {"p50": None, "p99": None}
+
+
+async def test_all_who_look_at_once_share_one_look(room, monkeypatch):
+    """However many they are, the hub is stopped for it once a second."""
+    looks = []
+    look = making.look
+
+    async def counted(*args):
+        looks.append(1)
+        return await look(*args)
+
+    monkeypatch.setattr(making, "look", counted)
+    watching = watch(room)
+    now_ms = [room.clock()]
+    monkeypatch.setattr(room.inside, "now_ms", lambda: now_ms[0])
+    events = [await watching.event() for _ in range(50)]
+    await watching.state()
+    await watching.purgatory()
+    assert len(looks) == 1
+    assert all(event is events[0] for event in events)
+    now_ms[0] += KEPT_MS
+    assert await watching.event() is not events[0]
+    assert len(looks) == 2
+
+
+async def test_connections_are_looked_up_anew(room):
+    """Whoever wants to close one needs the list as it is."""
+    watching = watch(room)
+    room.link()
+    assert (await watching.connections(10)).total == 1
+    room.link()
+    found = await watching.connections(1)
+    assert (found.total, len(found.connections)) == (2, 1)
+
+
+def test_a_pool_is_told_with_how_long_it_was_dry(room, monkeypatch):
+    """As a share of the time since the first look that is remembered."""
+    pool = room.engine.request_pool
+    pool.resize(100)
+    watching = watch(room)
+    now_ms = [room.engine.now_ms]
+    monkeypatch.setattr(room.inside, "now_ms", lambda: now_ms[0])
+    spent_ms = [0]
+    monkeypatch.setattr(type(pool), "depleted_ms", lambda *_: spent_ms[0])
+    request, reply = watching.pools()
+    assert (request.size_bytes, request.available_bytes, request.depleted_percent) == (100, 100, 0)
+    assert reply.size_bytes is None
+    now_ms[0], spent_ms[0] = now_ms[0] + 1000, 250
+    request, _ = watching.pools()
+    assert (request.depleted_percent, request.depleted_ms) == (25.0, 250)
+
+
+def test_arrivals_are_forgotten_with_their_connections():
+    """Nothing grows."""
+    arrivals = Arrivals(lambda: 5)
+    arrivals.on_session_opened(Peer(7, "h", 1))
+    assert arrivals.opened_ms == {7: 5}
+    arrivals.on_session_closed(Peer(7, "h", 1), CloseReason.DRAINED, "")
+    arrivals.on_session_closed(Peer(8, "h", 1), CloseReason.DRAINED, "")
+    assert arrivals.opened_ms == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("268435456\n", 268435456), ("max\n", None), (str(2**63 - 4096), None)]
+)
+def test_the_containers_limit_is_the_first_file_that_knows(tmp_path, monkeypatch, text, limit):
+    """Either kind of cgroup; no limit is None."""
+    file = tmp_path / "limit"
+    file.write_text(text)
+    monkeypatch.setattr(making, "_MEMORY_LIMITS", (tmp_path / "none", file))
+    memory_limit_bytes.cache_clear()
+    assert memory_limit_bytes() == limit
+    memory_limit_bytes.cache_clear()

@@ -1,0 +1,94 @@
+"""Server-sent events: one a second, the same for all, and who may have them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from proxy.admin.state import Watch
+from proxy.admin.stream import VIEWERS_MOST, Viewers
+from tests.support.admin_room import everything, roomy
+from tests.support.asgi import ask
+
+if TYPE_CHECKING:
+    from starlette.types import Message
+
+
+class Viewer:
+    """One who listens. `go` hangs up."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.events: list[bytes] = []
+        self.gone = trio.Event()
+
+    async def look(self, viewers: Viewers) -> None:
+        await viewers.serve({"type": "http", "method": "GET"}, self._receive, self._send)
+
+    async def _receive(self) -> Message:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.events.append(message["body"])
+
+
+@pytest.fixture
+def viewers():
+    with roomy() as room:
+        yield Viewers(Watch(room.inside, room.pulse))
+
+
+async def test_an_event_comes_at_once_and_then_each_second(viewers, nursery, autojump_clock):
+    """In the form of server-sent events."""
+    viewer = Viewer()
+    nursery.start_soon(viewer.look, viewers)
+    await trio.sleep(3.5)
+    assert len(viewer.events) == 4
+    kind, data, *end = viewer.events[0].split(b"\n")
+    assert kind == b"event: state"
+    assert json.loads(data.removeprefix(b"data: "))["point"]
+    assert end == [b"", b""]
+    nursery.cancel_scope.cancel()
+
+
+async def test_who_hangs_up_costs_nothing_any_more(viewers, nursery, autojump_clock):
+    """At once, not at the next second."""
+    viewer = Viewer()
+    nursery.start_soon(viewer.look, viewers)
+    await trio.sleep(0.5)
+    assert viewers.count == 1
+    viewer.gone.set()
+    await trio.sleep(0.1)
+    assert viewers.count == 0
+
+
+async def test_only_so_many_may_look(viewers, nursery, autojump_clock):
+    """One more is told so, and may come when another has gone."""
+    looking = [Viewer() for _ in range(VIEWERS_MOST)]
+    for viewer in looking:
+        nursery.start_soon(viewer.look, viewers)
+    await trio.sleep(0.1)
+    late = Viewer()
+    await late.look(viewers)
+    assert late.status == 503
+    looking[0].gone.set()
+    await trio.sleep(0.1)
+    nursery.start_soon(late.look, viewers)
+    await trio.sleep(0.1)
+    assert late.status == 200
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_head_of_the_stream_ends():
+    """It is asked by who only wants to see whether it is there."""
+    with roomy() as room:
+        answer = await ask(everything(room), "/v1/events", "HEAD")
+        assert (answer.status, answer.body) == (200, b"")
+        assert (await ask(everything(room), "/v1/events?x=1")).status == 400

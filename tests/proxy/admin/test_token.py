@@ -1,0 +1,70 @@
+"""The token is a file's content, as it is now."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.admin.token import Token
+
+FIRST, SECOND = "first-token-0123456", "second-token-012345678"
+
+
+def test_the_file_without_the_space_around_it(tmp_path):
+    """Editors end files with a newline."""
+    file = tmp_path / "token"
+    file.write_text(f"  {FIRST}\n")
+    token = Token(str(file))
+    assert token.fits(f"Bearer {FIRST}")
+    assert not token.fits(f"Bearer {FIRST}\n")
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    """Secrets are rotated while the proxy runs."""
+    file = tmp_path / "token"
+    file.write_text(FIRST)
+    token = Token(str(file))
+    other = tmp_path / "other"
+    other.write_text(SECOND)
+    other.replace(file)
+    assert token.fits(f"Bearer {SECOND}")
+    assert not token.fits(f"Bearer {FIRST}")
+
+
+@pytest.mark.parametrize("spoil", ["gone", "short"])
+def test_the_last_good_token_holds(tmp_path, spoil):
+    """A secret that is being replaced locks nobody out, and lets nobody in."""
+    file = tmp_path / "token"
+    file.write_text(FIRST)
+    token = Token(str(file))
+    if spoil == "gone":
+        file.unlink()
+    else:
+        file.write_text("x")
+    assert token.fits(f"Bearer {FIRST}")
+    assert not token.fits("Bearer x")
+    assert not token.fits("Bearer ")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "\n",
+        "fifteen-letters",
+        "two words that are long",
+        "two-lines-of\nletters",
+        "sixteen-lettérs-",
+    ],
+)
+def test_a_file_without_a_proper_token_is_refused_at_the_start(tmp_path, content):
+    """In words."""
+    file = tmp_path / "token"
+    file.write_text(content)
+    with pytest.raises(OSError, match="at least 16 characters"):
+        Token(str(file))
+
+
+def test_a_file_that_is_not_there_is_refused_at_the_start(tmp_path):
+    """As the system says it."""
+    with pytest.raises(FileNotFoundError):
+        Token(str(tmp_path / "none"))

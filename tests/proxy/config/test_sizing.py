@@ -1,0 +1,98 @@
+"""From a configuration to its budget: what policies want whole."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from policies import registry
+from policies.api import Need, Policy
+from policies.settings import try_convert
+from proxy.config import Config
+from proxy.config.container import MemoryLimit
+from proxy.config.sizing import REFUSED_MOST_BYTES, budget_of, budget_within
+from proxy.core import requests
+from wire.apis import ApiKey
+
+MIB = 1 << 20
+
+
+class Scan(Policy):
+    """Wants every produce whole."""
+
+    class Config(msgspec.Struct):
+        """Nothing to set."""
+
+    needs: ClassVar[dict[int, Need]] = {ApiKey.PRODUCE: Need.BODY}
+
+    def on_request(self, request, peer, now_ms):
+        return super().on_request(request, peer, now_ms)
+
+
+class Point:
+    """An entry point of it."""
+
+    value = "tests:Scan"
+
+    def load(self):
+        return Scan
+
+
+def config(**sections: object) -> Config:
+    value, problems = try_convert(
+        Config, {"upstream": {"bootstrap_servers": ["kafka-1:9092"]}, **sections}
+    )
+    assert problems == []
+    return value
+
+
+@pytest.fixture
+def scan(monkeypatch):
+    """The policy as a stranger's, installed."""
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"scan": Point()})
+    return [{"use": "scan", "name": "looks"}]
+
+
+def test_without_policies_nothing_is_kept_whole():
+    """Requests stream."""
+    budget = budget_within(config(), None)
+    assert budget.whole_bytes == 0
+    assert budget.connections == 1000
+
+
+def test_a_policy_that_may_refuse_has_the_refused_request_kept():
+    """Up to a size that is the core's; quotas' own two APIs are small."""
+    assert REFUSED_MOST_BYTES == requests.REFUSED_MOST_BYTES
+    quotas = [{"use": "quota", "config": {"quotas": [{"user": "a", "request_rate": 5}]}}]
+    budget = budget_within(config(policies=quotas), MemoryLimit(256 * MIB, "memory.max"))
+    assert budget.demand.whole_bytes == REFUSED_MOST_BYTES
+    assert budget.demand.wanted_bytes == MIB + 4
+    assert budget.demand.wanted_by == "quota"
+    assert list(budget.problems()) == []
+
+
+def test_a_policy_that_wants_bodies_needs_a_pool_for_the_largest(scan):
+    """100 MiB by default, so a small container cannot hold it; a smaller largest request can be."""
+    limit = MemoryLimit(256 * MIB, "memory.max")
+    large = budget_within(config(policies=scan), limit)
+    assert large.demand.wanted_bytes == 104_857_604
+    assert [problem.path for problem in large.problems()] == ["memory"]
+    limits = {"socket_request_max_bytes": 16 * MIB}
+    assert list(budget_within(config(policies=scan, limits=limits), limit).problems()) == []
+    small = config(policies=scan, memory={"queued_max_request_bytes": 2 * MIB})
+    (problem,) = budget_within(small, None).problems()
+    assert "'looks'" in problem.expected
+
+
+def test_what_is_set_is_what_is_used():
+    """Each key, and the connections."""
+    memory = {"queued_max_request_bytes": 3 * MIB, "queued_max_response_bytes": -1}
+    budget = budget_within(config(memory=memory, limits={"max_connections": 7}), None)
+    assert (budget.request_bytes, budget.response_bytes, budget.connections) == (3 * MIB, -1, 7)
+
+
+def test_this_process_has_a_budget():
+    """Within whatever contains it."""
+    assert budget_of(config()).request_bytes > 0

@@ -1,0 +1,120 @@
+"""The settings of what can be seen from outside."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.settings import try_convert
+from proxy.config import Config
+from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin, Metrics, Records, Traces
+
+SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
+
+
+def problems_of(**sections: object) -> list[str]:
+    value, problems = try_convert(Config, {"upstream": SERVERS, **sections})
+    assert (value is None) == bool(problems)
+    return [str(each) for each in problems]
+
+
+def test_nothing_is_served_exported_or_written_unless_asked_for() -> None:
+    """An operator who says nothing opens no port and fills no disk."""
+    admin, traces, records = Admin(), Traces(), Records()
+    assert (admin.listen, admin.socket, admin.control) == ("", "", "")
+    assert (traces.file, traces.sample_every) == ("", 0)
+    assert (records.directory, records.topic) == ("", "")
+    assert not Metrics().otlp
+
+
+def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
+    """A second is slow; spans a second, a file and the disk have their bounds; nobody walks bodies unasked."""
+    assert (Traces().slow_ms, Traces().spans_per_second) == (1000, 200)
+    assert Traces().file_most_bytes == 256 << 20
+    records = Records()
+    assert (records.rotate_ms, records.rotate_bytes) == (60_000, 16 << 20)
+    assert records.keep_bytes == 1 << 30
+    assert records.families == ("entity", "api", "instance")
+    assert Metrics().users_most == 100
+
+
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("traces", {"export": "jaeger"}),
+        ("traces", {"sample_every": -1}),
+        ("traces", {"spans_per_second": 0}),
+        ("traces", {"file_most_bytes": 1}),
+        ("metrics", {"users_most": 1001}),
+        ("records", {"families": []}),
+        ("records", {"families": ["entity", "node"]}),
+        ("records", {"rotate_ms": 999}),
+        ("records", {"rotate_bytes": 4095}),
+        ("records", {"keep_bytes": 65535}),
+        ("records", {"capture_most_seconds": 0}),
+        ("admin", {"hosts": "all"}),
+    ],
+    ids=lambda part: part if isinstance(part, str) else next(iter(part)),
+)
+def test_what_cannot_be_meant_is_refused_by_its_path(section: str, value: dict) -> None:
+    """One mistake, one problem, at its place."""
+    (problem,) = problems_of(**{section: value})
+    (key,) = value
+    assert problem.startswith(f"{section}.{key}")
+
+
+@pytest.mark.parametrize(
+    ("admin", "path", "words"),
+    [
+        ({"listen": "9644"}, "admin.listen", "HOST:PORT"),
+        ({"listen": ":9644"}, "admin.listen", "HOST:PORT"),
+        ({"listen": "0.0.0.0:0"}, "admin.listen", "HOST:PORT"),
+        ({"listen": "::1:9644"}, "admin.listen", "HOST:PORT"),
+        ({"listen": "[::x]:9644"}, "admin.listen", "HOST:PORT"),
+        ({"control": "localhost:port", "token_file": "t"}, "admin.control", "HOST:PORT"),
+        ({"control": "127.0.0.1:9645"}, "admin.token_file", "because control is set"),
+        ({"socket": "/" + "é" * 54}, "admin.socket", "109 bytes, expected at most 107"),
+        ({"trace_url": "javascript:alert(1)"}, "admin.trace_url", "http://"),
+        (
+            {"listen": "0.0.0.0:9644", "control": "0.0.0.0:9644", "token_file": "t"},
+            "admin.control",
+            "another address than listen",
+        ),
+    ],
+)
+def test_an_admin_server_that_could_not_be_is_refused(admin: dict, path: str, words: str) -> None:
+    """Before anything is bound, at its place and in words."""
+    (problem,) = problems_of(admin=admin)
+    assert problem.startswith(f"{path}: ")
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    "admin",
+    [
+        {"listen": "0.0.0.0:9644", "socket": "/" + "a" * 106},
+        {"listen": "[::]:9644", "control": "[::1]:9645", "token_file": "t"},
+        {"trace_url": "https://traces/{trace_id}", "token_file": "t", "hosts": ["sluice.example"]},
+    ],
+)
+def test_an_admin_server_that_could_be_is_not(admin: dict) -> None:
+    """In each of the three ways, and none of them."""
+    assert problems_of(admin=admin) == []
+
+
+@pytest.mark.parametrize("section", ["admin", "metrics", "traces", "records"])
+def test_a_key_with_a_slip_is_no_setting(section: str) -> None:
+    """It would be silently without effect otherwise."""
+    (problem,) = problems_of(**{section: {"listne": "x"}})
+    assert problem.startswith(f"{section}.listne")
+
+
+def test_every_family_may_be_asked_for() -> None:
+    """The two that cost more are opt-in, and are named as the others are."""
+    every = ["entity", "api", "instance", "topic", "capture"]
+    assert problems_of(records={"families": every}) == []
+
+
+def test_each_listener_of_the_admin_server_takes_its_descriptors() -> None:
+    """And nobody else's, where there is none."""
+    assert Admin().connections_most() == 0
+    assert Admin(listen="h:1", socket="/s").connections_most() == 2 * ADMIN_CONNECTIONS_MOST

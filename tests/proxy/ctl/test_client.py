@@ -1,0 +1,124 @@
+"""One HTTP request at a time: over a path or with a token, and how it may fail."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import socketserver
+import threading
+
+import pytest
+
+from proxy.ctl.client import NO_PATH, Client, Place, RefusedError, UnreachableError
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Says what the server was told to, and remembers what it was asked."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.command, self.path, dict(self.headers), self._body()))
+        status, body = self.server.answer
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_PUT = do_DELETE = do_GET  # noqa: N815 - the names http.server looks for
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("content-length", 0)))
+
+    def address_string(self) -> str:
+        return ""
+
+    def log_message(self, *_: object) -> None:
+        """Silent."""
+
+
+class Tcp(socketserver.TCPServer):
+    asked: list
+    answer: tuple[int, bytes]
+
+
+class Unix(socketserver.UnixStreamServer):
+    asked: list
+    answer: tuple[int, bytes]
+
+
+@pytest.fixture(params=[Tcp, Unix])
+def server(request, tmp_path):
+    where = ("127.0.0.1", 0) if request.param is Tcp else str(tmp_path / "s")
+    with request.param(where, Handler) as made:
+        made.asked, made.answer = [], (200, b'{"a": 1}')
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def place(server) -> Place:
+    where = server.server_address
+    if isinstance(where, str):
+        return Place(path=where)
+    return Place(address=f"{where[0]}:{where[1]}", token="secret-token")  # noqa: S106 - a test's own
+
+
+def test_a_question_and_its_answer(server):
+    """JSON both ways; the token goes with it where there is one."""
+    assert Client(place(server)).ask("PUT", "/v1/x?a=b", {"c": 1}) == {"a": 1}
+    ((method, path, headers, body),) = server.asked
+    assert (method, path, json.loads(body)) == ("PUT", "/v1/x?a=b", {"c": 1})
+    assert headers["Content-Type"] == "application/json"
+    token = "Bearer secret-token" if isinstance(server, Tcp) else None
+    assert headers.get("Authorization") == token
+
+
+def test_an_answer_may_be_empty(server):
+    """As that of a connection that was closed."""
+    server.answer = (200, b"")
+    assert Client(place(server)).get("/") == {}
+
+
+def test_a_refusal_is_told_in_the_servers_words(server):
+    """With all that it said."""
+    server.answer = (409, b'{"error": "not now", "problems": ["x"]}')
+    with pytest.raises(RefusedError, match="not now") as refused:
+        Client(place(server)).get("/")
+    assert (refused.value.status, refused.value.answer["problems"]) == (409, ["x"])
+
+
+def test_where_there_is_no_control_is_said(server):
+    """Somebody named the port of the probes."""
+    server.answer = (404, json.dumps({"error": NO_PATH}).encode())
+    client = Client(place(server))
+    for asked in (lambda: client.get("/v1/state"), lambda: next(client.events())):
+        with pytest.raises(RefusedError, match="probes and metrics only"):
+            asked()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[1]", b"\xff"])
+def test_what_speaks_no_json_is_no_sluice(server, body):
+    """Somebody else listens there."""
+    server.answer = (200, body)
+    with pytest.raises(UnreachableError, match="No Sluice answers at"):
+        Client(place(server)).get("/")
+
+
+def test_events_come_one_by_one_until_the_server_ends(server):
+    """Lines that are no data are passed over."""
+    server.answer = (200, b'event: state\ndata: {"n": 1}\n\n: still here\n\ndata: {"n": 2}\n\n')
+    assert [event["n"] for event in Client(place(server)).events()] == [1, 2]
+    server.answer = (503, b'{"error": "too many"}')
+    with pytest.raises(RefusedError, match="too many"):
+        next(Client(place(server)).events())
+
+
+def test_nobody_there_is_said_in_words(tmp_path):
+    """The system's own, or better ones."""
+    with pytest.raises(UnreachableError, match=r"none: there is no such socket"):
+        Client(Place(path=str(tmp_path / "none"))).get("/")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(UnreachableError, match="Connection refused"):
+        list(Client(Place(address=f"127.0.0.1:{port}")).events())

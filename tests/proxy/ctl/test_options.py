@@ -1,0 +1,111 @@
+"""Which admin server is asked: what is given, what the environment says, what the configuration says."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from proxy.ctl import options
+from proxy.ctl.client import Place, RefusedError, UnreachableError
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Runs a command that says where it would ask."""
+    for name in ("SOCKET", "CONTROL", "TOKEN_FILE"):
+        monkeypatch.delenv(f"SLUICE_ADMIN_{name}", raising=False)
+    monkeypatch.delenv("SLUICE_CONFIG", raising=False)
+
+    @click.command()
+    @options.asks
+    def where(client) -> None:
+        click.echo(json.dumps(client._place))
+
+    def run(*arguments: str, env: dict[str, str] | None = None):
+        result = CliRunner().invoke(where, arguments, env=env)
+        return Place(*json.loads(result.output)) if result.exit_code == 0 else result
+
+    return run
+
+
+@pytest.fixture
+def token(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("abc\n")
+    return str(file)
+
+
+def test_a_socket_or_an_address_with_its_token(asked, token):
+    """The socket goes before the address."""
+    assert asked("--socket", "s") == Place(path="s")
+    where = asked("--address", "h:1", "--token-file", token)
+    assert where == Place(address="h:1", token="abc")  # noqa: S106 - a test's own
+    assert asked("--socket", "s", "--address", "h:1").path == "s"
+
+
+def test_a_containers_environment_says_it_as_well(asked, token):
+    """The very variables that configure the proxy."""
+    assert asked(env={"SLUICE_ADMIN_SOCKET": "s"}) == Place(path="s")
+    env = {"SLUICE_ADMIN_CONTROL": "h:1", "SLUICE_ADMIN_TOKEN_FILE": token}
+    assert asked(env=env).address == "h:1"
+
+
+def test_the_configuration_says_it_as_well(asked, tmp_path, token):
+    """What is given goes before it."""
+    file = tmp_path / "sluice.yaml"
+    settings = {"upstream": {"bootstrap_servers": ["kafka:9092"]}, "admin": {"socket": "s"}}
+    file.write_text(json.dumps(settings))
+    assert asked("-c", str(file)) == Place(path="s")
+    assert asked("-c", str(file), "--socket", "t").path == "t"
+    settings["admin"] = {"control": "127.0.0.1:9645", "token_file": token}
+    file.write_text(json.dumps(settings))
+    assert asked("-c", str(file)) == Place(address="127.0.0.1:9645", token="abc")  # noqa: S106 - a test's own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "Say where"),
+        (("--address", "h:1"), "needs --token-file"),
+        (("--address", "h:1", "--token-file", "none"), "cannot be read"),
+        (("-c", "none.yaml"), "cannot be used"),
+    ],
+)
+def test_what_cannot_be_used_is_said(asked, arguments, words):
+    """Exit code 2."""
+    result = asked(*arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+@pytest.mark.parametrize(
+    "error",
+    [UnreachableError("nobody"), RefusedError(422, {"error": "no", "problems": ["a.b: x"]})],
+)
+def test_a_refusal_ends_the_program(error):
+    """Exit code 1, and all that was said on standard error."""
+
+    @click.command()
+    @options.asks
+    def fails(client) -> None:
+        raise error
+
+    result = CliRunner().invoke(fails, ["--socket", "s"])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert str(error) in result.stderr
+    assert ("a.b: x" in result.stderr) == isinstance(error, RefusedError)
+
+
+@pytest.mark.parametrize("content", ["", "two words", "a: secret\nb: another", "é"])
+def test_a_file_that_is_no_token_is_not_shown(asked, tmp_path, content):
+    """Somebody named the wrong file, and what is in it is nobody's to see."""
+    file = tmp_path / "wrong"
+    file.write_text(content)
+    result = asked("--address", "h:1", "--token-file", str(file))
+    assert result.exit_code == 2
+    assert "holds no token" in result.output
+    assert not content or content not in result.output

@@ -1,0 +1,308 @@
+"""What is read of a running engine: every figure against what was done to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Reject, Respond, Throttle
+from proxy.core.channel import Mute
+from proxy.core.errors import CloseReason
+from proxy.telemetry.inside import Facts, Feature, Reloads
+from tests.support import frames as f
+from tests.support import sasl
+from tests.support.holding import HOLD, Holding
+from tests.support.metrics_page import PROCESS, FakeInside, listen, read
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire
+from tests.support.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting
+from wire.errors import ErrorCode
+
+NONE = ()
+ASK_US = 3000
+AUTHENTICATION_FAILED = 58
+
+
+def took(wire: Wire, us: int) -> None:
+    """So long passes."""
+    now_us = wire.engine.now_us + us
+    wire.engine.advance(now_us // 1000, now_us)
+
+
+def test_requests_are_counted_by_api_and_outcome() -> None:
+    """Replied, without reply, answered by a policy, answered at the deadline, and cut off."""
+    verdicts = {2: Reject(ErrorCode.POLICY_VIOLATION), 3: Respond(b"\x00\x00")}
+    policy = Recorder(lambda request: verdicts.get(request.exchange_id, FORWARD))
+    wire, metrics = listen([policy])
+    wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    wire.client(f.heartbeat(2) + f.heartbeat(3))
+    wire.client(f.produce(4, acks=0))
+    wire.client(fetch_waiting(5)).advance(FETCH_MS)
+    wire.client(f.produce(6, acks=1))
+    wire.release()
+
+    assert read(metrics)["sluice_requests_total"] == {
+        ("Heartbeat", "replied"): 1,
+        ("Heartbeat", "answered"): 2,
+        ("Produce", "no_reply"): 1,
+        ("Fetch", "expired"): 1,
+        ("Produce", "disconnected"): 1,
+    }
+
+
+def test_the_brokers_time_is_from_the_requests_last_byte_to_the_replys() -> None:
+    """3 ms lie between 2.048 and 4.096; the sum is the middle of a bucket that is 9 % wide."""
+    wire, metrics = listen()
+    wire.client(f.heartbeat(1))
+    took(wire, ASK_US)
+    wire.broker(f.heartbeat_reply(1))
+
+    found = read(metrics)
+    buckets = found["sluice_request_stage_seconds_bucket"]
+    assert buckets["Heartbeat", "0.002048", "upstream"] == 0
+    assert buckets["Heartbeat", "0.004096", "upstream"] == 1
+    assert found["sluice_request_stage_seconds_sum"]["Heartbeat", "upstream"] == pytest.approx(
+        ASK_US / 1e6, rel=0.05
+    )
+
+
+def test_a_wait_for_a_policy_is_purgatory() -> None:
+    """A held request has waited from then till now, and its end has a reason."""
+    wire, metrics = listen([Holding(HOLD)])
+    wire.client(f.heartbeat(1))
+    wire.advance(300)
+    during = read(metrics)
+    wire.wake("key")
+    wire.broker(f.heartbeat_reply(1))
+    after = read(metrics)
+
+    assert during["sluice_purgatory_delayed_operations"]["hold",] == 1
+    assert during["sluice_purgatory_size"]["hold",] == 1
+    assert during["sluice_purgatory_oldest_seconds"]["hold",] == pytest.approx(0.3)
+    assert during["sluice_connections_muted"]["held",] == 1
+    assert during["sluice_timer_entries"][NONE] >= 1
+    assert after["sluice_purgatory_delayed_operations"]["hold",] == 0
+    assert after["sluice_purgatory_oldest_seconds"]["hold",] == 0
+    assert after["sluice_purgatory_completions_total"] == {
+        ("condition",): 1,
+        ("expired",): 0,
+        ("drained",): 0,
+        ("client_gone",): 0,
+    }
+    assert after["sluice_request_stage_seconds_count"]["Heartbeat", "purgatory"] == 1
+    assert after["sluice_purgatory_seconds_count"] == {("Heartbeat", "condition"): 1}
+    assert after["sluice_purgatory_seconds_sum"]["Heartbeat", "condition"] == pytest.approx(
+        0.3, rel=0.05
+    )
+
+
+def test_what_waits_at_the_broker_is_counted_exactly() -> None:
+    """acks=all produces and fetches that may wait, not the others; each until its reply."""
+    wire, metrics = listen()
+    wire.client(fetch_waiting(1) + f.produce(2, acks=-1) + f.produce(3, acks=-1))
+    wire.client(f.produce(4, acks=1) + f.heartbeat(5))
+    wire.advance(200)
+    found = read(metrics)
+
+    expected = {("hold",): 0, ("produce",): 2, ("fetch",): 1}
+    assert found["sluice_purgatory_delayed_operations"] == expected
+    assert found["sluice_purgatory_size"] == expected
+    assert found["sluice_purgatory_oldest_seconds"]["produce",] == pytest.approx(0.2)
+    wire.broker(empty(1) + f.produce_reply(2))
+    expected = {("hold",): 0, ("produce",): 1, ("fetch",): 0}
+    assert read(metrics)["sluice_purgatory_delayed_operations"] == expected
+
+
+def test_what_was_answered_here_is_an_expiration() -> None:
+    """By kind."""
+    wire, metrics = listen()
+    wire.client(f.produce(1, acks=-1)).advance(WAIT_MS)
+    wire.client(fetch_waiting(2)).advance(FETCH_MS)
+
+    expected = {("Produce",): 1, ("Fetch",): 1}
+    found = read(metrics)
+    assert found["sluice_expirations_total"] == expected
+    assert found["sluice_purgatory_seconds_count"] == {
+        ("Produce", "expired"): 1,
+        ("Fetch", "expired"): 1,
+    }
+    waited_s = found["sluice_purgatory_seconds_sum"]["Produce", "expired"]
+    assert waited_s == pytest.approx(WAIT_MS / 1000, rel=0.05)
+
+
+def test_what_is_answered_early_has_its_own_time() -> None:
+    """A drain does not wait for anybody's deadline."""
+    wire, metrics = listen()
+    wire.client(fetch_waiting(1)).advance(100)
+    wire.engine.drain()
+
+    assert read(metrics)["sluice_purgatory_seconds_count"] == {("Fetch", "drained"): 1}
+
+
+def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
+    """While it is quiet it is seen; its second tells for how long."""
+    wire, metrics = listen([Recorder(lambda _: Throttle(400))])
+    wire.client(f.beat(1)).broker(f.beat_reply(1))
+    assert read(metrics)["sluice_connections_muted"]["throttled",] == 1
+    wire.advance(1000)
+
+    found = read(metrics)
+    assert found["sluice_connections_muted"]["throttled",] == 0
+    assert found["sluice_user_throttled_total"] == {("ANONYMOUS",): 1}
+    assert found["sluice_user_throttle_seconds_total"] == {("ANONYMOUS",): 0.4}
+
+
+def test_users_are_shown_with_what_they_may() -> None:
+    """Requests, bytes and the last second's rate by user; the limit where a quota knows one."""
+    inside = FakeInside(quotas={"ANONYMOUS": 12.5})
+    wire, metrics = listen(inside=inside)
+    for n in range(7):
+        wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n))
+    wire.advance(1000)
+
+    found = read(metrics)
+    user = ("ANONYMOUS",)
+    assert found["sluice_user_requests_total"] == {user: 7}
+    assert found["sluice_user_request_rate"] == {user: 7}
+    assert found["sluice_user_quota_rate"] == {user: 12.5}
+    assert found["sluice_user_request_bytes_total"] == {user: 7 * len(f.heartbeat(1))}
+    assert found["sluice_user_response_bytes_total"] == {user: 7 * len(f.heartbeat_reply(1))}
+
+
+def test_other_is_nobody_and_has_no_limit() -> None:
+    """A quota is not asked for the rest."""
+    wire, metrics = listen(users_most=0, inside=FakeInside(quotas={"other": 1.0}))
+    wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    wire.advance(1000)
+
+    found = read(metrics)
+    assert found["sluice_user_requests_total"] == {("other",): 1}
+    assert "sluice_user_quota_rate" not in found
+
+
+def test_connections_come_and_go() -> None:
+    """Open ones, opened ones, and why the others have ended."""
+    wire, metrics = listen()
+    Wire(wire.engine)
+    wire.session.end(CloseReason.BROKER_RESET, "", wire.now_ms)
+    wire.release()
+
+    found = read(metrics)
+    assert found["sluice_connections"] == {NONE: 1}
+    assert found["sluice_connections_opened_total"] == {NONE: 2}
+    assert found["sluice_sessions_closed_total"] == {("broker_reset",): 1}
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        CloseReason.UPSTREAM_REFUSED,
+        CloseReason.UPSTREAM_DIAL_TIMEOUT,
+        CloseReason.UNKNOWN_NODE,
+    ],
+)
+def test_a_broker_that_cannot_be_reached_is_seen(reason: CloseReason) -> None:
+    """Each such end is a failure to dial, by its reason."""
+    wire, metrics = listen()
+    wire.session.end(reason, "", wire.now_ms)
+    wire.release()
+
+    failures = read(metrics)["sluice_upstream_dial_failures_total"]
+    assert failures.pop((reason.value,)) == 1
+    assert set(failures.values()) == {0}
+
+
+def test_a_login_that_the_broker_refuses_is_counted() -> None:
+    """A wrong password, and a mechanism that there is none of; not the login that succeeds, nor the next one."""
+    wire, metrics = listen()
+    assert read(metrics)["sluice_authentication_failures_total"] == {NONE: 0}
+    wire.client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
+    wire.client(sasl.authenticate(2, sasl.plain("alice", "wrong")))
+    wire.broker(sasl.authenticate_reply(2, error_code=AUTHENTICATION_FAILED))
+    unknown = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    other = (
+        Wire(wire.engine).client(sasl.handshake(1, "X")).broker(sasl.handshake_reply(1, unknown))
+    )
+    good = Wire(wire.engine).client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
+    for n in (2, 3):
+        good.client(sasl.authenticate(n, sasl.plain("alice", "right")))
+        good.broker(sasl.authenticate_reply(n))
+        good.client(sasl.handshake(n + 10, "PLAIN")).broker(sasl.handshake_reply(n + 10))
+
+    assert not other.session.ended
+    assert read(metrics)["sluice_authentication_failures_total"] == {NONE: 2}
+
+
+def test_every_reason_to_mute_has_a_name() -> None:
+    """One series for each, also while nobody is muted; a connection may have several."""
+    wire, metrics = listen()
+    reasons = [name.lower() for name in vars(Mute) if not name.startswith("_")]
+    before = read(metrics)["sluice_connections_muted"]
+    assert before == {(reason,): 0 for reason in reasons}
+    wire.session.client.mute(Mute.BACKPRESSURE)
+    wire.session.client.mute(Mute.IN_FLIGHT)
+
+    after = read(metrics)["sluice_connections_muted"]
+    assert {key for key, count in after.items() if count} == {("backpressure",), ("in_flight",)}
+
+
+def test_nodes_outside_the_range_are_counted_once_each() -> None:
+    """However often they are advertised."""
+    wire, metrics = listen()
+    for n in range(3):
+        brokers = [(0, "kafka-0", 9092), (7, "kafka-7", 9092)]
+        wire.client(f.metadata_request(n)).broker(f.metadata_reply(n, brokers))
+
+    assert read(metrics)["sluice_unmapped_nodes_total"] == {NONE: 1}
+
+
+def test_what_the_application_tells_is_shown() -> None:
+    """Drops, suppressed lines, reloads, features, build and process."""
+    facts = Facts(
+        "1.2.3",
+        PROCESS,
+        clock_drift_ms=-1500,
+        draining=True,
+        spans_dropped=3,
+        records_dropped=4,
+        log_suppressed={"expired": 5},
+        reloads=Reloads(2, 1, last_ok=False, loaded_ms=1_700_000_000_500),
+        features=[Feature("compiled_wheel", "alpha", enabled=True)],
+    )
+    _, metrics = listen(inside=FakeInside(facts))
+    found = read(metrics)
+
+    assert found["sluice_clock_drift_seconds"] == {NONE: -1.5}
+    assert found["sluice_draining"] == {NONE: 1}
+    assert found["sluice_spans_dropped_total"] == {NONE: 3}
+    assert found["sluice_records_dropped_total"] == {NONE: 4}
+    assert found["sluice_log_suppressed_total"] == {("expired",): 5}
+    assert found["sluice_config_reloads_total"] == {("success",): 2, ("failure",): 1}
+    assert found["sluice_config_last_reload_successful"] == {NONE: 0}
+    assert found["sluice_config_last_reload_timestamp_seconds"] == {NONE: 1_700_000_000.5}
+    assert found["sluice_feature_enabled"] == {("compiled_wheel", "alpha"): 1}
+    assert [labels[1] for labels in found["sluice_build_info"]] == ["1.2.3"]
+    assert found["process_resident_memory_bytes"] == {NONE: PROCESS.resident_bytes}
+    assert found["process_cpu_seconds_total"] == {NONE: PROCESS.cpu_s}
+    assert found["process_open_fds"] == {NONE: PROCESS.open_fds}
+    assert found["process_max_fds"] == {NONE: PROCESS.max_fds}
+    assert found["process_start_time_seconds"] == {NONE: PROCESS.started_s}
+
+
+def test_before_the_first_reload_nothing_is_said_of_it() -> None:
+    """Neither that it succeeded nor that it failed."""
+    _, metrics = listen()
+    found = read(metrics)
+
+    assert "sluice_config_last_reload_successful" not in found
+    assert "sluice_config_last_reload_timestamp_seconds" not in found
+
+
+def test_steps_are_read_from_the_meters() -> None:
+    """Sluice's own time, as the hub has measured it; and how long it stood still."""
+    wire, metrics = listen()
+    wire.engine.meters.step_us[8 * 7] += 3  # at most 128 us
+    wire.engine.meters.away_us[8 * 7] += 4
+
+    for name, count in (("step", 3), ("away", 4)):
+        buckets = read(metrics)[f"sluice_proxy_{name}_seconds_bucket"]
+        assert (buckets["6.4e-05",], buckets["0.000128",]) == (0, count)

@@ -1,0 +1,56 @@
+"""The table of metrics: Prometheus' conventions, and Kafka's names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from proxy.telemetry.metrics import names
+from proxy.telemetry.metrics.names import ALL, Kind, Metric
+
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+def named(metric: Metric) -> str:
+    return metric.name
+
+
+def test_every_metric_is_in_the_table_once() -> None:
+    """Names are unique, and no family's name is another's sample."""
+    assert len({each.name for each in ALL}) == len(ALL)
+    assert len({each.family for each in ALL}) == len(ALL)
+    assert names.STAGE in ALL
+
+
+@pytest.mark.parametrize("metric", ALL, ids=named)
+def test_a_name_says_kind_and_unit(metric: Metric) -> None:
+    """Counters end in _total and nothing else does; a unit ends the family's name, as OpenMetrics wants it."""
+    assert NAME.fullmatch(metric.name)
+    assert metric.name.startswith(("sluice_", "process_"))
+    assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
+    assert metric.name.endswith("_info") == (metric.kind is Kind.INFO)
+    assert metric.family.endswith(f"_{metric.unit}" if metric.unit else "")
+    assert not metric.name.endswith(("_sum", "_count", "_bucket"))
+    assert bool(metric.edges) == (metric.kind is Kind.HISTOGRAM)
+
+
+@pytest.mark.parametrize("metric", ALL, ids=named)
+def test_a_metric_says_what_it_is(metric: Metric) -> None:
+    """The help text is a sentence of one line, so both formats take it as it is."""
+    assert metric.help.endswith(".")
+    assert not re.search(r'[\n"\\]', metric.help)
+    assert all(NAME.fullmatch(label) and label != "le" for label in metric.labels)
+
+
+@pytest.mark.parametrize(
+    "sensor",
+    [
+        *("MemoryPoolUsed", "MemoryPoolAvailable", "MemoryPoolAvgDepletedPercent"),
+        *("MemoryPoolDepletedTimeTotal", "throttle-time", "request-time", "exempt-request-time"),
+        *("PurgatorySize", "NumDelayedOperations", "RequestsPerSec", "ThrottleTimeMs"),
+    ],
+)
+def test_kafkas_sensors_are_found_by_their_names(sensor: str) -> None:
+    """Whoever knows KIP-72's or KIP-124's sensors, or the purgatory's, finds ours by searching the page."""
+    assert [each.name for each in ALL if re.search(rf"(?<![\w-]){sensor}\b", each.help)]

@@ -1,0 +1,215 @@
+"""The listener as a whole: what it remembers, and that nobody has to wait for it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from policies.api import Hold
+from proxy.core.usage import UsageBook, UsageRow
+from proxy.telemetry.metrics import names
+from proxy.telemetry.metrics.observer import FOLD_EVERY_MS, Metrics
+from proxy.telemetry.metrics.push import Push
+from proxy.telemetry.metrics.users import FOLD_MOST
+from tests.support import frames as f
+from tests.support.holding import HOLD, Holding
+from tests.support.metrics_page import FakeInside, hear, listen, read
+from tests.support.sessions import Wire, make_engine
+
+CLIENT_IDS = 1_000_000
+A_SECOND = 10_000  # client ids at once, as many as the core tells apart
+PAGE_MOST_BYTES = 1 << 20
+PAGE_MOST_S = 0.1
+TURN_MOST_S = 0.02  # of what a second brings; most of it in turns, but the clock of this test leaps
+
+
+class Traced(Metrics):
+    """As if a tracer had listened before, and exported everything."""
+
+    def on_trail(self, trail) -> None:
+        trail.trace_id = "ab" * 16
+        super().on_trail(trail)
+
+
+class Sink:
+    """A collector that takes everything."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[list[object], int]] = []
+
+    def export(self, families, at_ms: int) -> bool:
+        self.got.append((list(families), at_ms))
+        return True
+
+    def shutdown(self) -> None:
+        pass
+
+
+def rows_of(names: range, ts_ms: int) -> list[UsageRow]:
+    """A row for each of these clients, each of a user of its own."""
+    zeros = (0,) * 9
+    return [UsageRow(ts_ms, f"user-{n}", f"client-{n}", 3, 3, 0, 300, *zeros) for n in names]
+
+
+def test_a_million_client_ids_make_a_small_page_quickly() -> None:
+    """T7: a million users, each with a client id: less than a MiB, in less than 100 ms, and nothing is lost."""
+    wire, metrics = listen()
+    longest_s = 0.0
+    for second in range(CLIENT_IDS // A_SECOND):
+        users = range(A_SECOND * second, A_SECOND * (second + 1))
+        rows = rows_of(users, 1000 * second)
+        begun = time.thread_time()
+        metrics.on_second(1000 * second, rows)
+        longest_s = max(longest_s, time.thread_time() - begun)
+        wire.advance(1000)
+    begun = time.thread_time()
+    page = metrics.page(openmetrics=True)
+    took_s = time.thread_time() - begun
+
+    assert len(page) < PAGE_MOST_BYTES
+    assert took_s < PAGE_MOST_S
+    assert longest_s < TURN_MOST_S
+    counted = read(metrics)["sluice_user_requests_total"]
+    assert sum(counted.values()) == 3 * CLIENT_IDS
+    assert len(counted) == 101
+
+
+def test_a_million_client_ids_in_the_core_make_a_small_page() -> None:
+    """T7 through the core's own book: clients join, are counted, and leave."""
+    engine = make_engine()
+    metrics = Metrics()
+    hear(engine, metrics)
+    metrics.attach(engine, FakeInside())
+    book = engine.usage = UsageBook(0, metrics.on_second)
+    for second in range(20):
+        for n in range(5000):
+            usage = book.join("crowd", f"client-{second}-{n}", engine.now_ms)
+            usage.requests += 1
+            book.leave(usage)
+        engine.advance(1000 * (second + 1))
+
+    assert read(metrics)["sluice_user_requests_total"] == {("crowd",): 100_000}
+    assert len(metrics.page()) < PAGE_MOST_BYTES
+
+
+def test_many_rows_are_counted_by_turns() -> None:
+    """A thousand at once, the rest by the engine's own timers; a page has all of them."""
+    wire, metrics = listen()
+    metrics.on_second(0, rows_of(range(3 * FOLD_MOST), 0))
+    tallied = [sum(share.tally.requests for share in metrics._users.shares(0))]
+    for _ in range(2):
+        wire.advance(FOLD_EVERY_MS)
+        tallied.append(sum(share.tally.requests for share in metrics._users.shares(0)))
+
+    assert tallied == [3 * FOLD_MOST, 6 * FOLD_MOST, 9 * FOLD_MOST]
+    assert wire.engine.timers.size == 0
+    metrics.on_second(1000, rows_of(range(3 * FOLD_MOST), 1000))
+    assert sum(read(metrics)["sluice_user_requests_total"].values()) == 18 * FOLD_MOST
+
+
+def test_a_held_request_that_is_traced_is_an_exemplar() -> None:
+    """Its trace id stands at the bucket of its wait."""
+    metrics = Traced()
+    engine = make_engine([Holding(HOLD, Hold(1000, "key", throttles=True))], keeps_trails=True)
+    hear(engine, metrics)
+    metrics.attach(engine, FakeInside())
+    wire = Wire(engine).client(f.heartbeat(1))
+    wire.advance(300)
+    wire.wake("key")
+    wire.advance(40)
+    wire.wake("key")
+    wire.broker(f.heartbeat_reply(1))
+
+    marked = [
+        line for line in metrics.page(openmetrics=True).decode().splitlines() if "# {" in line
+    ]
+    assert [line.partition("}")[0].partition('api="Heartbeat",')[2] for line in marked] == [
+        'stage="throttle",le="0.065536"',
+        'stage="purgatory",le="0.524288"',
+    ]
+    assert marked[1].partition("# ")[2] == '{trace_id="' + "ab" * 16 + '"} 0.3 0.300'
+
+
+def test_faults_are_counted() -> None:
+    """Our own bugs, a policy's, and what a policy on probation would have done."""
+    _, metrics = listen()
+    metrics.on_internal_error(ValueError())
+    metrics.on_policy_error("quota", "on_request", ValueError())
+    metrics.on_policy_error("quota", "on_request", ValueError())
+    metrics.on_policy_observed("limits", HOLD)
+
+    found = read(metrics)
+    assert found["sluice_internal_errors_total"] == {(): 1}
+    assert found["sluice_policy_errors_total"] == {("on_request", "quota"): 2}
+    assert found["sluice_policy_observed_total"] == {("limits",): 1}
+
+
+@pytest.mark.parametrize("openmetrics", [False, True])
+def test_looking_changes_nothing(*, openmetrics: bool) -> None:
+    """Two pages of one moment are the same."""
+    wire, metrics = listen([Holding(HOLD)])
+    wire.client(f.heartbeat(1))
+    wire.advance(1500)
+
+    assert metrics.page(openmetrics=openmetrics) == metrics.page(openmetrics=openmetrics)
+
+
+def test_metrics_are_pushed_once_an_interval_and_at_the_end() -> None:
+    """With the engine's time; what was pushed is counted on the page."""
+    sink = Sink()
+    push = Push("1.2.3", lambda _: sink, interval_ms=10_000)
+    push.start()
+    metrics = Metrics(push=push)
+    engine = make_engine()
+    hear(engine, metrics)
+    metrics.attach(engine, FakeInside())
+    wire = Wire(engine)
+    for _ in range(11):
+        wire.advance(1000)
+    metrics.close()
+
+    assert [at for _, at in sink.got][-1] == 11_000
+    assert 1 <= len(sink.got) <= 2  # the thread may not have run before the end
+    assert sum(read(metrics)["sluice_metrics_pushes_total"].values()) == 2
+    assert len(sink.got[-1][0]) == len(list(metrics.collect()))
+
+
+def test_without_push_the_end_is_nothing() -> None:
+    """And the page does not speak of pushes."""
+    _, metrics = listen()
+    metrics.close()
+
+    assert "sluice_metrics_pushes_total" not in read(metrics)
+
+
+def test_what_takes_long_is_not_done_on_the_loop() -> None:
+    """Ten thousand keys with meters of their own: to collect them is quick, to sum them up is the reader's work."""
+    _, metrics = listen(meters_by_key=True)
+    book = metrics._engine.meters
+    for n in range(10_000):
+        book.find(0, "Produce", "ada", f"client-{n}").upstream[80] += 1
+    begun = time.thread_time()
+    families = metrics.collect()
+    took_s = time.thread_time() - begun
+
+    assert took_s < TURN_MOST_S
+    (requests,) = (family for family in families if family.metric is names.REQUESTS)
+    assert [point.value for point in requests.points] == [10_000]
+
+
+def test_a_key_that_goes_while_somebody_reads_is_not_counted_twice() -> None:
+    """Between what was collected on the loop and what is summed up elsewhere, keys may be retired."""
+    _, metrics = listen(meters_by_key=True)
+    book = metrics._engine.meters
+    meters = [book.find(0, "Produce", "ada", f"client-{n}") for n in range(4)]
+    for meter in meters:
+        meter.upstream[80] += 1
+    book.retire(meters[0])
+    families = metrics.collect()
+    book.retire(meters[1])
+    book.retire(meters[2])
+
+    (requests,) = (family for family in families if family.metric is names.REQUESTS)
+    assert [point.value for point in requests.points] == [4]
+    assert read(metrics)["sluice_requests_total"] == {("Produce", "replied"): 4}

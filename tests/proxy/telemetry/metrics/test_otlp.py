@@ -1,0 +1,166 @@
+"""The push as a collector reads it: over HTTP, in protobuf, by the SDK's own variables."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
+
+from proxy.telemetry.metrics import names
+from proxy.telemetry.metrics.families import Distribution, Family, Point
+from proxy.telemetry.metrics.otlp import OtlpExporter
+from proxy.telemetry.metrics.push import load_otlp
+from proxy.telemetry.process import STARTED_S
+from tests.support.metrics_collector import Heard, attributes, listening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AT_MS = 1_700_000_000_123
+BELOW = tuple(range(1, len(names.STEP.edges) + 1))
+FAMILIES = [
+    Family(names.REQUESTS, [Point(("Fetch", "replied"), 7), Point(("Produce", "expired"), 2)]),
+    Family(names.POOL_USED, [Point(("request",), 4096)]),
+    Family(names.STEP, [Point((), Distribution(BELOW, 99, 1.25, {}))]),
+    Family(names.BUILD, [Point(("1.2.3", "3.11"), 1)]),
+]
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
+    """A collector on loopback, named by the usual variable."""
+    heard = Heard()
+    with listening(heard) as port:
+        for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+        yield heard
+
+
+def send(families: list[Family] = FAMILIES) -> bool:
+    exporter = OtlpExporter("1.2.3")
+    try:
+        return exporter.export(families, AT_MS)
+    finally:
+        exporter.shutdown()
+
+
+def test_a_counter_is_a_sum_since_the_process_began(collector: Heard) -> None:
+    """Monotonic, cumulative, with labels as attributes, under the name that Prometheus would make again."""
+    assert send()
+
+    metric = collector.metrics()["sluice_requests"]
+    assert (metric.unit, metric.description) == ("1", names.REQUESTS.help)
+    assert metric.sum.is_monotonic
+    assert metric.sum.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
+    fetch, produce = metric.sum.data_points
+    assert (attributes(fetch.attributes), fetch.as_int) == (
+        {"api": "Fetch", "outcome": "replied"},
+        7,
+    )
+    assert (attributes(produce.attributes), produce.as_int) == (
+        {"api": "Produce", "outcome": "expired"},
+        2,
+    )
+    assert fetch.time_unix_nano == AT_MS * 1_000_000
+    assert fetch.start_time_unix_nano == int(STARTED_S * 1e9)
+
+
+def test_a_gauge_is_a_gauge(collector: Heard) -> None:
+    """With its unit in OpenTelemetry's spelling; the build is one, too."""
+    assert send()
+
+    found = collector.metrics()
+    (point,) = found["sluice_pool_used_bytes"].gauge.data_points
+    assert found["sluice_pool_used_bytes"].unit == "By"
+    assert (attributes(point.attributes), point.as_int) == ({"pool": "request"}, 4096)
+    (point,) = found["sluice_build"].gauge.data_points
+    assert attributes(point.attributes) == {"version": "1.2.3", "python": "3.11"}
+
+
+def test_a_histogram_has_each_buckets_own_count(collector: Heard) -> None:
+    """Not cumulative, one more than there are bounds, in seconds."""
+    assert send()
+
+    metric = collector.metrics()["sluice_proxy_step_seconds"]
+    (point,) = metric.histogram.data_points
+    assert metric.unit == "s"
+    assert list(point.explicit_bounds) == [2**edge / 1e6 for edge in names.STEP.edges]
+    assert list(point.bucket_counts) == [*(1 for _ in BELOW), 99 - len(BELOW)]
+    assert (point.count, point.sum) == (99, 1.25)
+    assert not point.HasField("min")
+    assert not point.HasField("max")
+
+
+def test_the_sdks_variables_are_honoured(collector: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers, compression, and who sends."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "gzip")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "edge-proxy")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.pod.name=pod-7")
+    assert send()
+
+    assert collector.paths == ["/v1/metrics"]
+    (headers,) = collector.headers
+    assert headers["content-encoding"] == "gzip"
+    assert headers["authorization"] == "Bearer secret"
+    (sender,) = (each.resource for each in collector.requests[0].resource_metrics)
+    said = attributes(sender.attributes)
+    assert said == {
+        "service.name": "edge-proxy",
+        "service.version": "1.2.3",
+        "k8s.pod.name": "pod-7",
+    }
+
+
+def test_without_a_name_it_is_sluice(collector: Heard) -> None:
+    """Not the SDK's `unknown_service`."""
+    assert send()
+
+    (sender,) = (each.resource for each in collector.requests[0].resource_metrics)
+    assert attributes(sender.attributes)["service.name"] == "sluice"
+
+
+def test_a_refusal_is_a_failure_and_no_secret_is_told(
+    collector: Heard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the SDK logs of it does not carry the headers."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret")
+    collector.status = 400
+    with caplog.at_level(logging.DEBUG):
+        assert not send()
+
+    assert collector.requests
+    assert "secret" not in caplog.text
+
+
+def test_the_loader_makes_this_one() -> None:
+    """What the push loads when it begins."""
+    exporter = load_otlp("1.2.3")
+    exporter.shutdown()
+
+    assert isinstance(exporter, OtlpExporter)
+
+
+def test_a_timeout_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As OpenTelemetry specifies, which the SDK by itself does not: a collector that never answers is given up."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
+        begun = time.monotonic()
+
+        assert not send()
+        assert 0.19 < time.monotonic() - begun < 3
+
+
+def test_a_timeout_that_is_no_number_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the variable's name."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "soon")
+
+    with pytest.raises(ValueError, match="OTEL_EXPORTER_OTLP_METRICS_TIMEOUT"):
+        OtlpExporter("1.2.3")

@@ -1,0 +1,193 @@
+"""Totals by user: everything is counted once, whoever comes and goes."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core.usage import OTHER as SHARED
+from proxy.core.usage import UsageRow
+from proxy.telemetry.metrics.users import (
+    CANDIDATES_MOST,
+    LABEL_MOST,
+    OTHER,
+    RANK_EVERY_MS,
+    UserBook,
+    label_of,
+)
+
+
+def row(user: str, requests: int = 1, *, ts_ms: int = 0, client_id: str = "c") -> UsageRow:
+    """A second of one key: each request of 10 bytes, with a reply of 20, one throttled for 5 ms."""
+    return UsageRow(
+        ts_ms,
+        user,
+        client_id,
+        requests=requests,
+        charged=requests,
+        exempt=2,
+        request_bytes=10 * requests,
+        charged_bytes=10 * requests,
+        exempt_bytes=0,
+        response_bytes=20 * requests,
+        connections=1,
+        throttled=1,
+        throttle_ms=5,
+        throttle_ms_max=5,
+        blocked_ms=0,
+        mute_ms=0,
+    )
+
+
+def told(book: UserBook, *seconds: list[UsageRow]) -> UserBook:
+    for rows in seconds:
+        book.put(rows[0].ts_ms, rows)
+    book.fold()
+    return book
+
+
+def requests(book: UserBook, now_ms: int = 0) -> dict[str, int]:
+    return {share.user: share.tally.requests for share in book.shares(now_ms)}
+
+
+def rates(book: UserBook, now_ms: int) -> dict[str, int]:
+    return {share.user: share.rate for share in book.shares(now_ms)}
+
+
+def test_the_client_ids_of_a_user_are_one_series() -> None:
+    """Rows of one user are added up, in every figure."""
+    book = told(UserBook(5), [row("ada", 3), row("ada", 4, client_id="d")])
+
+    (share,) = book.shares(0)
+    tally = share.tally
+    assert (share.user, tally.requests, share.rate) == ("ada", 7, 7)
+    assert (tally.request_bytes, tally.response_bytes) == (70, 140)
+    assert (tally.throttled, tally.throttle_ms) == (2, 10)
+    assert book.exempt == 4
+
+
+def test_who_comes_first_has_a_series_and_the_rest_is_other() -> None:
+    """Beyond users_most everybody is `other`."""
+    book = told(UserBook(2), [row("a"), row("b", 2), row("c", 3), row("d", 4)])
+
+    assert requests(book) == {"a": 1, "b": 2, OTHER: 7}
+
+
+def test_without_series_all_are_other() -> None:
+    """users_most 0 shows one series."""
+    assert requests(told(UserBook(0), [row("a"), row("b")])) == {OTHER: 2}
+
+
+def test_other_is_shown_only_if_somebody_is() -> None:
+    """No empty series before there is anybody to count in it."""
+    assert UserBook(2).shares(0) == []
+    assert requests(told(UserBook(2), [row("a")])) == {"a": 1}
+
+
+def test_nobody_can_take_the_name_of_the_rest() -> None:
+    """A user called `other`, and the key that newcomers share in the core, are counted in `other`."""
+    assert requests(told(UserBook(9), [row(OTHER, 2), row(SHARED, 3)])) == {OTHER: 5}
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from("abcdefgh"), st.integers(1, 50)), min_size=1, max_size=9
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(0, 5),
+)
+def test_no_series_ever_counts_back_and_nothing_is_counted_twice(
+    seconds: list[list[tuple[str, int]]], users_most: int
+) -> None:
+    """A second adds what it has, to all series together; one that stays never falls, one that comes begins anew."""
+    book = UserBook(users_most)
+    before: dict[str, int] = {}
+    for place, second in enumerate(seconds):
+        ts_ms = place * RANK_EVERY_MS // 3
+        told(book, [row(user, count, ts_ms=ts_ms) for user, count in second])
+        now = requests(book)
+        stayed = now.keys() & before.keys()
+        assert all(now[user] >= before[user] for user in stayed)
+        left = before.keys() - now.keys()
+        # What somebody counts in the very second in which he loses his series goes with it.
+        unseen = sum(count for user, count in second if user in left)
+        gone = sum(before[user] for user in left) + unseen
+        assert sum(now.values()) + gone == sum(before.values()) + sum(n for _, n in second)
+        assert len(now) <= users_most + 1
+        before = now
+
+
+def test_after_a_minute_the_busiest_have_the_series() -> None:
+    """Who makes more than twice the requests of one that is shown takes his place, and begins at nought."""
+    book = told(UserBook(2), [row("idle", 1), row("steady", 50)], [row("busy", 500, ts_ms=1000)])
+    assert set(requests(book)) == {"idle", "steady", OTHER}
+
+    told(book, [row("steady", 50, ts_ms=RANK_EVERY_MS)])
+    assert requests(book) == {"steady": 100, "busy": 0, OTHER: 500}
+
+    told(book, [row("busy", 9, ts_ms=RANK_EVERY_MS + 1000)])
+    assert requests(book) == {"steady": 100, "busy": 9, OTHER: 500}
+
+
+def test_who_is_as_busy_displaces_nobody() -> None:
+    """Equals do not change places each minute."""
+    book = UserBook(1)
+    for second in range(200):
+        told(book, [row("first", 10, ts_ms=1000 * second), row("second", 19, ts_ms=1000 * second)])
+
+    assert requests(book) == {"first": 2000, OTHER: 3800}
+
+
+def test_a_rate_is_of_the_last_second() -> None:
+    """Who was silent in it has nought; when no second ends any more, all have."""
+    book = told(UserBook(5), [row("a", 3), row("b", 4)], [row("a", 5, ts_ms=1000)])
+
+    assert rates(book, 2100) == {"a": 5, "b": 0}
+    assert rates(book, 4000) == {"a": 0, "b": 0}
+
+
+def test_rows_are_folded_in_by_turns() -> None:
+    """A turn takes no more than it is told to, and what is left is taken by the next or by the next second."""
+    book = UserBook(5)
+    book.put(0, [row("a")] * 10)
+    assert book.fold(4)
+    assert requests(book) == {"a": 4}
+    assert not book.fold(6)
+    assert requests(book) == {"a": 10}
+    book.put(1000, [row("a", ts_ms=1000)] * 3)
+    book.put(2000, [row("a", ts_ms=2000)] * 2)
+    assert requests(book) == {"a": 13}
+    assert not book.fold(100)
+    assert requests(book) == {"a": 15}
+
+
+def test_names_cannot_break_the_page_or_fill_it() -> None:
+    """What cannot be printed is replaced, what is long is cut; those who then look alike share a series."""
+    assert label_of("ad\na\x1b[0m") == "ad?a?[0m"
+    assert len(label_of("x" * 10_000)) == LABEL_MOST
+    long = "x" * LABEL_MOST
+    book = told(UserBook(5), [row(long + "1"), row(long + "2"), row("ada\n"), row("ada\t")])
+
+    assert requests(book) == {long: 2, "ada?": 2}
+
+
+def test_any_number_of_users_takes_bounded_memory() -> None:
+    """Fifty thousand users in a minute: so many candidates are told apart, and no more."""
+    book = UserBook(10)
+    tracemalloc.start()
+    try:
+        for second in range(5):
+            names = range(10_000 * second, 10_000 * (second + 1))
+            told(book, [row(f"u{n}", ts_ms=1000 * second) for n in names])
+        held_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    assert len(book._candidates) == CANDIDATES_MOST
+    assert held_bytes < 3_000_000
+    assert sum(requests(book).values()) == 50_000

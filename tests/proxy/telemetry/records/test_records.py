@@ -1,0 +1,216 @@
+"""The loop's part of the usage records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.api import FORWARD, InForce, Throttle
+from proxy.core.capture import Capture
+from proxy.core.topic_book import TopicBook
+from proxy.telemetry.records import scribe
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.recorded import START_MS, Recording
+from tests.support.sessions import Wire
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+LIMIT = InForce("entity", "user=ANONYMOUS", 50.0, "r1")
+
+
+def test_a_second_is_one_row_of_each_key(tmp_path: Path) -> None:
+    """What two clients did in two seconds: a row for each that did something, with what was in force."""
+    recording = Recording(
+        tmp_path, in_force=lambda _, client_id: LIMIT if client_id == "a" else None
+    )
+    first, second = Wire(recording.engine), Wire(recording.engine)
+    first.client(f.heartbeat(1, "a") + f.heartbeat(2, "a")).broker(f.heartbeat_reply(1))
+    second.client(f.heartbeat(1, "b"))
+    first.advance(1000)
+    first.broker(f.heartbeat_reply(2)).client(f.heartbeat(3, "a"))
+    first.advance(700)
+    recording.stop()
+
+    rows = recording.rows("entity")
+
+    assert [(row["ts_ms"] - START_MS, row["client_id"], row["requests"]) for row in rows] == [
+        (0, "a", 2),
+        (0, "b", 1),
+        (1000, "a", 1),
+    ]
+    assert [row["seq"] for row in rows] == [1, 2, 3]
+    assert {(row["instance"], row["boot"]) for row in rows} == {("pod-7", rows[0]["boot"])}
+    assert [row["quota_rate"] for row in rows] == [50.0, None, 50.0]
+    assert rows[0]["request_bytes"] == len(f.heartbeat(1, "a") + f.heartbeat(2, "a"))
+    assert [row["response_bytes"] for row in rows] == [
+        len(f.heartbeat_reply(1)),
+        0,
+        len(f.heartbeat_reply(2)),
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(1, 4), st.integers(0, 3000), st.booleans()),
+        max_size=12,
+    )
+)
+@settings(max_examples=25)
+def test_the_rows_of_both_families_add_up_to_what_was_sent(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int, bool]]
+) -> None:
+    """Requests and bytes, summed over all rows, are those that passed, however they fall into seconds."""
+    recording = Recording(tmp_path_factory.mktemp("records"), ("entity", "api", "instance"))
+    wires = {name: Wire(recording.engine) for name in "ab"}
+    sent = {name: [0, 0, 0] for name in "ab"}
+    owed: dict[str, list[int]] = {"a": [], "b": []}
+    for name, count, pause_ms, answered in steps:
+        for _ in range(count):
+            number = sent[name][0] = sent[name][0] + 1
+            frame = f.heartbeat(number, name)
+            sent[name][1] += len(frame)
+            owed[name].append(number)
+            wires[name].client(frame)
+        if answered:
+            for number in owed[name]:
+                wires[name].broker(f.heartbeat_reply(number))
+                sent[name][2] += len(f.heartbeat_reply(number))
+            owed[name].clear()
+        wires[name].advance(pause_ms)
+    for wire in wires.values():
+        wire.release()
+    recording.stop()
+
+    for name, (requests, request_bytes, response_bytes) in sent.items():
+        entity, api = (
+            [row for row in recording.rows(family) if row["client_id"] == name]
+            for family in ("entity", "api")
+        )
+        assert sum(row["requests"] for row in entity) == requests
+        assert sum(row["charged"] for row in entity) == requests
+        assert sum(row["request_bytes"] for row in entity) == request_bytes
+        assert sum(row["response_bytes"] for row in entity) == response_bytes
+        assert sum(row["requests"] for row in api) == requests
+        assert sum(row["replied"] for row in api) == requests - len(owed[name])
+        assert sum(row["disconnected"] for row in api) == len(owed[name])
+        assert sum(sum(row["upstream_n"]) for row in api) == requests - len(owed[name])
+        assert all(row["api"] == "Heartbeat" for row in api)
+
+
+def test_the_process_has_a_row_a_second(tmp_path: Path) -> None:
+    """The family `instance` says how many keys and sessions there were."""
+    recording = Recording(tmp_path, ("instance",))
+    wire = Wire(recording.engine)
+    wire.client(f.heartbeat(1))
+    for _ in range(3):
+        wire.advance(1000)
+    recording.stop()
+
+    rows = recording.rows("instance")
+
+    assert [row["ts_ms"] - START_MS for row in rows] == [0, 1000, 2000, 3000]
+    assert [row["keys"] for row in rows] == [1, 0, 0, 0]
+    assert {row["sessions"] for row in rows} == {1}
+    assert {row["version"] for row in rows} == {"1.2.3"}
+    assert list(tmp_path.glob("entity/*")) == []
+
+
+def test_a_capture_says_what_the_policies_saw(tmp_path: Path) -> None:
+    """One row a request: when it was asked about, what was said, when it ended; then the fast loop is back."""
+    capture = Capture()
+    policy = Recorder(lambda request: Throttle(250) if request.exchange_id == 2 else FORWARD)
+    recording = Recording(tmp_path, ("capture",), [policy], capture=capture, capture_most_ms=2000)
+    wire = Wire(recording.engine)
+    wire.client(f.heartbeat(1))
+    wire.advance(10)
+    wire.broker(f.heartbeat_reply(1)).client(f.heartbeat(2))
+    wire.broker(f.heartbeat_reply(2))
+    wire.advance(3000)
+    assert not capture.open
+    wire.client(f.heartbeat(3)).broker(f.heartbeat_reply(3))
+    recording.stop()
+
+    rows = recording.rows("capture")
+
+    assert [row["seq"] for row in rows] == [1, 2]
+    assert [row["now_ms"] - START_MS for row in rows] == [0, 10]
+    assert [(row["verdict"], row["delay_ms"]) for row in rows] == [
+        ("forward", 0),
+        ("throttle", 250),
+    ]
+    assert [row["outcome"] for row in rows] == ["replied", "replied"]
+    assert [row["event"] for row in rows] == [1, 3]
+    assert [row["replied_event"] for row in rows] == [2, 4]
+    assert [row["reply_bytes"] for row in rows] == [6, 6]
+    assert all(row["charged"] for row in rows)
+
+
+def test_what_the_disk_does_not_take_in_time_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue that is full: the rows of those seconds are dropped and missed in `seq`, and the api's come later."""
+    monkeypatch.setattr(scribe, "QUEUE_MOST_ROWS", 5)
+    recording = Recording(tmp_path, ("entity", "api"))
+    wire = Wire(recording.engine)
+    for number in range(1, 7):
+        wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
+        wire.advance(1000)
+    assert recording.records.dropped == 4
+    recording.records._scribe.work()
+    wire.client(f.heartbeat(7)).broker(f.heartbeat_reply(7))
+    wire.advance(1000)
+    recording.stop()
+
+    assert [row["seq"] for row in recording.rows("entity")] == [1, 2, 7]
+    api = recording.rows("api")
+    assert [row["seq"] for row in api] == [1, 2, 3]
+    assert [row["requests"] for row in api] == [1, 1, 5]
+    assert recording.records.dropped == 4
+
+
+def test_nothing_is_told_after_the_end(tmp_path: Path) -> None:
+    """A second that is over after `close` writes nothing more, and closing twice does no harm."""
+    recording = Recording(tmp_path)
+    wire = Wire(recording.engine)
+    wire.client(f.heartbeat(1))
+    recording.stop()
+    wire.client(f.heartbeat(2))
+    wire.advance(2000)
+    recording.stop()
+
+    assert [row["requests"] for row in recording.rows("entity")] == [1]
+
+
+def test_a_thread_writes_and_ends(tmp_path: Path) -> None:
+    """As in the process: started, fed, closed; all of it is there, and the thread is gone."""
+    recording = Recording(tmp_path, ("entity", "instance"))
+    recording.records.start()
+    wire = Wire(recording.engine)
+    wire.client(f.heartbeat(1))
+    wire.advance(1000)
+    recording.stop()
+
+    assert [row["requests"] for row in recording.rows("entity")] == [1]
+    assert not recording.records._scribe._thread.is_alive()
+
+
+def test_topics_have_rows_of_their_own(tmp_path: Path) -> None:
+    """What the topic book counts is written once a second, under the family `topic`."""
+    book = TopicBook()
+    recording = Recording(tmp_path, ("topic",), topic_book=book)
+    wire = Wire(recording.engine)
+    book.produced_whole("alice", 3, f.produce(1)[19:], 0, {})
+    wire.advance(1000)
+    recording.stop()
+
+    (row,) = recording.rows("topic")
+
+    assert (row["user"], row["topic"], row["ts_ms"]) == ("alice", "t", START_MS)
+    assert (row["produce_requests"], row["produce_partitions"], row["produce_bytes"]) == (1, 1, 50)
+    assert row["fetch_replies"] == 0

@@ -1,0 +1,129 @@
+"""What is kept of requests, and the words that are made of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import Excess, Outcome, Peer
+from proxy.core.trail import Stage, Trail
+from proxy.telemetry.decisions import KEPT, Decisions, decision_of, delayed_ms
+from wire import apis
+from wire.api_keys import ApiKey
+from wire.errors import ErrorCode
+
+S_US = 1_000_000
+
+
+def trail(outcome=Outcome.REPLIED, **fields) -> Trail:
+    """One of a Produce that came at 100 s and was over at 103 s."""
+    made = Trail(100 * S_US)
+    made.peer = Peer(7, "10.0.0.9", 40000, client_id="billing-1", user="alice")
+    made.api = apis.find(ApiKey.PRODUCE, 9)
+    made.correlation_id = 1
+    made.size_bytes = 100
+    made.outcome = outcome
+    made.forwarded_us = 101 * S_US
+    made.ended_us = 103 * S_US
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def stage(kind: str, detail: str = "") -> Stage:
+    return Stage(kind, 100 * S_US, 100 * S_US + 250_000, detail)
+
+
+EXCESS = Excess("user alice", "request_rate", 263.44, 250)
+
+
+@pytest.mark.parametrize(
+    ("fields", "what", "ms", "detail"),
+    [
+        (
+            {"quiet_until_ms": 104_500, "excess": EXCESS},
+            "throttled",
+            1500,
+            "request_rate 263.44 of 250.00 (user alice)",
+        ),
+        (
+            {"stages": [stage("throttle")], "excess": EXCESS},
+            "throttled",
+            250,
+            "request_rate 263.44 of 250.00 (user alice)",
+        ),
+        ({"quiet_until_ms": 104_500}, "throttled", 1500, ""),
+        ({"stages": [stage("purgatory", "a place")]}, "held", 250, "waited for a place"),
+        ({"stages": [stage("purgatory")]}, "held", 250, "waited"),
+        ({"stages": [stage("memory")]}, "held", 250, "waited for memory"),
+        (
+            {"refused": ErrorCode.TOPIC_AUTHORIZATION_FAILED},
+            "refused",
+            3000,
+            "TOPIC_AUTHORIZATION_FAILED",
+        ),
+        ({"refused": 4711}, "refused", 3000, "error code 4711"),
+        (
+            {"outcome": Outcome.EXPIRED},
+            "expired",
+            3000,
+            "the broker had not answered after 3000 ms",
+        ),
+        (
+            {"outcome": Outcome.DISCONNECTED},
+            "failed",
+            3000,
+            "its connection ended before it was answered",
+        ),
+        ({"slow": True}, "slow", 3000, "the broker took 2000 ms"),
+        ({"stages": [stage("receive")]}, "slow", 3000, "its client took 3000 ms to send it"),
+    ],
+)
+def test_a_decision_says_what_it_cost_and_why(fields, what, ms, detail):
+    """The first thing that is true of a request is what it is called."""
+    said = decision_of(trail(**fields))
+    assert (said.what, said.ms, said.detail) == (what, ms, detail)
+    assert (said.user, said.client_id, said.api, said.ts_ms) == (
+        "alice",
+        "billing-1",
+        "Produce",
+        103_000,
+    )
+
+
+def test_a_request_that_was_only_sampled_is_no_news():
+    """A trail about which nothing was decided is not kept."""
+    decisions = Decisions()
+    decisions.on_trail(trail(sampled=True))
+    assert decisions.latest(10) == []
+
+
+def test_the_newest_come_first_and_the_oldest_go():
+    """The ring is bounded."""
+    decisions = Decisions()
+    for place in range(KEPT + 5):
+        decisions.on_trail(trail(slow=True, trace_id=f"{place}"))
+    assert [each.trace_id for each in decisions.latest(2)] == [f"{KEPT + 4}", f"{KEPT + 3}"]
+    assert len(decisions.latest(10 * KEPT)) == KEPT
+
+
+def test_a_trace_id_given_later_is_told():
+    """The words are made when somebody looks, so the order of the listeners does not matter for them."""
+    decisions = Decisions()
+    told = trail(slow=True)
+    decisions.on_trail(told)
+    told.trace_id = "ab" * 16
+    assert decisions.latest(1)[0].trace_id == "ab" * 16
+
+
+def test_names_are_shortened_and_made_printable():
+    """A peer's own names cannot flood the page, or a terminal."""
+    excess = EXCESS._replace(entity="a\x1b[2Jb" + "c" * 1000)
+    said = decision_of(trail(quiet_until_ms=104_500, excess=excess))
+    assert "\x1b" not in said.detail
+    assert len(said.detail) < 300
+
+
+def test_a_delay_is_what_was_held_and_what_is_still_to_come():
+    """A request that waited and whose client is then muted was delayed by both."""
+    assert delayed_ms(trail(stages=[stage("throttle")], quiet_until_ms=104_000)) == 250 + 1000
+    assert delayed_ms(trail(slow=True)) == 0

@@ -1,0 +1,17 @@
+"""What the application tells: nothing it does not know is needed."""
+
+from __future__ import annotations
+
+from proxy.telemetry.inside import Facts, Reloads
+from tests.support.metrics_page import PROCESS
+
+
+def test_only_the_version_and_the_process_must_be_known() -> None:
+    """Whatever else is left out means that nothing has happened."""
+    facts = Facts("1.0", PROCESS)
+
+    assert not facts.draining
+    assert facts.reloads == Reloads(0, 0, None, 0)
+    assert facts.spans_dropped == facts.records_dropped == 0
+    assert not facts.log_suppressed
+    assert not facts.features

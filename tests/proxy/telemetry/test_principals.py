@@ -1,0 +1,89 @@
+"""Who asks most, and how long they were told to wait."""
+
+from __future__ import annotations
+
+from policies.api import Outcome, Peer
+from proxy.core.trail import Trail
+from proxy.core.usage import UsageRow
+from proxy.telemetry.principals import FRESH_MS, HALF_MS, KEYS_MOST, Principals, Throttles
+
+NOW_MS = 1_000_000
+
+
+def row(user: str, requests: int, blocked_ms: int = 0) -> UsageRow:
+    return UsageRow(
+        NOW_MS - 1000, user, "c", requests, requests, 0, 0, 0, 0, 0, 1, 0, 0, 0, blocked_ms, 0
+    )
+
+
+def throttled(user: str, ms: int, at_ms: int = NOW_MS) -> Trail:
+    trail = Trail(at_ms * 1000)
+    trail.peer = Peer(1, "h", 1, client_id="c", user=user)
+    trail.outcome = Outcome.REPLIED
+    trail.ended_us = at_ms * 1000
+    trail.quiet_until_ms = at_ms + ms
+    return trail
+
+
+def test_the_throttled_come_first_then_the_busiest():
+    """Who is held to little asks for little, and is whom one looks for."""
+    principals = Principals()
+    principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 9), row("c", 0, blocked_ms=5)])
+    assert [each.row.user for each in principals.busiest(2, NOW_MS)] == ["c", "b"]
+
+
+def test_a_second_that_is_long_over_is_not_now():
+    """When nobody is connected any more nobody is busy."""
+    principals = Principals()
+    principals.on_second(NOW_MS - 1000, [row("a", 1)])
+    assert principals.busiest(9, NOW_MS + FRESH_MS)
+    assert principals.busiest(9, NOW_MS + FRESH_MS + 1) == []
+
+
+def test_throttle_times_go_with_their_key():
+    """Median and 99th percentile, within a bucket's width; and how often, how long in all."""
+    principals = Principals()
+    principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 1)])
+    for ms in [100] * 98 + [1000] * 2:
+        principals.on_trail(throttled("a", ms))
+    by_user = {each.row.user: each.throttles for each in principals.busiest(9, NOW_MS)}
+    assert by_user["b"] is None
+    throttles = by_user["a"]
+    assert throttles is not None
+    median, p99 = throttles.quantiles_ms(NOW_MS) or (0, 0)
+    assert 100 <= median < 110
+    assert 1000 <= p99 < 1100
+    assert (throttles.count, throttles.total_ms) == (100, 98 * 100 + 2 * 1000)
+
+
+def test_a_request_that_was_not_delayed_counts_for_nobody():
+    """A slow one has a trail, too."""
+    principals = Principals()
+    principals.on_second(NOW_MS - 1000, [row("a", 1)])
+    principals.on_trail(throttled("a", 0))
+    assert principals.busiest(1, NOW_MS)[0].throttles is None
+
+
+def test_percentiles_forget_what_is_a_minute_old():
+    """The counts stay."""
+    throttles = Throttles(NOW_MS)
+    throttles.add(100, NOW_MS)
+    assert throttles.quantiles_ms(NOW_MS + HALF_MS) is not None
+    assert throttles.quantiles_ms(NOW_MS + 2 * HALF_MS) is None
+    throttles.add(100, NOW_MS + 10 * HALF_MS)
+    assert throttles.quantiles_ms(NOW_MS + 12 * HALF_MS) is None
+    assert throttles.count == 2
+
+
+def test_a_million_names_take_no_more_room_than_a_thousand():
+    """The key that was throttled longest ago goes."""
+    principals = Principals()
+    principals.on_trail(throttled("first", 5))
+    principals.on_trail(throttled("second", 5))
+    for place in range(KEYS_MOST - 1):
+        principals.on_trail(throttled("first", 5))
+        principals.on_trail(throttled(f"other-{place}", 5))
+    principals.on_second(NOW_MS - 1000, [row("first", 2), row("second", 1)])
+    first, second = principals.busiest(2, NOW_MS)
+    assert first.throttles is not None
+    assert second.throttles is None

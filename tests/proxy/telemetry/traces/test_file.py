@@ -1,0 +1,157 @@
+"""The trace file: OTLP/JSON lines, whole ones, on a bounded disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from itertools import count
+
+import pytest
+
+from policies.api import Excess, Outcome
+from proxy.telemetry.traces.file import FileSink
+from proxy.telemetry.traces.spans import mute_span, spans_of
+from tests.support.trails import EPOCH_US, trail, waits
+
+RESOURCE = {"service.name": "sluice"}
+SCOPE = {"name": "sluice", "version": "1.2.3"}
+
+
+def spans(trace_id=0xABC5):
+    """Of a throttled request that expired, and its mute."""
+    excess = Excess("user alice", "request_rate", 12.5, float("inf"))
+    made = trail(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
+    made.trace_id = f"{trace_id:032x}"
+    mute = mute_span(made, made.ended_us + 5000, lambda: 0xD1)
+    return [*spans_of(made, count(1).__next__), mute]
+
+
+def sink(path, most_bytes=1 << 20):
+    return FileSink(path, most_bytes, RESOURCE, SCOPE)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_batch_is_a_line_of_otlp(tmp_path):
+    """As the specification writes JSON: hex ids, 64-bit numbers as text."""
+    path = tmp_path / "traces.jsonl"
+    writer = sink(path)
+    assert writer.send(spans()) == ""
+    writer.close()
+
+    ((of,),) = (line["resourceSpans"] for line in lines(path))
+    assert of["resource"] == {
+        "attributes": [{"key": "service.name", "value": {"stringValue": "sluice"}}]
+    }
+    (scoped,) = of["scopeSpans"]
+    assert scoped["scope"] == SCOPE
+    server, throttle, upstream, mute = scoped["spans"]
+    assert (server["traceId"], server["spanId"]) == ("0" * 28 + "abc5", "0" * 12 + "abc5")
+    assert "parentSpanId" not in server
+    assert server["kind"] == 2
+    assert server["startTimeUnixNano"] == str(EPOCH_US * 1000)
+    assert server["endTimeUnixNano"] == str((EPOCH_US + 6500) * 1000)
+    assert server["status"] == upstream["status"] == {"code": 2}
+    assert (throttle["kind"], upstream["kind"]) == (1, 3)
+    assert throttle["parentSpanId"] == upstream["parentSpanId"] == server["spanId"]
+    assert "status" not in throttle
+    assert mute["links"] == [{"traceId": server["traceId"], "spanId": server["spanId"]}]
+
+
+def test_values_have_their_types(tmp_path):
+    """Text, whole numbers as text, fractions, lists; a bound without end is no null."""
+    path = tmp_path / "traces.jsonl"
+    writer = sink(path)
+    writer.send(spans())
+    writer.close()
+
+    server = lines(path)[0]["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    values = {pair["key"]: pair["value"] for pair in server["attributes"]}
+    assert values["messaging.system"] == {"stringValue": "kafka"}
+    assert values["sluice.correlation_id"] == {"intValue": "77"}
+    assert values["sluice.throttle.ms"] == {"doubleValue": 1.5}
+    assert values["sluice.quota.bound"] == {"doubleValue": "Infinity"}
+    assert values["sluice.reasons"] == {
+        "arrayValue": {"values": [{"stringValue": "throttled"}, {"stringValue": "expired"}]}
+    }
+
+
+def test_a_file_that_is_there_is_added_to(tmp_path):
+    """After a restart."""
+    path = tmp_path / "traces.jsonl"
+    for _ in range(2):
+        writer = sink(path)
+        writer.send(spans())
+        writer.close()
+
+    assert len(lines(path)) == 2
+
+
+@pytest.mark.parametrize("torn", [b'{"resource', b"x" * 200_000])
+@pytest.mark.parametrize("before", [b"", b'{"a":1}\n'])
+def test_what_a_crash_has_torn_is_cut(tmp_path, before, torn):
+    """Behind the last newline, however long it is."""
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(before + torn)
+    writer = sink(path)
+    writer.send(spans())
+    writer.close()
+
+    assert path.read_bytes().startswith(before)
+    assert len(lines(path)) == before.count(b"\n") + 1
+
+
+def test_the_file_is_rotated_at_its_size(tmp_path):
+    """One file behind it, never more than twice the size, and no line lost between the two."""
+    path = tmp_path / "traces.jsonl"
+    line = len(sink(tmp_path / "x").line_of(spans()))
+    writer = sink(path, 3 * line + 10)
+    for trace_id in range(1, 8):
+        assert writer.send(spans(trace_id)) == ""
+    writer.close()
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["traces.jsonl", "traces.jsonl.1", "x"]
+    assert len(lines(path)) == 1
+    assert len(lines(tmp_path / "traces.jsonl.1")) == 3
+
+
+def test_a_line_larger_than_the_file_is_still_written(tmp_path):
+    """Into a file of its own."""
+    path = tmp_path / "traces.jsonl"
+    writer = sink(path, 100)
+    writer.send(spans())
+    writer.send(spans())
+    writer.close()
+
+    assert len(lines(path)) == len(lines(tmp_path / "traces.jsonl.1")) == 1
+
+
+def test_a_full_disk_leaves_no_torn_line(tmp_path, monkeypatch):
+    """What could be written of a line is taken back; when there is room again, lines come again."""
+    path = tmp_path / "traces.jsonl"
+    writer = sink(path)
+    writer.send(spans())
+    write = os.write
+    room = [100]
+
+    def full(fd, data):
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data[: room.pop()])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        assert writer.send(spans()) == "No space left on device"
+    assert len(lines(path)) == 1
+    assert writer.send(spans()) == ""
+    writer.close()
+    assert len(lines(path)) == 2
+
+
+def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path):
+    """Not when the first request is slow."""
+    with pytest.raises(OSError, match="No such file"):
+        sink(tmp_path / "nowhere" / "traces.jsonl")

@@ -1,0 +1,149 @@
+"""Export by OTLP: what a collector decodes, and what is said when it does not take it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import count
+
+import pytest
+
+from policies.api import Excess, Outcome
+from proxy.telemetry.traces.otlp import OtlpSink
+from proxy.telemetry.traces.spans import mute_span, spans_of
+from tests.support.collectors import Collector, refusing
+from tests.support.trails import trail, waits
+
+SCOPE = {"name": "sluice", "version": "1.2.3"}
+SECRET = "hunter2"  # noqa: S105 - stands for one
+
+
+@pytest.fixture
+def collector(monkeypatch):
+    """One that the environment names."""
+    with Collector() as running:
+        for name, value in running.variables.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def spans():
+    """Of a throttled request that expired, and its mute."""
+    excess = Excess("user alice", "request_rate", 12.5, 10.0)
+    made = trail(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
+    made.trace_id = f"{0xABC5:032x}"
+    mute = mute_span(made, made.ended_us + 5000, lambda: 0xD1)
+    return [*spans_of(made, count(1).__next__), mute]
+
+
+def sink(timeout_ms=5000):
+    return OtlpSink({"service.name": "sluice", "k": "v"}, SCOPE, timeout_ms)
+
+
+def test_a_collector_gets_each_span_as_it_was(collector):
+    """Ids, times, kinds, attributes, links and status, after protobuf."""
+    sent = spans()
+    exporter = sink()
+    assert exporter.send(sent) == ""
+    exporter.close()
+
+    for span, seen in zip(sent, collector.spans, strict=True):
+        assert seen.name == span.name
+        assert (int(seen.trace_id, 16), int(seen.span_id, 16)) == (span.trace_id, span.span_id)
+        assert int(seen.parent_id or "0", 16) == span.parent_id
+        assert (seen.start_ns, seen.end_ns) == (span.start_ns, span.end_ns)
+        assert seen.kind == span.kind
+        assert seen.attributes == span.attributes
+        assert seen.links == tuple((f"{t:032x}", f"{s:016x}") for t, s in span.links)
+        assert seen.status == (2 if span.failed else 0)
+        assert seen.resource == {"service.name": "sluice", "k": "v"}
+        assert seen.scope == ("sluice", "1.2.3")
+
+
+def test_headers_and_compression_are_the_environments(collector, monkeypatch):
+    """OTEL_EXPORTER_OTLP_HEADERS and _COMPRESSION."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{SECRET}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+    exporter = sink()
+    assert exporter.send(spans()) == ""
+    exporter.close()
+
+    (headers,) = collector.headers
+    assert headers["authorization"] == f"Bearer {SECRET}"
+    assert headers["content-encoding"] == "gzip"
+
+
+def test_span_limits_are_the_environments(collector, monkeypatch):
+    """OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT."""
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "3")
+    exporter = sink()
+    exporter.send(spans())
+    exporter.close()
+
+    assert collector.spans[0].attributes["messaging.client.id"] == "bil"
+
+
+@pytest.mark.parametrize("status", [302, 400, 503])
+def test_a_refusal_is_told_by_its_status(collector, status):
+    """And is a failure; so is a collector that has moved, which the SDK would take for success."""
+    collector.status = status
+    exporter = sink(timeout_ms=300)
+
+    assert exporter.send(spans()) == f"HTTP {status}"
+    exporter.close()
+
+
+def test_one_that_recovers_is_tried_again(collector):
+    """Within the timeout, as OTLP has it: refused for a moment, then taken."""
+    collector.status = 503
+    collector.on_refusal = lambda: setattr(collector, "status", 200)
+    exporter = sink(timeout_ms=10_000)
+
+    assert exporter.send(spans()) == ""
+    assert len(collector.spans) == len(spans())
+    exporter.close()
+
+
+def test_nobody_there_is_told_by_the_errors_name(monkeypatch):
+    """Within the timeout."""
+    for name, value in refusing().items():
+        monkeypatch.setenv(name, value)
+    exporter = sink(timeout_ms=300)
+
+    assert exporter.send(spans()) == "ConnectionError"
+    exporter.close()
+
+
+def test_once_told_to_hurry_it_does_not_try(collector):
+    """The end has come."""
+    exporter = sink()
+    exporter.hurry()
+
+    assert exporter.send(spans()) != ""
+    assert collector.spans == []
+    exporter.close()
+
+
+def test_no_credential_is_written_anywhere():
+    """Not of an endpoint that fails, nor of a header that is no header (the SDK would write both)."""
+    (endpoint,) = refusing().values()
+    code = """
+from proxy.telemetry.traces.otlp import OtlpSink
+sink = OtlpSink({}, {"name": "sluice", "version": "1"}, 1500)
+assert sink.send([]) == "ConnectionError"
+sink.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ
+        | {
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{endpoint}/v1/traces?key={SECRET}",
+            "OTEL_EXPORTER_OTLP_HEADERS": f"{SECRET}, a=b",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout + done.stderr == ""

@@ -1,0 +1,232 @@
+"""The tracer on the loop: who gets a trace, what is dropped, and that it is counted."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.api import Outcome
+from proxy.telemetry.traces.tracer import Tracer
+from tests.support.sessions import make_engine
+from tests.support.trails import EPOCH_US, Kept, trail, waits
+from wire.produce import ProduceWalker
+
+
+def tracer(sink=None, *, rate=1000, **options):
+    """One that delivers only when it is closed."""
+    made = Tracer(sink or Kept(), spans_per_second=rate, delay_ms=60_000, **options)
+    made.start()
+    return made
+
+
+def test_a_request_is_told_and_named():
+    """Its trail has the trace id that its spans have."""
+    sink = Kept()
+    traces, made = tracer(sink), trail()
+    traces.on_trail(made)
+    traces.close()
+
+    assert re.fullmatch("[0-9a-f]{32}", made.trace_id)
+    assert {span.trace_id for span in sink.spans} == {int(made.trace_id, 16)}
+    assert (traces.delivered, traces.dropped) == (2, 0)
+
+
+def test_trace_ids_differ():
+    """Each request has its own, and each half of it stands for something."""
+    traces = tracer()
+    trails = [trail() for _ in range(200)]
+    for each in trails:
+        traces.on_trail(each)
+    traces.close()
+
+    assert len({each.trace_id for each in trails}) == 200
+    assert all(int(each.trace_id[16:], 16) for each in trails)
+
+
+def test_a_throttle_that_goes_on_is_told_with_its_request():
+    """The mute follows, linked."""
+    sink = Kept()
+    traces, made = tracer(sink), trail(quiet_ms=100)
+    traces.on_trail(made)
+    traces.on_unmuted(made, made.ended_us + 100_000)
+    traces.close()
+
+    server, _, mute = sink.spans
+    assert (mute.name, mute.links) == ("mute", ((server.trace_id, server.span_id),))
+
+
+def test_a_mute_without_its_request_is_not_told():
+    """The throttle was over before the reply; or the request got no trace."""
+    sink = Kept()
+    traces = tracer(sink)
+    early, unnamed = trail(quiet_ms=1), trail(quiet_ms=1)
+    traces.on_trail(early)
+    traces.on_unmuted(early, early.ended_us)
+    traces.on_unmuted(unnamed, unnamed.ended_us + 5000)
+    traces.close()
+
+    assert [span.name for span in sink.spans] == ["Produce", "upstream"]
+    assert traces.dropped == 0
+
+
+def test_more_than_the_rate_is_dropped_and_counted():
+    """A burst of twice the rate passes; the rest has no trace id, and is counted in spans."""
+    traces = tracer(rate=10)
+    trails = [trail() for _ in range(15)]
+    for each in trails:
+        traces.on_trail(each)
+    traces.close()
+
+    assert [bool(each.trace_id) for each in trails] == [True] * 10 + [False] * 5
+    assert (traces.delivered, traces.dropped) == (20, 10)
+
+
+def test_the_bucket_fills_with_time():
+    """Ten spans a second: half a second later five more, so two requests of two."""
+    traces = tracer(rate=10)
+    for _ in range(10):
+        traces.on_trail(trail())
+    later = [trail(began_us=EPOCH_US + 500_000) for _ in range(4)]
+    for each in later:
+        traces.on_trail(each)
+    traces.close()
+
+    assert [bool(each.trace_id) for each in later] == [True, True, False, False]
+
+
+def test_a_long_story_passes_a_small_bucket():
+    """One span a second, and a request of five: it is told, and paid for afterwards."""
+    traces = tracer(rate=1)
+    long = trail(waits(("receive", 1), ("memory", 1), ("throttle", 1), ("purgatory", 1)))
+    traces.on_trail(long)
+    after = [trail(began_us=EPOCH_US + seconds * 1_000_000) for seconds in (3, 4, 7)]
+    for each in after:
+        traces.on_trail(each)
+    traces.close()
+
+    assert long.trace_id
+    assert [bool(each.trace_id) for each in after] == [False, False, True]
+
+
+def test_the_rate_can_be_changed():
+    """At a reload."""
+    traces = tracer(rate=1)
+    traces.on_trail(trail())
+    traces.set_rate(1000)
+    much_later = [trail(began_us=EPOCH_US + 10_000_000) for _ in range(100)]
+    for each in much_later:
+        traces.on_trail(each)
+    traces.close()
+
+    assert all(each.trace_id for each in much_later)
+
+
+def test_of_a_full_queue_the_oldest_goes():
+    """And is counted."""
+    sink = Kept()
+    traces = tracer(sink, queue_most=3)
+    trails = [trail() for _ in range(5)]
+    for each in trails:
+        traces.on_trail(each)
+    traces.close()
+
+    told = {f"{span.trace_id:032x}" for span in sink.spans}
+    assert told == {each.trace_id for each in trails[2:]}
+    assert (traces.delivered, traces.dropped) == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("kept", "stays"),
+    [(bytes(1024), True), (bytearray(1024), True), (bytes(1025), False), (ProduceWalker(9), False)],
+)
+def test_the_queue_does_not_hold_on_to_large_requests(kept, stays):
+    """A Produce of a hundred thousand partitions waits without them for a collector that hangs."""
+    traces, made = tracer(), trail()
+    made.kept = kept
+    traces.on_trail(made)
+
+    assert (made.kept is not None) is stays
+    traces.close()
+
+
+def test_after_the_end_everything_is_dropped():
+    """And closing again is nothing."""
+    traces, made = tracer(), trail()
+    traces.close()
+    traces.on_trail(made)
+    traces.close()
+
+    assert (made.trace_id, traces.delivered, traces.dropped) == ("", 0, 2)
+
+
+def test_what_the_engine_learns_is_said():
+    """Where the broker is, though it is learnt after the tracer was made."""
+    sink, engine = Kept(), make_engine()
+    traces = tracer(sink)
+    traces.attach(engine)
+    engine.topology.learn({2: (b"broker-2", 9092)})
+    traces.on_trail(trail())
+    traces.close()
+
+    assert sink.spans[1].attributes["server.address"] == "broker-2"
+
+
+events = st.lists(
+    st.tuples(
+        st.integers(0, 2_000_000),  # microseconds since the one before
+        st.lists(st.sampled_from(["throttle", "purgatory"]), max_size=4),
+        st.sampled_from([Outcome.REPLIED, Outcome.NO_REPLY, Outcome.EXPIRED]),
+        st.booleans(),  # whether a mute follows
+    ),
+    max_size=60,
+)
+
+
+@given(events, st.integers(1, 50), st.integers(1, 20), st.integers(0, 60), st.booleans())
+def test_every_span_is_delivered_or_dropped_once(happened, rate, queue_most, pause_at, refuses):
+    """Whatever comes, however fast, with a worker that takes now and then, and a sink that may refuse."""
+    sink = Kept()
+    traces = Tracer(
+        sink, spans_per_second=rate, queue_most=queue_most, delay_ms=60_000, batch_most_spans=4
+    )
+    offered, now_us = 0, EPOCH_US
+    for place, (passed_us, kinds, outcome, muted) in enumerate(happened):
+        now_us += passed_us
+        stages = waits(*((kind, 10) for kind in kinds), began_us=now_us)
+        made = trail(stages, 30, outcome=outcome, began_us=now_us)
+        runs = sum(a != b for a, b in zip([None, *kinds], kinds, strict=False))
+        offered += 2 + runs
+        traces.on_trail(made)
+        if muted and made.trace_id:
+            offered += 1
+            traces.on_unmuted(made, made.ended_us + 1)
+        if place == pause_at:  # the worker takes a batch, here and not in its thread
+            sink.why = "refused" if refuses else ""
+            traces._worker._deliver(traces._worker._take())
+            sink.why = ""
+    traces.start()
+    traces.close()
+
+    assert traces.delivered == len(sink.spans)
+    assert traces.delivered + traces.dropped == offered
+
+
+def test_hearing_of_a_request_does_no_work_in_the_loops_thread():
+    """Spans are made, and handed to the sink, by another thread."""
+    threads = []
+
+    class Noting(Kept):
+        def send(self, spans):
+            threads.append(threading.current_thread())
+            return super().send(spans)
+
+    traces = tracer(Noting())
+    traces.on_trail(trail())
+    traces.close()
+
+    assert threads
+    assert threading.current_thread() not in threads

@@ -1,0 +1,191 @@
+"""The worker: every span delivered or counted, whatever its sink does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+
+import pytest
+import structlog
+
+from proxy.telemetry import log
+from proxy.telemetry.traces.attributes import Known
+from proxy.telemetry.traces.worker import Job, Worker
+from tests.support.trails import Kept, trail, waits
+
+
+def job(trace_id=5, **options):
+    """Of two spans."""
+    made = trail(**options)
+    made.trace_id = f"{trace_id:032x}"
+    return Job(made, 2)
+
+
+def work(sink, jobs=(), **options):
+    """A worker that has started, with these jobs."""
+    worker = Worker(deque(jobs), sink, **{"delay_ms": 1, **options})
+    worker.start()
+    return worker
+
+
+class Stuck(Kept):
+    """Takes nothing until it is told to hurry or the test lets go."""
+
+    def __init__(self, *, heeds=True):
+        super().__init__()
+        self.entered, self.let_go = threading.Event(), threading.Event()
+        self.heeds = heeds
+        self.left = threading.Event()
+
+    def send(self, spans):
+        self.entered.set()
+        self.let_go.wait(20)
+        self.left.set()
+        return "gave up"
+
+    def hurry(self):
+        if self.heeds:
+            self.let_go.set()
+
+
+def test_what_waits_is_delivered_before_the_end():
+    """`close` gives the sink all of it, and closes it."""
+    sink = Kept()
+    worker = work(sink, [job(n) for n in range(1, 6)], delay_ms=60_000)
+    worker.close(5)
+
+    assert [span.name for span in sink.spans] == ["Produce", "upstream"] * 5
+    assert (worker.delivered, worker.dropped, sink.closed) == (10, 0, True)
+
+
+def test_it_delivers_by_itself():
+    """Without being closed, after its delay."""
+    came = threading.Event()
+
+    class Told(Kept):
+        def send(self, spans):
+            came.set()
+            return super().send(spans)
+
+    sink = Told()
+    worker = work(sink, [job()])
+
+    assert came.wait(20)
+    worker.close(5)
+    assert len(sink.spans) == 2
+
+
+def test_batches_are_bounded():
+    """At most so many spans, but for the last request's own."""
+    sink = Kept()
+    work(sink, [job(n) for n in range(1, 8)], batch_most_spans=5, delay_ms=60_000).close(5)
+
+    assert [len(batch) for batch in sink.batches] == [6, 6, 2]
+
+
+def test_a_mute_is_one_span():
+    """A job of a throttle that went on."""
+    sink = Kept()
+    made = job()
+    work(sink, [Job(made.trail, 1, made.trail.ended_us + 9)]).close(5)
+
+    assert [span.name for span in sink.spans] == ["mute"]
+    assert sink.spans[0].trace_id not in {0, 5}
+
+
+def test_what_is_known_of_brokers_is_said():
+    """Set after the start, as the engine is made later."""
+    sink = Kept()
+    worker = Worker(deque([job()]), sink, delay_ms=60_000)
+    worker.known = Known({2: ("b2", 9092)}.get)
+    worker.start()
+    worker.close(5)
+
+    assert sink.spans[1].attributes["server.address"] == "b2"
+
+
+def test_a_sink_that_refuses_costs_its_spans():
+    """Counted as dropped, all of them."""
+    worker = work(Kept("refused"), [job(n) for n in range(1, 4)], delay_ms=60_000)
+    worker.close(5)
+
+    assert (worker.delivered, worker.dropped) == (0, 6)
+
+
+def test_a_sink_that_raises_costs_its_spans_and_no_more():
+    """The thread goes on with the next batch."""
+
+    class Broken(Kept):
+        def send(self, spans):
+            if not self.batches:
+                self.batches.append([])
+                raise RuntimeError
+            return super().send(spans)
+
+    sink = Broken()
+    worker = work(sink, [job(1), job(2)], batch_most_spans=2, delay_ms=60_000)
+    worker.close(5)
+
+    assert (worker.delivered, worker.dropped) == (2, 2)
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+def test_a_sink_that_is_stuck_does_not_hold_up_the_end(heeds):
+    """What it has in hand and what waits is dropped, once, also if the sink comes back later."""
+    sink = Stuck(heeds=heeds)
+    queue = deque([job(n) for n in range(1, 5)])
+    worker = Worker(queue, sink, delay_ms=1, batch_most_spans=2)
+    worker.start()
+    assert sink.entered.wait(20)
+    worker.close(0.4)
+
+    assert sink.let_go.is_set() is heeds, "it is told to hurry"
+    assert (worker.delivered, worker.dropped) == (0, 8)
+    sink.let_go.set()
+    assert sink.left.wait(20)
+    thread = worker._thread
+    assert thread is not None
+    thread.join(20)
+    assert (worker.delivered, worker.dropped) == (0, 8)
+
+
+def test_a_job_that_cannot_be_told_costs_its_batch():
+    """A bug of ours is no end of all traces."""
+    sink = Kept()
+    broken = Job(trail(waits(("throttle", 1))), 3)  # it has no trace id
+    worker = work(sink, [broken, job()], batch_most_spans=3, delay_ms=60_000)
+    worker.close(5)
+
+    assert (worker.delivered, worker.dropped) == (2, 3)
+
+
+def test_one_that_never_started_drops_everything():
+    """As when the proxy fails at start."""
+    worker = Worker(deque([job()]), Kept())
+    worker.close(5)
+
+    assert worker.dropped == 2
+
+
+def test_trouble_is_told_when_it_begins_and_when_it_ends(capsys):
+    """Not for each batch: two lines for three failures and two successes."""
+    log.configure("info", "json")
+    sink = Kept("ConnectionError")
+
+    class Heals(Kept):
+        def send(self, spans):
+            sink.batches.append(list(spans))
+            return "ConnectionError" if len(sink.batches) < 4 else ""
+
+    worker = work(Heals(), [job(n) for n in range(1, 6)], batch_most_spans=2, delay_ms=60_000)
+    worker.close(5)
+    structlog.reset_defaults()
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["event"], line["level"]) for line in lines] == [
+        ("traces_undelivered", "warning"),
+        ("traces_delivered_again", "info"),
+    ]
+    assert lines[0]["reason"] == "ConnectionError"
+    assert lines[1]["dropped"] == 6

@@ -1,0 +1,140 @@
+"""A capture can be replayed exactly: the policy, asked again, says every single delay again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.quota.policy import Quota
+from proxy.core.capture import Capture
+from tests.support import frames as f
+from tests.support.recorded import Recording
+from tests.support.replay import recorded, replay
+from tests.support.sessions import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+LIMITS = {"user": "ANONYMOUS", "request_rate": 20.0}
+BYTES = {**LIMITS, "producer_byte_rate": 20_000.0}
+
+
+class EngineHost:
+    """A policy's host before there is an engine, and then that engine's."""
+
+    name = "quota"
+
+    def __init__(self) -> None:
+        self.recording: Recording | None = None
+
+    def wake(self, key: Hashable) -> int:
+        assert self.recording is not None
+        return self.recording.engine.wake(key)
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        assert self.recording is not None
+        self.recording.engine.timers.arm(at_ms, call)
+
+    def reconsider(self) -> None: ...
+
+    def load(self, path: str) -> bytes | None: ...
+
+    def save(self, path: str, data: bytes) -> None: ...
+
+
+steps = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # which connection
+        st.integers(1, 6),  # how many requests at once
+        st.sampled_from(["heartbeat", "produce", "produce0"]),
+        st.booleans(),  # whether what is owed is answered first
+        st.integers(0, 400),  # ms until the next step
+    ),
+    min_size=5,
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
+@pytest.mark.parametrize("limits", [LIMITS, BYTES], ids=["requests", "bytes"])
+@settings(max_examples=20, deadline=None)
+@given(played=steps)
+def test_every_delay_is_said_again(
+    tmp_path_factory: pytest.TempPathFactory, enforcement: str, limits: dict, played: list
+) -> None:
+    """Four connections under a quota, in any order and rhythm: replaying the rows gives the recorded verdicts."""
+    config = {"enforcement": enforcement, "quotas": [limits]}
+    host = EngineHost()
+    policy = Quota(msgspec.convert(config, Quota.Config), host)
+    recording = Recording(
+        tmp_path_factory.mktemp("capture"), ("capture",), [policy], capture=Capture()
+    )
+    host.recording = recording
+    wires = [Wire(recording.engine) for _ in range(4)]
+    number = 0
+    for place, count, kind, answer_first, pause_ms in played:
+        wire = wires[place]
+        if answer_first:
+            answer(wire)
+        for _ in range(count):
+            number += 1
+            if kind == "heartbeat":
+                wire.client(f.beat(number))
+            else:
+                wire.client(f.produce(number, acks=0 if kind == "produce0" else -1, size_bytes=900))
+        wire.advance(pause_ms)
+    for _ in range(100):
+        for wire in wires:
+            answer(wire)
+        wires[0].advance(1000)
+    for wire in wires:
+        answer(wire)
+        wire.release()
+    recording.stop()
+
+    rows = recording.rows("capture")
+    assert sorted(row["seq"] for row in rows) == list(range(1, number + 1))
+    assert replay(rows, config) == recorded(rows)
+
+
+def answer(wire: Wire) -> None:
+    """The broker answers whatever has reached it."""
+    for frame in f.split(wire.to_broker):
+        number = int.from_bytes(frame[8:12], "big")
+        if frame[5] == f.HEARTBEAT:
+            wire.broker(f.beat_reply(number))
+        elif not is_silent(frame):
+            wire.broker(f.produce_reply(number))
+    wire.to_broker = b""
+
+
+def is_silent(frame: bytes) -> bool:
+    """A Produce v3 of `frames.produce` with acks=0."""
+    return frame[21:23] == b"\x00\x00"
+
+
+def test_a_capture_with_delays_was_meant(tmp_path) -> None:
+    """The law above is about something: under that quota requests are held and throttled."""
+    host = EngineHost()
+    config = {"enforcement": "entity", "quotas": [LIMITS]}
+    policy = Quota(msgspec.convert(config, Quota.Config), host)
+    recording = Recording(tmp_path, ("capture",), [policy], capture=Capture())
+    host.recording = recording
+    wires = [Wire(recording.engine) for _ in range(4)]
+    for number in range(1, 200):
+        wires[number % 4].client(f.beat(number))
+        wires[0].advance(10)
+    for _ in range(50):
+        for wire in wires:
+            answer(wire)
+        wires[0].advance(1000)
+    recording.stop()
+
+    rows = recording.rows("capture")
+    assert any(row["released_ms"] for row in rows)
+    assert any(row["delay_ms"] for row in rows)
+    assert replay(rows, config) == recorded(rows)

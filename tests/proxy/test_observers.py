@@ -1,0 +1,68 @@
+"""Who listens: the log always, the others as the settings want, and what is off is not even imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from proxy.config import Config, Upstream
+from proxy.config.telemetry import Admin, Records, Traces
+from proxy.observers import Observers
+from proxy.shell.clock import Clock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UPSTREAM = Upstream(bootstrap_servers=("127.0.0.1:9092",))
+
+
+def make(**sections) -> Observers:
+    config = Config(upstream=UPSTREAM, **sections)
+    return Observers(config, Clock(), lambda *_: None, lambda *_: None)
+
+
+def test_by_default_only_the_log_listens():
+    """No trails are kept, nothing is written."""
+    observers = make()
+    assert observers.tracer is observers.looking is observers.records is None
+    assert not observers.keeps_trails
+    observers.start()
+    observers.close()
+
+
+def test_whoever_looks_in_sees_what_happened_to_requests():
+    """An admin address is enough: trails are kept for its page."""
+    observers = make(admin=Admin(listen="127.0.0.1:1"))
+    assert observers.looking is not None
+    assert observers.keeps_trails
+
+
+def test_traces_go_where_the_settings_say(tmp_path: Path):
+    """And keep trails without anybody looking in."""
+    observers = make(traces=Traces(file=str(tmp_path / "traces.jsonl")))
+    assert observers.tracer is not None
+    assert observers.keeps_trails
+    observers.start()
+    observers.close()
+
+
+def test_records_want_of_the_core_what_their_families_need(tmp_path: Path):
+    """A capture and a book of topics only if they are asked for."""
+    plain = make(records=Records(directory=str(tmp_path)))
+    assert plain.records is not None
+    assert plain.capture is plain.topic_book is None
+    full = make(records=Records(directory=str(tmp_path), families=("topic", "capture")))
+    assert full.capture is not None
+    assert full.topic_book is not None
+
+
+def test_what_is_off_is_not_imported():
+    """No web server, no SDK, no writer: a sidecar that nobody looks at does not pay for them."""
+    asked = (
+        "import sys, proxy.app; "
+        "print([name for name in ('starlette', 'hypercorn', 'opentelemetry', 'kafka', 'proxy.admin.server', "
+        "'proxy.telemetry.records.records', 'proxy.telemetry.metrics.observer') if name in sys.modules])"
+    )
+    answered = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True)
+    assert answered.stdout.decode().strip() == "[]"

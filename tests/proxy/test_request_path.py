@@ -1,0 +1,236 @@
+"""The request path is ours alone: no log line, no SDK, no exporter, no encoder, no file runs while requests pass.
+
+All listeners are there, as in a running proxy; what is forbidden is watched by the interpreter's own profiler, and made
+to fail on this thread besides. (Their threads may do what they are for.)
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import Span, Tracer
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from policies.api import FORWARD, Excess, Hold, Reject, Throttle
+from proxy.telemetry.metrics.otlp import OtlpExporter
+from proxy.telemetry.records.writer import Writer
+from proxy.telemetry.traces.file import FileSink
+from proxy.telemetry.traces.otlp import OtlpSink
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire
+from tests.support.sockets import Bench, receive
+from tests.support.telemetry import Listeners, watching
+from tests.support.waiting import FETCH_MS, empty, fetch_waiting
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FOREIGN = {
+    *(
+        "structlog",
+        "logging",
+        "opentelemetry",
+        "requests",
+        "urllib3",
+        "http",
+        "google",
+        "socketserver",
+    ),
+    *("json", "msgspec", "rich", "prometheus_client", "starlette", "hypercorn", "kafka", "trio"),
+}
+"""Packages that have no business on the request path."""
+SLOW = {"io", "_io", "posix", "json", "_json", "msgspec", "time"}
+"""Modules of C functions that block, or encode, or ask the system for something."""
+WHY = Excess("user=ada", "request_rate", 120.0, 100.0)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logging, SDK and exporters fail on this thread."""
+    loop = threading.current_thread()
+
+    def breaks(owner: type, name: str) -> None:
+        whole = getattr(owner, name)
+
+        def call(*args: object, **options: object) -> object:
+            assert threading.current_thread() is not loop, f"{owner.__name__}.{name} on the loop"
+            return whole(*args, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for owner, names in {
+        structlog.WriteLogger: ("msg", "debug", "info", "warning", "error"),
+        structlog.PrintLogger: ("msg", "debug", "info", "warning", "error"),
+        structlog.BoundLoggerBase: ("bind", "_proxy_to_logger", "_process_event"),
+        Tracer: ("start_span",),
+        Span: ("__init__", "end", "set_attribute"),
+        BatchSpanProcessor: ("on_start", "on_end"),
+        PeriodicExportingMetricReader: ("collect",),
+        OtlpExporter: ("export",),
+        OtlpSink: ("send",),
+        FileSink: ("send",),
+        Writer: ("write", "tick"),
+    }.items():
+        for name in names:
+            breaks(owner, name)
+
+
+@pytest.fixture
+def listeners(tmp_path: Path, broken: None) -> Iterator[Listeners]:
+    """Everything that listens, with a policy that does once what a request's correlation id says."""
+    verdicts = {
+        3: Throttle(100, why=WHY),
+        4: Hold(500, "key", throttles=True, why=WHY),
+        5: Hold(500, "key"),
+        6: Reject(ErrorCode.POLICY_VIOLATION),
+        8: Reject(ErrorCode.POLICY_VIOLATION),
+    }
+    policy = Recorder(lambda request: verdicts.pop(request.correlation_id, FORWARD), hears=())
+    made = Listeners([policy], tmp_path, slow_ms=50)
+    made.start()
+    yield made
+    made.close()
+    assert made.watcher.internal == []
+
+
+def ordinary(wire: Wire) -> None:
+    """Requests of several kinds, whole and in pieces, and their replies."""
+    wire.client(f.heartbeat(20) + f.produce(21) + fetch_waiting(22) + f.produce(23, acks=0))
+    wire.broker(f.heartbeat_reply(20) + f.produce_reply(21) + empty(22))
+    wire.client(f.heartbeat(24, pad=500), chunk=100).broker(f.heartbeat_reply(24), chunk=3)
+    brokers = [(0, "kafka-0", 9092), (1, "kafka-1", 9092)]
+    wire.client(f.metadata_request(25)).broker(f.metadata_reply(25, brokers))
+
+
+def assert_ours(ran, *, may: frozenset[str] = frozenset()) -> None:
+    assert ran.packages() & FOREIGN == set()
+    slow = {name for name in ran.builtins - may if name.partition(".")[0] in SLOW}
+    assert {name for name in slow if not name.startswith("_io.BytesIO.")} == set()
+    assert "proxy.core" in {module.rpartition(".")[0] for module in ran.modules}
+
+
+def test_the_watch_sees_what_is_forbidden() -> None:
+    """The check can fail: a log line, an encoder and a file are seen."""
+    import json  # noqa: PLC0415 - here it is what is looked for
+
+    logger = structlog.wrap_logger(structlog.ReturnLogger())
+    with watching() as ran:
+        logger.info("seen")
+        json.dumps({"a": 1})
+        with open("/dev/null", "w", encoding="ascii") as file:  # noqa: PTH123 - the builtin itself
+            file.write("x")
+
+    assert {"structlog", "json"} <= ran.packages()
+    assert {"io.open", "_io.TextIOWrapper.write"} <= ran.builtins
+
+
+def test_a_log_line_on_the_loop_fails(broken: None) -> None:
+    """The trap can catch: who logs here is stopped, who logs on another thread is not."""
+    logger = structlog.wrap_logger(structlog.PrintLogger())
+    with pytest.raises(AssertionError, match="on the loop"):
+        logger.info("caught")
+    caught: list[BaseException] = []
+
+    def log() -> None:
+        try:
+            logger.info("free")
+        except AssertionError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=log)
+    thread.start()
+    thread.join()
+    assert caught == []
+
+
+def test_an_ordinary_request_meets_no_listener_at_all(listeners: Listeners) -> None:
+    """Forwarded and answered without a word to anybody: telemetry is not even called."""
+    wire = Wire(listeners.engine)
+    ordinary(wire)  # brokers and plans are learnt
+    with watching() as ran:
+        ordinary(wire)
+
+    assert_ours(ran)
+    assert {module for module in ran.modules if module.startswith("proxy.telemetry")} == set()
+    assert not wire.session.queue
+    assert sum(meter.replied for meter in listeners.engine.meters.by_api()) == 10
+
+
+def test_what_is_told_about_is_only_handed_over(listeners: Listeners) -> None:
+    """Throttled, held, refused, slow and expired requests: the listeners are told, and encode nothing on the loop."""
+    wire = Wire(listeners.engine)
+    ordinary(wire)
+    with watching() as ran:
+        wire.client(f.beat(3)).broker(f.beat_reply(3))
+        wire.advance(200)
+        wire.client(f.heartbeat(4))
+        wire.wake("key")
+        wire.broker(f.heartbeat_reply(4))
+        wire.client(f.heartbeat(5))
+        wire.advance(60)
+        wire.wake("key")
+        wire.broker(f.heartbeat_reply(5))
+        wire.client(f.heartbeat(7))
+        wire.advance(60)
+        wire.broker(f.heartbeat_reply(7))
+
+    assert_ours(ran)
+    assert {"proxy.telemetry.traces.tracer", "proxy.telemetry.metrics.observer"} <= ran.modules
+    told = {decision.what for decision in listeners.decisions.latest(9)}
+    assert told == {"throttled", "held", "slow"}
+
+
+def test_a_refusal_is_only_handed_over(listeners: Listeners) -> None:
+    """The error reply is made by the codec; nothing else joins in."""
+    wire = Wire(listeners.engine)
+    wire.client(f.heartbeat(6))  # the first loads the codec, and the shape of this reply
+    with watching() as ran:
+        wire.client(f.heartbeat(8))
+
+    assert_ours(ran)
+    assert [decision.what for decision in listeners.decisions.latest(9)] == ["refused"] * 2
+
+
+def test_the_end_of_a_second_is_only_handed_over(listeners: Listeners) -> None:
+    """Rows go to the counters and to the writer's thread; no file and no encoder on the loop."""
+    wire = Wire(listeners.engine)
+    for _ in range(2):
+        ordinary(wire)
+        wire.advance(FETCH_MS)
+    ordinary(wire)
+    with watching() as ran:
+        wire.advance(1000)
+
+    assert_ours(ran, may=frozenset({"time.time", "time.monotonic", "time.process_time"}))
+    assert "proxy.telemetry.records.records" in ran.modules
+    listeners.close()
+    assert listeners.records is not None
+    assert listeners.records.dropped == 0
+
+
+def test_through_real_sockets_it_is_the_same(listeners: Listeners) -> None:
+    """The hub's own step, with its polls, receives and sends, and no more."""
+    bench = Bench(listeners.engine)
+    try:
+        client, broker, _ = bench.link()
+        for n in (20, 21):  # the first teaches
+            with watching() as ran:
+                client.sendall(f.heartbeat(n))
+                bench.run()
+                broker.sendall(receive(broker, len(f.heartbeat(n))) and f.heartbeat_reply(n))
+                bench.run()
+            assert receive(client, len(f.heartbeat_reply(n))) == f.heartbeat_reply(n)
+        assert listeners.watcher.internal == []
+    finally:
+        bench.close()  # which is told to the log, as it should be
+        listeners.watcher.internal.clear()
+
+    assert_ours(ran)
+    assert "proxy.shell.hub" in ran.modules

@@ -1,0 +1,214 @@
+"""A proxy's inside with an admin server on real sockets: engine, hub and driver as in the app, but no listeners.
+
+`link()` connects a client and a broker through the hub; `ask()` speaks HTTP to one of the admin's listeners.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import trio
+from starlette.types import ASGIApp
+
+from policies import registry
+from policies.chain import Chain
+from proxy.admin.control import Control
+from proxy.admin.health import Probes
+from proxy.admin.pages import Pages
+from proxy.admin.pulse import Pulse
+from proxy.admin.server import app_of, serve
+from proxy.admin.state import Arrivals, Watch
+from proxy.admin.stream import Viewers
+from proxy.config import Config, Listen, PolicyEntry, Upstream
+from proxy.config.telemetry import Admin
+from proxy.core.engine import Engine
+from proxy.core.errors import CloseReason
+from proxy.core.session import Session
+from proxy.core.topology import Topology
+from proxy.inside import ProxyInside
+from proxy.reload import Reloader
+from proxy.shell.clock import Clock
+from proxy.shell.driver import drive
+from proxy.shell.hub import Hub
+from proxy.shell.transport import PlainTransport
+from proxy.telemetry import log
+from proxy.telemetry.decisions import Decisions
+from proxy.telemetry.fan import Fan
+from proxy.telemetry.history import History
+from proxy.telemetry.log import LogObserver
+from proxy.telemetry.metrics.observer import Metrics
+from proxy.telemetry.principals import Principals
+from tests.support.ports import free_ports
+from tests.support.sessions import Watcher
+from tests.support.sockets import tcp_pair
+
+TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
+
+
+def config_of(**sections: Any) -> Config:
+    """A valid one."""
+    return Config(
+        upstream=Upstream(bootstrap_servers=("kafka:9092",)), listen=Listen(nodes="0-3"), **sections
+    )
+
+
+class AdminRoom:
+    """See the module. `settings` is what the next reload reads."""
+
+    def __init__(self, config: Config) -> None:
+        self.settings: Config | Exception = config
+        self.clock = Clock()
+        self.watcher = Watcher()
+        self.log = LogObserver(self.clock, self.call_at)
+        self.decisions, self.history, self.principals = Decisions(), History(), Principals()
+        self.arrivals = Arrivals(self.clock)
+        self.metrics = Metrics()
+        listeners = (
+            *(self.watcher, self.log, self.metrics),
+            *(self.decisions, self.history, self.principals, self.arrivals),
+        )
+        observer = Fan(listeners)
+        ports = config.listen.node_ports()
+        topology = Topology("127.0.0.1", config.listen.port, ports, observer)
+        chain = Chain(registry.build(config.policies, self), observer)
+        self.engine = Engine(topology, chain, observer, now_ms=self.clock(), keeps_trails=True)
+        self.hub = Hub(self.engine, self.clock)
+        self.reloader = Reloader(
+            config, self._load, self.engine, self, observer, self._knobs(), self.clock
+        )
+        self.pulse = Pulse()
+        self.history.attach(self.engine, self.pulse.p99_ms)
+        self.drained = False
+        self.full = False
+        self.inside = ProxyInside(
+            self.engine,
+            self.hub,
+            self.clock,
+            self.reloader,
+            [(None, config.listen.port), *ports.items()],
+            log_observer=self.log,
+            metrics=self.metrics,
+            decisions=self.decisions,
+            history=self.history,
+            principals=self.principals,
+            arrivals=self.arrivals,
+            drain=self._drain,
+            is_draining=lambda: self.drained,
+            is_full=lambda: self.full,
+        )
+        self.metrics.attach(self.engine, self.inside)
+        self.admin = config.admin
+        self._far: list[socket.socket] = []
+
+    # -- services of policies --------------------------------------------------------------------
+
+    def wake(self, key: Any) -> int:
+        return self.engine.wake(key)
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        self.engine.timers.arm(at_ms, call)
+
+    def reconsider(self) -> None:
+        self.engine.reconsider()
+
+    def load(self, path: str) -> bytes | None:
+        return None
+
+    def save(self, path: str, data: bytes) -> None:
+        """Nothing is kept."""
+
+    # -- the room --------------------------------------------------------------------------------
+
+    def link(self, node_id: int | None = None) -> tuple[socket.socket, socket.socket, Session]:
+        """A client and a broker, connected through the hub."""
+        client, near_client = tcp_pair()
+        broker, near_broker = tcp_pair()
+        session = self.engine.connect("127.0.0.1", client.getsockname()[1], node_id)
+        assert session is not None
+        self.hub.attach(session, PlainTransport(near_client), PlainTransport(near_broker))
+        self._far += [client, broker]
+        return client, broker, session
+
+    def http(self, way: str = "socket", **headers: str) -> httpx.AsyncClient:
+        """A client of one listener: socket, control (with the token) or listen."""
+        if way == "socket":
+            transport = httpx.AsyncHTTPTransport(uds=self.admin.socket)
+            return httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", headers=headers
+            )
+        if way == "control":
+            headers = {"authorization": f"Bearer {TOKEN}", **headers}
+        where = getattr(self.admin, way)
+        return httpx.AsyncClient(base_url=f"http://{where}", headers=headers)
+
+    def close(self) -> None:
+        self.hub.close_all(CloseReason.INTERNAL)
+        self.hub.close()
+        for each in self._far:
+            each.close()
+
+    def _load(self) -> Config:
+        if isinstance(self.settings, Exception):
+            raise self.settings
+        return self.settings
+
+    def _drain(self) -> None:
+        self.drained = True
+
+    def _knobs(self) -> dict[str, Callable[[Config], None]]:
+        return {"log.level": lambda config: log.set_level(config.log.level)}
+
+
+@asynccontextmanager
+async def opened(
+    directory: Path, *, admin: dict[str, Any] | None = None, **sections: Any
+) -> AsyncIterator[AdminRoom]:
+    """A room whose admin server listens in all three ways."""
+    token = directory / "token"
+    token.write_text(TOKEN + "\n")
+    ports = [free_ports("127.0.0.1") for _ in range(2)]
+    settings = Admin(
+        **{
+            "listen": f"127.0.0.1:{ports[0]}",
+            "socket": str(directory / "admin.sock"),
+            "control": f"127.0.0.1:{ports[1]}",
+            "token_file": str(token),
+            "trace_url": "http://traces/{trace_id}",
+            **(admin or {}),
+        }
+    )
+    room = AdminRoom(config_of(admin=settings, **sections))
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(drive, room.hub, room.engine, room.clock)
+            await nursery.start(serve, settings, room.inside, room.pulse)
+            yield room
+            nursery.cancel_scope.cancel()
+    finally:
+        room.close()
+
+
+def everything(room: AdminRoom) -> ASGIApp:
+    """What is behind the guard of the socket and of control, without a listener."""
+    watch = Watch(room.inside, room.pulse, "http://traces/{trace_id}")
+    control = Control(room.inside, watch, Viewers(watch))
+    return app_of([*Probes(room.inside).routes(), *control.routes(), *Pages().routes()])
+
+
+@contextmanager
+def roomy(**sections: Any) -> Iterator[AdminRoom]:
+    """A room without a server and without a driver: the test steps the hub."""
+    room = AdminRoom(config_of(**sections))
+    try:
+        yield room
+    finally:
+        room.close()
+
+
+def quota_entry(**config: Any) -> PolicyEntry:
+    """Alice's quota, or as told."""
+    quotas = {"quotas": [{"user": "alice", "request_rate": 100}], **config}
+    return PolicyEntry(use="quota", config=quotas)

@@ -1,0 +1,282 @@
+"""OTLP collectors for tests: one that decodes what it gets, real `rotel` before it, and those that misbehave."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import signal
+import socket
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from proxy.telemetry.traces.choice import make_tracer
+from tests.support.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
+
+    from proxy.telemetry.traces.tracer import Tracer
+
+HOST: Final = "127.0.0.1"
+START_TIMEOUT_S: Final = 20.0
+ARRIVAL_TIMEOUT_S: Final = 20.0
+
+
+class Seen(NamedTuple):
+    """A span as it arrived. Ids in hex; times in ns; `kind` and `status` are OTLP's numbers."""
+
+    name: str
+    kind: int
+    trace_id: str
+    span_id: str
+    parent_id: str
+    start_ns: int
+    end_ns: int
+    attributes: dict[str, Any]
+    links: tuple[tuple[str, str], ...]
+    status: int
+    resource: dict[str, Any]
+    scope: tuple[str, str]
+
+    @property
+    def took_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+class Collector:
+    """An OTLP/HTTP collector that remembers. `status` is what it answers, `gate` what it waits for first."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.spans: list[Seen] = []
+        self.headers: list[dict[str, str]] = []
+        self.status = 200
+        self.on_refusal: Callable[[], None] = lambda: None
+        self.gate = threading.Event()
+        self.gate.set()
+        self._arrived = threading.Condition()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.gate.wait()
+                try:
+                    status = outer.status
+                    if status == 200:
+                        outer._take(self.path, dict(self.headers.items()), body)
+                    else:
+                        outer.on_refusal()
+                    self.send_response(status)
+                    self.send_header("Content-Type", "application/x-protobuf")
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                except OSError:
+                    pass  # whoever asked has gone
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+                pass
+
+        self._server = ThreadingHTTPServer((HOST, port), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{HOST}:{self._server.server_port}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment that sends spans here."""
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.endpoint}
+
+    def wait_for(self, count: int, timeout_s: float = ARRIVAL_TIMEOUT_S) -> list[Seen]:
+        """At least so many spans, oldest first."""
+        with self._arrived:
+            came = self._arrived.wait_for(lambda: len(self.spans) >= count, timeout_s)
+            assert came, f"{len(self.spans)} spans of {count}: {[s.name for s in self.spans]}"
+            return list(self.spans)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.gate.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _take(self, path: str, headers: dict[str, str], body: bytes) -> None:
+        assert path == "/v1/traces"
+        headers = {name.lower(): value for name, value in headers.items()}
+        if headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
+        seen = decoded(ExportTraceServiceRequest.FromString(body))
+        with self._arrived:
+            self.headers.append(headers)
+            self.spans += seen
+            self._arrived.notify_all()
+
+
+class BlackHole:
+    """Accepts connections and never answers. `taken` counts them."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server((HOST, 0))
+        self._open: list[socket.socket] = []
+        self.accepted = threading.Event()
+        self._thread = threading.Thread(target=self._accept)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{HOST}:{self._socket.getsockname()[1]}"}
+
+    @property
+    def taken(self) -> int:
+        return len(self._open)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for each in (*self._open, self._socket):
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                self._open.append(self._socket.accept()[0])
+            except OSError:
+                return
+            self.accepted.set()
+
+
+def refusing() -> dict[str, str]:
+    """The environment that sends spans where nobody listens."""
+    return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{HOST}:{free_ports(HOST, 1)}"}
+
+
+def exporting(spans_per_second: int = 10_000) -> Tracer:
+    """A tracer that exports as the environment says. Not started."""
+    made = make_tracer(
+        export="auto",
+        file="",
+        file_most_bytes=1 << 20,
+        spans_per_second=spans_per_second,
+        version="1.2.3",
+    )
+    assert made is not None
+    return made
+
+
+def rotel(directory: Path) -> Iterator[tuple[str, Collector]]:
+    """A real collector (rotel) that passes on to one of ours: its endpoint, and ours. Skips where there is none."""
+    found = importlib.util.find_spec("rotel")
+    program = Path(found.origin).with_name("rotel-agent") if found and found.origin else None
+    if program is None or not program.exists():
+        pytest.skip("no rotel here (a wheel for test)")
+    http = free_ports(HOST, 2)
+    said = directory / "rotel.log"
+    with Collector() as behind, said.open("wb") as log:
+        process = subprocess.Popen(
+            [
+                *(program, "start", "--log-format", "text"),
+                *("--pid-file", directory / "rotel.pid", "--log-file", directory / "agent.log"),
+                *("--otlp-http-endpoint", f"{HOST}:{http}"),
+                *("--otlp-grpc-endpoint", f"{HOST}:{http + 1}"),
+                *("--exporter", "otlp", "--otlp-exporter-protocol", "http"),
+                *("--otlp-exporter-endpoint", behind.endpoint),
+                *("--batch-timeout", "50ms"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            give_up = time.monotonic() + START_TIMEOUT_S
+            while not _accepts(http):
+                assert process.poll() is None, said.read_text(errors="replace")
+                assert time.monotonic() < give_up, said.read_text(errors="replace")
+                time.sleep(0.02)
+            yield f"http://{HOST}:{http}", behind
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+
+
+def decoded(request: ExportTraceServiceRequest) -> list[Seen]:
+    """Every span of an export request."""
+    return [
+        _seen(span, _attributes(of.resource.attributes), (scoped.scope.name, scoped.scope.version))
+        for of in request.resource_spans
+        for scoped in of.scope_spans
+        for span in scoped.spans
+    ]
+
+
+def children(spans: list[Seen], of: Seen) -> list[Seen]:
+    """By time."""
+    found = [span for span in spans if span.parent_id == of.span_id]
+    return sorted(found, key=lambda span: span.start_ns)
+
+
+def _seen(span: SpanMessage, resource: Mapping[str, Any], scope: tuple[str, str]) -> Seen:
+    return Seen(
+        span.name,
+        span.kind,
+        span.trace_id.hex(),
+        span.span_id.hex(),
+        span.parent_span_id.hex(),
+        span.start_time_unix_nano,
+        span.end_time_unix_nano,
+        _attributes(span.attributes),
+        tuple((link.trace_id.hex(), link.span_id.hex()) for link in span.links),
+        span.status.code,
+        dict(resource),
+        scope,
+    )
+
+
+def _attributes(pairs: Any) -> dict[str, Any]:
+    return {pair.key: _value(pair.value) for pair in pairs}
+
+
+def _value(value: AnyValue) -> Any:
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return tuple(map(_value, value.array_value.values))
+    return getattr(value, kind) if kind else None
+
+
+def _accepts(port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, port), timeout=1):
+            return True
+    except OSError:
+        return False

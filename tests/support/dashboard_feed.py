@@ -1,0 +1,134 @@
+"""The dashboard's files and made-up states on 127.0.0.1, by the paths of the admin server.
+
+For what a real proxy would need thousands of clients for, or cannot be made to do: `change` is asked before a state is
+told. It runs in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Self
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tests.support.made_up_states import State, made_up
+from tests.support.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+HEADERS = {"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'"}
+
+
+class DashboardFeed:
+    """`with DashboardFeed(5000) as feed: ... feed.address`."""
+
+    def __init__(
+        self, connections: int, *, token: str = "", trace_url: str = "", port: int | None = None
+    ) -> None:
+        self.connections = connections
+        self.token = token
+        self.trace_url = trace_url
+        self.every_s = 1.0
+        self.change: Callable[[State], None] = lambda _: None
+        self.stands_still = False
+        """Every state is like the one before."""
+        self.viewers = 0
+        """Streams that are open."""
+        self.port = port or free_ports("127.0.0.1")
+        self.address = f"http://127.0.0.1:{self.port}/"
+        self._second = 0
+        self._ended = trio.Event()
+        self._up = threading.Event()
+        self._trio: trio.lowlevel.TrioToken | None = None
+        self._thread = threading.Thread(target=trio.run, args=(self._run,), daemon=True)
+
+    def state(self) -> State:
+        """What is told next."""
+        self._second += not self.stands_still
+        state = made_up(self.connections, self._second, trace_url=self.trace_url)
+        self.change(state)
+        return state
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._up.wait(10), "the feed does not listen"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """The proxy goes away."""
+        if self._trio is not None and self._thread.is_alive():
+            self._trio.run_sync_soon(self._ended.set)
+        self._thread.join(10)
+
+    async def _run(self) -> None:
+        self._trio = trio.lowlevel.current_trio_token()
+        config = Config()
+        config.bind = [f"127.0.0.1:{self.port}"]
+        config.errorlog = config.accesslog = None
+        config.graceful_timeout = 0.1
+        app = Starlette(
+            routes=[
+                Route("/", self._file),
+                Route("/static/{name}", self._file),
+                Route("/v1/state", self._state),
+                Route("/v1/events", self._events),
+            ]
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve, app, config, shutdown_trigger=self._ended.wait))
+            self._up.set()
+
+    async def _file(self, request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        path = files("proxy.admin") / "static" / name
+        if not path.is_file():
+            return Response(status_code=404)
+        return Response(
+            path.read_bytes(), headers=HEADERS, media_type=TYPES[name[name.rindex(".") :]]
+        )
+
+    def _refused(self, request: Request) -> bool:
+        return bool(self.token) and request.headers.get("authorization") != f"Bearer {self.token}"
+
+    async def _state(self, request: Request) -> Response:
+        if self._refused(request):
+            return JSONResponse({"error": "a token is wanted"}, 401)
+        state = self.state()
+        del state["point"]
+        return JSONResponse(state)
+
+    async def _events(self, request: Request) -> Response:
+        if self._refused(request):
+            return JSONResponse({"error": "a token is wanted"}, 401)
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def _stream(self) -> AsyncIterator[str]:
+        self.viewers += 1
+        try:
+            while True:
+                state = self.state()
+                del state["history"]
+                yield f"event: state\ndata: {json.dumps(state)}\n\n"
+                await trio.sleep(self.every_s)
+        finally:
+            self.viewers -= 1

@@ -1,0 +1,96 @@
+"""Everything that the core tells of its requests, kept; and a session whose clock goes by microseconds.
+
+`Ledger` keeps the rows of every second, every trail, every end of a mute. `TimedWire` steps the engine as the driver
+does: whatever is due on the way happens when it is due. It integrates by itself how long its client was kept quiet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from proxy.core.channel import Mute
+from tests.support.sessions import Watcher, Wire, make_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.api import Policy
+    from proxy.core.engine import Engine
+    from proxy.core.trail import Trail
+    from proxy.core.usage import UsageRow
+
+
+class Ledger(Watcher):
+    """Remembers what the core told, figures included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[int] = []
+        self.rows: list[UsageRow] = []
+        self.trails: list[Trail] = []
+        self.unmuted: list[tuple[Trail, int]] = []
+
+    def on_trail(self, trail: Trail) -> None:
+        self.trails.append(trail)
+
+    def on_unmuted(self, trail: Trail, now_us: int) -> None:
+        self.unmuted.append((trail, now_us))
+
+    def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
+        self.seconds.append(ts_ms)
+        self.rows.extend(rows)
+
+    def sum(self, column: str) -> int:
+        """Over all rows."""
+        return sum(getattr(row, column) for row in self.rows)
+
+    def by_second(self, column: str) -> dict[int, int]:
+        """Where there was any, by the second's number."""
+        sums: Counter[int] = Counter()
+        for row in self.rows:
+            sums[row.ts_ms // 1000] += getattr(row, column)
+        return {second: total for second, total in sums.items() if total}
+
+
+def make_counting_engine(policies: Sequence[Policy] = (), **options: int) -> tuple[Engine, Ledger]:
+    """As `make_engine`, with a Ledger who hears everything."""
+    engine = make_engine(policies, **options)
+    ledger = Ledger()
+    engine.observer = ledger
+    engine.usage._on_second = ledger.on_second
+    return engine, ledger
+
+
+class TimedWire(Wire):
+    """See the module."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.quiet_ms: Counter[int] = Counter()
+        """How long the client was muted by a throttle, or held by one, in each second."""
+        super().__init__(engine)
+
+    def pass_us(self, elapsed_us: int) -> None:
+        """Time passes, no event on the way is late."""
+        engine = self.engine
+        until_us = engine.now_us + elapsed_us
+        while True:
+            due_ms = engine.next_ms()
+            at_us = until_us if due_ms is None else min(until_us, due_ms * 1000)
+            at_us = max(at_us, engine.now_us)
+            self.quiet_ms[engine.now_ms // 1000] += self._quiet() * (at_us // 1000 - engine.now_ms)
+            engine.advance(at_us // 1000, at_us)
+            self._attend()
+            self.settle()
+            self._go_on()
+            if at_us >= until_us:
+                return
+
+    def end_seconds(self) -> None:
+        """The second that runs is over, and so is every count of it."""
+        self.engine.advance((self.engine.now_ms // 1000 + 1) * 1000)
+
+    def _quiet(self) -> int:
+        held = self.session.held
+        muted = bool(self.session.client.muted & Mute.THROTTLED)
+        return muted + (held is not None and held.throttled is not None)

@@ -1,0 +1,114 @@
+"""Sessions that share a small pool: requests that are kept whole, brokers that stop reading, the books."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.api import Need
+from proxy.core import reads
+from proxy.core.bounds import Bounds
+from proxy.core.channel import Mute
+from proxy.core.slow_senders import ReadLimits
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.api import Policy
+    from proxy.core.engine import Engine
+
+PATIENT = ReadLimits(0, 0)
+"""Nobody is called slow."""
+OVERHEAD = len(f.request(f.LIST_OFFSETS, 1, 1))
+
+
+def kept(number: int, whole_bytes: int = 100) -> bytes:
+    """A request of this size in all, of an API whose requests `Keeper` wants whole."""
+    return f.request(f.LIST_OFFSETS, 1, number, bytes(whole_bytes - OVERHEAD))
+
+
+class Keeper(Recorder):
+    """Wants ListOffsets whole, and says what it is told to."""
+
+    def __init__(self, decide=None, **options) -> None:
+        options = {"needs": Need.BODY, "apis": {f.LIST_OFFSETS}, **options}
+        if decide is not None:
+            options["decide"] = decide
+        super().__init__(**options)
+
+
+def small_engine(
+    pool: int, *policies: Policy, limits: ReadLimits = PATIENT, **options: float
+) -> Engine:
+    """An engine whose pool of requests has so many bytes."""
+    most_bytes = options.pop("request_max_bytes", 104_857_600)
+    bounds = Bounds(request_bytes=pool, read_limits=limits, **options)  # type: ignore[arg-type]
+    return make_engine(policies or [Keeper()], bounds=bounds, request_max_bytes=int(most_bytes))
+
+
+class Link(Wire):
+    """A session from a host of its own, whose broker may stop reading (`stuck`)."""
+
+    def __init__(self, engine: Engine, host: str = "10.0.0.9", user: str = "") -> None:
+        super().__init__(engine)
+        session = self.session
+        session.peer = replace(session.peer, host=host, user=user or session.peer.user)
+        self.stuck = False
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.session.client.muted & Mute.OUT_OF_MEMORY)
+
+    def settle(self) -> None:
+        """As the hub: what is stuck mutes the client."""
+        if not self.stuck:
+            super().settle()
+        else:
+            self.session.attention = False
+        client = self.session.client
+        if self.session.broker.outbox:
+            client.mute(Mute.BACKPRESSURE)
+        else:
+            client.unmute(Mute.BACKPRESSURE)
+
+    def unstick(self) -> None:
+        """Its broker reads again."""
+        self.stuck = False
+        self.settle()
+        self._go_on()
+        self._attend()
+
+    def _read(self, channel, take, data, name):
+        if not (self.stuck and name == "to_broker"):
+            super()._read(channel, take, data, name)
+            return
+        before = self.to_broker
+        super()._read(channel, take, data, name)
+        straight, self.to_broker = self.to_broker[len(before) :], before
+        self.session.broker.put(straight)
+        self.settle()
+
+
+def request_bytes_of(wires: list[Wire]) -> int:
+    """What the sessions hold of requests, counted where it lies."""
+    return sum(
+        wire.session.reserved_bytes
+        + wire.session.broker.unsent_bytes
+        + wire.session.broker.head_at
+        + len(wire.session.client.carry)
+        for wire in wires
+    )
+
+
+@contextmanager
+def crumbs_of(size_bytes: int) -> Iterator[None]:
+    """The least that is read, small beside a small pool."""
+    before, reads.CRUMB_BYTES = reads.CRUMB_BYTES, size_bytes
+    try:
+        yield
+    finally:
+        reads.CRUMB_BYTES = before

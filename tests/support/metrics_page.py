@@ -1,0 +1,69 @@
+"""Metrics on an engine of the tests' own, and the page as a stranger's parser reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from proxy.telemetry.inside import Facts
+from proxy.telemetry.metrics.observer import Metrics
+from proxy.telemetry.process import ProcessFacts
+from tests.support.sessions import Wire, make_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.api import Policy
+    from proxy.core.engine import Engine
+
+PROCESS = ProcessFacts(50_000_000, 1.5, 12, 1024, 1.7e9)
+FACTS = Facts("1.2.3", PROCESS)
+
+
+class FakeInside:
+    """What the application would tell."""
+
+    def __init__(self, facts: Facts = FACTS, quotas: dict[str, float] | None = None) -> None:
+        self.now = facts
+        self.quotas = quotas or {}
+
+    def facts(self) -> Facts:
+        return self.now
+
+    def quota_rate(self, user: str) -> float | None:
+        return self.quotas.get(user)
+
+
+def listen(
+    policies: Sequence[Policy] = (),
+    users_most: int = 100,
+    inside: FakeInside | None = None,
+    **options,
+) -> tuple[Wire, Metrics]:
+    """A session whose engine tells Metrics, and nobody else."""
+    metrics = Metrics(users_most)
+    engine = make_engine(policies, **options)
+    hear(engine, metrics)
+    metrics.attach(engine, inside or FakeInside())
+    return Wire(engine), metrics
+
+
+def hear(engine: Engine, metrics: Metrics) -> None:
+    """Have the engine tell these, instead of whom it told."""
+    engine.observer = metrics
+    engine.usage._on_second = metrics.on_second
+    engine.topology._observer = metrics
+
+
+def read(metrics: Metrics, *, openmetrics: bool = True) -> dict[str, dict[tuple[str, ...], float]]:
+    """Sample name -> label values, in the order of their names -> value."""
+    page = metrics.page(openmetrics=openmetrics).decode()
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in (read_openmetrics if openmetrics else read_text)(page):
+        for sample in family.samples:
+            labels = tuple(value for _, value in sorted(sample.labels.items()))
+            assert labels not in found.get(sample.name, {}), f"{sample.name}{labels} twice"
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found

@@ -1,0 +1,73 @@
+"""An engine whose requests are recorded, without a thread, and what a reader of the files is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from policies.chain import Chain, Entry
+from proxy.core.engine import Engine
+from proxy.core.observer import Observer
+from proxy.core.topology import Topology
+from proxy.telemetry.records.records import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from policies.api import InForce, Policy
+    from proxy.core.capture import Capture
+
+START_MS = 1_763_683_200_000  # a whole second, and a day's first
+
+
+class Recording:
+    """`engine` and the `records` of it. Nothing is written before `stop`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        families: Sequence[str] = ("entity",),
+        policies: Sequence[Policy] = (),
+        *,
+        capture: Capture | None = None,
+        in_force: Callable[[str, str], InForce | None] = lambda *_: None,
+        **settings: int,
+    ) -> None:
+        self.directory = directory
+        self.records = Records(
+            str(directory),
+            "pod-7",
+            families,
+            clock=lambda: START_MS,
+            in_force=in_force,
+            version="1.2.3",
+            **settings,
+        )
+        entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
+        self.engine = Engine(
+            Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, Observer()),
+            Chain(entries, Observer()),
+            self.records,
+            now_ms=START_MS,
+            meters_by_key="api" in families,
+            capture=capture,
+        )
+        self.records.attach(self.engine)
+
+    def stop(self) -> None:
+        """The process ends."""
+        self.records.close()
+
+    def rows(self, family: str) -> list[dict[str, object]]:
+        """What a reader is shown of a family, in the order it was written."""
+        return shown(self.directory, family)
+
+
+def shown(directory: Path, family: str) -> list[dict[str, object]]:
+    """The rows in the closed files of a family, file after file."""
+    return [
+        json.loads(line)
+        for path in sorted(directory.glob(f"{family}/dt=*/{family}-*.jsonl"))
+        for line in path.read_bytes().splitlines()
+    ]

@@ -1,0 +1,173 @@
+"""Everything that listens, on an engine of the tests' own, and what runs on the loop meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from proxy.admin.state import Arrivals
+from proxy.core.topic_book import TopicBook
+from proxy.telemetry.decisions import Decisions
+from proxy.telemetry.fan import Fan
+from proxy.telemetry.history import History
+from proxy.telemetry.log import LogObserver
+from proxy.telemetry.metrics.observer import Metrics
+from proxy.telemetry.principals import Principals
+from proxy.telemetry.records.records import Records
+from proxy.telemetry.traces.choice import make_tracer
+from tests.support.metrics_page import FakeInside
+from tests.support.sessions import Watcher, make_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+    from types import FrameType
+
+    from policies.api import Policy
+    from proxy.core.observer import Observer
+    from proxy.telemetry.traces.tracer import Tracer
+
+
+PARTS = ("metrics", "traces", "views")
+"""`views`: what the dashboard and the admin server show. The log is always there."""
+
+
+class Listeners:
+    """As the application puts them together; `watcher` is told of what goes wrong.
+
+    `families` are those of the usage records; without any there are none.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        folder: Path,
+        families: Sequence[str] = ("entity", "api", "instance"),
+        parts: Collection[str] = PARTS,
+        trace_delay_ms: int = 10,
+        **options: int,
+    ) -> None:
+        book = TopicBook() if "topic" in families else None
+        self.engine = make_engine(
+            policies,
+            keeps_trails=bool(parts),
+            meters_by_key="api" in families,
+            topic_book=book,
+            **options,
+        )
+        folder.mkdir(exist_ok=True)
+        self.watcher = Watcher()
+        self.tracer = _tracer(folder, trace_delay_ms) if "traces" in parts else None
+        self.metrics = Metrics()
+        self.records: Records | None = None
+        if families:
+            self.records = Records(
+                str(folder / "records"),
+                "tests",
+                families,
+                clock=lambda: self.engine.now_ms,
+                in_force=_unknown,
+                rotate_ms=1 << 30,  # nobody turns the clock while the writer waits for it
+                topic_book=book,
+            )
+        log = LogObserver(lambda: self.engine.now_ms, self.engine.timers.arm)
+        self.decisions = Decisions()
+        heard: list[Observer] = [self.watcher, log]
+        if self.tracer is not None:
+            heard.append(self.tracer)
+        if "metrics" in parts:
+            heard.append(self.metrics)
+        if "views" in parts:
+            history = History()
+            history.attach(self.engine, lambda: 0.0)
+            arrivals = Arrivals(lambda: self.engine.now_ms)
+            heard += [self.decisions, history, Principals(), arrivals]
+        if self.records is not None:
+            heard.append(self.records)
+        fan = Fan(heard)
+        self.engine.observer = fan
+        self.engine.usage._on_second = fan.on_second
+        if self.tracer is not None:
+            self.tracer.attach(self.engine)
+        if "metrics" in parts:
+            self.metrics.attach(self.engine, FakeInside())
+        if self.records is not None:
+            self.records.attach(self.engine)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the threads have something in hand."""
+        tracer, records = self.tracer, self.records
+        scribe = None if records is None else records._scribe
+        return (tracer is not None and bool(tracer._queue or tracer._worker._in_hand)) or (
+            scribe is not None and scribe._queued != scribe._taken
+        )
+
+    @property
+    def threads(self) -> list[int]:
+        """Of those that were started."""
+        threads = [
+            None if self.tracer is None else self.tracer._worker._thread,
+            None if self.records is None else self.records._scribe._thread,
+        ]
+        return [each.ident for each in threads if each is not None and each.ident is not None]
+
+    def start(self) -> None:
+        if self.tracer is not None:
+            self.tracer.start()
+        if self.records is not None:
+            self.records.start()
+
+    def close(self) -> None:
+        if self.tracer is not None:
+            self.tracer.close()
+        if self.records is not None:
+            self.records.close()
+
+
+def _tracer(folder: Path, delay_ms: int) -> Tracer:
+    tracer = make_tracer(
+        export="file",
+        file=str(folder / "spans.jsonl"),
+        file_most_bytes=1 << 20,
+        spans_per_second=100_000,
+        version="1.2.3",
+        environ={"OTEL_BSP_SCHEDULE_DELAY": str(delay_ms)},
+    )
+    assert tracer is not None
+    return tracer
+
+
+def _unknown(user: str, client_id: str) -> None:
+    """No policy knows a limit."""
+
+
+class Ran:
+    """Modules whose Python functions ran, and the names of the C functions that were called."""
+
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self.builtins: set[str] = set()
+
+    def packages(self) -> set[str]:
+        return {module.partition(".")[0] for module in self.modules}
+
+    def note(self, frame: FrameType, event: str, called: object) -> None:
+        if event == "call":
+            self.modules.add(frame.f_globals.get("__name__", "?"))
+        elif event == "c_call":
+            owner = getattr(called, "__self__", None)
+            module = getattr(called, "__module__", None) or type(owner).__module__
+            self.builtins.add(f"{module}.{getattr(called, '__qualname__', called)}")
+
+
+@contextmanager
+def watching() -> Iterator[Ran]:
+    """What runs on this thread inside the block."""
+    ran = Ran()
+    sys.setprofile(ran.note)
+    try:
+        yield ran
+    finally:
+        sys.setprofile(None)

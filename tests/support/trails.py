@@ -1,0 +1,82 @@
+"""Trails made by hand, and a sink that remembers: for whoever tells of requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.api import Outcome, Peer
+from proxy.core.trail import Stage, Trail
+from wire import apis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.api import Excess
+    from proxy.telemetry.traces.spans import Span
+
+EPOCH_US = 1_790_000_000_000_000
+PEER = Peer(7, "10.0.0.9", 40000, node_id=2, client_id="billing-1", user="alice")
+
+
+def waits(*lengths: tuple[str, int], began_us: int = EPOCH_US) -> list[Stage]:
+    """Stages of (kind, microseconds) that follow one another."""
+    stages = []
+    for kind, took_us in lengths:
+        stages.append(Stage(kind, began_us, began_us + took_us))
+        began_us += took_us
+    return stages
+
+
+def trail(
+    stages: Sequence[Stage] = (),
+    upstream_us: int | None = 5000,
+    *,
+    api_key: int = apis.ApiKey.PRODUCE,
+    version: int = 9,
+    outcome: Outcome = Outcome.REPLIED,
+    peer: Peer = PEER,
+    excess: Excess | None = None,
+    quiet_ms: int = 0,
+    turn_us: int = 0,
+    began_us: int = EPOCH_US,
+) -> Trail:
+    """One that has ended. `upstream_us` None: it never went on; then its reply waited `turn_us` for its turn.
+
+    `quiet_ms`: what its reply says about being quiet.
+    """
+    api = apis.known(api_key, version)
+    assert api is not None
+    made = Trail(began_us)
+    made.stages += stages
+    made.peer, made.api, made.outcome = peer, api, outcome
+    made.correlation_id, made.size_bytes, made.reply_bytes = 77, 1000, 90
+    until_us = stages[-1].ended_us if stages else began_us
+    made.forwarded_us = 0 if upstream_us is None else until_us
+    made.ended_us = until_us + (turn_us if upstream_us is None else upstream_us)
+    made.quiet_until_ms = made.ended_us // 1000 + quiet_ms if quiet_ms else 0
+    made.excess = excess
+    return made
+
+
+class Kept:
+    """A Sink that keeps what it is given, or says `why` not."""
+
+    def __init__(self, why: str = "") -> None:
+        self.why = why
+        self.batches: list[list[Span]] = []
+        self.closed = False
+
+    @property
+    def spans(self) -> list[Span]:
+        return [span for batch in self.batches for span in batch]
+
+    def send(self, spans: Sequence[Span]) -> str:
+        if not self.why:
+            self.batches.append(list(spans))
+        return self.why
+
+    def hurry(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Debian packages that some tests use: Chromium (the dashboard), Prometheus (promtool). Installed where that is
+# possible without asking anybody; elsewhere those tests skip and say why. Never fails.
+wanted=""
+command -v chromium >/dev/null || wanted="$wanted chromium"
+command -v promtool >/dev/null || wanted="$wanted prometheus"
+[ -z "$wanted" ] && exit 0
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+  echo "not installed, so their tests will skip:$wanted (Debian packages; root installs them here)"
+  exit 0
+fi
+export DEBIAN_FRONTEND=noninteractive
+{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $wanted; } >/dev/null 2>&1 \
+  || echo "could not be installed, so their tests will skip:$wanted"

@@ -1,0 +1,133 @@
+"""What a Fetch reply holds of each topic."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import api_of, messages_of
+from tests.support.record_batches import batch
+from wire import messages
+from wire.apis import ApiKey
+from wire.fetch_topics import FetchTopics
+from wire.primitives import (
+    INT16,
+    INT32,
+    INT64,
+    encode_compact,
+    encode_compact_count,
+    encode_string,
+)
+
+VERSIONS = range(4, 18)
+
+
+def frame_of(version: int, body: bytes) -> bytes:
+    payload = INT32.pack(7) + (b"\x00" if version >= 12 else b"") + body
+    return INT32.pack(len(payload)) + payload
+
+
+def read(version: int, frame: bytes, cuts=()) -> FetchTopics:
+    """A reader fed with the frame cut at these places."""
+    reader = FetchTopics(version)
+    for start, end in pairwise(sorted({0, len(frame), *cuts})):
+        reader.feed(bytearray(b"\x00" + frame[start:end] + b"\x07stale"), 1, 1 + end - start)
+    return reader
+
+
+def uses(reader: FetchTopics) -> list[tuple]:
+    return [
+        (use.topic, use.partitions, use.size_bytes, use.counter.batches, use.counter.records)
+        for use in reader.per_topic
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_any_chunking_says_what_the_codec_reads(version, data):
+    """Topics, partitions and bytes of any reply of any version, cut anywhere."""
+    message = data.draw(messages_of(messages.response_shape(api_of(ApiKey.FETCH, version))))
+    frame = frame_of(version, messages.encode(message))
+    cuts = data.draw(st.sets(st.integers(0, len(frame)), max_size=12))
+
+    for reader in (read(version, frame), read(version, frame, cuts)):
+        assert reader.done
+        assert not reader.broken
+        assert [use[:3] for use in uses(reader)] == [
+            (
+                (topic.topic_id.bytes if topic.topic_id else bytes(16))
+                if version >= 13
+                else topic.topic,
+                len(topic.partitions),
+                sum(len(partition.records or b"") for partition in topic.partitions),
+            )
+            for topic in message.responses
+        ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_damage_raises_nothing(version, data):
+    """Overwritten bytes are read or given up, alike in one piece and byte by byte."""
+    shape = messages.response_shape(api_of(ApiKey.FETCH, version))
+    frame = bytearray(frame_of(version, messages.encode(data.draw(messages_of(shape)))))
+    frame[data.draw(st.integers(8, len(frame) - 1))] = data.draw(st.integers(0, 255))
+
+    whole = read(version, bytes(frame))
+    pieces = read(version, bytes(frame), range(len(frame)))
+
+    assert (pieces.done, pieces.broken) == (whole.done, whole.broken)
+    assert uses(pieces) == uses(whole)
+
+
+def flexible_partition(index: int, field: bytes | None, tags: bytes = b"\x00") -> bytes:
+    """One of v13 to v17, with an aborted transaction."""
+    aborted = encode_compact_count(1) + INT64.pack(1) + INT64.pack(2) + tags
+    return (
+        INT32.pack(index) + INT16.pack(0) + 3 * INT64.pack(9) + aborted + INT32.pack(-1)
+        + (b"\x00" if field is None else encode_compact(field)) + tags
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("step", [1, 11, 100, 10**6])
+def test_records_are_counted_by_topic(step):
+    """v17: real batches under an id, the last one cut, tags everywhere, in chunks of any size."""
+    tags = b"\x01\x07\xe8\x07" + b"t" * 1000
+    fields = [batch(3) + batch(4), None, batch(9)[:-5]]
+    topic_id = bytes(range(16))
+    body = INT32.pack(0) + INT16.pack(0) + INT32.pack(0) + encode_compact_count(1) + topic_id
+    body += encode_compact_count(3)
+    body += b"".join(flexible_partition(*each, tags) for each in enumerate(fields))
+    frame = frame_of(17, body + tags + tags)
+
+    reader = read(17, frame, range(0, len(frame), step))
+
+    assert reader.done
+    size_bytes = len(batch(3) + batch(4)) + len(batch(9)) - 5
+    assert uses(reader) == [(topic_id, 3, size_bytes, 3, 16)]
+
+
+def test_the_first_version_has_no_more_than_it_needs():
+    """v0: topics at once, and of a partition only index, error, high watermark and records."""
+    body = INT32.pack(1) + encode_string(b"orders") + INT32.pack(1)
+    body += INT32.pack(0) + INT16.pack(0) + INT64.pack(9)
+    body += INT32.pack(len(batch(2, magic=0))) + batch(2, magic=0)
+    frame = frame_of(0, body)
+
+    reader = read(0, frame, range(len(frame)))
+
+    assert reader.done
+    assert uses(reader) == [("orders", 1, len(batch(2, magic=0)), 2, 2)]
+
+
+def test_too_many_elements_are_given_up():
+    """A reply of a hundred thousand partitions is not worth the loop's time: broken, not wrong."""
+    body = INT32.pack(1) + encode_string(b"t") + INT32.pack(100_000) + bytes(18 * 100_000)
+    frame = frame_of(0, body)
+
+    assert read(0, frame).broken

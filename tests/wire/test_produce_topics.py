@@ -1,0 +1,133 @@
+"""What a Produce body holds of each topic."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import api_of, messages_of, survives
+from tests.support.record_batches import batch
+from wire import messages
+from wire.apis import ApiKey
+from wire.errors import WireError
+from wire.primitives import INT32, encode_compact, encode_compact_count, encode_string
+from wire.produce import ProduceWalker
+from wire.produce_topics import ProduceTopics
+
+VERSIONS = range(3, 14)
+
+
+def walked(walker, body: bytes, cuts=()):
+    """The walker, fed with the body cut at these places."""
+    for start, end in pairwise(sorted({0, len(body), *cuts})):
+        walker.feed(bytearray(b"\x00" + body[start:end] + b"\x07stale"), 1, 1 + end - start)
+    return walker
+
+
+def uses(walker: ProduceTopics) -> list[tuple]:
+    return [
+        (use.topic, use.partitions, use.size_bytes, use.counter.batches, use.counter.records)
+        for use in walker.per_topic
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_it_walks_as_the_plain_walker_does(version, data):
+    """In any chunks: the same topics, acks and end, and of each topic the partitions and bytes of the codec."""
+    message = data.draw(messages_of(messages.request_shape(api_of(ApiKey.PRODUCE, version))))
+    body = messages.encode(message)
+    cuts = data.draw(st.sets(st.integers(0, len(body)), max_size=12))
+    plain = walked(ProduceWalker(version), body)
+
+    walker = walked(ProduceTopics(version), body, cuts)
+
+    assert (walker.acks, walker.timeout_ms, walker.topics) == (
+        plain.acks,
+        plain.timeout_ms,
+        plain.topics,
+    )
+    assert walker.done
+    assert [use[:3] for use in uses(walker)] == [
+        (
+            name,
+            len(topic.partition_data),
+            sum(len(partition.records or b"") for partition in topic.partition_data),
+        )
+        for (name, _), topic in zip(plain.topics, message.topic_data, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_damage_is_a_wire_error_or_nothing_at_all(version, data):
+    """Overwritten bytes: strict it refuses what the plain walker refuses; lenient it never raises."""
+    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
+    body = bytearray(messages.encode(data.draw(messages_of(shape))))
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+
+    plain = survives(lambda: walked(ProduceWalker(version), bytes(body)))
+    strict = survives(lambda: walked(ProduceTopics(version), bytes(body)))
+    lenient = walked(ProduceTopics(version, lenient=True), bytes(body), range(len(body)))
+
+    assert strict == plain
+    assert lenient.broken == (not plain)
+
+
+def classic(*topics: tuple[bytes, list[bytes]]) -> bytes:
+    """A Produce v3 body."""
+    body = b"\xff\xff\xff\xff" + INT32.pack(30_000) + INT32.pack(len(topics))
+    for name, fields in topics:
+        body += encode_string(name) + INT32.pack(len(fields))
+        for index, field in enumerate(fields):
+            body += INT32.pack(index) + INT32.pack(len(field)) + field
+    return body
+
+
+@pytest.mark.parametrize("step", [1, 7, 64, 1000, 10**6])
+def test_records_are_counted_by_topic(step):
+    """Real batches of several partitions and topics, in chunks of any size."""
+    body = classic(
+        (b"orders", [batch(3), batch(5)]), (b"empty", [b""]), (b"paid", [batch(2) + batch(1)])
+    )
+
+    walker = walked(ProduceTopics(3), body, range(0, len(body), step))
+
+    assert uses(walker) == [
+        ("orders", 2, len(batch(3)) + len(batch(5)), 2, 8),
+        ("empty", 1, 0, 0, 0),
+        ("paid", 1, len(batch(2)) + len(batch(1)), 2, 3),
+    ]
+
+
+def test_compact_fields_and_tags_are_stepped_over():
+    """v9: a tagged field is no record, however long."""
+    tags = b"\x01\x05\xe8\x07" + b"t" * 1000
+    body = (
+        b"\x00\x00\x01" + INT32.pack(100) + encode_compact_count(1) + encode_compact(b"a")
+        + encode_compact_count(1) + INT32.pack(3) + encode_compact(batch(4)) + tags + tags + tags
+    )  # fmt: skip
+
+    for step in (1, 50, 10**6):
+        walker = walked(ProduceTopics(9), body, range(0, len(body), step))
+        assert walker.done
+        assert uses(walker) == [("a", 1, len(batch(4)), 1, 4)]
+
+
+def test_what_is_broken_stays_broken():
+    """After damage nothing more is read, and the walker says it is done."""
+    walker = ProduceTopics(3, lenient=True)
+    body = classic((b"\xff\xff", [batch(1)]))
+
+    walked(walker, body)
+    walked(walker, body)
+
+    assert walker.broken
+    assert walker.done
+    with pytest.raises(WireError):
+        walked(ProduceTopics(3), body)

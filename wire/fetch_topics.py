@@ -1,0 +1,184 @@
+"""A Fetch reply and what it holds of each topic: partitions, bytes, batches and records. It is never changed.
+
+- Fed with the whole frame, its length included, in any chunks. Between chunks it keeps the few bytes of an
+  element that was cut, never a record.
+- One generator reads: it asks for so many bytes, or to step over so many.
+- Before v13 topics are named, from then on they have ids. v12 brought compact sizes and tags.
+- Whatever cannot be read, or is too much, ends the reading: `broken`. The reply passes all the same.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from wire.errors import WireError
+from wire.primitives import ELEMENT_BUDGET, INT16, INT32, TAGS_PER_STRUCT_MAX, Buffer
+from wire.produce_topics import TopicBytes
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_ASK: Final = 0
+_STEP_OVER: Final = 1
+_RECORDS: Final = 2
+_TOPIC_ID_BYTES: Final = 16
+_ABORTED: Final = Struct(">qq")
+
+if TYPE_CHECKING:
+    Reading = Generator[tuple[int, int], bytes, None]
+    IntReading = Generator[tuple[int, int], bytes, int]
+
+
+class FetchTopics:
+    """See the module. `per_topic` grows as the reply comes; `done` when its last field was read."""
+
+    __slots__ = ("_by_id", "_carry", "_flexible", "_left", "_reader", "_version", "_wish", "broken",
+                 "done", "per_topic")  # fmt: skip
+
+    def __init__(self, version: int) -> None:
+        self.per_topic: list[TopicBytes] = []
+        self.broken = False
+        self.done = False
+        self._version = version
+        self._flexible = version >= 12
+        self._by_id = version >= 13
+        self._left = ELEMENT_BUDGET
+        self._carry = bytearray()
+        self._reader = self._frame()
+        self._wish = next(self._reader)
+
+    def feed(self, buf: Buffer, start: int, end: int) -> None:
+        """Take the frame's next bytes `buf[start:end]`. Raises nothing."""
+        if self.broken or self.done:
+            return
+        try:
+            self._take(buf, start, end)
+        except WireError:
+            self.broken = True
+
+    def _take(self, buf: Buffer, start: int, end: int) -> None:
+        carry = self._carry
+        while not self.done:
+            kind, size_bytes = self._wish
+            if kind == _ASK:
+                lacking = size_bytes - len(carry)
+                if end - start < lacking:
+                    carry += buf[start:end]
+                    return
+                if carry:
+                    carry += buf[start : start + lacking]
+                    got = bytes(carry)
+                    carry.clear()
+                else:
+                    got = bytes(buf[start : start + lacking])
+                start += lacking
+            else:
+                step = min(size_bytes, end - start)
+                if kind == _RECORDS:
+                    self.per_topic[-1].counter.feed(buf, start, start + step)
+                start += step
+                if step < size_bytes:
+                    self._wish = (kind, size_bytes - step)
+                    return
+                got = b""
+            try:
+                self._wish = self._reader.send(got)
+            except StopIteration:
+                self.done = True
+
+    # -- what comes in which order ---------------------------------------------------------------
+
+    def _frame(self) -> Reading:
+        yield _STEP_OVER, 8  # size and correlation id
+        if self._flexible:
+            yield from self._tags()
+        version = self._version
+        yield _STEP_OVER, (4 if version >= 1 else 0) + (6 if version >= 7 else 0)
+        for _ in range((yield from self._count())):
+            yield from self._topic()
+
+    def _topic(self) -> Reading:
+        length = _TOPIC_ID_BYTES
+        if not self._by_id:
+            length = yield from self._length()
+        name = yield _ASK, length
+        self.per_topic.append(TopicBytes(name if self._by_id else _decoded(name)))
+        for _ in range((yield from self._count())):
+            yield from self._partition()
+        if self._flexible:
+            yield from self._tags()
+
+    def _partition(self) -> Reading:
+        version = self._version
+        # index, error, high watermark; last stable offset; log start offset
+        yield _STEP_OVER, 14 + (8 if version >= 4 else 0) + (8 if version >= 5 else 0)
+        if version >= 4:
+            aborted = yield from self._count()
+            if self._flexible:
+                for _ in range(aborted):
+                    yield _STEP_OVER, _ABORTED.size
+                    yield from self._tags()
+            else:
+                yield _STEP_OVER, aborted * _ABORTED.size
+        if version >= 11:
+            yield _STEP_OVER, 4  # preferred read replica
+        size_bytes = yield from self._size()
+        use = self.per_topic[-1]
+        use.partitions += 1
+        if size_bytes > 0:
+            use.size_bytes += size_bytes
+            use.counter.begin()
+            yield _RECORDS, size_bytes
+        if self._flexible:
+            yield from self._tags()
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def _count(self) -> IntReading:
+        """An array's count, paid for; a null array is an empty one."""
+        count = max((yield from self._size()), 0)
+        self._left -= count
+        if self._left < 0:
+            raise WireError("more elements than one frame may have")
+        return count
+
+    def _size(self) -> IntReading:
+        if self._flexible:
+            return (yield from self._uvarint()) - 1
+        return int(INT32.unpack((yield _ASK, 4))[0])
+
+    def _length(self) -> IntReading:
+        length = (
+            (yield from self._uvarint()) - 1
+            if self._flexible
+            else int(INT16.unpack((yield _ASK, 2))[0])
+        )
+        if not 0 <= length <= 0x7FFF:
+            raise WireError(f"topic name of {length} bytes")
+        return length
+
+    def _uvarint(self) -> IntReading:
+        value = shift = 0
+        while shift < 35:
+            byte = (yield _ASK, 1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+        raise WireError("varint longer than five bytes")
+
+    def _tags(self) -> Reading:
+        count = yield from self._uvarint()
+        if count > TAGS_PER_STRUCT_MAX:
+            raise WireError(f"{count} tagged fields in one struct")
+        for _ in range(count):
+            yield from self._uvarint()
+            yield _STEP_OVER, (yield from self._uvarint())
+
+
+def _decoded(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError as error:
+        raise WireError("topic name is not UTF-8") from error

@@ -1,0 +1,106 @@
+"""A Produce body once more, with what each topic gets: partitions, bytes, batches and records.
+
+It reads on where `ProduceWalker` steps over: the head of each record batch, and nothing behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wire.errors import WireError
+from wire.produce import ProduceWalker
+from wire.record_batches import BatchCounter
+
+if TYPE_CHECKING:
+    from wire.primitives import Buffer
+
+_LEND_BYTES: Final = 64
+
+
+class TopicBytes:
+    """What one frame holds of one topic."""
+
+    __slots__ = ("counter", "partitions", "size_bytes", "topic")
+
+    def __init__(self, topic: str | bytes) -> None:
+        self.topic = topic
+        """Its name, or the 16 bytes of its id."""
+        self.partitions = 0
+        self.size_bytes = 0
+        self.counter = BatchCounter()
+
+
+class ProduceTopics(ProduceWalker):
+    """See the module. With `lenient` a malformed body raises nothing: `broken` says so, and `done` is True."""
+
+    __slots__ = ("_in_records", "_lenient", "broken", "per_topic")
+
+    def __init__(self, version: int, *, lenient: bool = False) -> None:
+        super().__init__(version)
+        self.per_topic: list[TopicBytes] = []
+        self.broken = False
+        self._lenient = lenient
+        self._in_records = False
+
+    @property
+    def done(self) -> bool:
+        """See ProduceWalker."""
+        return self.broken or super().done
+
+    def feed(self, buf: Buffer, start: int, end: int) -> None:
+        """See ProduceWalker."""
+        if self.broken:
+            return
+        try:
+            self._take(buf, start, end)
+        except WireError:
+            if not self._lenient:
+                raise
+            self.broken = True
+
+    def _take(self, buf: Buffer, start: int, end: int) -> None:
+        carry = self._carry
+        lend_bytes = _LEND_BYTES
+        while start < end:
+            if self._skip_bytes:
+                step = min(self._skip_bytes, end - start)
+                if self._in_records:
+                    self.per_topic[-1].counter.feed(buf, start, start + step)
+                self._skip_bytes -= step
+                start += step
+                self._in_records = self._in_records and self._skip_bytes > 0
+            elif carry:
+                kept = len(carry)
+                lent = min(lend_bytes, end - start)
+                whole = carry + buf[start : start + lent]
+                used = self._element(whole, 0, len(whole))
+                if used < 0:
+                    carry += whole[kept:]
+                    start += lent
+                    lend_bytes *= 4
+                else:
+                    carry.clear()
+                    start += used - kept
+                    lend_bytes = _LEND_BYTES
+            else:
+                after = self._element(buf, start, end)
+                if after < 0:
+                    carry += buf[start:end]
+                    return
+                start = after
+
+    def _topic(self, buf: Buffer, pos: int, end: int) -> int:
+        after = super()._topic(buf, pos, end)
+        if after >= 0:
+            self.per_topic.append(TopicBytes(self.topics[-1][0]))
+        return after
+
+    def _partition(self, buf: Buffer, pos: int, end: int) -> int:
+        after = super()._partition(buf, pos, end)
+        if after >= 0:
+            use = self.per_topic[-1]
+            use.partitions += 1
+            use.size_bytes += self._skip_bytes
+            use.counter.begin()
+            self._in_records = self._skip_bytes > 0
+        return after
