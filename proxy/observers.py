@@ -8,20 +8,21 @@ Rules:
 
 from __future__ import annotations
 
+import os
 import socket
 import time
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from proxy.telemetry.fan import Fan
 from proxy.telemetry.log import LogObserver
-from proxy.telemetry.traces.choice import make_tracer
+from proxy.telemetry.traces.resource import wants_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import InForce
     from proxy.config import Config
+    from proxy.config.telemetry import Traces
     from proxy.core.capture import Capture
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from proxy.shell.clock import Clock
     from proxy.telemetry.metrics.push import Push
     from proxy.telemetry.records.records import Records
+    from proxy.telemetry.traces.tracer import Tracer
 
 CLOSE_S = 2.0
 """All of them together."""
@@ -69,15 +71,9 @@ class Observers:
         call_at: Callable[[int, Callable[[int], None]], None],
         in_force: Callable[[str, str], InForce | None],
     ) -> None:
-        admin, traces = config.admin, config.traces
+        admin = config.admin
         self.log = LogObserver(clock, call_at)
-        self.tracer = make_tracer(
-            export=traces.export,
-            file=traces.file,
-            file_most_bytes=traces.file_most_bytes,
-            spans_per_second=traces.spans_per_second,
-            version=version("kafka-sluice"),
-        )
+        self.tracer = _tracer(config.traces)
         served = bool(admin.listen or admin.socket or admin.control)
         self.looking = Looking(config, clock) if served or config.metrics.otlp else None
         self.keeps_trails = self.tracer is not None or self.looking is not None
@@ -140,7 +136,7 @@ class Observers:
             settings.families,
             clock=clock,
             in_force=in_force,
-            version=version("kafka-sluice"),
+            version=_version(),
             rotate_ms=settings.rotate_ms,
             rotate_bytes=settings.rotate_bytes,
             keep_bytes=settings.keep_bytes,
@@ -158,4 +154,24 @@ class Observers:
 def _push() -> Push:
     from proxy.telemetry.metrics.push import Push  # noqa: PLC0415 - see the module
 
-    return Push(version("kafka-sluice"))
+    return Push(_version())
+
+
+def _tracer(traces: Traces) -> Tracer | None:
+    if not wants_traces(traces.export, traces.file, os.environ):
+        return None
+    from proxy.telemetry.traces.choice import make_tracer  # noqa: PLC0415 - see the module
+
+    return make_tracer(
+        export=traces.export,
+        file=traces.file,
+        file_most_bytes=traces.file_most_bytes,
+        spans_per_second=traces.spans_per_second,
+        version=_version(),
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version  # noqa: PLC0415 - it takes as long as all of the above
+
+    return version("kafka-sluice")

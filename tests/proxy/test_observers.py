@@ -62,7 +62,8 @@ def test_what_is_off_is_not_imported():
     asked = (
         "import sys, proxy.app; "
         "print([name for name in ('starlette', 'hypercorn', 'opentelemetry', 'kafka', 'proxy.admin.server', "
-        "'proxy.telemetry.records.records', 'proxy.telemetry.metrics.observer') if name in sys.modules])"
+        "'proxy.telemetry.records.records', 'proxy.telemetry.metrics.observer', 'proxy.telemetry.traces.tracer', "
+        "'importlib.metadata') if name in sys.modules])"
     )
     answered = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True)
     assert answered.stdout.decode().strip() == "[]"

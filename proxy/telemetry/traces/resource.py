@@ -46,6 +46,13 @@ def wants_otlp(environ: Mapping[str, str]) -> bool:
     return not (disabled or none) and any(environ.get(name) for name in _ENDPOINTS)
 
 
+def wants_traces(export: str, file: str, environ: Mapping[str, str]) -> bool:
+    """Whether there is anything to make for these settings: what is not wanted is not imported."""
+    if export == "auto":
+        return bool(file) or wants_otlp(environ)
+    return export != "none"
+
+
 def check_otlp(environ: Mapping[str, str]) -> None:
     """Raise TracesError for what would only fail later, and in silence."""
     for name in _ENDPOINTS:

@@ -11,6 +11,7 @@ from proxy.telemetry.traces.resource import (
     setting,
     timeout_ms,
     wants_otlp,
+    wants_traces,
 )
 
 ENDPOINT, TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -58,6 +59,22 @@ def test_the_service_name_wins():
 def test_an_endpoint_asks_for_otlp(variables, wanted):
     """Unless a variable says no."""
     assert wants_otlp(variables) is wanted
+
+
+@pytest.mark.parametrize(
+    ("export", "file", "variables", "wanted"),
+    [
+        ("auto", "", {}, False),
+        ("auto", "t.jsonl", {}, True),
+        ("auto", "", {ENDPOINT: "http://c:4318"}, True),
+        ("none", "t.jsonl", {ENDPOINT: "http://c:4318"}, False),
+        ("otlp", "", {}, True),
+        ("file", "", {}, True),
+    ],
+)
+def test_traces_are_wanted_where_something_is_named(export, file, variables, wanted):
+    """`file` without a file is a mistake, which is told by whoever opens it."""
+    assert wants_traces(export, file, variables) is wanted
 
 
 @pytest.mark.parametrize(
