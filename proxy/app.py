@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from proxy.inside import ProxyInside
 
 DRAIN_LOOK_S = 0.02
+RELOAD_AGAIN_S = 0.05
 
 
 class App:
@@ -103,6 +103,7 @@ class App:
             most_connections(config.limits.max_connections, others),
         )
         self._leave = trio.Event()
+        self._told = trio.Event()  # by SIGHUP, to reload
         self._reloader = Reloader(
             config,
             lambda: _within_budget(load or (lambda: config)),
@@ -161,7 +162,8 @@ class App:
                         nursery.start_soon(trio.to_thread.run_sync, messages.prepare)
                     await self._open_admin(nursery)
                     draining = trio.CancelScope()
-                    nursery.start_soon(self._heed, signals, nursery, draining)
+                    nursery.start_soon(self._heed, signals, draining)
+                    nursery.start_soon(self._reload_when_told)
                     self._say_ready()
                     await self._reception.serve(listeners, self._leave)
                     listeners.close()
@@ -177,22 +179,27 @@ class App:
         self._log.info("stopped")
         return 0
 
-    async def _heed(
-        self, signals: AsyncIterator[int], nursery: trio.Nursery, draining: trio.CancelScope
-    ) -> None:
+    async def _heed(self, signals: AsyncIterator[int], draining: trio.CancelScope) -> None:
         """SIGHUP reloads; the first other signal ends it, the second ends it at once."""
         async for number in signals:
             if number == signal.SIGHUP:
-                nursery.start_soon(self._reload)
+                self._told.set()
             elif self._leave.is_set():
                 draining.cancel()
             else:
                 self._leave.set()
 
-    async def _reload(self) -> None:
-        with suppress(BusyError):
-            await self._reloader.reload()
-        nudge(self._hub)
+    async def _reload_when_told(self) -> None:
+        """Told while a reload is under way, there is another behind it: what was read may have changed since."""
+        while True:
+            await self._told.wait()
+            self._told = trio.Event()
+            try:
+                await self._reloader.reload()
+                nudge(self._hub)
+            except BusyError:  # an operator's
+                self._told.set()
+                await trio.sleep(RELOAD_AGAIN_S)
 
     async def _open_admin(self, nursery: trio.Nursery) -> None:
         admin, looking = self._config.admin, self._observers.looking

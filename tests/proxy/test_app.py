@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import struct
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -229,3 +230,40 @@ def test_the_graces_are_those_of_the_settings():
     engine = App(config)._engine
     assert engine.graces == Graces(-7, 8, 9)
     assert engine.holds.purge_interval == 10
+
+
+async def test_a_second_sighup_while_the_first_is_read_is_not_lost(running, nursery):
+    """The file may have changed behind what was read of it; and a reload does not stand in the way of a drain."""
+    proxy, _, _ = running
+    config, reads, second = proxy._config, [], threading.Event()
+
+    def load() -> Config:
+        reads.append(len(reads))
+        if len(reads) == 1:
+            second.wait(5)
+        return config
+
+    codes: list[int] = []
+
+    async def run() -> None:
+        codes.append(await App(config, load=load).run())
+
+    nursery.start_soon(run)
+    await trio.testing.wait_all_tasks_blocked()
+    signal.raise_signal(signal.SIGHUP)
+    while not reads:
+        await trio.lowlevel.checkpoint()
+    for _ in range(3):
+        signal.raise_signal(signal.SIGHUP)
+        await trio.testing.wait_all_tasks_blocked()
+    second.set()
+    with trio.fail_after(2):
+        while len(reads) < 2:
+            await trio.lowlevel.checkpoint()
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGHUP)
+    while not codes:
+        await trio.lowlevel.checkpoint()
+    assert codes == [0]
+    assert len(reads) <= 3  # those that came together are one
+    nursery.cancel_scope.cancel()
