@@ -67,19 +67,3 @@ def test_a_client_that_changes_its_name_takes_its_throttle_along():
     assert wire.session.usage.blocked.count == 1
     wire.advance(500)
     assert wire.session.usage.blocked.count == 0
-
-
-def test_a_request_that_came_in_pieces_says_how_long_its_client_took():
-    """From its first byte to its last; then the broker has it."""
-    wire, ear = listening(slow_ms=100)
-    frame = f.produce(1, size_bytes=4000)
-    wire.client(frame[:200])
-    wire.advance(300)
-    wire.client(frame[200:])
-    wire.advance(50)
-    wire.broker(f.produce_reply(1))
-    (trail,) = ear.trails
-    (stage,) = trail.stages
-    assert (stage.kind, stage.ended_us - stage.began_us) == ("receive", 300_000)
-    assert trail.ended_us - trail.forwarded_us == 50_000
-    assert trail.ended_us - trail.began_us == 350_000

@@ -190,6 +190,7 @@ def test_a_request_that_took_its_time_to_come_says_how_long():
     wire.broker(f.produce_reply(1))
     (trail,) = ledger.trails
     assert trail.stages == [Stage("receive", NOW_US, NOW_US + 150_000)]
+    assert trail.began_us == NOW_US
     assert (trail.forwarded_us, trail.ended_us) == (NOW_US + 150_000, NOW_US + 153_000)
 
 
