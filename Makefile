@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration bench bench-quota bench-purgatory bench-memory bench-telemetry lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -28,6 +28,12 @@ unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
 integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(BIN)/python -m pytest tests/integration -q
 
+fuzz: SECONDS ?= 300
+fuzz: SEED ?= $(shell date +%s)
+fuzz: $(STAMP)-test  ## both sides, made-up and mutated frames: make fuzz SECONDS=600 SEED=7
+	@echo "SEED=$(SEED) SECONDS=$(SECONDS)"
+	SEED=$(SEED) SECONDS=$(SECONDS) HONEST_P99_MS=$(or $(HONEST_P99_MS),50) $(BIN)/python -m pytest tests/fuzz -q -s
+
 bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/results.svg
 	$(BIN)/python -m bench
 
@@ -42,6 +48,9 @@ bench-memory: $(STAMP)-test $(STAMP)-bench  ## what Sluice may hold, on a real K
 
 bench-telemetry: $(STAMP)-test  ## what it costs to be seen; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.telemetry
+
+bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows beside a small client; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.fairness
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml

@@ -98,13 +98,17 @@ class Bench:
                 running[variant.name] = program, port
             yield running
 
+    def start_load(self, shape: Shape, port: int, seconds: float, warm_seconds: float) -> Program:
+        """A load program, which says `ready` when it is warm, and waits for `go`."""
+        arguments = shape.arguments(port, seconds, warm_seconds, self.version)
+        return self._start([str(self.programs["load"]), *arguments], self.load_core, "load")
+
     def run(
         self, shape: Shape, at: tuple[Program | None, int], seconds: float, warm_seconds: float
     ) -> dict[str, float]:
         """One run: what load printed, and `cpu_us` per request of the proxy's tree."""
         proxy, port = at
-        arguments = shape.arguments(port, seconds, warm_seconds, self.version)
-        load = self._start([str(self.programs["load"]), *arguments], self.load_core, "load")
+        load = self.start_load(shape, port, seconds, warm_seconds)
         try:
             load.line(warm_seconds + 60)
             before = cpu_ns(proxy.pid) if proxy else 0

@@ -23,6 +23,9 @@ from proxy.core.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from policies.api import Excess, Peer
+    from policies.ruling import Ruling
+
 BATCH = 16
 REQUESTS = 16_000
 ROUNDS = 15
@@ -85,6 +88,9 @@ class _Services:
 
     def reconsider(self) -> None:
         self.engine.reconsider()
+
+    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+        raise AssertionError("no quota is changed here")
 
     def load(self, path: str) -> bytes | None:
         raise AssertionError(f"no policy here has a file of its own: {path}")
@@ -160,8 +166,8 @@ class _Run:
             left = session.from_broker(replies, 0, answer, now_ms)
             if sent != size or left != answer:
                 break  # something was kept, which nobody has asked for
-            if engine.attending:
-                engine.attending.clear()
+            while engine.ready:
+                engine.ready.popleft().ready = False
         taken_ns = time.process_time_ns() - begun
         gc.enable()
         self.now_ms = now_ms
@@ -174,8 +180,16 @@ class _Reporter:
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         raise error
 
-    def on_policy_observed(self, name: str, verdict: object) -> None:
-        raise AssertionError(f"{name} would have refused, and nothing is to be refused here")
+    def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
+        """Nobody is slow."""
+
+    def on_policy_observed(self, ruling: Ruling) -> None:
+        raise AssertionError(
+            f"{ruling.policy} would have refused, and nothing is to be refused here"
+        )
+
+    def on_policy_refused(self, ruling: Ruling) -> None:
+        raise AssertionError(f"{ruling.policy} has refused, and nothing is to be refused here")
 
 
 def _produce() -> bytes:

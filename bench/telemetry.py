@@ -205,8 +205,8 @@ class _Run:
             left = session.from_broker(replies, 0, answer, now_ms)
             if sent != size or left != answer:
                 break  # something was kept, which nobody has asked for
-            if engine.attending:
-                engine.attending.clear()
+            while engine.ready:
+                engine.ready.popleft().ready = False
         taken_ns = time.thread_time_ns() - begun
         self.now_ms = now_ms
         if session.ended or session.queue or bool(muted) != self.case.throttled:

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from proxy.core.session import Session
 
 STATEMENTS = {
-    "from_client": ("begun, count = pos, 0", "count += 1"),
+    "from_client": ("count += 1",),
     "from_broker": (
         "now_us = self.engine.now_us",
-        "begun = pos",
         "self.usage.response_bytes += pos - begun",
         "took_us = now_us - exchange.arrived_us",
     ),

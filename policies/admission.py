@@ -52,7 +52,9 @@ NEVER_HELD: Final = frozenset(
         ApiKey.STREAMS_GROUP_HEARTBEAT,
     }
 )
-SHED: Final = Reject(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+SHED: Final = Reject(
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED, message="the broker has as many requests as it may have"
+)
 
 
 class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -130,11 +130,12 @@ class Forward:
     """Send it on. The chain goes on asking.
 
     `patches` need HEAD or BODY and change fixed-width fields in place. `body` needs BODY and replaces
-    the whole body: the slow path, used by no policy that is on by default.
+    the whole body: the slow path, used by no policy that is on by default. `exempt`: see EXEMPT.
     """
 
     patches: tuple[Patch, ...] = ()
     body: bytes | None = None
+    exempt: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,8 @@ class Respond:
     """
 
     body: bytes
+    refuses: Reject | None = field(default=None, compare=False)
+    """Where the body is a refusal in the API's own words: its code and message, told to operators as a Reject's are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +159,16 @@ class Reject:
 
     code: int
     close: bool = False
+    message: str = field(default="", compare=False)
+    """Why, in a few words, for the client, the log and the audit log: never a payload. At most 250 characters."""
 
 
 FORWARD = Forward()
 """The usual verdict. Return this very object: the core compares by identity before it looks closer."""
 
-EXEMPT = Forward()
-"""As FORWARD, for a request that no quota counts: the usage records say so. This very object."""
+EXEMPT = Forward(exempt=True)
+"""As FORWARD, for a request that no quota counts: the usage records say so. A Forward that changes the request says the
+same by `exempt=True`. What one policy exempts is exempt, whatever the others say."""
 
 
 class Excess(NamedTuple):
@@ -176,6 +182,8 @@ class Excess(NamedTuple):
     """The rate that the delay followed from: always above `bound`."""
     bound: float
     """Both per second."""
+    policy: str = ""
+    """Name of the entry that gave the throttle."""
 
 
 class InForce(NamedTuple):
@@ -243,6 +251,13 @@ class Services(Protocol):
     def reconsider(self) -> None:
         """What this policy wants (`apis`, `hears`, `needs`) has changed: have the chain look again."""
 
+    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+        """Shorten the throttles that this policy gave, after a limit has changed.
+
+        `until_ms(peer, why)` says until when the client has to be quiet by what holds now. A later time than
+        the client was given changes nothing. Many clients are reviewed a part at a time.
+        """
+
     def load(self, path: str) -> bytes | None:
         """What `save` wrote there; None if nothing ever did."""
 
@@ -256,6 +271,10 @@ class Host(Services, Protocol):
     @property
     def name(self) -> str:
         """The entry's name in the config."""
+
+    @property
+    def observes(self) -> bool:
+        """Whether the entry's mode is `observe`: the chain drops its verdicts, and it must change nothing by itself."""
 
 
 class Policy:

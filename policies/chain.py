@@ -5,25 +5,44 @@ Rules:
 - The first verdict that answers or refuses ends the asking; those asked so far hear `on_complete`.
 - Of several throttles the largest counts; it holds however the request goes on.
 - A Hold pauses the asking: the same entry is asked again, and from there the chain goes on.
-- A policy that raises is a bug and is reported; `on_error` says whether its guard closes or yields.
+- A policy that raises, or returns what is no verdict, has a bug and is reported; `on_error` says whether it closes the
+  connection or yields. Every call of a hook is guarded (`policies.guard`).
+- A request is told of its end once: from then on `asked` is TOLD.
+- What an entry wishes for (`apis`, `hears`, `needs`, `tick_ms`) is read and checked once, and again at `reconsider`.
 - An entry in mode `observe` is asked like any other, but its refusals are only reported.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
+from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
+from policies.guard import Guard, PolicyFault, Reporter
+from policies.joined_verdicts import join
+from policies.ruling import Ruling, is_nothing
+from policies.verdicts import (
+    check_connect,
+    check_in_force,
+    check_patches,
+    check_request,
+    check_response,
+)
+from policies.wishes import wishes_of
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from policies.api import Excess, Outcome, Peer, Response, Verdict
+    from policies.api import Excess, InForce, Outcome, Peer, Response, Verdict
+    from policies.wishes import Wishes
+
+__all__ = ["ASKED_ALL", "TOLD", "Chain", "Entry", "Hooks", "Judged", "PolicyFault", "Reporter", "Walk"]  # fmt: skip
 
 ASKED_ALL = 1 << 30
 """`asked` of a request that no entry has refused or holds (yet)."""
+TOLD = -1
+"""`asked` of a request whose end has been told: no entry hears of it any more."""
 
 
 class Judged(Request, Protocol):
@@ -41,25 +60,6 @@ class Entry:
     policy: Policy
     mode: Literal["enforce", "observe"] = "enforce"
     on_error: Literal["close", "forward"] = "close"
-
-
-class PolicyFault(Exception):  # noqa: N818 - the house's word: a fault, not an error of the peer
-    """A policy raised and its entry says `on_error: close`."""
-
-    def __init__(self, name: str, hook: str) -> None:
-        super().__init__(f"policy {name!r} raised in {hook}")
-        self.name = name
-        self.hook = hook
-
-
-class Reporter(Protocol):
-    """Who hears of policies that misbehave or would have refused."""
-
-    def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
-        """The policy raised; `error` is what."""
-
-    def on_policy_observed(self, name: str, verdict: Verdict) -> None:
-        """An entry in mode `observe` would have done this."""
 
 
 class Walk(NamedTuple):
@@ -90,17 +90,32 @@ _START = Walk()
 class Chain:
     """The compiled order of policies. Immutable; a reload builds a new one beside it."""
 
-    def __init__(self, entries: Sequence[Entry], reporter: Reporter) -> None:
+    def __init__(
+        self, entries: Sequence[Entry], reporter: Reporter, guard: Guard | None = None
+    ) -> None:
         self.entries = tuple(entries)
+        self.guard = guard or Guard(reporter)
         self._reporter = reporter
-        self._hooks: dict[int, Hooks] = {}
+        self._hooks: dict[tuple[int, bool], Hooks] = {}
+        self._wishes = self._look()
+        self.ticks: dict[int, list[Entry]] = {}
+        """How often, in ms, to the entries that want `on_tick` so often."""
+        for entry in self.entries:
+            if every_ms := self._wishes[entry.name].tick_ms:
+                self.ticks.setdefault(every_ms, []).append(entry)
 
-    def hooks(self, api_key: int) -> Hooks:
-        """Compile (once) what is asked of requests with this key."""
-        found = self._hooks.get(api_key)
+    def hooks(self, api_key: int, *, timed: bool = False) -> Hooks:
+        """Compile (once) what is asked of requests with this key. `timed`: and measure each call."""
+        kind = (api_key, timed and self.guard.measures)
+        found = self._hooks.get(kind)
         if found is None:
-            found = self._hooks[api_key] = self._compile(api_key)
+            found = self._hooks[kind] = self._compile(*kind)
         return found
+
+    def judges(self) -> list[str]:
+        """Return the names of the entries that are asked about requests, or hear of them."""
+        hooks = ("on_request", "on_response", "on_complete")
+        return [e.name for e in self.entries if any(_overrides(e.policy, hook) for hook in hooks)]
 
     def on_connect(self, peer: Peer, now_ms: int) -> Reject | None:
         """Ask every entry; the first refusal wins, and a guard that raises refuses.
@@ -111,16 +126,25 @@ class Chain:
         for entry in self.entries:
             if not _overrides(entry.policy, "on_connect"):
                 continue
+            connect = entry.policy.on_connect
             try:
-                verdict = self._guard(entry, "on_connect", FORWARD, peer, now_ms)
+                verdict: Verdict = self.guard.run(
+                    entry.name, "on_connect", connect, peer, now_ms, check=check_connect
+                )
             except PolicyFault:
+                if _yields(entry):
+                    passed.append(entry)
+                    continue
                 verdict = Reject(ErrorCode.UNKNOWN_SERVER_ERROR, close=True)
             if isinstance(verdict, Reject):
+                ruling = Ruling(entry.name, verdict, peer, "", now_ms)
                 if entry.mode == "enforce":
+                    self._reporter.on_policy_refused(ruling)
                     for earlier in passed:
-                        self._tell(earlier, "on_disconnect", peer, now_ms)
+                        leave = earlier.policy.on_disconnect
+                        self.guard.tell(earlier.name, "on_disconnect", leave, peer, now_ms)
                     return verdict
-                self._reporter.on_policy_observed(entry.name, verdict)
+                self._reporter.on_policy_observed(ruling)
             passed.append(entry)
         return None
 
@@ -128,10 +152,15 @@ class Chain:
         """Tell every entry."""
         for entry in self.entries:
             if _overrides(entry.policy, "on_disconnect"):
-                self._tell(entry, "on_disconnect", peer, now_ms)
+                leave = entry.policy.on_disconnect
+                self.guard.tell(entry.name, "on_disconnect", leave, peer, now_ms)
 
     def reconsider(self) -> None:
-        """A policy's wishes have changed: compile anew what is asked for from now on."""
+        """A policy's wishes have changed: compile anew what is asked for from now on.
+
+        Raises TypeError, and changes nothing, when they are no wishes.
+        """
+        self._wishes = self._look()
         self._hooks.clear()
 
     def moved(
@@ -151,50 +180,77 @@ class Chain:
         places = (n + 1 for n, name in enumerate(hooks.asked) if name in had_their_say)
         return hooks, walk._replace(place=max(places, default=0)), False
 
-    def blame(self, api_key: int, hook: str, error: Exception) -> PolicyFault:
+    def blame(self, api_key: int, hook: str, error: BaseException) -> PolicyFault:
         """What a lone policy's hook raised, reported and turned into the fault that closes."""
         if isinstance(error, PolicyFault):
             return error
         able = [e for e in self.entries if _overrides(e.policy, hook)]
         # It was asked as it wished then; meanwhile it may wish for less (`reconsider`).
-        entry = next((e for e in able if _wants(e.policy, api_key, hook)), able[0])
-        self._reporter.on_policy_error(entry.name, hook, error)
-        return PolicyFault(entry.name, hook)
+        entry = next((e for e in able if self._wants(e, api_key, hook)), able[0])
+        return self.guard.fault(entry.name, hook, error)
+
+    def yields(self, api_key: int, hook: str) -> bool:
+        """Whether all whom this hook of this API belongs to let a request go on when they are at fault."""
+        return all(_yields(entry) for entry in self.entries if self._wants(entry, api_key, hook))
+
+    def in_force(self, user: str, client_id: str) -> InForce | None:
+        """Return the request rate that holds for them: the first enforced entry's word that has one."""
+        for entry in self.entries:
+            if entry.mode == "enforce" and _overrides(entry.policy, "in_force"):
+                ask = entry.policy.in_force
+                try:
+                    found = self.guard.run(
+                        entry.name, "in_force", ask, user, client_id, check=check_in_force
+                    )
+                except PolicyFault:
+                    continue
+                if found is not None:
+                    return found
+        return None
 
     def tick(self, entry: Entry, now_ms: int) -> None:
         """Run one entry's `on_tick`; its errors are reported, never raised."""
-        self._tell(entry, "on_tick", now_ms)
+        self.guard.tell(entry.name, "on_tick", entry.policy.on_tick, now_ms)
 
     def close(self) -> None:
         """Close every policy, last first."""
         for entry in reversed(self.entries):
-            self._tell(entry, "close")
+            self.guard.tell(entry.name, "close", entry.policy.close)
 
     # -- compiling ---------------------------------------------------------------------------
 
-    def _compile(self, api_key: int) -> Hooks:
-        wanted = [e for e in self.entries if _wants(e.policy, api_key, "")]
+    def _compile(self, api_key: int, timed: bool) -> Hooks:  # noqa: FBT001 - a key of `_hooks`
+        wanted = [e for e in self.entries if self._wants(e, api_key, "")]
         asked = [e for e in wanted if _overrides(e.policy, "on_request")]
-        heard = [e for e in wanted if _wants(e.policy, api_key, "on_response")]
+        heard = [e for e in wanted if self._wants(e, api_key, "on_response")]
         told = [e for e in wanted if _overrides(e.policy, "on_complete")]
         using = (e for e in wanted if e in asked or e in heard or e in told)
-        need = max((_need(e.policy, api_key) for e in using), default=Need.HEADER)
-        on_request, on_hold_over = self._join_requests(asked) if asked else (None, None)
+        need = max((self._wishes[e.name].need(api_key) for e in using), default=Need.HEADER)
+        on_request, on_hold_over = (
+            self._join_requests(asked, timed=timed) if asked else (None, None)
+        )
         return Hooks(
             need=need,
             on_request=on_request,
             on_hold_over=on_hold_over,
-            on_response=self._join_responses(heard[::-1], asked) if heard else None,
-            on_complete=self._join_completions(told, asked) if told else None,
+            on_response=self._join_responses(heard[::-1], asked, timed=timed) if heard else None,
+            on_complete=self._join_completions(told, asked, timed=timed) if told else None,
             asked=tuple(entry.name for entry in asked),
         )
 
+    def _call(self, entry: Entry, hook: str, *, timed: bool) -> Callable[..., Any]:
+        call: Callable[..., Any] = getattr(entry.policy, hook)
+        return self.guard.timed(entry.name, hook, call) if timed else call
+
     def _join_requests(
-        self, asked: Sequence[Entry]
+        self, asked: Sequence[Entry], *, timed: bool
     ) -> tuple[
         Callable[[Judged, Peer, int], Verdict],
         Callable[[Judged, Peer, int, Verdict | None], Verdict],
     ]:
+        calls = [self._call(entry, "on_request", timed=timed) for entry in asked]
+        guard = self.guard
+
         def go_on(
             request: Judged, peer: Peer, now_ms: int, walk: Walk, verdict: Verdict | None
         ) -> Verdict:
@@ -203,20 +259,26 @@ class Chain:
                 place += 1
                 if verdict is None:
                     try:
-                        verdict = self._guard(entry, "on_request", FORWARD, request, peer, now_ms)
-                    except PolicyFault:
-                        request.asked = place
-                        raise
+                        verdict = calls[place - 1](request, peer, now_ms)
+                        if verdict is not FORWARD:
+                            check_request(verdict)
+                            check_patches(verdict, request)
+                    except BaseException as error:
+                        fault = guard.fault(entry.name, "on_request", error)
+                        if not _yields(entry):
+                            request.asked = place
+                            raise fault from error
+                        verdict = FORWARD
                 if verdict is not FORWARD:
                     if entry.mode == "observe":
-                        self._reporter.on_policy_observed(entry.name, verdict)
+                        self._observe(entry.name, verdict, request.api.name, peer, now_ms)
                         verdict = FORWARD
                     if isinstance(verdict, Throttle):
                         if verdict.throttle_time_ms > throttle_time_ms:
                             throttle_time_ms, why = verdict.throttle_time_ms, verdict.why
                         verdict = verdict.forward
                     if isinstance(verdict, Forward):
-                        joined = _join(joined, verdict)
+                        joined = join(joined, verdict)
                     else:
                         request.asked = place
                         if isinstance(verdict, Hold):
@@ -240,27 +302,37 @@ class Chain:
 
         if len(asked) == 1 and asked[0].mode == "enforce" and asked[0].on_error == "close":
             # The ordinary case costs one call: the caller hands what it raises to `blame`.
-            return asked[0].policy.on_request, on_hold_over
+            return calls[0], on_hold_over
         return on_request, on_hold_over
 
     def _join_responses(
-        self, heard: Sequence[Entry], asked: Sequence[Entry]
+        self, heard: Sequence[Entry], asked: Sequence[Entry], *, timed: bool
     ) -> Callable[[Judged, Response, Peer, int], Forward | Throttle]:
-        places = [(entry, _place(entry, asked)) for entry in heard]
+        places = [
+            (entry, _place(entry, asked), self._call(entry, "on_response", timed=timed))
+            for entry in heard
+        ]
+        guard = self.guard
 
         def on_response(
             request: Judged, response: Response, peer: Peer, now_ms: int
         ) -> Forward | Throttle:
             largest: Forward | Throttle = FORWARD
-            for entry, place in places:
+            for entry, place, call in places:
                 if place >= request.asked:
                     continue  # refused before its turn came
-                verdict = self._guard(
-                    entry, "on_response", FORWARD, request, response, peer, now_ms
-                )
+                try:
+                    verdict = call(request, response, peer, now_ms)
+                    if verdict is not FORWARD:
+                        check_response(verdict)
+                except BaseException as error:
+                    fault = guard.fault(entry.name, "on_response", error)
+                    if not _yields(entry):
+                        raise fault from error
+                    continue
                 if isinstance(verdict, Throttle):
                     if entry.mode == "observe":
-                        self._reporter.on_policy_observed(entry.name, verdict)
+                        self._observe(entry.name, verdict, request.api.name, peer, now_ms)
                     elif (
                         not isinstance(largest, Throttle)
                         or verdict.throttle_time_ms > largest.throttle_time_ms
@@ -268,72 +340,60 @@ class Chain:
                         largest = verdict
             return largest
 
-        entry, place = places[0]
+        entry, place, call = places[0]
         lone = len(heard) == 1 and entry.mode == "enforce" and entry.on_error == "close"
         if lone and place <= 0:
-            return entry.policy.on_response
+            return call
         return on_response
 
     def _join_completions(
-        self, told: Sequence[Entry], asked: Sequence[Entry]
+        self, told: Sequence[Entry], asked: Sequence[Entry], *, timed: bool
     ) -> Callable[[Judged, Outcome, int], None]:
-        places = [(entry, _place(entry, asked)) for entry in told]
-        tell = self._tell
+        places = [
+            (entry.name, _place(entry, asked), self._call(entry, "on_complete", timed=timed))
+            for entry in told
+        ]
+        guard = self.guard
 
         def on_complete(request: Judged, outcome: Outcome, now_ms: int) -> None:
-            limit = request.asked
-            for entry, place in places:
+            limit, request.asked = request.asked, TOLD
+            for name, place, call in places:
                 if place < limit:
-                    tell(entry, "on_complete", request, outcome, now_ms)
+                    try:
+                        call(request, outcome, now_ms)
+                    except BaseException as error:  # noqa: BLE001 - see `policies.guard`
+                        guard.fault(name, "on_complete", error)
 
         return on_complete
 
-    # -- calling -----------------------------------------------------------------------------
+    def _observe(self, name: str, verdict: Verdict, api: str, peer: Peer, now_ms: int) -> None:
+        if not is_nothing(verdict):
+            self._reporter.on_policy_observed(Ruling(name, verdict, peer, api, now_ms))
 
-    def _guard(self, entry: Entry, hook: str, default: Verdict, *args: object) -> Verdict:
-        try:
-            verdict: Verdict = getattr(entry.policy, hook)(*args)
-        except Exception as error:
-            self._reporter.on_policy_error(entry.name, hook, error)
-            if entry.on_error == "close" and entry.mode == "enforce":
-                raise PolicyFault(entry.name, hook) from error
-            return default
-        return verdict
+    # -- what they wish for ----------------------------------------------------------------------
 
-    def _tell(self, entry: Entry, hook: str, *args: object) -> None:
-        try:
-            getattr(entry.policy, hook)(*args)
-        except Exception as error:  # noqa: BLE001 - whatever a policy raises, the books go on
-            self._reporter.on_policy_error(entry.name, hook, error)
+    def _look(self) -> dict[str, Wishes]:
+        return {entry.name: wishes_of(entry.policy) for entry in self.entries}
+
+    def _wants(self, entry: Entry, api_key: int, hook: str) -> bool:
+        """Whether the entry cares for this API, and (if one is named) has this hook for it."""
+        wishes = self._wishes[entry.name]
+        if wishes.apis is not None and api_key not in wishes.apis:
+            return False
+        if hook == "on_response" and wishes.hears is not None and api_key not in wishes.hears:
+            return False
+        return not hook or _overrides(entry.policy, hook)
 
 
 def _overrides(policy: Policy, hook: str) -> bool:
     return getattr(type(policy), hook) is not getattr(Policy, hook)
 
 
-def _wants(policy: Policy, api_key: int, hook: str) -> bool:
-    """Whether the policy cares for this API, and (if one is named) has this hook for it."""
-    if policy.apis is not None and api_key not in policy.apis:
-        return False
-    if hook == "on_response" and policy.hears is not None and api_key not in policy.hears:
-        return False
-    return not hook or _overrides(policy, hook)
+def _yields(entry: Entry) -> bool:
+    """Whether a request goes on when this entry is at fault."""
+    return entry.on_error == "forward" or entry.mode == "observe"
 
 
 def _place(entry: Entry, asked: Sequence[Entry]) -> int:
     """Its place among those who are asked. -1: it is never asked, so it hears of every request."""
     return asked.index(entry) if entry in asked else -1
-
-
-def _join(first: Forward, second: Forward) -> Forward:
-    if first is FORWARD or first is EXEMPT:
-        return second
-    if second is EXEMPT:
-        return first
-    body = first.body if second.body is None else second.body
-    return Forward(first.patches + second.patches, body)
-
-
-def _need(policy: Policy, api_key: int) -> Need:
-    needs = policy.needs
-    return needs if isinstance(needs, Need) else needs.get(api_key, Need.HEADER)

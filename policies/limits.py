@@ -64,6 +64,7 @@ class Limits(Policy):
         self._forbidden = frozenset(key for key in keys if key is not None)
         self._most_bytes = config.request_max_bytes or 0
         self._acks = _ACKS.get(config.required_acks or "")
+        self._required = "acks=all" if config.required_acks == "all" else "acks=1 or acks=all"
         if not self._most_bytes:
             produce = {ApiKey.PRODUCE} if self._acks is not None else set()
             self.apis = self._forbidden | produce
@@ -72,10 +73,14 @@ class Limits(Policy):
         """Refuse what is forbidden, too large, or asks for too few acks."""
         api_key = request.api_key
         if api_key in self._forbidden:
-            return Reject(ErrorCode.POLICY_VIOLATION)
+            message = f"{request.api.name} is forbidden here"
+            return Reject(ErrorCode.POLICY_VIOLATION, message=message)
         if self._most_bytes and request.size_bytes > self._most_bytes:
             large = api_key == ApiKey.PRODUCE
-            return Reject(ErrorCode.MESSAGE_TOO_LARGE if large else ErrorCode.POLICY_VIOLATION)
+            code = ErrorCode.MESSAGE_TOO_LARGE if large else ErrorCode.POLICY_VIOLATION
+            size = f"the request has {request.size_bytes} bytes"
+            return Reject(code, message=f"{size}, at most {self._most_bytes} are allowed")
         if self._acks is not None and api_key == ApiKey.PRODUCE and request.acks not in self._acks:
-            return Reject(ErrorCode.INVALID_REQUIRED_ACKS)
+            message = f"the request asks for acks={request.acks}, {self._required} is required"
+            return Reject(ErrorCode.INVALID_REQUIRED_ACKS, message=message)
         return FORWARD

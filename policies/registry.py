@@ -3,31 +3,48 @@
 - A policy is known by its name in the entry-point group `sluice.policies`; ours are registered
   exactly as a stranger's would be. Only those that an entry uses are imported.
 - Every entry is looked at, whatever is wrong with another; entry names are unique.
-- Building makes the policy and nothing else; `inspect` builds and closes at will, before services that do nothing.
+- A policy is made once per start and once per reload. `inspect` makes it to see whether it can be, and what it wants;
+  its entry keeps it (a draft) until `build` connects it to the proxy, or `discard` closes it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from contextlib import suppress
+from errno import EBUSY
+from math import inf
+from posixpath import normpath
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import msgspec
 
 from policies.api import Need, Policy, PolicyConfigError, Services
-from policies.chain import Chain, Entry
+from policies.chain import Entry
+from policies.guard import Guard, PolicyFault
 from policies.settings import Problem, SettingsError, join, try_convert
 from policies.type_words import found, nearest
+from policies.verdicts import check_time, shown
+from policies.wishes import wishes_of
 from wire.apis import OFFERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
     from importlib.metadata import EntryPoint
 
-    from policies.api import Verdict
+    from policies.api import Excess, Peer
+    from policies.ruling import Ruling
 
 GROUP = "sluice.policies"
+_RAISED = (Exception, SystemExit, GeneratorExit)
+"""What a policy's code may raise when it is imported and made. A KeyboardInterrupt is a real one then: signals are
+received only once the proxy serves."""
+_DRAFT = "draft"
+_BODIES = "bodies"
+"""What an entry keeps beside its settings: the policy made of it, and the APIs that it wants whole."""
+MAX_AT_MS = (1 << 48) - 1
+"""The latest alarm, in ms since the epoch: the year 10889."""
 
 
-class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
     """One policy of the chain. Requests go down the list, responses come back up it."""
 
     use: Annotated[
@@ -62,51 +79,161 @@ def available() -> dict[str, type[Policy]]:
     return {name: kind for name, kind in loaded.items() if not isinstance(kind, str)}
 
 
-def build(entries: Sequence[PolicyEntry], services: Services) -> list[Entry]:
-    """Make each entry's policy, in order; what a policy's host wakes, `services` does.
+def build(
+    entries: Sequence[PolicyEntry], services: Services, guard: Guard | None = None
+) -> list[Entry]:
+    """Connect each entry's policy to the proxy, in order; make it first unless it was inspected.
+
+    What a policy's host wakes, `services` does; an alarm rings inside `guard`.
 
     Raises SettingsError with every problem of every entry.
     """
-    built, problems = _try_build(entries, services)
-    if problems:
-        _close(built)
+    guard = guard or Guard(_Nobody())
+    if problems := _try_make_all(entries, services.load):
+        discard(entries)
         raise SettingsError(problems)
+    built: list[Entry] = []
+    for entry in entries:
+        draft: _Draft = vars(entry).pop(_DRAFT)
+        draft.host.connect(services, guard)
+        built.append(Entry(entry.name, draft.policy, entry.mode, entry.on_error))
     return built
 
 
-def inspect(entries: Sequence[PolicyEntry | None]) -> list[Problem]:
+def inspect(
+    entries: Sequence[PolicyEntry | None],
+    load: Callable[[str], bytes | None] | None = None,
+    *,
+    keep: bool = False,
+) -> list[Problem]:
     """Every problem that `build` would raise; paths begin with `policies[n]`.
 
-    None stands for an entry that could not even be read: it keeps its place and is not asked.
+    None stands for an entry that could not even be read: it keeps its place and is not asked. `load` is what
+    policies read their files with. `keep`: if there is no problem the entries keep their policies for `build`.
     """
-    built, problems = _try_build(entries, _Nobody())
-    _close(built)
+    problems = _try_make_all(entries, load or _Nobody().load)
+    if problems or not keep:
+        discard(entries)
     return problems
+
+
+def discard(entries: Iterable[PolicyEntry | None]) -> None:
+    """Close what was made of these entries and not built."""
+    guard = Guard(_Nobody())
+    for entry in entries:
+        draft: _Draft | None = None if entry is None else vars(entry).pop(_DRAFT, None)
+        if entry is not None and draft is not None:
+            guard.tell(entry.name, "close", draft.policy.close)
+
+
+def hand_over(entries: Iterable[PolicyEntry | None], equals: Iterable[PolicyEntry]) -> None:
+    """What was made of `entries` belongs to their equals from now on."""
+    for entry, equal in zip(entries, equals, strict=True):
+        if entry is not None:
+            vars(equal).update(vars(entry))
+            vars(entry).clear()
+
+
+def hints(entries: Sequence[PolicyEntry]) -> list[str]:
+    """What is no mistake in the entries' settings, but hardly meant; paths begin with `policies[n]`.
+
+    A policy's Config gives them by a method `hints`, which yields texts.
+    """
+    points = _entry_points() if entries else {}
+    found: list[str] = []
+    for place, entry in enumerate(entries):
+        kind = _try_load(points[entry.use]) if entry.use in points else ""
+        if isinstance(kind, str):
+            continue
+        config, _ = try_convert(kind.Config, entry.config)
+        give = getattr(config, "hints", None)
+        if give is not None:
+            with suppress(*_RAISED):  # a stranger's code; without its hints nothing is lost
+                found += [f"policies[{place}].config.{hint}" for hint in give()]
+    return found
 
 
 def bodies_wanted(entries: Sequence[PolicyEntry]) -> dict[int, str]:
     """API key to the name of the first entry that wants its requests whole (Need.BODY)."""
-    built, _ = _try_build(entries, _Nobody())
+    strangers = [entry for entry in entries if _BODIES not in vars(entry)]
+    if strangers:
+        _try_make_all(strangers, _Nobody().load)
+        discard(strangers)
     wanted: dict[int, str] = {}
-    for entry in built:
-        chain = Chain((entry,), _Nobody())
-        for key in OFFERED:
-            if chain.hooks(key).need is Need.BODY:
-                wanted.setdefault(key, entry.name)
-    _close(built)
+    for entry in entries:
+        for key in vars(entry).get(_BODIES, ()):
+            wanted.setdefault(key, entry.name)
     return wanted
 
 
-class _Host:
-    """What one entry's policy is given."""
+class _Draft(NamedTuple):
+    """A policy that is made and not connected yet."""
 
-    def __init__(self, name: str, services: Services) -> None:
-        self.name = name
+    policy: Policy
+    host: _Host
+
+
+class _Host:
+    """What one entry's policy is given. Before `connect` there is no proxy: it reads files and keeps alarms."""
+
+    def __init__(
+        self, entry: PolicyEntry, load: Callable[[str], bytes | None], owners: dict[str, str]
+    ) -> None:
+        self.name = entry.name
+        self.observes = entry.mode == "observe"
+        self._owners = owners
+        self._early: list[tuple[int, Callable[[int], None]]] = []
+        self._call_at: Callable[[int, Callable[[int], None]], None]
+        self._load: Callable[[str], bytes | None]
+        self.connect(_Nobody(), Guard(_Nobody()))
+        self._call_at = self._keep_alarm
+        self._load = load
+
+    def connect(self, services: Services, guard: Guard) -> None:
+        """From now on there is a proxy; alarms that were set before are set now."""
+        self._guard = guard
+        self._call_at = services.call_at
+        self._load = services.load
         self.wake = services.wake
-        self.call_at = services.call_at
         self.reconsider = services.reconsider
-        self.load = services.load
+        self._review = services.review_throttles
         self.save = services.save
+        for at_ms, call in self._early:
+            self._call_at(at_ms, call)
+        self._early = []
+
+    def _keep_alarm(self, at_ms: int, call: Callable[[int], None]) -> None:
+        self._early.append((at_ms, call))
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """See Services. What the call raises is reported; it ends nothing."""
+        if type(at_ms) is not int or not 0 <= at_ms <= MAX_AT_MS:
+            raise TypeError(f"at_ms is {shown(at_ms)}, expected an integer in 0..{MAX_AT_MS}")
+        if not callable(call):
+            raise TypeError(f"call is {shown(call)}, expected a function of now_ms")
+        name = self.name
+        self._call_at(at_ms, lambda now_ms: self._guard.tell(name, "call_at", call, now_ms))
+
+    def load(self, path: str) -> bytes | None:
+        """See `Services`. Raises OSError when another entry keeps its state in the same file."""
+        owner = self._owners.setdefault(normpath(path), self.name)
+        if owner != self.name:
+            raise OSError(EBUSY, f"the entry {owner} keeps its state in the same file", path)
+        return self._load(path)
+
+    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+        """See `Services`. Throttles of other entries are left alone, and so are all about which `until_ms` raises."""
+
+        def review(peer: Peer, why: Excess) -> float:
+            if why.policy != self.name:
+                return inf
+            hook = "review_throttles"
+            try:
+                return self._guard.run(self.name, hook, until_ms, peer, why, check=check_time)
+            except PolicyFault:
+                return inf
+
+        self._review(review)
 
 
 class _Nobody:
@@ -122,6 +249,9 @@ class _Nobody:
     def reconsider(self) -> None:
         """There is no chain."""
 
+    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+        """No client is throttled."""
+
     def load(self, path: str) -> bytes | None:
         """Nothing was ever saved."""
         return None
@@ -132,17 +262,24 @@ class _Nobody:
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         """Nobody is asked, so nobody raises."""
 
-    def on_policy_observed(self, name: str, verdict: Verdict) -> None:
+    def on_policy_observed(self, ruling: Ruling) -> None:
         """Nobody is asked."""
 
+    def on_policy_refused(self, ruling: Ruling) -> None:
+        """Nobody is asked."""
 
-def _try_build(
-    entries: Sequence[PolicyEntry | None], services: Services
-) -> tuple[list[Entry], list[Problem]]:
+    def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
+        """There is no clock."""
+
+
+def _try_make_all(
+    entries: Sequence[PolicyEntry | None], load: Callable[[str], bytes | None]
+) -> list[Problem]:
+    """Make what was not made yet; the entries keep it."""
     points = _entry_points() if entries else {}
-    built: list[Entry] = []
     problems: list[Problem] = []
     first: dict[str, int] = {}
+    owners: dict[str, str] = {}  # of the files that policies keep their state in
     for place, entry in enumerate(entries):
         if entry is None:
             continue
@@ -150,20 +287,14 @@ def _try_build(
         if first.setdefault(entry.name, place) != place:
             taken = f"a name of its own (policies[{first[entry.name]}] has this one)"
             problems.append(Problem(f"{path}.name", found(entry.name), taken))
-        made = _try_make(entry, path, points, services)
-        if isinstance(made, Policy):
-            built.append(Entry(entry.name, made, entry.mode, entry.on_error))
-        else:
-            problems += made
-    return built, problems
+        if _DRAFT not in vars(entry):
+            problems += _try_make(entry, path, points, _Host(entry, load, owners))
+    return problems
 
 
 def _try_make(
-    entry: PolicyEntry,
-    path: str,
-    points: dict[str, EntryPoint],
-    services: Services,
-) -> Policy | list[Problem]:
+    entry: PolicyEntry, path: str, points: dict[str, EntryPoint], host: _Host
+) -> list[Problem]:
     use = f"{path}.use"
     point = points.get(entry.use)
     if point is None:
@@ -172,21 +303,28 @@ def _try_make(
     kind = _try_load(point)
     if isinstance(kind, str):
         return [Problem(use, kind)]
-    config, problems = try_convert(kind.Config, entry.config, f"{path}.config")
-    if problems:
-        return problems
     try:
-        return kind(config, _Host(entry.name, services))
+        config, problems = try_convert(kind.Config, entry.config, f"{path}.config")
+        if problems:
+            return problems
+        policy = kind(config, host)
+        wishes = wishes_of(policy)
     except PolicyConfigError as error:
-        return [Problem(join(f"{path}.config", error.path), error.message)]
-    except Exception as error:  # noqa: BLE001 - a stranger's code; its fault is a problem of this entry
-        words = f"the policy {entry.use} cannot be made: {type(error).__name__}: {error}"
+        return [Problem(join(f"{path}.config", str(error.path)), str(error.message))]
+    except _RAISED as error:  # a stranger's code; its fault is a problem of this entry
+        words = f"the policy {entry.use} cannot be made: {_words(error)}"
         return [Problem(f"{path}.config", words)]
+    asked = OFFERED if wishes.apis is None else wishes.apis & OFFERED.keys()
+    vars(entry)[_DRAFT] = _Draft(policy, host)
+    vars(entry)[_BODIES] = tuple(key for key in asked if wishes.need(key) is Need.BODY)
+    return []
 
 
-def _close(built: Iterable[Entry]) -> None:
-    for entry in built:
-        entry.policy.close()
+def _words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - its `__str__` is a stranger's code, too
+        return type(error).__name__
 
 
 def _entry_points() -> dict[str, EntryPoint]:
@@ -199,8 +337,8 @@ def _try_load(point: EntryPoint) -> type[Policy] | str:
     """Return the class, or in words why there is none."""
     try:
         kind: object = point.load()
-    except Exception as error:  # noqa: BLE001 - importing runs a stranger's code
-        return f"{point.value} cannot be imported: {type(error).__name__}: {error}"
+    except _RAISED as error:  # importing runs a stranger's code
+        return f"{point.value} cannot be imported: {_words(error)}"
     if isinstance(kind, type) and issubclass(kind, Policy) and hasattr(kind, "Config"):
         return kind
     return f"{point.value} is not a Policy with a Config"

@@ -12,13 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Protocol, TypeVar, Union, get_args, get_origin, runtime_checkable
 
 import msgspec
 from msgspec import inspect
 
 from policies.api import PolicyConfigError
-from policies.type_words import choices, describe, extra, found, list_words, nearest, strip
+from policies.type_words import (
+    choices,
+    describe,
+    extra,
+    found,
+    list_words,
+    nearest,
+    number_meant,
+    strip,
+)
 
 T = TypeVar("T")
 Check = Callable[[object], "tuple[str, str] | None"]
@@ -37,12 +47,15 @@ class Problem:
     """The valid key or value that looks most alike, or ''."""
     origin: str = ""
     """Where the value was given (`sluice.yaml:4`, `SLUICE_LISTEN_PORT`, `--nodes`), when known."""
+    excerpt: str = ""
+    """The lines of a file that show it, each indented; '' when the path says enough."""
 
     def __str__(self) -> str:
         place = " ".join(filter(None, (self.path, f"({self.origin})" if self.origin else "")))
         text = f"{place}: " if place else ""
         text += f"found {self.found}, expected {self.expected}" if self.expected else self.found
-        return f"{text}; did you mean {self.nearest}?" if self.nearest else text
+        text = f"{text}; did you mean {self.nearest}?" if self.nearest else text
+        return f"{text}\n{self.excerpt}" if self.excerpt else text
 
 
 class SettingsError(ValueError):
@@ -81,13 +94,12 @@ def join(path: str, key: str) -> str:
 def _walk(kind: object, data: object, path: str, problems: list[Problem]) -> None:
     if _is_object(kind):
         return
-    info = inspect.type_info(kind)
+    info = _info_of(kind)
     bare, kind_bare = strip(info), _strip_annotation(kind)
     match bare:
         case inspect.UnionType(types=types) if inspect.NoneType() in types:
             if data is not None:
-                rest = [each for each in get_args(kind_bare) if each is not type(None)]
-                _walk(Union[tuple(rest)], data, path, problems)  # noqa: UP007 - built from parts
+                _walk(_present(kind_bare), data, path, problems)
         case inspect.StructType():
             _walk_struct(bare.cls, data, path, problems)
         case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType():
@@ -98,10 +110,37 @@ def _walk(kind: object, data: object, path: str, problems: list[Problem]) -> Non
             _check_leaf(kind, info, data, path, problems)
 
 
+# What a type says does not change, and asking msgspec takes half a millisecond: for thousands of lines that
+# adds up. Types that carry a dict are not hashable, so they are known by their identity, and kept for that.
+_INFOS: dict[int, tuple[object, inspect.Type]] = {}
+_PRESENT: dict[int, tuple[object, object]] = {}
+
+
+def _info_of(kind: object) -> inspect.Type:
+    known = _INFOS.get(id(kind))
+    if known is None or known[0] is not kind:
+        known = _INFOS[id(kind)] = (kind, inspect.type_info(kind))
+    return known[1]
+
+
+def _present(union: object) -> object:
+    """The union without None."""
+    known = _PRESENT.get(id(union))
+    if known is None or known[0] is not union:
+        rest = [each for each in get_args(union) if each is not type(None)]
+        known = _PRESENT[id(union)] = (union, Union[tuple(rest)])  # noqa: UP007 - built from parts
+    return known[1]
+
+
+@cache
+def _fields_of(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {each.encode_name: each for each in msgspec.structs.fields(kind)}
+
+
 def _walk_struct(
     kind: type[msgspec.Struct], data: object, path: str, problems: list[Problem]
 ) -> None:
-    fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}
+    fields = _fields_of(kind)
     if not isinstance(data, Mapping):
         problems.append(Problem(path, found(data), f"a mapping with {list_words(fields)}"))
         return
@@ -124,7 +163,7 @@ def _walk_struct(
 
 def _walk_missing(kind: object, path: str, problems: list[Problem]) -> None:
     """Name what is required, not the mapping it is in."""
-    info = inspect.type_info(kind)
+    info = _info_of(kind)
     if isinstance(strip(info), inspect.StructType):
         _walk(kind, {}, path, problems)
     else:
@@ -151,13 +190,13 @@ def _walk_items(
     kind: object, item: object, data: object, path: str, problems: list[Problem]
 ) -> None:
     if not isinstance(data, list | tuple):
-        problems.append(Problem(path, found(data), describe(inspect.type_info(kind))))
+        problems.append(Problem(path, found(data), describe(_info_of(kind))))
         return
     before = len(problems)
     for place, value in enumerate(data):
         _walk(item, value, f"{path}[{place}]", problems)
     if len(problems) == before:
-        _check_leaf(kind, inspect.type_info(kind), data, path, problems)
+        _check_leaf(kind, _info_of(kind), data, path, problems)
 
 
 def _walk_dict(
@@ -172,7 +211,7 @@ def _walk_dict(
         _walk(key_kind, key, join(path, str(key)), problems)
         _walk(value_kind, value, join(path, str(key)), problems)
     if len(problems) == before:
-        _check_leaf(kind, inspect.type_info(kind), data, path, problems)
+        _check_leaf(kind, _info_of(kind), data, path, problems)
 
 
 def _check_leaf(
@@ -181,7 +220,7 @@ def _check_leaf(
     try:
         msgspec.convert(data, type=kind)
     except msgspec.ValidationError:
-        near = nearest(str(data), choices(info))
+        near = nearest(str(data), choices(info)) or number_meant(path, info, data)
         problems.append(Problem(path, found(data), describe(info), near))
         return
     check = extra(info).get("check")

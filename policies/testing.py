@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Throttle
 from policies.chain import ASKED_ALL, Chain, Entry
 from policies.settings import SettingsError, try_convert
+from policies.verdicts import check_request
 from wire import apis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from policies.api import Policy, Verdict
+    from policies.api import Excess, Policy, Verdict
     from policies.chain import Walk
+    from policies.ruling import Ruling
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
@@ -78,11 +80,15 @@ class BenchHost:
     """Remembers what was woken, saved and asked for. Alone it wakes nobody; a PolicyBench does."""
 
     name: str = "bench"
+    observes: bool = False
+    """Whether the entry's mode is `observe`."""
     woken: list[Hashable] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     full: bool = False
     """No space left: `save` raises OSError."""
     reconsidered: int = 0
+    reviews: list[Callable[[Peer, Excess], float]] = field(default_factory=list)
+    """What `review_throttles` was given, each time."""
     calls: int = 0
     """How many alarms were ever set."""
     alarms: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
@@ -105,6 +111,10 @@ class BenchHost:
         if self.bench is not None:
             self.bench.chain.reconsider()
 
+    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+        """Note it: a test calls it for the peers that it throttled."""
+        self.reviews.append(until_ms)
+
     def load(self, path: str) -> bytes | None:
         """What was saved there."""
         return self.files.get(path)
@@ -122,14 +132,24 @@ class BenchReporter:
 
     errors: list[tuple[str, str, BaseException]] = field(default_factory=list)
     observed: list[tuple[str, Verdict]] = field(default_factory=list)
+    refused: list[tuple[str, Verdict]] = field(default_factory=list)
+    slow: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         """Note it."""
         self.errors.append((name, hook, error))
 
-    def on_policy_observed(self, name: str, verdict: Verdict) -> None:
+    def on_policy_observed(self, ruling: Ruling) -> None:
         """Note it."""
-        self.observed.append((name, verdict))
+        self.observed.append((ruling.policy, ruling.verdict))
+
+    def on_policy_refused(self, ruling: Ruling) -> None:
+        """Note it."""
+        self.refused.append((ruling.policy, ruling.verdict))
+
+    def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
+        """Note it."""
+        self.slow.append((name, hook, api_name, took_us))
 
 
 class PolicyBench:
@@ -181,6 +201,8 @@ class PolicyBench:
         peer = peer or self.peer
         on_request = self.chain.hooks(request.api_key).on_request
         verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)
+        if verdict is not FORWARD:
+            check_request(verdict)
         if isinstance(verdict, Hold):
             self._hold(request, peer, verdict)
         return verdict

@@ -8,18 +8,50 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import inspect
 
 _SHOWN_CHARS = 60
+_COMPARED_CHARS = 200
+"""A longer word is no slip of a key or value, and comparing it would take long."""
+_QUANTITY = re.compile(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([A-Za-z]{1,3})\s*")
+_BYTES = {"b": 1} | {
+    unit: 1 << power
+    for power, letter in ((10, "k"), (20, "m"), (30, "g"))
+    for unit in (letter, f"{letter}b", f"{letter}ib")
+}
+_MS = {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def nearest(word: str, valid: Iterable[object]) -> str:
     """The most alike of `valid`, whatever its case, or '' when nothing is."""
+    if len(word) > _COMPARED_CHARS:
+        return ""
     folded = {str(each).lower(): str(each) for each in valid}
     close = difflib.get_close_matches(word.lower(), folded, n=1)
     return folded[close[0]] if close else ""
+
+
+def number_meant(path: str, info: inspect.Type, value: object) -> str:
+    """The number that a text with a unit stands for, by the unit that ends the key; '' when it is none.
+
+    `10s` of a key that ends in `_ms` is 10000, `100MB` of one that ends in `_bytes` is 104857600.
+    """
+    if not isinstance(strip(info), inspect.IntType) or not isinstance(value, str):
+        return ""
+    quantity = _QUANTITY.fullmatch(value)
+    if quantity is None:
+        return ""
+    number, unit = float(quantity[1]), quantity[2].lower()
+    if path.endswith("_bytes") and unit in _BYTES:
+        return str(round(number * _BYTES[unit]))
+    if path.endswith("_ms") and unit in _MS:
+        return str(round(number * _MS[unit]))
+    if path.endswith("_seconds") and unit in _MS and number * _MS[unit] >= 1000:
+        return str(round(number * _MS[unit] / 1000))
+    return ""
 
 
 def found(value: object) -> str:

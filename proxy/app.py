@@ -7,6 +7,7 @@ A second signal, or the drain's deadline, ends at once. SIGHUP reads the configu
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -16,12 +17,13 @@ import trio
 
 from policies import registry
 from policies.chain import Chain
+from policies.guard import Guard
 from policies.settings import SettingsError
+from proxy import admin_socket, hangup
 from proxy.config.sizing import budget_of
 from proxy.core.bounds import Bounds
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from proxy.core.observer import Observer
 from proxy.core.slow_senders import ReadLimits
 from proxy.core.topology import Topology
 from proxy.knobs import graces_of, knobs
@@ -40,9 +42,12 @@ from proxy.telemetry.traces.resource import TracesError
 from wire import messages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Hashable
+    import socket
+    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 
-    from policies.api import InForce
+    from policies.api import Excess, InForce, Peer
+    from proxy.admin_socket import AdminSocket
+    from proxy.broker_probe import BrokerReport
     from proxy.config import Config
     from proxy.config.budget import Budget
     from proxy.inside import ProxyInside
@@ -68,10 +73,11 @@ class App:
         observer = self._observers.fan
         ports = config.listen.node_ports()
         self._topology = Topology(config.listen.advertise, config.listen.port, ports, observer)
-        entries = registry.build(config.policies, self)
+        guard = Guard(observer, self._clock.now_us)
+        entries = registry.build(config.policies, self, guard)
         self._engine = Engine(
             self._topology,
-            Chain(entries, observer),
+            Chain(entries, observer, guard),
             observer,
             now_ms=self._clock(),
             request_max_bytes=config.limits.socket_request_max_bytes,
@@ -113,6 +119,7 @@ class App:
             knobs(self._engine, self._reception, others, self._observers.tracer),
             self._clock,
         )
+        self._admin_socket: AdminSocket | None = None
         self._inside = self._look_in()
         self._observers.attach(self._engine, self._inside)
 
@@ -130,6 +137,10 @@ class App:
         """A policy's wishes have changed."""
         self._engine.reconsider()
 
+    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+        """A policy's limits have changed."""
+        self._engine.review_throttles(until_ms)
+
     def load(self, path: str) -> bytes | None:
         """What a policy has saved there."""
         return files.load(path)
@@ -139,12 +150,7 @@ class App:
         files.save(path, data)
 
     def _in_force(self, user: str, client_id: str) -> InForce | None:
-        for entry in self._engine.chain.entries:
-            if entry.mode == "enforce":
-                found = entry.policy.in_force(user, client_id)
-                if found is not None:
-                    return found
-        return None
+        return self._engine.chain.in_force(user, client_id)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -153,6 +159,8 @@ class App:
         wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         # Signals first: whoever sees a port open may send one.
         with trio.open_signal_receiver(*wanted) as signals:
+            if hangup.was_noted():  # the settings were read before it, or after: read them again
+                self._told.set()
             listeners = Listeners(self._config.listen.address, self._ports)
             try:
                 self._observers.start()
@@ -176,13 +184,16 @@ class App:
                 self._hub.close()
                 self._engine.chain.close()
                 self._observers.close()
+                if self._admin_socket is not None:
+                    self._admin_socket.close()
         self._log.info("stopped")
         return 0
 
     async def _heed(self, signals: AsyncIterator[int], draining: trio.CancelScope) -> None:
-        """SIGHUP reloads; the first other signal ends it, the second ends it at once."""
+        """SIGHUP reloads and reopens files; the first other signal ends it, the second ends it at once."""
         async for number in signals:
             if number == signal.SIGHUP:
+                self._observers.reopen()
                 self._told.set()
             elif self._leave.is_set():
                 draining.cancel()
@@ -202,15 +213,48 @@ class App:
                 await trio.sleep(RELOAD_AGAIN_S)
 
     async def _open_admin(self, nursery: trio.Nursery) -> None:
+        """The addresses that the settings name at once; the default socket is served when somebody connects."""
         admin, looking = self._config.admin, self._observers.looking
-        if looking is not None and self._inside is not None:
+        if admin.is_auto:
+            self._open_default_socket()
+        bound = None if self._admin_socket is None else self._admin_socket.listening
+        if admin.is_served and looking is not None and self._inside is not None:
             from proxy.admin.server import serve  # noqa: PLC0415 - a web server: only where one is wanted
 
-            if admin.listen or admin.socket or admin.control:
-                await nursery.start(serve, admin, self._inside, looking.pulse)
+            await nursery.start(serve, admin, self._inside, looking.pulse, bound)
+        elif bound is not None:
+            nursery.start_soon(self._serve_when_asked, bound)
+
+    def _open_default_socket(self) -> None:
+        try:
+            self._admin_socket = admin_socket.listen(self._config.listen.port, os.environ)
+        except OSError as error:
+            mend = "set admin.socket to a path, or to none"
+            self._log.info("no_admin_socket", reason=str(error.strerror or error), mend=mend)
+
+    async def _serve_when_asked(self, bound: socket.socket) -> None:
+        """Load the web server, on a thread, at the first connection: until then it costs neither time nor memory."""
+        first = await admin_socket.first_caller(bound)
+        try:
+            serve = await trio.to_thread.run_sync(_load_admin)
+            looking = self._observers.look()
+            if self._inside is None:
+                self._inside = self._look_in()
+                self._observers.attach_looking(self._engine, self._inside)
+            self._engine.keeps_trails = True
+            self._engine.reconsider()
+        except Exception:  # noqa: BLE001 - what is only looked through must not end the proxy
+            self._log.exception("admin_error", message="the admin server cannot be loaded")
+            first.close()
+            bound.close()
+            return
+        if self._inside is not None:
+            await serve(self._config.admin, self._inside, looking.pulse, bound, first)
 
     def _say_ready(self) -> None:
         listen, budget = self._config.listen, self._budget
+        default = self._admin_socket
+        socket_path = self._config.admin.socket_path if default is None else default.path
         self._log.info(
             "memory",
             requests_bytes=budget.request_bytes,
@@ -223,6 +267,7 @@ class App:
             listen=f"{listen.address}:{listen.port}",
             nodes=listen.nodes,
             upstream=",".join(self._config.upstream.bootstrap_servers),
+            admin_socket=socket_path or "none",
         )
 
     async def _drain(self) -> None:
@@ -231,7 +276,7 @@ class App:
         self._log.info("draining", sessions=len(self._engine.sessions), timeout_ms=timeout_ms)
         with trio.move_on_after(timeout_ms / 1000):
             self._engine.drain()
-            self._hub.attend()
+            nudge(self._hub)
             while self._hub.open_sockets:
                 # The driver may sleep, and knows nothing of the timers that were set here.
                 self._hub.step(0)
@@ -257,8 +302,10 @@ class App:
             history=looking.history,
             principals=looking.principals,
             arrivals=looking.arrivals,
+            signals=looking.signals,
             traces=self._observers.tracer,
             records=self._observers.records,
+            audit=self._observers.audit,
             drain=self._leave.set,
             is_draining=self._leave.is_set,
             is_full=lambda: self._reception.is_full,
@@ -291,6 +338,17 @@ def run(config: Config, load: Callable[[], Config] | None = None) -> int:
     return 1
 
 
+def _load_admin() -> Callable[..., Awaitable[None]]:
+    """The admin server and all that it needs, imported; the task that serves."""
+    from proxy import inside  # noqa: F401, PLC0415 - only where somebody looks in
+    from proxy.admin.server import serve  # noqa: PLC0415 - as above
+    from proxy.observers import load_looking  # noqa: PLC0415 - as above
+
+    load_looking()
+    gc.freeze()  # as at the start: what stays is not looked at again and again
+    return serve
+
+
 def _leaf(group: ExceptionGroup[Exception]) -> Exception:
     error: Exception = group
     while isinstance(error, ExceptionGroup):
@@ -306,15 +364,16 @@ def _within_budget(load: Callable[[], Config]) -> Config:
     return config
 
 
-def try_brokers(config: Config) -> list[tuple[str, str | None]]:
-    """Dial every bootstrap broker once: (HOST:PORT, None or why not)."""
+def probe_brokers(config: Config) -> list[BrokerReport]:
+    """What stands at each bootstrap address."""
+    from proxy.broker_probe import probe  # noqa: PLC0415 - only `check` asks
 
-    async def try_each() -> list[tuple[str, str | None]]:
-        topology = Topology("", 0, {}, Observer())
-        timeout_s = config.upstream.dial_timeout_ms / 1000
-        return await Dialer(topology, config.upstream.addresses(), timeout_s).try_each()
+    timeout_s = config.upstream.dial_timeout_ms / 1000
 
-    return trio.run(try_each)
+    async def probe_each() -> list[BrokerReport]:
+        return [await probe(*address, timeout_s) for address in config.upstream.addresses()]
+
+    return trio.run(probe_each)
 
 
 def _bounds(config: Config, budget: Budget) -> Bounds:
@@ -325,5 +384,6 @@ def _bounds(config: Config, budget: Budget) -> Bounds:
         response_bytes=budget.response_bytes,
         requests=memory.queued_max_requests,
         share_most=config.share_most(),
+        announced_bytes=memory.upstream_announced_max_bytes,
         read_limits=limits,
     )

@@ -17,22 +17,38 @@ import click
 
 from proxy.ctl.command import ctl, top
 from proxy.quotas.command import quotas
+from proxy.telemetry import sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from policies.settings import SettingsError
+    from policies.settings import Problem, SettingsError
     from proxy.config.sources import Effective
 
     Command = TypeVar("Command", bound=Callable[..., object])
 
 INVALID = 1
 UNUSABLE = 2
+OUTSIDE = "no port here, for listen.nodes does not name it; clients are sent to the bootstrap port"
 DEMO_SECONDS = 40.0  # a minute with setting the stage
 DEMO_PAGE = Path("reports/demo.html")
 
 
+def _print_version(context: click.Context, _option: click.Parameter, value: object) -> None:
+    if value:
+        click.echo(_version())
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
 def main() -> None:
     """Sluice: stands between Kafka clients and brokers and applies policies to each request."""
 
@@ -45,6 +61,7 @@ def _sources(command: Command) -> Command:
     """The options that say where the settings come from."""
     options = (
         click.option(
+            "-c",
             "--config",
             "file",
             type=click.Path(path_type=Path),
@@ -79,14 +96,17 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
 
     What is in flight is answered first; a second signal ends it at once.
     """
+    sink.install()  # already done where the command came by `proxy.__main__`
     flags = _flags(upstream, listen, nodes)
-    effective = _load(file, flags, UNUSABLE)
+    effective = _load(file, flags, UNUSABLE, look=True, keep_policies=True)
     from policies.settings import SettingsError  # noqa: PLC0415 - see the module
     from proxy import app  # noqa: PLC0415 - see the module: only what the command needs
     from proxy.config.sources import load  # noqa: PLC0415 - see the module
 
     try:
-        code = app.run(effective.config, lambda: load(file, os.environ, flags).config)
+        code = app.run(
+            effective.config, lambda: load(file, os.environ, flags, keep_policies=True).config
+        )
     except SettingsError as error:  # found only when a policy is made: a file of its own, say
         _complain(error)
         code = UNUSABLE
@@ -95,24 +115,41 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
 
 @main.command()
 @_sources
-@click.option("--connect", is_flag=True, help="Also dial each bootstrap server once.")
+@click.option("--connect", is_flag=True, help="Also ask each bootstrap server once.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for editors and CI.")
 def check(
-    file: Path | None, upstream: str | None, listen: str | None, nodes: str | None, *, connect: bool
+    file: Path | None,
+    upstream: str | None,
+    listen: str | None,
+    nodes: str | None,
+    *,
+    connect: bool,
+    as_json: bool,
 ) -> None:
     """Name every mistake in the settings, and what memory they may need.
 
-    Exit code 0: there is none; 1: there is one, or a broker does not answer.
+    What passes is what `run` takes, but for ports that are taken. Exit code 0: there is no mistake; 1: there is
+    one, or a broker does not answer.
     """
-    effective = _load(file, _flags(upstream, listen, nodes), INVALID)
-    count = len(effective.config.policies)
+    from policies.settings import SettingsError  # noqa: PLC0415 - see the module
     from proxy.config.sizing import budget_of  # noqa: PLC0415 - see the module
 
-    budget = budget_of(effective.config)
-    if problems := tuple(budget.problems()):
-        from policies.settings import SettingsError  # noqa: PLC0415 - see the module
-
-        _complain(SettingsError(problems))
+    try:
+        effective = _read(file, _flags(upstream, listen, nodes), look=True)
+        budget = budget_of(effective.config)
+        if problems := tuple(budget.problems()):
+            raise SettingsError(problems)  # noqa: TRY301 - shown as all others are
+    except SettingsError as error:
+        if as_json:
+            _print_findings(error.problems, ())
+        else:
+            _complain(error)
         sys.exit(INVALID)
+    if as_json:
+        _print_findings((), effective.hints)
+        return
+    _hint(effective)
+    count = len(effective.config.policies)
     click.echo(f"The settings are valid; policies: {count}.")
     for line in budget.lines():
         click.echo(line)
@@ -165,10 +202,14 @@ def demo(seconds: float, *, plain: bool, page: Path) -> None:
 @main.command()
 def version() -> None:
     """Print the version."""
+    click.echo(_version())
+
+
+def _version() -> str:
     from importlib.metadata import version as version_of  # noqa: PLC0415 - see the module
 
     python = ".".join(map(str, sys.version_info[:3]))
-    click.echo(f"sluice {version_of('kafka-sluice')} (Python {python})")
+    return f"sluice {version_of('kafka-sluice')} (Python {python})"
 
 
 def _flags(
@@ -192,19 +233,70 @@ def _flags(
     return flags
 
 
-def _load(file: Path | None, flags: Mapping[str, tuple[str, str]], code: int) -> Effective:
+def _load(
+    file: Path | None,
+    flags: Mapping[str, tuple[str, str]],
+    code: int,
+    *,
+    look: bool = False,
+    keep_policies: bool = False,
+) -> Effective:
     """The settings; or every problem on standard error, and the end with `code`."""
     from policies.settings import SettingsError  # noqa: PLC0415 - see the module
-    from proxy.config.sources import load  # noqa: PLC0415 - see the module
 
     try:
-        effective = load(file, os.environ, flags)
+        effective = _read(file, flags, look=look, keep_policies=keep_policies)
     except SettingsError as error:
         _complain(error)
         sys.exit(code)
+    _hint(effective)
+    return effective
+
+
+def _read(
+    file: Path | None,
+    flags: Mapping[str, tuple[str, str]],
+    *,
+    look: bool = False,
+    keep_policies: bool = False,
+) -> Effective:
+    """The settings. `look`: also at the files, folders and variables that a start needs. Raises SettingsError."""
+    from proxy.config.sources import load  # noqa: PLC0415 - see the module
+
+    if not look:
+        return load(file, os.environ, flags, keep_policies=keep_policies)
+    from proxy import preflight  # noqa: PLC0415 - see the module
+
+    return load(
+        file,
+        os.environ,
+        flags,
+        lambda config: preflight.problems(config, os.environ),
+        keep_policies=keep_policies,
+    )
+
+
+def _hint(effective: Effective) -> None:
     for hint in effective.hints:
         click.echo(f"hint: {hint}", err=True)
-    return effective
+
+
+def _print_findings(problems: Sequence[Problem], hints: Sequence[str]) -> None:
+    """What `check` found, as JSON: `origin` is FILE:LINE, a variable or a flag."""
+    import json  # noqa: PLC0415 - see the module
+
+    rows = [
+        {
+            "path": each.path,
+            "origin": each.origin,
+            "found": each.found,
+            "expected": each.expected,
+            "nearest": each.nearest,
+            "message": str(each),
+        }
+        for each in problems
+    ]
+    click.echo(json.dumps({"valid": not rows, "problems": rows, "hints": list(hints)}, indent=1))
 
 
 def _complain(error: SettingsError) -> None:
@@ -217,10 +309,17 @@ def _complain(error: SettingsError) -> None:
 def _connect(effective: Effective) -> None:
     from proxy import app  # noqa: PLC0415 - see the module
 
-    answers = app.try_brokers(effective.config)
-    for server, reason in answers:
-        click.echo(f"{server}: {reason or 'reached'}", err=reason is not None)
-    if any(reason is not None for _, reason in answers):
+    reports = app.probe_brokers(effective.config)
+    ports = effective.config.listen.node_ports()
+    for report in reports:
+        count = len(report.brokers)
+        found = f"a Kafka broker; it names {count} broker{'s' * (count != 1)}" if count else ""
+        found = found or f"a Kafka broker; {report.note}"
+        click.echo(f"{report.server}: {report.problem or found}", err=bool(report.problem))
+        for node_id, (host, port) in sorted(report.brokers.items()):
+            here = f"port {ports[node_id]} here" if node_id in ports else OUTSIDE
+            click.echo(f"  broker {node_id} at {host}:{port}: {here}")
+    if any(report.problem for report in reports):
         sys.exit(INVALID)
 
 

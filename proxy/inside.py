@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import trio
 
-from proxy.admin.inside import Held, RefusedError
+from proxy.admin.inside import Binding, Held, RefusedError
 from proxy.admin.shapes import Check, Quota, Quotas, Reloaded
 from proxy.core.errors import CloseReason
 from proxy.reload import BusyError
@@ -25,18 +25,22 @@ from proxy.telemetry.process import read_process
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from policies.chain import Chain
     from policies.quota import entity
     from policies.quota.alter import Change
+    from policies.quota.standing import Standing
     from proxy.admin.state import Arrivals
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
     from proxy.shell.clock import Clock
     from proxy.shell.hub import Hub
+    from proxy.telemetry.audit import AuditLog
     from proxy.telemetry.decisions import Decisions
     from proxy.telemetry.history import History
     from proxy.telemetry.log import Level, LogObserver
     from proxy.telemetry.metrics.observer import Metrics
     from proxy.telemetry.principals import Principals
+    from proxy.telemetry.signals import Signals
 
 VERSION = version("kafka-sluice")
 
@@ -58,6 +62,9 @@ class QuotaBook(Protocol):
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
         """Save and apply. Raises OSError; then nothing has changed."""
+
+    def standings(self, user: str, client_id: str, now_ms: int) -> Sequence[Standing]:
+        """How each bucket stands that these draw on."""
 
 
 class Nothing:
@@ -83,8 +90,10 @@ class ProxyInside:
         history: History,
         principals: Principals,
         arrivals: Arrivals,
+        signals: Signals,
         traces: Dropped | None = None,
         records: Dropped | None = None,
+        audit: AuditLog | None = None,
         drain: Callable[[], None],
         is_draining: Callable[[], bool],
         is_full: Callable[[], bool],
@@ -95,6 +104,7 @@ class ProxyInside:
         self.history = history
         self.principals = principals
         self.arrivals = arrivals
+        self.signals = signals
         self._hub = hub
         self._clock = clock
         self._reloader = reloader
@@ -102,9 +112,12 @@ class ProxyInside:
         self._metrics = metrics
         self._traces: Dropped = traces or Nothing()
         self._records: Dropped = records or Nothing()
+        self._audit = audit
         self._drain = drain
         self._is_draining = is_draining
         self._is_full = is_full
+        self._books_of: Chain | None = None
+        self._books: list[QuotaBook] = []
 
     # -- what is told ----------------------------------------------------------------------------
 
@@ -133,6 +146,8 @@ class ProxyInside:
             spans_dropped=self._traces.dropped,
             records_dropped=self._records.dropped,
             log_suppressed=self._log_observer.suppressed,
+            log_lines_lost=self._log_observer.lines_lost,
+            audit_lost={} if self._audit is None else self._audit.lost(),
             reloads=Reloads(tally.succeeded, tally.failed, tally.last_ok, tally.loaded_ms),
         )
 
@@ -143,11 +158,26 @@ class ProxyInside:
 
     def limit_of(self, user: str, client_id: str) -> Held | None:
         """The first policy's word that has one."""
-        for entry in self.engine.chain.entries:
-            found = entry.policy.in_force(user, client_id) if entry.mode == "enforce" else None
-            if found is not None:
-                return Held(found.entity, found.rate)
-        return None
+        found = self.engine.chain.in_force(user, client_id)
+        return None if found is None else Held(found.entity, found.rate)
+
+    def binding_limit(self, user: str, client_id: str, now_ms: int) -> Binding | None:
+        """The fullest bucket of every policy that enforces quotas; else the rate that another policy tells of."""
+        if (
+            self._books_of is not self.engine.chain
+        ):  # to ask for a protocol takes longer than all the rest
+            self._books_of = self.engine.chain
+            self._books = [
+                each.policy
+                for each in self._books_of.entries
+                if each.mode == "enforce" and isinstance(each.policy, QuotaBook)
+            ]
+        found = [each for book in self._books for each in book.standings(user, client_id, now_ms)]
+        if found:
+            fullest = max(found, key=_fullness)
+            return Binding(*fullest, fullest.used)
+        held = self.limit_of(user, client_id)
+        return None if held is None else Binding(held.entity, "request_rate", held.rate)
 
     def readiness(self) -> Sequence[Check]:
         """See AdminInside."""
@@ -248,6 +278,10 @@ class ProxyInside:
                 for each in book.quotas
             ],
         )
+
+
+def _fullness(standing: Standing) -> tuple[float, float]:
+    return standing.wait_ms, standing.used
 
 
 def _judged(

@@ -31,16 +31,18 @@ def knobs(
     """All of them. `others`: how many sockets are no client's."""
 
     def request_max(config: Config) -> None:
-        engine.request_max_bytes = config.limits.socket_request_max_bytes
-        engine.forget_plans()
+        engine.limit_requests(config.limits.socket_request_max_bytes)
+        memory(config)  # derived pools leave room for the largest request
 
     def connections(config: Config) -> None:
         reception.most_connections = most_connections(config.limits.max_connections, others)
 
     def memory(config: Config) -> None:
         budget = budget_of(config)
-        engine.request_pool.resize(budget.request_bytes)
-        engine.reply_pool.resize(budget.response_bytes)
+        engine.resize(budget.request_bytes, budget.response_bytes)
+
+    def announced(config: Config) -> None:
+        engine.announced.resize(config.memory.upstream_announced_max_bytes)
 
     def purgatory(config: Config) -> None:
         engine.graces = graces_of(config)
@@ -62,6 +64,7 @@ def knobs(
         "limits.max_connections": connections,
         "memory.queued_max_request_bytes": memory,
         "memory.queued_max_response_bytes": memory,
+        "memory.upstream_announced_max_bytes": announced,
         "purgatory": purgatory,
         "traces.slow_ms": slow,
         "drain": drain,
@@ -82,4 +85,9 @@ def knobs(
 def graces_of(config: Config) -> Graces:
     """When waiting requests are answered here."""
     purgatory = config.purgatory
-    return Graces(purgatory.produce_grace_ms, purgatory.fetch_grace_ms, purgatory.wait_most_ms)
+    return Graces(
+        purgatory.produce_grace_ms,
+        purgatory.fetch_grace_ms,
+        purgatory.wait_most_ms,
+        purgatory.silence_ms,
+    )

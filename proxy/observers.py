@@ -13,6 +13,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
+from proxy.telemetry import sink
 from proxy.telemetry.fan import Fan
 from proxy.telemetry.log import LogObserver
 from proxy.telemetry.traces.resource import wants_traces
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
     from policies.api import InForce
     from proxy.config import Config
-    from proxy.config.telemetry import Traces
+    from proxy.config.telemetry import Audit, Traces
     from proxy.core.capture import Capture
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
     from proxy.core.topic_book import TopicBook
     from proxy.inside import ProxyInside
     from proxy.shell.clock import Clock
+    from proxy.telemetry.audit import AuditLog
     from proxy.telemetry.metrics.push import Push
     from proxy.telemetry.records.records import Records
     from proxy.telemetry.traces.tracer import Tracer
@@ -47,18 +49,23 @@ class Looking:
         from proxy.telemetry.history import History  # noqa: PLC0415 - see the module
         from proxy.telemetry.metrics.observer import Metrics  # noqa: PLC0415 - see the module
         from proxy.telemetry.principals import Principals  # noqa: PLC0415 - see the module
+        from proxy.telemetry.signals import Signals  # noqa: PLC0415 - see the module
 
         self.push = _push() if config.metrics.otlp else None
         self.metrics = Metrics(config.metrics.users_most, self.push)
         self.decisions = Decisions()
         self.history = History()
         self.principals = Principals()
+        self.signals = Signals()
         self.arrivals = Arrivals(now_ms)
         self.pulse = Pulse()
 
     def listeners(self) -> list[Observer]:
         """In the order they hear."""
-        return [self.metrics, self.decisions, self.history, self.principals, self.arrivals]
+        return [
+            *(self.metrics, self.decisions, self.history, self.principals, self.arrivals),
+            self.signals,  # behind the history, which asks it for the second that ends
+        ]
 
 
 class Observers:
@@ -71,12 +78,13 @@ class Observers:
         call_at: Callable[[int, Callable[[int], None]], None],
         in_force: Callable[[str, str], InForce | None],
     ) -> None:
-        admin = config.admin
+        self._config, self._clock = config, clock
         self.log = LogObserver(clock, call_at)
         self.tracer = _tracer(config.traces)
-        served = bool(admin.listen or admin.socket or admin.control)
-        self.looking = Looking(config, clock) if served or config.metrics.otlp else None
-        self.keeps_trails = self.tracer is not None or self.looking is not None
+        is_looked_at = config.admin.is_served or config.metrics.otlp
+        self.looking = Looking(config, clock) if is_looked_at else None
+        self.audit = _audit(config.audit)
+        self.keeps_trails = any((self.tracer, self.looking, self.audit))
         self.capture: Capture | None = None
         self.topic_book: TopicBook | None = None
         self.records = self._records(config, clock, in_force) if config.records.directory else None
@@ -87,7 +95,16 @@ class Observers:
             listeners += self.looking.listeners()
         if self.records is not None:
             listeners.append(self.records)
+        if self.audit is not None:
+            listeners.append(self.audit)
         self.fan = Fan(listeners)
+
+    def look(self) -> Looking:
+        """Keep what those who look in want to see, from now on if not yet; `attach` it then."""
+        if self.looking is None:
+            self.looking = Looking(self._config, self._clock)
+            self.fan.add(self.looking.listeners())
+        return self.looking
 
     def attach(self, engine: Engine, inside: ProxyInside | None) -> None:
         """The engine is made, and so is everything else."""
@@ -95,9 +112,17 @@ class Observers:
             self.tracer.attach(engine)
         if self.records is not None:
             self.records.attach(engine)
+        self.attach_looking(engine, inside)
+
+    def attach_looking(self, engine: Engine, inside: ProxyInside | None) -> None:
+        """As `attach`, of what is kept for those who look in."""
         if self.looking is not None and inside is not None:
+            signals = self.looking.signals
             self.looking.metrics.attach(engine, inside)
-            self.looking.history.attach(engine, self.looking.pulse.p99_ms)
+            self.looking.signals.attach(engine)
+            self.looking.history.attach(
+                engine, self.looking.pulse.p99_ms, lambda: signals.errors_in_second
+            )
 
     def start(self) -> None:
         """Begin to deliver and to write. Raises OSError where that cannot be."""
@@ -107,12 +132,20 @@ class Observers:
             self.tracer.start()
         if self.looking is not None and self.looking.push is not None:
             self.looking.push.start()
+        if self.audit is not None:
+            self.audit.start()
+
+    def reopen(self) -> None:
+        """Begin files again, as after SIGHUP. The trace file and the audit log look for themselves before each line."""
+        sink.reopen()
+        if self.records is not None:
+            self.records.reopen()
 
     def close(self) -> None:
         """Deliver and write what is left, within CLOSE_S. Blocks that long."""
         ends_s = time.monotonic() + CLOSE_S
         metrics = None if self.looking is None else self.looking.metrics
-        for each in (self.records, self.tracer, metrics):
+        for each in (self.audit, self.records, self.tracer, metrics):
             if each is not None:
                 each.close(max(0.1, ends_s - time.monotonic()))
 
@@ -151,10 +184,25 @@ class Observers:
         )
 
 
+def load_looking() -> None:
+    """Import what `Looking` needs, on any thread."""
+    from proxy.admin import pulse, state  # noqa: F401, PLC0415 - see the module
+    from proxy.telemetry import decisions, history, principals, signals  # noqa: F401, PLC0415 - see the module
+    from proxy.telemetry.metrics import observer  # noqa: F401, PLC0415 - see the module
+
+
 def _push() -> Push:
     from proxy.telemetry.metrics.push import Push  # noqa: PLC0415 - see the module
 
     return Push(_version())
+
+
+def _audit(audit: Audit) -> AuditLog | None:
+    if not audit.file:
+        return None
+    from proxy.telemetry.audit import AuditLog  # noqa: PLC0415 - see the module
+
+    return AuditLog(audit.file, audit.max_bytes)
 
 
 def _tracer(traces: Traces) -> Tracer | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from proxy.shell.dialer import Dialer
     from proxy.shell.hub import Hub
     from proxy.shell.listeners import Listeners
+    from proxy.shell.transport import Transport
 
 DESCRIPTORS_SPARE = 64
 """Kept for files, pipes and libraries."""
@@ -55,20 +56,36 @@ class Reception:
         """Let clients in until the event; who is not connected yet by then is sent away."""
         async with trio.open_nursery() as serving:
             serving.start_soon(
-                listeners.serve, partial(self._admit, serving), lambda: not self.is_full
+                listeners.serve,
+                partial(self._admit, serving),
+                self._may_accept,
+                self._observer.on_descriptors_exhausted,
             )
             await until.wait()
             serving.cancel_scope.cancel()
 
+    def _may_accept(self) -> bool:
+        if self.is_full:
+            self._observer.on_connections_full(self.most_connections)
+            return False
+        return True
+
     def _admit(self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None) -> None:
-        """A client is here: counted at once, so that the limit holds; then served by its own task."""
+        """A client is here: counted at once, so that the limit holds; then served by its own task.
+
+        Whatever goes wrong costs this client, never the listener.
+        """
         try:
             client = PlainTransport(accepted)
             host, port = accepted.getpeername()[:2]
+            session = self._engine.connect(host, port, node_id)
         except OSError:
             accepted.close()  # gone already
             return
-        session = self._engine.connect(host, port, node_id)
+        except Exception as error:  # noqa: BLE001 - see above
+            accepted.close()
+            self._observer.on_internal_error(error)
+            return
         if session is None:
             client.close()
         else:
@@ -76,12 +93,15 @@ class Reception:
 
     async def _serve(self, session: Session, client: PlainTransport, node_id: int | None) -> None:
         """One client, until the hub has it."""
+        broker: Transport | None = None
         attached = False
         self._hub.arriving += 1
         try:
             broker = await self._dialer.reach(node_id)
-            attached = True
+            if node_id is None:  # any broker: those who are silent together are at one address
+                session.node = self._engine.topology.nodes.health(broker.peer_address())
             self._hub.attach(session, client, broker)
+            attached = True
         except DialError as error:
             session.end(error.reason, error.detail, self._now_ms())
         except Exception as error:  # noqa: BLE001 - one client's connection must not cost the others theirs
@@ -89,8 +109,17 @@ class Reception:
         finally:
             self._hub.arriving -= 1
             if not attached:
-                client.close()
-                session.release(self._now_ms())
+                for transport in (client, broker):
+                    if transport is not None:
+                        transport.close()
+                self._release(session)
+
+    def _release(self, session: Session) -> None:
+        try:
+            session.release(self._now_ms())
+        except Exception as error:  # noqa: BLE001 - its socket is closed: nothing is left to be ended
+            self._observer.on_internal_error(error)
+            self._engine.sessions.discard(session)
 
 
 def most_connections(wanted: int, others: int) -> int:

@@ -12,7 +12,10 @@ Rules:
 from __future__ import annotations
 
 import hashlib
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
 
 POLICIES = "policies"
+TURN_S = 0.00005
+"""How long the thread that reads a configuration keeps the interpreter when the loop wants it."""
 
 
 class Result(NamedTuple):
@@ -105,13 +110,20 @@ class Reloader:
 
     async def _reload(self) -> Result:
         try:
-            # Policies are made to see whether they can be, and a file is read: off the loop.
-            config = await trio.to_thread.run_sync(self._load)
+            # Policies are made, and files are read: off the loop.
+            with _short_turns():
+                config = await trio.to_thread.run_sync(self._load)
         except SettingsError as error:
             return Result(ok=False, problems=tuple(map(str, error.problems)))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the proxy goes on as it was
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a policy may raise either
             words = f"it cannot be read: {type(error).__name__}: {error}"
             return Result(ok=False, problems=(words,))
+        try:
+            return self._take_over(config)
+        finally:
+            registry.discard(config.policies)  # those that nobody wanted
+
+    def _take_over(self, config: Config) -> Result:
         changed = tuple(changes(self.config, config))
         fixed = [path for path in changed if not self._is_live(path)]
         if fixed:
@@ -119,10 +131,12 @@ class Reloader:
             return Result(ok=False, problems=tuple(f"{path}: {words}" for path in fixed))
         if POLICIES in changed:
             try:
-                self._adopt(registry.build(config.policies, self._services))
+                self._adopt(
+                    registry.build(config.policies, self._services, self._engine.chain.guard)
+                )
                 self.tally.policies_ms = max(self._now_ms(), self.tally.policies_ms + 1)
             except SettingsError as error:
-                # It could be made in the thread: a file has changed, say.
+                # Only where `load` has not made them.
                 return Result(ok=False, problems=tuple(map(str, error.problems)))
         for path, apply in self._knobs.items():
             if any(_covers(path, each) for each in changed):
@@ -145,19 +159,27 @@ class Reloader:
         ]
         gone = before.keys() - {entry.name for entry, _ in heirs}
         # First the chain: whoever `adopt` wakes is asked by those that run from now on.
-        orphans = engine.adopt_chain(Chain(entries, self._reporter), gone)
+        guard = engine.chain.guard
+        orphans = engine.adopt_chain(Chain(entries, self._reporter, guard), gone)
         for entry, policy in heirs:
-            try:
-                entry.policy.adopt(policy)
-            except Exception as error:  # noqa: BLE001 - a policy's bug: its books begin anew
-                self._reporter.on_policy_error(entry.name, "adopt", error)
+            guard.tell(entry.name, "adopt", entry.policy.adopt, policy)
         for held in orphans:
             held.force_complete(engine.now_ms)
+        if gone:  # a policy that is not asked any more keeps no client quiet
+            engine.review_throttles(lambda _peer, why: 0 if why.policy in gone else inf)
         for name in sorted(gone):
-            try:
-                before[name].close()
-            except Exception as error:  # noqa: BLE001 - it is not asked any more
-                self._reporter.on_policy_error(name, "close", error)
+            guard.tell(name, "close", before[name].close)
+
+
+@contextmanager
+def _short_turns() -> Iterator[None]:
+    """While a thread works beside the loop, the loop gets the interpreter within TURN_S at each system call."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before_s)
 
 
 def changes(before: Config, after: Config) -> Iterator[str]:

@@ -1,10 +1,19 @@
 """How hypothesis plays: the same examples each time and no deadline, so that a busy machine fails nothing.
 
 `HYPOTHESIS_PROFILE=default` looks for new ones.
+
+Every Sluice that a test starts has its default admin socket in a folder of this run.
 """
 
+import atexit
 import os
+import shutil
+import tempfile
 
 from hypothesis import settings
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+_RUNTIME = tempfile.mkdtemp(prefix="sl")
+atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
+os.environ["XDG_RUNTIME_DIR"] = _RUNTIME

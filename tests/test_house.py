@@ -23,6 +23,14 @@ TOP_LEVEL = {
 MADE = {"__pycache__", "build", "dist", "site", "reports", "bin"}
 """Folders that tools make; dotfiles and *.egg-info are passed over too."""
 LONGEST = 400
+LONGEST_MACHINE = 600
+STATE_MACHINES = {
+    "proxy/shell/hub.py",
+    "proxy/core/requests.py",
+    "proxy/core/state.py",
+    "tests/support/reference_model.py",
+}
+"""To split one of these would cut one thought."""
 SOURCES = {".py", ".c", ".h", ".sh"}
 TEXTS = {*SOURCES, ".md", ".toml", ".yml", ".yaml", ".txt", ".in", ".cfg", ".json", ".jinja", ""}
 
@@ -73,8 +81,9 @@ def test_the_top_level_is_fixed() -> None:
 
 @pytest.mark.parametrize("path", [p for p in FILES if p.suffix in SOURCES], ids=name)
 def test_no_file_is_long(path: Path) -> None:
-    """A source file has at most 400 lines."""
-    assert len(path.read_text("utf-8").splitlines()) <= LONGEST
+    """A source file has at most 400 lines, a state machine 600."""
+    longest = LONGEST_MACHINE if name(path) in STATE_MACHINES else LONGEST
+    assert len(path.read_text("utf-8").splitlines()) <= longest
 
 
 @pytest.mark.parametrize("path", ROOM_MODULES, ids=name)

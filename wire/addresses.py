@@ -28,17 +28,17 @@ from wire.broker_lists import (
     spliced,
 )
 from wire.primitives import (
-    ELEMENT_BUDGET,
+    REPLY_ELEMENT_BUDGET,
     compact_count,
     int32_at,
     skip,
     skip_compact,
     skip_string,
-    skip_tags,
     spend,
+    spend_tags,
 )
 
-__all__ = ["TEACHES", "Advertise", "Glance", "Rewriter", "glance", "rewriter"]
+__all__ = ["LEADS", "TEACHES", "Advertise", "Glance", "Rewriter", "glance", "rewriter"]
 
 Rewriter: TypeAlias = Callable[[bytearray, int, int, Advertise], bytes | None]
 """(buf, body_start, body_end, advertise) -> the new body, or None when nothing changed."""
@@ -58,6 +58,10 @@ TEACHES: Final = frozenset(
 )
 """Keys whose responses say where a broker's own listener is, so that one may be dialled there.
 DescribeQuorum names controllers' listeners, and DescribeCluster does if asked for controllers."""
+
+LEADS: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
+"""Keys whose responses have all addresses in their first part. Their rewriters look no further, so they may be given
+what is here of a body, and raise `WireError` while the list of brokers is not whole."""
 
 _REPLICA_FIXED_BYTES: Final = 4 + 16 + 8 + 8 + 8  # id, directory, end offset, two timestamps
 
@@ -138,7 +142,7 @@ def _coordinators(buf: bytearray, start: int, end: int, advertise: Advertise) ->
     """v4+: throttle time, [key, node id, host, port, error code, message, tags]."""
     at = skip(start, 4, end)
     count, pos = compact_count(buf, at, end, 14)
-    spend(ELEMENT_BUDGET, count)
+    budget = spend(REPLY_ELEMENT_BUDGET, count)
     copied = at
     parts: Parts = []
     for _ in range(count):
@@ -147,7 +151,8 @@ def _coordinators(buf: bytearray, start: int, end: int, advertise: Advertise) ->
         parts.append(buf[copied:pos])
         address, copied = compact_address(buf, int32_at(buf, node_at)[0], pos, end, advertise)
         parts.append(address)
-        pos = skip_tags(buf, skip_compact(buf, skip(copied, 2, end), end), end)
+        tags_at = skip_compact(buf, skip(copied, 2, end), end)
+        pos, budget = spend_tags(buf, tags_at, end, budget)
     parts.append(buf[copied:pos])
     return None if same(buf, at, pos, parts) else spliced(buf, start, end, parts, at, pos)
 
@@ -158,9 +163,9 @@ def _describe_quorum(_version: int) -> Rewriter:
 
 def _quorum(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
     """v2+: the listeners of the controllers, each told under its node's id."""
-    at = _after_quorum_topics(buf, start, end)
+    at, budget = _after_quorum_topics(buf, start, end)
     count, pos = compact_count(buf, at, end, 6)
-    budget = spend(ELEMENT_BUDGET, count)
+    budget = spend(budget, count)
     copied = at
     parts: Parts = []
     for _ in range(count):
@@ -173,16 +178,16 @@ def _quorum(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes
             parts.append(buf[copied:pos])
             address, copied = compact_address(buf, node_id, pos, end, advertise, port_bytes=2)
             parts.append(address)
-            pos = skip_tags(buf, copied, end)
-        pos = skip_tags(buf, pos, end)
+            pos, budget = spend_tags(buf, copied, end, budget)
+        pos, budget = spend_tags(buf, pos, end, budget)
     parts.append(buf[copied:pos])
     return None if same(buf, at, pos, parts) else spliced(buf, start, end, parts, at, pos)
 
 
-def _after_quorum_topics(buf: bytearray, start: int, end: int) -> int:
+def _after_quorum_topics(buf: bytearray, start: int, end: int) -> tuple[int, int]:
     pos = skip_compact(buf, skip(start, 2, end), end)  # error code, message
     topics, pos = compact_count(buf, pos, end, 3)
-    budget = spend(ELEMENT_BUDGET, topics)
+    budget = spend(REPLY_ELEMENT_BUDGET, topics)
     for _ in range(topics):
         partitions, pos = compact_count(buf, skip_compact(buf, pos, end), end, 26)
         budget = spend(budget, partitions)
@@ -193,10 +198,11 @@ def _after_quorum_topics(buf: bytearray, start: int, end: int) -> int:
                 replicas, pos = compact_count(buf, pos, end, _REPLICA_FIXED_BYTES + 1)
                 budget = spend(budget, replicas)
                 for _ in range(replicas):
-                    pos = skip_tags(buf, skip(pos, _REPLICA_FIXED_BYTES, end), end)
-            pos = skip_tags(buf, pos, end)
-        pos = skip_tags(buf, pos, end)
-    return pos
+                    tags_at = skip(pos, _REPLICA_FIXED_BYTES, end)
+                    pos, budget = spend_tags(buf, tags_at, end, budget)
+            pos, budget = spend_tags(buf, pos, end, budget)
+        pos, budget = spend_tags(buf, pos, end, budget)
+    return pos, budget
 
 
 _REWRITERS: Final[dict[int, Callable[[int], Rewriter]]] = {

@@ -16,8 +16,8 @@ from struct import Struct
 from typing import Final, Protocol, TypeAlias
 
 from wire.primitives import (
-    ELEMENT_BUDGET,
     INT32,
+    REPLY_ELEMENT_BUDGET,
     Buffer,
     array_count,
     compact_count,
@@ -28,8 +28,8 @@ from wire.primitives import (
     skip,
     skip_compact,
     skip_string,
-    skip_tags,
     spend,
+    spend_tags,
     string_length,
 )
 
@@ -39,6 +39,8 @@ Advertise: TypeAlias = Callable[[int, bytes, int], tuple[bytes, int]]
 Parts: TypeAlias = list[bytes | bytearray]
 """What takes the place of a segment: the pieces, not yet joined."""
 
+_REACH: Final = 64
+"""How many neighbours are compared at first: all of a usual cluster at once."""
 _UINT16: Final = Struct(">H")
 _BYTE: Final = tuple(bytes((value,)) for value in range(256))
 
@@ -64,14 +66,21 @@ def _packer(host_bytes: int, rest_bytes: int) -> _Pack:
 
 
 def compact_brokers(
-    buf: Buffer, start: int, end: int, extra_bytes: int, advertise: Advertise
+    buf: Buffer,
+    start: int,
+    end: int,
+    extra_bytes: int,
+    advertise: Advertise,
+    budget: int | None = None,
 ) -> tuple[Parts | None, int]:
     """A compact array of {node id, host, port, rack, `extra_bytes`, tags} at `start`.
 
-    Metadata v9+, DescribeCluster, NodeEndpoints of Produce, Fetch and the share APIs.
+    Metadata v9+, DescribeCluster, NodeEndpoints of Produce, Fetch and the share APIs. `budget` is what
+    a walk before it has left of the reply's; None: nothing was walked yet.
     """
     count, pos = compact_count(buf, start, end, 11 + extra_bytes)
-    spend(ELEMENT_BUDGET, count)
+    budget = spend(REPLY_ELEMENT_BUDGET if budget is None else budget, count)
+    reach = _REACH
     parts: Parts = [buf[start:pos]]
     add = parts.append
     last, encoded = b"", b"\x01"
@@ -82,17 +91,19 @@ def compact_brokers(
         rest_bytes = (rack_size or 1) + extra_bytes + 1
         after = rack_at + rest_bytes
         if not 1 < host_size < 0x80 or rack_size >= 0x80 or after > end or buf[after - 1]:
-            pos = _one(buf, pos, end, extra_bytes, advertise, add)
+            pos, budget = _one(buf, pos, end, extra_bytes, advertise, add, budget)
             count -= 1
             continue
         if count > 1 and after + 4 < end and buf[after + 4] == host_size:
-            # A column is one byte of each broker; a run ends before the first that differs.
+            # A column is one byte of each broker; a run ends before the first that differs. It is looked
+            # for no further than four times as far as the last one reached, or short runs would be quadratic.
             stride = after - pos
-            run = min(count, (end - pos) // stride)
+            looked = run = min(count, (end - pos) // stride, reach)
             for at, byte in ((pos + 4, host_size), (rack_at, rack_size), (after - 1, 0)):
                 run -= len(buf[at : pos + run * stride : stride].lstrip(_BYTE[byte]))
             after = pos + run * stride
             count -= run
+            reach = reach * 4 if run == looked else _REACH
         else:
             count -= 1
         pack = _packer(len(encoded), rest_bytes)
@@ -116,16 +127,18 @@ def _one(
     extra_bytes: int,
     advertise: Advertise,
     add: Callable[[bytes | bytearray], None],
-) -> int:
+    budget: int,
+) -> tuple[int, int]:
     """One broker of unusual shape: tagged fields, no host, a host or rack of 127 bytes or more."""
     at = skip(pos, 4, end)
     add(buf[pos:at])
     address, after = compact_address(buf, int32_at(buf, pos)[0], at, end, advertise)
     add(address)
     at = after
-    after = skip_tags(buf, skip(skip_compact(buf, at, end), extra_bytes, end), end)
+    tags_at = skip(skip_compact(buf, at, end), extra_bytes, end)
+    after, budget = spend_tags(buf, tags_at, end, budget)
     add(buf[at:after])
-    return after
+    return after, budget
 
 
 def compact_address(
@@ -162,7 +175,7 @@ def classic_brokers(
 ) -> tuple[Parts | None, int]:
     """An int32-counted array of {node id, host, port, rack if `racks`}: Metadata v0 to v8."""
     count, pos = array_count(buf, start, end, 12 if racks else 10)
-    spend(ELEMENT_BUDGET, count)
+    spend(REPLY_ELEMENT_BUDGET, count)
     parts: Parts = [buf[start:pos]]
     for _ in range(count):
         at = skip(pos, 4, end)

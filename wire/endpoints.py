@@ -19,13 +19,14 @@ from typing import Final, TypeAlias
 from wire.broker_lists import Advertise, compact_brokers, spliced
 from wire.errors import WireError
 from wire.primitives import (
-    ELEMENT_BUDGET,
+    REPLY_ELEMENT_BUDGET,
     compact_count,
     encode_uvarint,
     skip,
     skip_compact,
     skip_tags,
     spend,
+    spend_tags,
     uvarint,
 )
 
@@ -87,7 +88,7 @@ def _produce(
     buf: bytearray, start: int, end: int, advertise: Advertise, *, by_id: bool
 ) -> bytes | None:
     topics, pos = compact_count(buf, start, end, 3)
-    budget = spend(ELEMENT_BUDGET, topics)
+    budget = spend(REPLY_ELEMENT_BUDGET, topics)
     for _ in range(topics):
         pos = skip(pos, _TOPIC_ID_BYTES, end) if by_id else skip_compact(buf, pos, end)
         partitions, pos = compact_count(buf, pos, end, _PRODUCE_FIXED_BYTES + 3)
@@ -100,10 +101,11 @@ def _produce(
             record_errors, pos = compact_count(buf, pos, end, 6)
             budget = spend(budget, record_errors)
             for _ in range(record_errors):
-                pos = skip_tags(buf, skip_compact(buf, skip(pos, 4, end), end), end)
-            pos = skip_tags(buf, skip_compact(buf, pos, end), end)
-        pos = skip_tags(buf, pos, end)
-    return _tagged(buf, start, skip(pos, 4, end), end, advertise)  # throttle_time_ms
+                tags_at = skip_compact(buf, skip(pos, 4, end), end)
+                pos, budget = spend_tags(buf, tags_at, end, budget)
+            pos, budget = spend_tags(buf, skip_compact(buf, pos, end), end, budget)
+        pos, budget = spend_tags(buf, pos, end, budget)
+    return _tagged(buf, start, skip(pos, 4, end), end, advertise, budget)  # throttle_time_ms
 
 
 def fetch(_version: int) -> _Rewriter:
@@ -114,7 +116,7 @@ def fetch(_version: int) -> _Rewriter:
 def _fetch(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
     pos = skip(start, 10, end)  # throttle time, error code, session id
     topics, pos = compact_count(buf, pos, end, _TOPIC_ID_BYTES + 2)
-    budget = spend(ELEMENT_BUDGET, topics)
+    budget = spend(REPLY_ELEMENT_BUDGET, topics)
     for _ in range(topics):
         pos = skip(pos, _TOPIC_ID_BYTES, end)
         partitions, pos = compact_count(buf, pos, end, _FETCH_FIXED_BYTES + 7)
@@ -125,18 +127,20 @@ def _fetch(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes 
             )
             budget = spend(budget, aborted)
             for _ in range(aborted):
-                pos = skip_tags(buf, skip(pos, _ABORTED_FIXED_BYTES, end), end)
+                tags_at = skip(pos, _ABORTED_FIXED_BYTES, end)
+                pos, budget = spend_tags(buf, tags_at, end, budget)
             pos = skip_compact(buf, skip(pos, 4, end), end)  # preferred replica, records
-            pos = skip_tags(buf, pos, end)
-        pos = skip_tags(buf, pos, end)
-    return _tagged(buf, start, pos, end, advertise)
+            pos, budget = spend_tags(buf, pos, end, budget)
+        pos, budget = spend_tags(buf, pos, end, budget)
+    return _tagged(buf, start, pos, end, advertise, budget)
 
 
 def _tagged(
-    buf: bytearray, start: int, tags_at: int, end: int, advertise: Advertise
+    buf: bytearray, start: int, tags_at: int, end: int, advertise: Advertise, budget: int
 ) -> bytes | None:
     """Rewrites tag 0 of the body's own tag section, the first one since tags ascend."""
-    if skip_tags(buf, tags_at, end) != end:
+    after, budget = spend_tags(buf, tags_at, end, budget)
+    if after != end:
         raise WireError("bytes behind a response's last field")
     count, pos = uvarint(buf, tags_at, end)
     if count == 0:
@@ -146,7 +150,7 @@ def _tagged(
         return None
     size_bytes, at = uvarint(buf, size_at, end)
     stop = at + size_bytes
-    new, after = compact_brokers(buf, at, stop, 0, advertise)
+    new, after = compact_brokers(buf, at, stop, 0, advertise, budget)
     if after != stop:
         raise WireError("NodeEndpoints shorter than its tagged field")
     if new is None:
@@ -185,14 +189,14 @@ def _share(
 ) -> bytes | None:
     pos = skip_compact(buf, skip(start, 6, end), end)  # throttle time, error code, message
     topics, pos = compact_count(buf, skip(pos, lead_bytes, end), end, _TOPIC_ID_BYTES + 2)
-    budget = spend(ELEMENT_BUDGET, topics)
+    budget = spend(REPLY_ELEMENT_BUDGET, topics)
     for _ in range(topics):
         partitions, pos = compact_count(buf, skip(pos, _TOPIC_ID_BYTES, end), end, 17)
         budget = spend(budget, partitions)
         for _ in range(partitions):
             pos, budget = after_partition(buf, pos, end, budget)
-        pos = skip_tags(buf, pos, end)
-    new, after = compact_brokers(buf, pos, end, 0, advertise)
+        pos, budget = spend_tags(buf, pos, end, budget)
+    new, after = compact_brokers(buf, pos, end, 0, advertise, budget)
     if skip_tags(buf, after, end) != end:
         raise WireError("bytes behind a response's last field")
     return spliced(buf, start, end, new, pos, after)
@@ -200,8 +204,9 @@ def _share(
 
 def _after_share_ack_partition(buf: bytearray, pos: int, end: int, budget: int) -> tuple[int, int]:
     pos = skip_compact(buf, skip(pos, 6, end), end)  # index, error code, message
-    pos = skip_tags(buf, skip(pos, _LEADER_FIXED_BYTES, end), end)  # current leader
-    return skip_tags(buf, pos, end), budget
+    tags_at = skip(pos, _LEADER_FIXED_BYTES, end)  # of the current leader
+    pos, budget = spend_tags(buf, tags_at, end, budget)
+    return spend_tags(buf, pos, end, budget)
 
 
 def _after_share_fetch_partition(
@@ -209,10 +214,11 @@ def _after_share_fetch_partition(
 ) -> tuple[int, int]:
     pos = skip_compact(buf, skip(pos, 6, end), end)  # index, error code, message
     pos = skip_compact(buf, skip(pos, 2, end), end)  # acknowledge error code, message
-    pos = skip_tags(buf, skip(pos, _LEADER_FIXED_BYTES, end), end)  # current leader
+    tags_at = skip(pos, _LEADER_FIXED_BYTES, end)  # of the current leader
+    pos, budget = spend_tags(buf, tags_at, end, budget)
     pos = skip_compact(buf, pos, end)  # records
     acquired, pos = compact_count(buf, pos, end, _ACQUIRED_FIXED_BYTES + 1)
     budget = spend(budget, acquired)
     for _ in range(acquired):
-        pos = skip_tags(buf, skip(pos, _ACQUIRED_FIXED_BYTES, end), end)
-    return skip_tags(buf, pos, end), budget
+        pos, budget = spend_tags(buf, skip(pos, _ACQUIRED_FIXED_BYTES, end), end, budget)
+    return spend_tags(buf, pos, end, budget)

@@ -13,6 +13,10 @@ class WireError(ValueError):
     """Bytes that no Kafka peer may send. The message says which rule they break."""
 
 
+class BudgetError(WireError):
+    """The bytes may be right, but a frame has more elements than a walker visits."""
+
+
 class ErrorCode(IntEnum):
     """The error codes Sluice itself reads or writes (Kafka: `Errors`)."""
 

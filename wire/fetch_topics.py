@@ -4,7 +4,8 @@
   element that was cut, never a record.
 - One generator reads: it asks for so many bytes, or to step over so many.
 - Before v13 topics are named, from then on they have ids. v12 brought compact sizes and tags.
-- Whatever cannot be read, or is too much, ends the reading: `broken`. The reply passes all the same.
+- Whatever cannot be read, or is too much, ends the reading: `broken`. The reply passes all the same. Too
+  much are more elements than a reply's budget, or more steps in one `feed` than FEED_STEPS_MAX.
 """
 
 from __future__ import annotations
@@ -12,18 +13,31 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from wire.errors import WireError
-from wire.primitives import ELEMENT_BUDGET, INT16, INT32, TAGS_PER_STRUCT_MAX, Buffer
+from wire.errors import BudgetError, WireError
+from wire.primitives import (
+    INT16,
+    INT32,
+    REPLY_ELEMENT_BUDGET,
+    TAGS_PER_STRUCT_MAX,
+    Buffer,
+    spend,
+)
 from wire.produce_topics import TopicBytes
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+FEED_STEPS_MAX: Final = 32_768
+"""Values that one `feed` reads. 256 KiB of empty partitions are fewer."""
 
 _ASK: Final = 0
 _STEP_OVER: Final = 1
 _RECORDS: Final = 2
 _TOPIC_ID_BYTES: Final = 16
 _ABORTED: Final = Struct(">qq")
+_FIXED_BYTES: Final = (
+    4 + 2 + 8 + 8 + 8
+)  # index, error, high watermark, last stable, log start offset
 
 if TYPE_CHECKING:
     Reading = Generator[tuple[int, int], bytes, None]
@@ -43,7 +57,7 @@ class FetchTopics:
         self._version = version
         self._flexible = version >= 12
         self._by_id = version >= 13
-        self._left = ELEMENT_BUDGET
+        self._left = REPLY_ELEMENT_BUDGET
         self._carry = bytearray()
         self._reader = self._frame()
         self._wish = next(self._reader)
@@ -59,7 +73,11 @@ class FetchTopics:
 
     def _take(self, buf: Buffer, start: int, end: int) -> None:
         carry = self._carry
+        steps = 0
         while not self.done:
+            steps += 1
+            if steps > FEED_STEPS_MAX:
+                raise BudgetError(f"more than {FEED_STEPS_MAX} values in one read")
             kind, size_bytes = self._wish
             if kind == _ASK:
                 lacking = size_bytes - len(carry)
@@ -99,48 +117,57 @@ class FetchTopics:
             yield from self._topic()
 
     def _topic(self) -> Reading:
+        partition = self._compact_partition if self._flexible else self._classic_partition
         length = _TOPIC_ID_BYTES
         if not self._by_id:
             length = yield from self._length()
         name = yield _ASK, length
         self.per_topic.append(TopicBytes(name if self._by_id else _decoded(name)))
         for _ in range((yield from self._count())):
-            yield from self._partition()
+            yield from partition()
         if self._flexible:
             yield from self._tags()
 
-    def _partition(self) -> Reading:
+    def _compact_partition(self) -> Reading:
+        """Of v12 and later: asked for in as few pieces as may be, because there are many."""
+        aborted = (yield _ASK, _FIXED_BYTES + 1)[-1]
+        if aborted > 1:
+            aborted = yield from self._uvarint(aborted)
+            self._left = spend(self._left, aborted - 1)
+            for _ in range(aborted - 1):
+                yield _STEP_OVER, _ABORTED.size
+                yield from self._tags()
+        size_bytes = (yield _ASK, 5)[-1]  # behind the preferred read replica
+        if size_bytes >= 0x80:
+            size_bytes = yield from self._uvarint(size_bytes)
+        yield from self._records(size_bytes - 1)
+        yield from self._tags()
+
+    def _classic_partition(self) -> Reading:
         version = self._version
         # index, error, high watermark; last stable offset; log start offset
         yield _STEP_OVER, 14 + (8 if version >= 4 else 0) + (8 if version >= 5 else 0)
         if version >= 4:
             aborted = yield from self._count()
-            if self._flexible:
-                for _ in range(aborted):
-                    yield _STEP_OVER, _ABORTED.size
-                    yield from self._tags()
-            else:
-                yield _STEP_OVER, aborted * _ABORTED.size
+            yield _STEP_OVER, aborted * _ABORTED.size
         if version >= 11:
             yield _STEP_OVER, 4  # preferred read replica
-        size_bytes = yield from self._size()
+        yield from self._records((yield from self._size()))
+
+    def _records(self, size_bytes: int) -> Reading:
         use = self.per_topic[-1]
         use.partitions += 1
         if size_bytes > 0:
             use.size_bytes += size_bytes
             use.counter.begin()
             yield _RECORDS, size_bytes
-        if self._flexible:
-            yield from self._tags()
 
     # -- values ----------------------------------------------------------------------------------
 
     def _count(self) -> IntReading:
         """An array's count, paid for; a null array is an empty one."""
         count = max((yield from self._size()), 0)
-        self._left -= count
-        if self._left < 0:
-            raise WireError("more elements than one frame may have")
+        self._left = spend(self._left, count)
         return count
 
     def _size(self) -> IntReading:
@@ -158,20 +185,26 @@ class FetchTopics:
             raise WireError(f"topic name of {length} bytes")
         return length
 
-    def _uvarint(self) -> IntReading:
-        value = shift = 0
-        while shift < 35:
+    def _uvarint(self, first: int = -1) -> IntReading:
+        """A varint; `first` is its first byte, if that is read already."""
+        byte = first if first >= 0 else (yield _ASK, 1)[0]
+        value, shift = byte & 0x7F, 7
+        while byte >= 0x80:
+            if shift == 35:
+                raise WireError("varint longer than five bytes")
             byte = (yield _ASK, 1)[0]
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
             shift += 7
-        raise WireError("varint longer than five bytes")
+        return value
 
     def _tags(self) -> Reading:
-        count = yield from self._uvarint()
+        count = (yield _ASK, 1)[0]
+        if not count:
+            return
+        count = yield from self._uvarint(count)
         if count > TAGS_PER_STRUCT_MAX:
             raise WireError(f"{count} tagged fields in one struct")
+        self._left = spend(self._left, count)
         for _ in range(count):
             yield from self._uvarint()
             yield _STEP_OVER, (yield from self._uvarint())

@@ -6,7 +6,7 @@
 - kio comes in with the first message asked for, not at start-up: it costs 90 ms and 8 MB.
 - Its decoder trusts what it reads, so every body is checked first (`schema.check`). What cannot be
   decoded or encoded, and an API or version that kio does not know, is a `WireError`.
-- kio drops tagged fields that it does not know; a decoded body encoded again may lack them.
+- Tagged fields that kio does not know are dropped; a decoded body encoded again lacks them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Literal
 from wire.errors import WireError
 from wire.primitives import ELEMENT_BUDGET, Buffer
 from wire.schema import Shape, check, shape_of
+from wire.unknown_tags import without_unknown_tags
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wire.apis import Api
 
 
@@ -91,7 +94,14 @@ def _decode(shape: Shape, body: Buffer, budget: int) -> object:
     if after != len(body):
         raise WireError(f"{len(body) - after} bytes behind the end of {shape.type_.__name__}")
     try:
-        message: object = entity_reader(shape.type_)(body, 0)[0]
+        message: object = _read(entity_reader(shape.type_), shape, body)
     except Exception as error:  # invalid text, a null where none may be, an unknown error code
         raise WireError(f"{shape.type_.__name__} cannot be decoded: {error!r}") from error
     return message
+
+
+def _read(reader: Callable[[bytes, int], tuple[object, int]], shape: Shape, body: bytes) -> object:
+    try:
+        return reader(body, 0)[0]
+    except KeyError:  # what the decoder says of a tag that it does not know
+        return reader(without_unknown_tags(shape, body), 0)[0]

@@ -15,7 +15,7 @@ from typing import Final
 from wire.apis import Api, ApiKey
 from wire.errors import WireError
 from wire.primitives import (
-    ELEMENT_BUDGET,
+    REPLY_ELEMENT_BUDGET,
     Buffer,
     array_count,
     compact_count,
@@ -26,18 +26,23 @@ from wire.primitives import (
     skip,
     skip_compact,
     skip_string,
-    skip_tags,
     spend,
+    spend_tags,
     string_length,
 )
 
 CLIENT_ID: Final = b"sluice"
 QUESTION_VERSION: Final = 1
 
+NAME_MAX_BYTES: Final = 249
+"""Kafka: `Topic.MAX_NAME_LENGTH`."""
+
 _HEADER: Final = Struct(">hhi")
 _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
 _TOPIC_ID_BYTES: Final = 16
 _PARTITION_FIXED_BYTES: Final = 2 + 4 + 4 + 4  # error, index, leader, leader epoch
+_REACH: Final = 16
+"""How many partitions are compared at first."""
 _PARTITION_LEAST_BYTES: Final = _PARTITION_FIXED_BYTES + 4  # three empty arrays, no tags
 
 
@@ -51,24 +56,29 @@ def question(correlation_id: int = 0) -> bytes:
 def brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
     """Node id to (host, port) from the whole reply frame to `question`.
 
-    Raises `WireError` for a malformed frame, for a host that is empty and for a port outside
-    1 to 65535: neither can be dialled.
+    Raises `WireError` for a malformed frame, for a host that is empty or holds a NUL byte, and for a
+    port outside 1 to 65535: none of them can be dialled.
     """
     end = len(frame)
     if end < _RESPONSE_HEADER_BYTES or int32_at(frame, 0)[0] != end - 4:
         raise WireError(f"no whole Metadata reply in {end} bytes")
     found: dict[int, tuple[bytes, int]] = {}
     count, pos = array_count(frame, _RESPONSE_HEADER_BYTES, end, 12)
-    spend(ELEMENT_BUDGET, count)
+    if count < 0:
+        raise WireError("the array of brokers is null")
+    spend(REPLY_ELEMENT_BUDGET, count)
     for _ in range(count):
         at = skip(pos, 4, end)
         node_id: int = int32_at(frame, pos)[0]
         length, at = string_length(frame, at, end)
         pos = skip(at, max(length, 0) + 4, end)
         port: int = int32_at(frame, pos - 4)[0]
-        if length <= 0 or not 0 < port < 0x10000:
-            raise WireError(f"node {node_id} has no address that can be dialled")
-        found[node_id] = bytes(frame[at : at + length]), port
+        host = bytes(frame[at : at + max(length, 0)])
+        if not host or b"\0" in host or not 0 < port < 0x10000:
+            raise WireError(
+                f"node {node_id} has no address that can be dialled: {host!r}, port {port}"
+            )
+        found[node_id] = host, port
         pos = skip_string(frame, pos, end)  # rack
     return found
 
@@ -76,18 +86,20 @@ def brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
 def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[bytes, str]:
     """Topic id (16 bytes) to name, from a Metadata v10+ response body; {} below v10.
 
-    Topics without a name (v12+: an id nobody knows) or without an id are left out. Raises
-    `WireError` for malformed bytes and beyond the element budget.
+    Topics without a name (v12+: an id nobody knows), with a name longer than Kafka allows (249 bytes)
+    or without an id are left out. Raises `WireError` for malformed bytes, and `BudgetError` beyond the
+    element budget of a reply.
     """
     names: dict[bytes, str] = {}
     if api.key != ApiKey.METADATA or api.version < 10:
         return names
     end = body_end
     count, pos = compact_count(buf, skip(body_start, 4, end), end, 11)
-    budget = spend(ELEMENT_BUDGET, count)
+    budget = spend(REPLY_ELEMENT_BUDGET, count)
     for _ in range(count):
         pos = skip_compact(buf, skip(pos, 4, end), end)  # node id, host
-        pos = skip_tags(buf, skip_compact(buf, skip(pos, 4, end), end), end)  # port, rack, tags
+        tags_at = skip_compact(buf, skip(pos, 4, end), end)  # port, rack
+        pos, budget = spend_tags(buf, tags_at, end, budget)
     pos = skip(skip_compact(buf, pos, end), 4, end)  # cluster id, controller id
     count, pos = compact_count(buf, pos, end, 26)
     budget = spend(budget, count)
@@ -96,12 +108,12 @@ def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[b
         id_at = at + max(length, 0)
         pos = skip(id_at, _TOPIC_ID_BYTES + 1, end)  # id, is internal
         topic_id = bytes(buf[id_at : id_at + _TOPIC_ID_BYTES])
-        if length > 0 and any(topic_id):
+        if 0 < length <= NAME_MAX_BYTES and any(topic_id):
             names[topic_id] = _name(buf, at, id_at)
         partitions, pos = compact_count(buf, pos, end, _PARTITION_LEAST_BYTES)
         budget = spend(budget, partitions)
-        pos = _after_partitions(buf, pos, end, partitions)
-        pos = skip_tags(buf, skip(pos, 4, end), end)  # authorized operations
+        pos, budget = _after_partitions(buf, pos, end, partitions, budget)
+        pos, budget = spend_tags(buf, skip(pos, 4, end), end, budget)  # authorized operations
     return names
 
 
@@ -112,30 +124,51 @@ def _name(buf: Buffer, start: int, end: int) -> str:
         raise WireError("topic name is not UTF-8") from error
 
 
-def _after_partitions(buf: Buffer, pos: int, end: int, count: int) -> int:
-    """The offset after `count` partitions.
+def _after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple[int, int]:
+    """The offset after `count` partitions, and what is left of `budget`.
 
-    If the first is short and without tags, and the size bytes of its three arrays and its tag
-    byte stand in every later one at the same place, then each is as long as the first.
+    Behind two partitions of one shape (short arrays of the same sizes, no tags), `reach` more are looked
+    at in one go: their size bytes stand at the same places. The work stays linear, because `reach` grows
+    with success only.
     """
+    reach, last = _REACH, -1
     while count > 0:
         first = pos
-        sizes = []
-        at = skip(pos, _PARTITION_FIXED_BYTES, end)
-        for _ in range(3):  # replicas, in-sync replicas, offline replicas
-            sizes.append(at)
-            replicas, at = compact_count(buf, at, end, 4)
-            at += max(replicas, 0) * 4
-        sizes.append(at)
-        pos = skip_tags(buf, at, end)
+        in_sync_at, offline_at, pos, shape = _partition_shape(buf, pos, end)
         count -= 1
-        stride = pos - first
-        stop = first + (count + 1) * stride
-        if count and stop <= end and all(_alike(buf, at, stop, stride, count + 1) for at in sizes):
-            return stop
-    return pos
+        if shape < 0:
+            pos, budget = spend_tags(buf, pos, end, budget)
+        elif shape == last:
+            stride = pos - first
+            run = min(count, reach)
+            stop = pos + run * stride
+            places = (first + _PARTITION_FIXED_BYTES, in_sync_at, offline_at, pos - 1)
+            if stop <= end and all(buf[at:stop:stride].count(buf[at]) == run + 1 for at in places):
+                pos = stop
+                count -= run
+                reach *= 4
+            else:
+                reach = max(reach // 4, 1)
+        last = shape
+    return pos, budget
 
 
-def _alike(buf: Buffer, at: int, stop: int, stride: int, count: int) -> bool:
-    """Whether the byte at `at` is a whole varint and stands in all `count` strides."""
-    return buf[at] < 0x80 and buf[at:stop:stride].count(buf[at]) == count
+def _partition_shape(buf: Buffer, pos: int, end: int) -> tuple[int, int, int, int]:
+    """Of the partition at `pos`: where its in-sync and its offline replicas are; and the offset after it
+    and a number for its shape. Is that number -1, then the offset is the one of its tags.
+    """
+    at = in_sync_at = offline_at = skip(pos, _PARTITION_FIXED_BYTES, end)
+    if at < end and (replicas := buf[at]) < 0x80:  # the usual ones, without a call
+        in_sync_at = at + (replicas * 4 - 3 if replicas else 1)
+        if in_sync_at < end and (in_sync := buf[in_sync_at]) < 0x80:
+            offline_at = in_sync_at + (in_sync * 4 - 3 if in_sync else 1)
+            if offline_at < end and (offline := buf[offline_at]) < 0x80:
+                tags_at = offline_at + (offline * 4 - 3 if offline else 1)
+                if tags_at < end and not buf[tags_at]:
+                    shape = replicas << 16 | in_sync << 8 | offline
+                    return in_sync_at, offline_at, tags_at + 1, shape
+    for _ in range(3):  # replicas, in-sync replicas, offline replicas
+        size, at = compact_count(buf, at, end, 4)
+        if size > 0:
+            at += size * 4
+    return in_sync_at, offline_at, at, -1

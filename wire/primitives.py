@@ -4,7 +4,8 @@
   frame or an older one. Bytes that would need it are malformed: `WireError`.
 - Readers of a length return `(value, pos)`: the value, and the offset just after what was read.
 - A count is checked against the bytes that its elements need at least, before anybody loops.
-- Looping over elements costs budget (`spend`): a frame of one-byte elements must not hold the loop.
+- Looping over elements costs budget (`spend`), and so does each tagged field (`spend_tags`): a frame of
+  one-byte elements must not hold the loop. An empty tag section is part of its struct's own step.
 - Integers are read with the bound `..._at` functions after `skip` has checked the room for them.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, TypeAlias
 
-from wire.errors import WireError
+from wire.errors import BudgetError, WireError
 
 Buffer: TypeAlias = bytes | bytearray
 
@@ -25,7 +26,10 @@ int32_at: Final = INT32.unpack_from
 int64_at: Final = INT64.unpack_from
 
 ELEMENT_BUDGET: Final = 20_000
-"""Elements that one frame may make a walker visit (operations: parse-time denial of service)."""
+"""Steps that a walker takes in one request: array elements and tagged fields (parse-time denial of service)."""
+
+REPLY_ELEMENT_BUDGET: Final = 500_000
+"""The same for one reply. A cluster of 200,000 partitions fits, even if each has a topic of its own."""
 
 TAGS_PER_STRUCT_MAX: Final = 64
 
@@ -164,13 +168,25 @@ def skip_tags(buf: Buffer, pos: int, end: int) -> int:
 
 
 def spend(budget: int, count: int) -> int:
-    """What is left of an element budget after `count` more elements; null arrays cost nothing."""
+    """What is left of an element budget after `count` more elements; null arrays cost nothing.
+
+    Raises `BudgetError` if it is not enough.
+    """
     if count <= 0:
         return budget
     budget -= count
     if budget < 0:
-        raise WireError("element budget of one frame exceeded")
+        raise BudgetError(f"the frame has {-budget} elements more than its element budget allows")
     return budget
+
+
+def spend_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
+    """As `skip_tags`, for walkers: the offset, and what is left of `budget`. Each field costs one."""
+    if pos < end and buf[pos] == 0:
+        return pos + 1, budget
+    count, _ = uvarint(buf, pos, end)
+    budget = spend(budget, min(count, TAGS_PER_STRUCT_MAX))
+    return skip_tags(buf, pos, end), budget
 
 
 # --- writing -----------------------------------------------------------------------------------

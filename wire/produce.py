@@ -3,7 +3,8 @@
 - `acks_at` peeks at the start of a body; `ProduceWalker` takes the body in any chunks.
 - Between chunks the walker keeps a state, a number of bytes to step over, and the few bytes of an
   element that a chunk boundary cut: never a record, never a tagged field, 32 KiB at most.
-- Work is proportional to what is not records; topics and partitions cost element budget.
+- Work is proportional to what is not records. Topics, partitions and tagged fields cost element budget.
+- A step is one element: a topic, a partition, a tag section, a tagged field. `feed` stops after `max_steps`.
 - v3 brought the transactional id before acks, v9 compact sizes and tags, v13 topic ids for names.
 """
 
@@ -16,6 +17,9 @@ from typing import Final
 from wire.errors import WireError
 from wire.partial import try_size, try_string, try_uvarint
 from wire.primitives import ELEMENT_BUDGET, TAGS_PER_STRUCT_MAX, Buffer, int16_at, int32_at, spend
+
+NO_STEP_LIMIT: Final = 1 << 60
+"""More steps than any body has."""
 
 _TOPIC_ID_BYTES: Final = 16
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
@@ -57,8 +61,8 @@ class _Level(IntEnum):
 class ProduceWalker:
     """Reads the skeleton of one Produce body, fed in any chunks.
 
-    `acks` and `timeout_ms` are None until known. `topics` grows as the body comes: (name, or the
-    16 bytes of its id from v13, partition indexes).
+    `acks` and `timeout_ms` are None until known. `steps` counts the steps taken. `topics` grows as the
+    body comes: (name, or the 16 bytes of its id from v13, partition indexes).
     """
 
     __slots__ = (
@@ -75,6 +79,7 @@ class ProduceWalker:
         "_topics_left",
         "_transactional",
         "acks",
+        "steps",
         "timeout_ms",
         "topics",
     )
@@ -83,6 +88,7 @@ class ProduceWalker:
         self.acks: int | None = None
         self.timeout_ms: int | None = None
         self.topics: list[tuple[str | bytes, list[int]]] = []
+        self.steps = 0
         self._transactional = version >= 3
         self._flexible = version >= 9
         self._by_id = version >= 13
@@ -101,8 +107,13 @@ class ProduceWalker:
         """The body's last byte was taken. A frame that ends without is malformed."""
         return self._state is _State.END and not self._skip_bytes
 
-    def feed(self, buf: Buffer, start: int, end: int) -> None:
-        """Take the next body bytes `buf[start:end]`; raises `WireError` if they cannot be."""
+    def feed(self, buf: Buffer, start: int, end: int, max_steps: int = NO_STEP_LIMIT) -> int:
+        """Take the next body bytes `buf[start:end]`; raises `WireError` if they cannot be.
+
+        Returns the offset after the bytes that were taken: `end`, or less after `max_steps` (at least 1)
+        steps. The caller then feeds the rest again.
+        """
+        limit = self.steps + max_steps
         carry = self._carry
         step = 64
         while carry and start < end:
@@ -110,6 +121,7 @@ class ProduceWalker:
             kept = len(carry)
             lent = min(step, end - start)
             whole = carry + buf[start : start + lent]
+            self.steps += 1
             used = self._element(whole, 0, len(whole))
             if used < 0:
                 carry += whole[kept:]
@@ -124,11 +136,15 @@ class ProduceWalker:
                 self._skip_bytes -= step
                 start += step
                 continue
+            if self.steps >= limit:
+                break
+            self.steps += 1
             after = self._element(buf, start, end)
             if after < 0:
                 carry += buf[start:end]
-                return
+                return end
             start = after
+        return start
 
     def _element(self, buf: Buffer, pos: int, end: int) -> int:
         """Read one element; the offset after it, or -1 if it is not all there."""
@@ -230,11 +246,15 @@ class ProduceWalker:
             self._state = _State.END
 
     def _tag_count(self, buf: Buffer, pos: int, end: int) -> int:
+        if buf[pos] == 0:  # almost always; `pos` is before `end`
+            self._struct_end()
+            return pos + 1
         count, after = try_uvarint(buf, pos, end)
         if after < 0:
             return -1
         if count > TAGS_PER_STRUCT_MAX:
             raise WireError(f"{count} tagged fields in one struct")
+        self._budget = spend(self._budget, count)
         self._tags_left = count
         self._last_tag = -1
         if count:

@@ -29,8 +29,8 @@ from wire.primitives import (
     encode_count,
     encode_string,
     int32_at,
-    skip_tags,
     spend,
+    spend_tags,
     string_length,
 )
 
@@ -72,16 +72,27 @@ def head_end(buf: Buffer, at: int, stop: int, version: int) -> int:
 
 def topics(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | bytes, list[int]]]:
     """Every topic and its partitions of a whole body, `at` being just after its timeout. Raises WireError."""
+    return walk(buf, at, end, version, ELEMENT_BUDGET)[0]
+
+
+def walk(
+    buf: Buffer, at: int, end: int, version: int, budget: int
+) -> tuple[list[tuple[str | bytes, list[int]]], int]:
+    """As `topics`, and what is left of `budget`. Raises `BudgetError` if it is not enough."""
     try:
-        return _flexible(buf, at, end, version) if version >= 9 else _classic(buf, at, end)
+        if version >= 9:
+            return _flexible(buf, at, end, version, budget)
+        return _classic(buf, at, end, budget)
     except (IndexError, struct_error) as error:
         raise WireError("a Produce body that ends inside its fields") from error
 
 
-def _flexible(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | bytes, list[int]]]:
+def _flexible(
+    buf: Buffer, at: int, end: int, version: int, budget: int
+) -> tuple[list[tuple[str | bytes, list[int]]], int]:
     found: list[tuple[str | bytes, list[int]]] = []
     count, pos = compact_count(buf, at, end, 3)
-    budget = _spend(ELEMENT_BUDGET, count)
+    budget = _spend(budget, count)
     for _ in range(count):
         if version >= 13:
             length = _TOPIC_ID_BYTES
@@ -103,20 +114,29 @@ def _flexible(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | 
             else:
                 length, pos = compact_length(buf, pos + 4, end)
                 pos += length
-            pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos, end)
+            if buf[pos] == 0:
+                pos += 1
+            else:
+                pos, budget = spend_tags(buf, pos, end, budget)
             if pos > end:
                 raise WireError("a Produce body that ends inside its fields")
-        pos = pos + 1 if buf[pos] == 0 else skip_tags(buf, pos, end)
+        if buf[pos] == 0:
+            pos += 1
+        else:
+            pos, budget = spend_tags(buf, pos, end, budget)
         found.append((name if version >= 13 else name.decode(errors="replace"), partitions))
-    if skip_tags(buf, pos, end) != end:
+    pos, budget = spend_tags(buf, pos, end, budget)
+    if pos != end:
         raise WireError("bytes behind the end of a Produce request")
-    return found
+    return found, budget
 
 
-def _classic(buf: Buffer, at: int, end: int) -> list[tuple[str | bytes, list[int]]]:
+def _classic(
+    buf: Buffer, at: int, end: int, budget: int
+) -> tuple[list[tuple[str | bytes, list[int]]], int]:
     found: list[tuple[str | bytes, list[int]]] = []
     count, pos = array_count(buf, at, end, 6)
-    budget = _spend(ELEMENT_BUDGET, count)
+    budget = _spend(budget, count)
     for _ in range(count):
         length, pos = string_length(buf, pos, end)
         if length < 0:
@@ -134,7 +154,7 @@ def _classic(buf: Buffer, at: int, end: int) -> list[tuple[str | bytes, list[int
         found.append((name.decode(errors="replace"), partitions))
     if pos != end:
         raise WireError("a Produce body that does not end with its last field")
-    return found
+    return found, budget
 
 
 def pack(found: Topics) -> bytes:

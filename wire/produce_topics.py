@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wire.errors import WireError
-from wire.produce import ProduceWalker
+from wire.produce import NO_STEP_LIMIT, ProduceWalker
 from wire.record_batches import BatchCounter
 
 if TYPE_CHECKING:
@@ -47,29 +47,36 @@ class ProduceTopics(ProduceWalker):
         """See ProduceWalker."""
         return self.broken or super().done
 
-    def feed(self, buf: Buffer, start: int, end: int) -> None:
-        """See ProduceWalker."""
+    def feed(self, buf: Buffer, start: int, end: int, max_steps: int = NO_STEP_LIMIT) -> int:
+        """See ProduceWalker. The head of a record batch is a step too, but records are not cut short."""
         if self.broken:
-            return
+            return end
         try:
-            self._take(buf, start, end)
+            return self._take(buf, start, end, self.steps + max_steps)
         except WireError:
             if not self._lenient:
                 raise
             self.broken = True
+            return end
 
-    def _take(self, buf: Buffer, start: int, end: int) -> None:
+    def _take(self, buf: Buffer, start: int, end: int, limit: int) -> int:
         carry = self._carry
         lend_bytes = _LEND_BYTES
         while start < end:
             if self._skip_bytes:
                 step = min(self._skip_bytes, end - start)
                 if self._in_records:
-                    self.per_topic[-1].counter.feed(buf, start, start + step)
+                    counter = self.per_topic[-1].counter
+                    self.steps -= counter.batches
+                    counter.feed(buf, start, start + step)
+                    self.steps += counter.batches
                 self._skip_bytes -= step
                 start += step
                 self._in_records = self._in_records and self._skip_bytes > 0
+            elif self.steps >= limit:
+                break
             elif carry:
+                self.steps += 1
                 kept = len(carry)
                 lent = min(lend_bytes, end - start)
                 whole = carry + buf[start : start + lent]
@@ -83,11 +90,13 @@ class ProduceTopics(ProduceWalker):
                     start += used - kept
                     lend_bytes = _LEND_BYTES
             else:
+                self.steps += 1
                 after = self._element(buf, start, end)
                 if after < 0:
                     carry += buf[start:end]
-                    return
+                    return end
                 start = after
+        return start
 
     def _topic(self, buf: Buffer, pos: int, end: int) -> int:
         after = super()._topic(buf, pos, end)

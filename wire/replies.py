@@ -139,8 +139,10 @@ def _read_table() -> None:
 _read_table()
 
 
-def error_body(api: Api, request_body: bytes, code: int) -> bytes:
+def error_body(api: Api, request_body: bytes, code: int, words: str | None = None) -> bytes:
     """The response body that refuses a request with `code`, in the shape of its API and version.
+
+    `words` is its `error_message`, beside each code, in the APIs and versions that have one; others say the code alone.
 
     Raises `WireError` if the codec does not know the version or the request is malformed. Asks
     nothing of Produce's acks: to acks=0 nobody replies, which is for the caller to see.
@@ -152,18 +154,21 @@ def error_body(api: Api, request_body: bytes, code: int) -> bytes:
             continue
         request = messages.decode_request(api, request_body, REFUSED_ELEMENTS)
         earlier = said.get(echo.answered, ())
-        answers = _answers(shape, echo, request, code)
+        answers = _answers(shape, echo, request, code, words)
         if answers is not None and isinstance(earlier, tuple):
             said[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
-    return messages.encode(blank(shape, code, said))
+    return messages.encode(blank(shape, code, said, words))
 
 
-def _answers(shape: Shape, echo: _Echo, request: object, code: int) -> tuple[object, ...] | None:
+def _answers(
+    shape: Shape, echo: _Echo, request: object, code: int, words: str | None
+) -> tuple[object, ...] | None:
     """An answer to each item of the array that `echo` names; None if a version has no such."""
     field = shape.field(echo.answered)
     if field is None or field.shape is None:
         return None
-    return tuple(_answer(field.shape, echo, item, code) for item in _items(request, echo.asked))
+    items = _items(request, echo.asked)
+    return tuple(_answer(field.shape, echo, item, code, words) for item in items)
 
 
 def _items(request: object, path: tuple[str, ...]) -> list[object]:
@@ -174,7 +179,7 @@ def _items(request: object, path: tuple[str, ...]) -> list[object]:
     return items
 
 
-def _answer(shape: Shape, echo: _Echo, item: object, code: int) -> object:
+def _answer(shape: Shape, echo: _Echo, item: object, code: int, words: str | None) -> object:
     said: dict[str, object] = {}
     for field in shape.untagged:
         if field.name in _NAMING and hasattr(item, field.name):
@@ -186,7 +191,7 @@ def _answer(shape: Shape, echo: _Echo, item: object, code: int) -> object:
             raise WireError(f"{shape.type_.__name__} has no field {answered}")
         said[answered] = item if asked == "*" else getattr(item, asked)
     if echo.inner is not None:
-        inner = _answers(shape, echo.inner, item, code)
+        inner = _answers(shape, echo.inner, item, code, words)
         if inner is not None:
             said[echo.inner.answered] = inner
-    return blank(shape, code, said)
+    return blank(shape, code, said, words)

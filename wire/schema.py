@@ -2,7 +2,8 @@
 
 - The codec library's decoder believes an array's count before it looks for the elements, and a
   count of two thousand million ends the whole process. So `check` walks a body first, by the same
-  schema and with our readers: every size inside the body, every element paid for.
+  schema and with our readers: every size inside the body, every element and tagged field paid for, and
+  no array null that may not be (the decoder would hand over None).
 - A shape is read off a class once (dataclass fields: types, metadata `kafka_type` and `tag`).
 - `blank` makes a message in which nothing is said but an error code: what a reply needs that only
   refuses. It holds what Kafka's generated classes hold before a setter is called, and Kafka's
@@ -70,6 +71,8 @@ _BLANKS: Final[Mapping[str, object]] = MappingProxyType(
 )
 
 _ERROR_FIELDS: Final = frozenset({"error_code", "partition_error_code"})
+
+_MESSAGE_FIELD: Final = "error_message"
 
 _UNKNOWN_FIELDS: Final = frozenset(
     {
@@ -169,6 +172,7 @@ def check(shape: Shape, buf: Buffer, pos: int, end: int, budget: int) -> tuple[i
     count, pos = uvarint(buf, pos, end)
     if count > TAGS_PER_STRUCT_MAX:
         raise WireError(f"{count} tagged fields in one struct")
+    budget = spend(budget, count)
     last_tag = -1
     for _ in range(count):
         tag, pos = uvarint(buf, pos, end)
@@ -199,15 +203,17 @@ def _check_field(
             marker_at, pos = pos, skip(pos, 1, end)
             if buf[marker_at] == 0xFF:
                 return pos, budget
-        return _check_value(field, is_flexible, buf, pos, end, budget)
+        return check_value(field, is_flexible, buf, pos, end, budget)
     count, pos = (compact_count if is_flexible else array_count)(buf, pos, end)
+    if count < 0 and not field.is_nullable:
+        raise WireError(f"the array {field.name} is null")
     budget = spend(budget, count)
     for _ in range(count):
-        pos, budget = _check_value(field, is_flexible, buf, pos, end, budget)
+        pos, budget = check_value(field, is_flexible, buf, pos, end, budget)
     return pos, budget
 
 
-def _check_value(
+def check_value(
     field: FieldShape,
     is_flexible: bool,  # noqa: FBT001 - the struct's, handed down
     buf: Buffer,
@@ -215,6 +221,7 @@ def _check_value(
     end: int,
     budget: int,
 ) -> tuple[int, int]:
+    """The offset after one value of a field (an element, if it is an array) and what is left of `budget`."""
     if field.shape is not None:
         return check(field.shape, buf, pos, end, budget)
     if size_bytes := _FIXED_BYTES.get(field.kafka_type):
@@ -229,14 +236,21 @@ def _check_value(
 # --- making ------------------------------------------------------------------------------------
 
 
-def blank(shape: Shape, code: int, said: Mapping[str, object] | None = None) -> object:
-    """A message that says `code` wherever it has an error code, and `said`, and nothing else."""
+def blank(
+    shape: Shape, code: int, said: Mapping[str, object] | None = None, words: str | None = None
+) -> object:
+    """A message that says `code` wherever it has an error code, and `said`, and nothing else.
+
+    `words` stand where it has a text beside the code (Kafka: `error_message`).
+    """
     values = dict(said or {})
     for field in (*shape.untagged, *shape.tagged.values()):
         if field.name in values:
             continue
         if field.name in _ERROR_FIELDS:
             values[field.name] = _error_value(field, code)
+        elif field.name == _MESSAGE_FIELD and words is not None:
+            values[field.name] = words
         elif not field.has_default:
             values[field.name] = _blank_value(field)
     return cast("object", shape.type_(**values))

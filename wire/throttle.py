@@ -17,16 +17,16 @@ from wire.endpoints import usual_produce
 from wire.errors import ErrorCode, WireError
 from wire.header import response_body_at
 from wire.primitives import (
-    ELEMENT_BUDGET,
     INT32,
+    REPLY_ELEMENT_BUDGET,
     Buffer,
     compact_count,
     int16_at,
     int32_at,
     skip,
     skip_compact,
-    skip_tags,
     spend,
+    spend_tags,
 )
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
     ):
         return frame_end - 5  # nothing but an empty tag section behind it: no need to walk
     elif api.flexible:
-        pos = _LAST_FLEXIBLE[api.key](buf, body, frame_end, api.version)
-        if skip_tags(buf, skip(pos, 4, frame_end), frame_end) != frame_end:
+        pos, budget = _LAST_FLEXIBLE[api.key](buf, body, frame_end, api.version)
+        if spend_tags(buf, skip(pos, 4, frame_end), frame_end, budget)[0] != frame_end:
             raise WireError(f"bytes behind a {api.name} response")
     else:
         pos = frame_end - 4
@@ -92,17 +92,17 @@ def _is_unsupported(buf: Buffer, body: int, end: int) -> bool:
     return bool(int16_at(buf, body)[0] == ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _after_api_versions(buf: Buffer, pos: int, end: int, _version: int) -> int:
+def _after_api_versions(buf: Buffer, pos: int, end: int, _version: int) -> tuple[int, int]:
     count, pos = compact_count(buf, skip(pos, 2, end), end, 7)
-    spend(ELEMENT_BUDGET, count)
+    budget = spend(REPLY_ELEMENT_BUDGET, count)
     for _ in range(count):
-        pos = skip_tags(buf, skip(pos, 6, end), end)  # key, min, max
-    return pos
+        pos, budget = spend_tags(buf, skip(pos, 6, end), end, budget)  # key, min, max
+    return pos, budget
 
 
-def _after_produce(buf: Buffer, pos: int, end: int, version: int) -> int:
+def _after_produce(buf: Buffer, pos: int, end: int, version: int) -> tuple[int, int]:
     topics, pos = compact_count(buf, pos, end, 3)
-    budget = spend(ELEMENT_BUDGET, topics)
+    budget = spend(REPLY_ELEMENT_BUDGET, topics)
     for _ in range(topics):
         pos = skip(pos, 16, end) if version >= 13 else skip_compact(buf, pos, end)
         partitions, pos = compact_count(buf, pos, end, 33)
@@ -113,24 +113,25 @@ def _after_produce(buf: Buffer, pos: int, end: int, version: int) -> int:
             budget = spend(budget, errors)
             for _ in range(errors):
                 pos = skip_compact(buf, skip(pos, 4, end), end)  # batch_index, message
-                pos = skip_tags(buf, pos, end)
+                pos, budget = spend_tags(buf, pos, end, budget)
             pos = skip_compact(buf, pos, end)  # error_message
-            pos = skip_tags(buf, pos, end)
-        pos = skip_tags(buf, pos, end)
-    return pos
+            pos, budget = spend_tags(buf, pos, end, budget)
+        pos, budget = spend_tags(buf, pos, end, budget)
+    return pos, budget
 
 
-def _after_created_token(buf: Buffer, pos: int, end: int, version: int) -> int:
+def _after_created_token(buf: Buffer, pos: int, end: int, version: int) -> tuple[int, int]:
     pos = skip(pos, 2, end)
     for _ in range(4 if version >= 3 else 2):  # owner's and, from v3, requester's principal
         pos = skip_compact(buf, pos, end)
     pos = skip(pos, 24, end)  # issue, expiry and max timestamp
-    return skip_compact(buf, skip_compact(buf, pos, end), end)  # token_id, hmac
+    pos = skip_compact(buf, skip_compact(buf, pos, end), end)  # token_id, hmac
+    return pos, REPLY_ELEMENT_BUDGET
 
 
-def _after_described_tokens(buf: Buffer, pos: int, end: int, version: int) -> int:
+def _after_described_tokens(buf: Buffer, pos: int, end: int, version: int) -> tuple[int, int]:
     tokens, pos = compact_count(buf, skip(pos, 2, end), end, 29)
-    budget = spend(ELEMENT_BUDGET, tokens)
+    budget = spend(REPLY_ELEMENT_BUDGET, tokens)
     for _ in range(tokens):
         for _ in range(4 if version >= 3 else 2):
             pos = skip_compact(buf, pos, end)
@@ -140,12 +141,12 @@ def _after_described_tokens(buf: Buffer, pos: int, end: int, version: int) -> in
         budget = spend(budget, renewers)
         for _ in range(renewers):
             pos = skip_compact(buf, skip_compact(buf, pos, end), end)
-            pos = skip_tags(buf, pos, end)
-        pos = skip_tags(buf, pos, end)
-    return pos
+            pos, budget = spend_tags(buf, pos, end, budget)
+        pos, budget = spend_tags(buf, pos, end, budget)
+    return pos, budget
 
 
-_LAST_FLEXIBLE: Final[dict[int, Callable[[Buffer, int, int, int], int]]] = {
+_LAST_FLEXIBLE: Final[dict[int, Callable[[Buffer, int, int, int], tuple[int, int]]]] = {
     ApiKey.PRODUCE: _after_produce,
     ApiKey.API_VERSIONS: _after_api_versions,
     ApiKey.CREATE_DELEGATION_TOKEN: _after_created_token,

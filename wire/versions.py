@@ -19,7 +19,7 @@ from wire.api_keys import ApiKey
 from wire.apis import known
 from wire.errors import ErrorCode, WireError
 from wire.primitives import (
-    ELEMENT_BUDGET,
+    REPLY_ELEMENT_BUDGET,
     Buffer,
     array_count,
     compact_count,
@@ -29,6 +29,7 @@ from wire.primitives import (
     skip,
     skip_tags,
     spend,
+    spend_tags,
 )
 
 if TYPE_CHECKING:
@@ -77,12 +78,14 @@ def _narrow(
         count, pos = array_count(body, pos, end, _RANGE_BYTES)
     if count < 0:
         raise WireError("ApiVersions response with a null array of keys")
-    spend(ELEMENT_BUDGET, count)
+    budget = spend(REPLY_ELEMENT_BUDGET, count)
     kept: list[bytes] = []
     for _ in range(count):
         tags_at = skip(pos, _RANGE_BYTES, end)
         key, lowest, highest = _RANGE.unpack_from(body, pos)
-        pos = skip_tags(body, tags_at, end) if api.flexible else tags_at
+        pos = tags_at
+        if api.flexible:
+            pos, budget = spend_tags(body, tags_at, end, budget)
         ours = offered.get(key)
         if ours is not None:
             lowest = lowest if key == ApiKey.PRODUCE else max(lowest, ours[0])

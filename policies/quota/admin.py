@@ -2,6 +2,8 @@
 
 - The rules are in `describe` and `alter`; here is who may do what, and that it happens: what holds is
   saved before it is applied, and if saving fails nothing has changed.
+- With `observes` nothing is saved or applied. The request goes on to the broker, as if this policy were not there; the
+  answer is made all the same, for it is what the policy would have done.
 - Kafka's other quotas are the broker's. With `forward_other_keys` requests about them alone go on to it;
   one about both is refused, because half of it could fail after the other half was done.
 - Everyone may describe, but where `admins` names others, whoever is ANONYMOUS may not: before a client
@@ -18,7 +20,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from policies.api import ANONYMOUS, FORWARD, Reject, Respond
 from policies.quota.alter import judge
 from policies.quota.describe import USAGE, Refused, filter_of, grouped, quotas, usage
-from policies.quota.entity import KEYS
+from policies.quota.entity import KEYS, outranked_words
+from policies.verdicts import MAX_MESSAGE_CHARS
 from wire.apis import ApiKey
 from wire.client_quotas import IP, Altered, alter_reply, describe_reply, read_alter, read_describe
 from wire.errors import ErrorCode, WireError
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.api import Forward, Request
-    from policies.quota.alter import Change
+    from policies.quota.alter import Change, Judged
     from policies.quota.entity import Limit, Quotas
     from policies.quota.sensors import Usage
     from wire.apis import Api
@@ -78,6 +81,8 @@ class AdminRules(NamedTuple):
     forward_other_keys: bool
     name: str
     """Of the policy's entry in the config, for messages."""
+    observes: bool = False
+    """Whether the entry's mode is `observe`: then an alteration changes nothing here."""
 
 
 class QuotaAdmin:
@@ -119,7 +124,8 @@ class QuotaAdmin:
             return Respond(describe_reply(api, None, ErrorCode.UNSUPPORTED_VERSION, NO_IPS))
         if not may:
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            return Respond(describe_reply(api, None, code, LOG_IN_FIRST))
+            body = describe_reply(api, None, code, LOG_IN_FIRST)
+            return Respond(body, Reject(code, message=LOG_IN_FIRST))
         message = None
         until_ms = math.inf
         if asked.view == USAGE:
@@ -162,19 +168,27 @@ class QuotaAdmin:
         judged = judge(asked.entries, self._book.quotas)
         code, message = ErrorCode.NONE, None
         changes = [change for each in judged for change in each.changes]
-        if changes and not asked.validate_only:
+        if changes and not (asked.validate_only or self._rules.observes):
             try:
                 self._book.change(changes, now_ms)
             except OSError as error:
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
                 message = f"The change could not be saved, so it was not made: {error.strerror}"
         answers = [
-            Altered(each.entity, code, message)
+            Altered(each.entity, code, message or self._maybe_warning(each))
             if each.message is None
             else Altered(each.entity, ErrorCode.INVALID_REQUEST, each.message)
             for each in judged
         ]
         return Respond(alter_reply(api, answers))
+
+    def _maybe_warning(self, judged: Judged) -> str | None:
+        """What the sender of a change should know although it was made: that it holds for no client."""
+        for entity, key, value in judged.changes:
+            winner = self._book.quotas.maybe_outranked(entity, key)
+            if value is not None and winner is not None:
+                return f"{key} is set, but {outranked_words(key, winner)}"
+        return None
 
     def _refusal(self, user: str) -> tuple[ErrorCode, str] | None:
         """Why this user may alter nothing here."""
@@ -209,4 +223,5 @@ def _whose(entry: Alteration) -> Iterator[str]:
 
 def _refuse_all(api: Api, asked: AlterRequest, code: ErrorCode, message: str) -> Respond:
     answers = [Altered(entry.entity, code, message) for entry in asked.entries]
-    return Respond(alter_reply(api, answers))
+    refuses = Reject(code, message=message[:MAX_MESSAGE_CHARS])
+    return Respond(alter_reply(api, answers), refuses)

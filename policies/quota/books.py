@@ -17,10 +17,13 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from policies.api import Excess
+from policies.api import ANONYMOUS, Excess
 from policies.quota.entity import (
     ANY,
+    CONSUMER_BYTE_RATE,
     KEYS,
+    PRODUCER_BYTE_RATE,
+    REQUEST_RATE,
     QuotaEntity,
     Quotas,
     Resolved,
@@ -33,10 +36,14 @@ from policies.quota.sensors import ThrottleTime, Usage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.api import Peer
+
 EXPIRY_MS: Final = 3_600_000
 """Kafka's `InactiveSensorExpirationTimeSeconds`."""
 ACCOUNTS_MOST: Final = 10_000
 """(user, client id) pairs whose buckets are remembered at hand; as many again are a little further."""
+AUTHENTICATED: Final = frozenset({"sasl", "unknown"})
+"""Sources of a principal that stand for a broker's yes to an authentication."""
 SHARED: Final = 64
 """Buckets that those share for whom there is no room, for each key and default."""
 ROOM_AGAIN_MS: Final = 1000
@@ -46,13 +53,14 @@ ROOM_AGAIN_MS: Final = 1000
 class Waiter:
     """A held request; its own watch key."""
 
-    __slots__ = ("bucket", "cost", "exchange_id", "paid", "session_id")
+    __slots__ = ("bucket", "cost", "exchange_id", "paid", "peer", "session_id")
 
     def __init__(
-        self, bucket: Bucket, session_id: int, exchange_id: int, cost: float, *, paid: bool
+        self, bucket: Bucket, peer: Peer, exchange_id: int, cost: float, *, paid: bool
     ) -> None:
         self.bucket = bucket
-        self.session_id = session_id
+        self.peer = peer
+        self.session_id = peer.session_id
         self.exchange_id = exchange_id
         self.cost = cost
         self.paid = paid
@@ -65,12 +73,14 @@ class Bucket(ReleaseSchedule):
     __slots__ = (
         "alarm_ms",
         "born_ms",
+        "fetching",
         "is_default",
         "key",
         "limit",
         "line",
         "mean",
         "name",
+        "policy",
         "queued",
         "rate",
         "rev",
@@ -86,6 +96,7 @@ class Bucket(ReleaseSchedule):
         rate: SampledRate,
         rev: int,
         now_ms: int,
+        policy: str = "",
     ) -> None:
         super().__init__(resolved.limit, burst_ms)
         self.key = key
@@ -94,6 +105,7 @@ class Bucket(ReleaseSchedule):
         self.limit = resolved.limit
         self.is_default = resolved.is_default
         self.rev = rev
+        self.policy = policy
         self.rate = rate
         self.born_ms = now_ms
         self.line: OrderedDict[int, Waiter] | None = None
@@ -101,6 +113,8 @@ class Bucket(ReleaseSchedule):
         self.queued = 0.0
         """The cost of all in the line."""
         self.alarm_ms: int | None = None
+        self.fetching = 0
+        """Fetches in flight; consumer_byte_rate only."""
         self.mean = 0.0
         """Of the replies lately charged; consumer_byte_rate only."""
         self.throttled: ThrottleTime | None = None
@@ -130,7 +144,7 @@ class Bucket(ReleaseSchedule):
 
     def why(self, now_ms: int) -> Excess:
         """What a throttle by the sampled rate is for: the rate as of `now_ms`."""
-        return Excess(self.name, self.key, self.rate.observe(now_ms)[0], self.limit)
+        return Excess(self.name, self.key, self.rate.observe(now_ms)[0], self.limit, self.policy)
 
     def why_owed(self, delay_ms: float, now_ms: int) -> Excess:
         """What a throttle or a wait by the schedule is for: the rate that this delay stands for.
@@ -138,7 +152,7 @@ class Bucket(ReleaseSchedule):
         Not the sampled rate: that one knows no burst, and counts only what was let through.
         """
         rate = rate_behind(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
-        return Excess(self.name, self.key, rate, self.limit)
+        return Excess(self.name, self.key, rate, self.limit, self.policy)
 
     def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
         """A delay above 0 was imposed."""
@@ -159,6 +173,14 @@ class Account:
         self.produce = produce
         self.fetch = fetch
 
+    def of(self, key: str) -> Bucket | None:
+        """The bucket of this key."""
+        return {
+            REQUEST_RATE: self.request,
+            PRODUCER_BYTE_RATE: self.produce,
+            CONSUMER_BYTE_RATE: self.fetch,
+        }[key]
+
 
 class Books:
     """See the module. `accounts` is read directly by who is in a hurry; who is not in it, `open`s.
@@ -177,6 +199,7 @@ class Books:
         exempt: frozenset[str] = frozenset(),
         default_buckets_most: int = 10_000,
         expiry_ms: int = EXPIRY_MS,
+        policy: str = "",
     ) -> None:
         self.quotas = quotas
         self.accounts: dict[tuple[str, str], Account] = {}
@@ -186,8 +209,12 @@ class Books:
         self._window_ms = window_ms
         self.exempt = exempt
         """Users that no limit holds for."""
+        self.authenticates = False
+        """A client has authenticated here, so requests before that are charged to no bucket."""
         self._most = default_buckets_most
         self._expiry_ms = expiry_ms
+        self._policy = policy
+        """Name of the entry, for what clients are told."""
         self._older: dict[tuple[str, str], Account] = {}
         self._tables: dict[str, dict[Tags, Bucket]] = {key: {} for key in KEYS}
         self._shared: dict[tuple[str, QuotaEntity, int], Bucket] = {}
@@ -219,10 +246,19 @@ class Books:
         self.accounts[pair] = account
         return account
 
+    def open_for(self, peer: Peer, now_ms: int) -> Account:
+        """The account of this client; the first authenticated one shows that clients authenticate here."""
+        if not self.authenticates and peer.principal_source in AUTHENTICATED:
+            self.authenticates = True
+            self.changed()
+        return self.open(peer.user, peer.client_id, now_ms)
+
     def adopt(self, previous: Books) -> None:
         """Take over the buckets of the books before these, with their samples and what is owed."""
         same_windows = (self._samples, self._window_ms) == (previous._samples, previous._window_ms)
         self._tables, self._shared = previous._tables, previous._shared
+        self._defaults = previous._defaults
+        self.authenticates = previous.authenticates
         for _, bucket in self:
             bucket.line = None  # whoever waits will be asked again
             bucket.queued = 0.0
@@ -269,11 +305,19 @@ class Books:
                     len(bucket.line or ()),
                 )
 
+    def find(self, key: str, tags: Tags) -> Bucket | None:
+        """The bucket of these tags, if there is one of their own."""
+        return self._tables[key].get(tags)
+
+    def is_free(self, user: str) -> bool:
+        """No limit holds for this user here."""
+        return user in self.exempt or (self.authenticates and user == ANONYMOUS)
+
     # -- buckets -----------------------------------------------------------------------------
 
     def _maybe_bucket(self, key: str, user: str, client_id: str, now_ms: int) -> Bucket | None:
         resolved = self.quotas.resolve(key, user, client_id)
-        if resolved is None or user in self.exempt:
+        if resolved is None or self.is_free(user):
             return None
         rev = self.quotas.rev
         table = self._tables[key]
@@ -290,7 +334,7 @@ class Books:
 
     def _make(self, key: str, resolved: Resolved, now_ms: int) -> Bucket:
         rate = SampledRate(self._samples, self._window_ms)
-        return Bucket(key, resolved, self._burst_ms, rate, self.quotas.rev, now_ms)
+        return Bucket(key, resolved, self._burst_ms, rate, self.quotas.rev, now_ms, self._policy)
 
     def _share(self, key: str, resolved: Resolved, now_ms: int) -> Bucket:
         name = (key, resolved.entity, hash(resolved.tags) % SHARED)

@@ -24,7 +24,7 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Peer, Request, Response, Verdict
+    from policies.api import Excess, Peer, Request, Response, Verdict
     from policies.quota.books import Books, Bucket
 
 
@@ -68,7 +68,7 @@ class ChannelRule:
         """Record, judge, and join the delays."""
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.books.open(peer.user, peer.client_id, now_ms)
+            account = self.books.open_for(peer, now_ms)
         byte_ms = 0
         spent: Bucket | None = None
         if self._bytes:
@@ -95,6 +95,17 @@ class ChannelRule:
 
     def changed(self, now_ms: int) -> None:
         """The limits are others: the next reply is judged by them."""
+
+    def quiet_until_ms(self, peer: Peer, why: Excess, now_ms: int) -> float:
+        """Until when this client has to be quiet by the limits that hold now, judged as of `now_ms`."""
+        account = self.books.open_for(peer, now_ms)
+        longest_ms = 0
+        for bucket in (account.request, account.produce, account.fetch):
+            if bucket is not None and bucket.key == why.quota:
+                observed, window_ms = bucket.rate.observe(now_ms)
+                cap_ms = self._cap_ms if bucket is account.request else None
+                longest_ms = throttle_time_ms(observed, bucket.limit, window_ms, cap_ms)
+        return now_ms + longest_ms
 
     def _judge_bytes(self, bucket: Bucket | None, size_bytes: int, now_ms: int) -> int:
         if bucket is None:
@@ -147,7 +158,7 @@ class ChannelRule:
             return FORWARD
         if not self._bytes:
             return EXEMPT
-        spent = self.books.open(peer.user, peer.client_id, now_ms).produce
+        spent = self.books.open_for(peer, now_ms).produce
         byte_ms = self._judge_bytes(spent, request.size_bytes, now_ms)
         if not byte_ms or spent is None:
             return EXEMPT
@@ -157,5 +168,5 @@ class ChannelRule:
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Forward:
         if self._exempt and peer.user in self._exempt:
             return EXEMPT
-        spent = self.books.open(peer.user, peer.client_id, now_ms).fetch
+        spent = self.books.open_for(peer, now_ms).fetch
         return FORWARD if spent is None else clip(request, spent.limit * self._least_seconds)

@@ -5,11 +5,12 @@
         enforcement: entity          # or: channel
         quotas:
           - {user: alice, request_rate: 100}
-          - {client_id: noisy, request_rate: 50, producer_byte_rate: 1048576}
+          - {user: <default>, client_id: noisy, request_rate: 50, producer_byte_rate: 1048576}
           - {user: <default>, request_rate: 1000}
 
 A line names whose limit it is (a user, a client id, or both; `<default>` is everyone who has none of
-their own) and at least one limit. Two lines may not speak of the same limit of the same entity.
+their own) and at least one limit. A limit of a user outranks one of a client id alone. Two lines may not
+speak of the same limit of the same entity.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from policies.quota.entity import KEYS, QuotaEntity, check_name, check_value
+from policies.quota.entity import (
+    KEYS,
+    QuotaEntity,
+    Quotas,
+    check_name,
+    check_value,
+    outranked_words,
+)
 from policies.settings import Problem
 from policies.type_words import found
 
@@ -99,6 +107,18 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     would reach only one of them."""
     forward_other_keys: bool = False
     """Let the broker answer for the quotas that are not Sluice's."""
+
+    def hints(self) -> Iterator[str]:
+        """Each limit that another one outranks for every client."""
+        quotas = Quotas()
+        for line in self.quotas:
+            for key, value in line.limits():
+                quotas.set(line.entity, key, value)
+        for place, line in enumerate(self.quotas):
+            for key, _ in line.limits():
+                winner = quotas.maybe_outranked(line.entity, key)
+                if winner is not None:
+                    yield f"quotas[{place}].{key}: {outranked_words(key, winner)}"
 
     def mistakes(self) -> Iterator[Problem]:
         """Limits that are given twice."""

@@ -12,7 +12,7 @@ Rules (KIP-55, KIP-124; Kafka: `ClientQuotaManager`):
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -32,6 +32,8 @@ KEYS: Final = (REQUEST_RATE, PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
 NAME_MOST_CHARS: Final = 1024
 VALUE_LEAST: Final = 0.000001
 """One request in eleven days; what is smaller would only make infinities."""
+VALUE_MAX: Final = 1e12
+"""More than any cluster does; sums and products of larger values lose their digits, up to NaN."""
 
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE})
 
@@ -94,7 +96,9 @@ def check_value(key: str, value: float) -> str | None:
         return "must be greater than 0"
     if key in _WHOLE and value != int(value):
         return "must be a whole number of bytes per second"
-    return None if value >= VALUE_LEAST else f"must be at least {VALUE_LEAST:f}"
+    if value < VALUE_LEAST:
+        return f"must be at least {VALUE_LEAST:f}"
+    return None if value <= VALUE_MAX else f"must be at most {VALUE_MAX:.0f}"
 
 
 def check_name(name: str) -> str | None:
@@ -111,14 +115,17 @@ class Quotas:
 
     def __init__(self) -> None:
         self.rev = 0
-        self._digest = ""
-        self._digest_rev = -1
+        self._digest = 0  # the sum of the hashes of all limits: a change adds and subtracts one
         self._layers: dict[str, dict[QuotaEntity, dict[str, float]]] = {"file": {}, "override": {}}
         self._tables: dict[str, dict[tuple[str | None, str | None], float]] = {
             key: {} for key in KEYS
         }
         self._levels: dict[str, tuple[_Level, ...]] = dict.fromkeys(KEYS, ())
-        """The levels that anybody has a limit of, in order."""
+        """The levels that have a limit, in order of precedence."""
+        self._counts: dict[str, dict[_Level, int]] = {
+            key: dict.fromkeys(_LEVELS, 0) for key in KEYS
+        }
+        """How many limits each level has."""
 
     @property
     def in_file(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
@@ -138,17 +145,25 @@ class Quotas:
         """What holds instead of the file's word; None: the file's word holds again."""
         self._put("override", entity, key, value)
 
+    def take_overrides(self, other: Quotas, *, replace_all: bool) -> None:
+        """Set what is set in `other`; `replace_all`: and remove what is not. Only differences cost more than a look."""
+        ours, theirs = self._layers["override"], other.overrides
+        for entity, limits in theirs.items():
+            if ours.get(entity) != limits:
+                for key, value in limits.items():
+                    self.set_override(entity, key, value)
+        if replace_all:
+            for entity in [each for each, limits in ours.items() if theirs.get(each) != limits]:
+                for key in ours[entity].keys() - theirs.get(entity, {}).keys():
+                    self.set_override(entity, key, None)
+
     def get(self, entity: QuotaEntity, key: str) -> float | None:
         """The limit of this very entity."""
         return self._tables[key].get((entity.user, entity.client_id))
 
     def digest(self) -> str:
-        """Equal for equal limits, in whichever process; another one as soon as any of them changes."""
-        if self._digest_rev != self.rev:
-            lines = [repr((*astuple(each.entity), each.key, each.value)) for each in self]
-            found = blake2b("\n".join(lines).encode(errors="replace"), digest_size=8)
-            self._digest, self._digest_rev = found.hexdigest(), self.rev
-        return self._digest
+        """Equal for equal limits, in whichever process; it differs as soon as a limit differs."""
+        return f"{self._digest % (1 << 64):016x}"
 
     def any(self, key: str) -> bool:
         """Somebody has a limit of this kind."""
@@ -157,6 +172,27 @@ class Quotas:
     def resolve(self, key: str, user: str, client_id: str) -> Resolved | None:
         """The limit that holds for requests of `user` by `client_id`; None: no limit does."""
         return self._walk(key, self._levels[key], user, client_id)
+
+    def ranking(self, key: str, user: str, client_id: str) -> list[Resolved]:
+        """Every limit that fits this client, by precedence: the first holds, it outranks the others."""
+        found: list[Resolved] = []
+        for level in self._levels[key]:
+            resolved = self._walk(key, (level,), user, client_id)
+            if resolved is not None:
+                found.append(resolved)
+        return found
+
+    def maybe_outranked(self, entity: QuotaEntity, key: str) -> QuotaEntity | None:
+        """The entity whose limit wins over this one's for every client; None if this one holds for some.
+
+        Only limits without a user can be: any limit of `user: <default>` comes before them.
+        """
+        if entity.user is not None:
+            return None
+        for client_id in dict.fromkeys((entity.client_id, ANY, None)):
+            if (ANY, client_id) in self._tables[key]:
+                return QuotaEntity(ANY, client_id)
+        return None
 
     def limit_of(self, key: str, tags: Tags) -> Resolved | None:
         """The limit of the bucket with these tags, whoever uses it (`quotaLimit` of Kafka)."""
@@ -174,6 +210,8 @@ class Quotas:
         for user_is, client_is in levels:
             if client_is is not None and not client_id:
                 continue
+            if (user_is is _NAMED and user == ANY) or (client_is is _NAMED and client_id == ANY):
+                continue  # a principal or client that calls itself so is not the default
             whose = (
                 user if user_is is _NAMED else user_is,
                 client_id if client_is is _NAMED else client_is,
@@ -207,24 +245,56 @@ class Quotas:
             values[key] = float(value)
         if not values:
             del self._layers[layer][entity]
-        place = (entity.user, entity.client_id)
-        table = self._tables[key]
         holds = self._layers["override"].get(entity, {}).get(key)
         if holds is None:
             holds = self._layers["file"].get(entity, {}).get(key)
-        if holds is None:
+        self._hold(entity, key, holds)
+        self.rev += 1
+
+    def _hold(self, entity: QuotaEntity, key: str, limit: float | None) -> None:
+        """Make `limit` the one that holds, in constant time: 4,000 lines are 4,000 such steps."""
+        place = (entity.user, entity.client_id)
+        table = self._tables[key]
+        before = table.get(place)
+        if before is not None:
+            self._digest -= _hash_of(entity, key, before)
+        if limit is None:
             table.pop(place, None)
         else:
-            table[place] = holds
-        there = {(_kind(user), _kind(client_id)) for user, client_id in table}
-        self._levels[key] = tuple(level for level in _LEVELS if level in there)
-        self.rev += 1
+            table[place] = limit
+            self._digest += _hash_of(entity, key, limit)
+        more = (limit is not None) - (before is not None)
+        if more:
+            counts = self._counts[key]
+            level = (_kind(entity.user), _kind(entity.client_id))
+            counts[level] += more
+            if counts[level] == (more > 0):  # the first of its level, or none is left
+                self._levels[key] = tuple(level for level in _LEVELS if counts[level])
+
+
+def words_of(entity: QuotaEntity) -> str:
+    """An entity as the config file writes it: `user: alice, client_id: <default>`."""
+    pairs = (("user", entity.user), ("client_id", entity.client_id))
+    return ", ".join(f"{kind}: {name}" for kind, name in pairs if name is not None)
+
+
+def outranked_words(key: str, winner: QuotaEntity) -> str:
+    """The warning about a limit that holds for no client."""
+    return (
+        f"it holds for no client: the {key} of {{{words_of(winner)}}} outranks it for every one "
+        "(Kafka's order: user and client id, user, client id)"
+    )
 
 
 def spelt(tags: Tags) -> str:
     """A bucket's tags for people, by the names of Kafka's metric tags: `user=alice,client-id=report`."""
     pairs = zip(("user", "client-id"), tags, strict=True)
     return ",".join(f"{kind}={name}" for kind, name in pairs if name)
+
+
+def _hash_of(entity: QuotaEntity, key: str, limit: float) -> int:
+    text = f"{entity.user!r}\n{entity.client_id!r}\n{key}\n{limit!r}"
+    return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest(), "big")
 
 
 def _kind(name: str | None) -> str | None:

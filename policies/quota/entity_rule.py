@@ -9,8 +9,8 @@ Rules:
 - Produce: its bytes wait their turn first, then the request does (KIP-124); it is quiet for the longer
   of what both ask. acks=0 is counted and muted like any other.
 - Fetch: charged beforehand what the last replies cost on average, and settled by its own reply; what
-  it may ask for is clipped to its share of the burst, so that one reply cannot silence everyone.
-- The first ApiVersions of a connection is free: nobody can be known yet, and SASL must not wait.
+  it may ask for is clipped to its share of the burst, so that the replies to all fetches that are in
+  flight or wait cannot silence the entity for longer than that.
 - Exempt principals are told apart from those that merely have no limit: what they do is counted by nobody.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Throttle
 from policies.quota.books import Bucket, Waiter
@@ -29,13 +29,24 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Host, Peer, Request, Response, Verdict
+    from policies.api import Excess, Host, Peer, Request, Response, Verdict
     from policies.quota.books import Books
 
 HOLD_MOST_MS: Final = THROTTLE_MOST_MS
 """A held request waits for its slot, however far; its client gives up long before that."""
+LOOKED_AT_ONCE: Final = 256
+"""Held requests that one step looks at after a change of limits."""
+SHARED_LEAST_MS: Final = 1000
+"""What fetches in flight may ask for together is worth this long at least, however short the burst."""
 _MEAN_OF: Final = 8
 """A reply moves the mean of the last ones by an eighth."""
+
+
+class _Fetching(NamedTuple):
+    """A Fetch in flight, and what it was charged before its reply."""
+
+    bucket: Bucket
+    charged_bytes: float
 
 
 class EntityRule:
@@ -43,15 +54,13 @@ class EntityRule:
 
     def __init__(self, books: Books, host: Host, burst_ms: float) -> None:
         self.books = books
-        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {
-            ApiKey.API_VERSIONS: self._on_api_versions
-        }
+        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {}
         self._host = host
         self._burst_ms = burst_ms
         self._special = self.special.get
         self._find = books.accounts.get
         self._held: dict[int, Waiter] = {}  # by session
-        self._fetching: dict[int, dict[int, float]] = {}  # by session, exchange: charged beforehand
+        self._fetching: dict[int, dict[int, _Fetching]] = {}  # by session, exchange
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
         """Whether Produce and Fetch have limits of their own."""
@@ -62,6 +71,9 @@ class EntityRule:
             self.special.pop(key, None)
             if wanted:
                 self.special[key] = hook
+        if not fetch:  # the replies to those in flight are not heard any more
+            for session_id in tuple(self._fetching):
+                self._forget_fetches(session_id)
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Let it pass, be it with a throttle, or have it wait."""
@@ -70,7 +82,7 @@ class EntityRule:
             return special(request, peer, now_ms)
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.books.open(peer.user, peer.client_id, now_ms)
+            account = self.books.open_for(peer, now_ms)
         bucket = account.request
         if bucket is None:
             return self._free(peer)
@@ -87,7 +99,7 @@ class EntityRule:
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge it as a request and nothing else."""
-        bucket = self.books.open(peer.user, peer.client_id, now_ms).request
+        bucket = self.books.open_for(peer, now_ms).request
         if bucket is None:
             return self._free(peer)
         held = self._admit(bucket, 1, request, peer, now_ms)
@@ -100,13 +112,18 @@ class EntityRule:
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:
         """Settle what a Fetch really cost."""
-        account = self.books.open(peer.user, peer.client_id, now_ms)
-        bucket = account.fetch
-        if bucket is None or request.api_key != ApiKey.FETCH:
+        if request.api_key != ApiKey.FETCH:
+            return FORWARD
+        fetching = self._fetching.get(peer.session_id, {}).pop(request.exchange_id, None)
+        charged_bytes = 0.0
+        if fetching is not None:
+            fetching.bucket.fetching -= 1
+            charged_bytes = fetching.charged_bytes
+        bucket = self.books.open_for(peer, now_ms).fetch
+        if bucket is None:
             return FORWARD
         size_bytes = response.size_bytes
-        charged = self._fetching.get(peer.session_id, {}).pop(request.exchange_id, 0.0)
-        bucket.charge(size_bytes - charged, now_ms)
+        bucket.charge(size_bytes - charged_bytes, now_ms)
         bucket.rate.record(size_bytes, now_ms)
         bucket.mean += (size_bytes - bucket.mean) / _MEAN_OF
         if bucket.line:  # its turn may have come nearer
@@ -115,18 +132,34 @@ class EntityRule:
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
         """Whoever has gone waits for nothing."""
-        self._fetching.pop(peer.session_id, None)
+        self._forget_fetches(peer.session_id)
         waiter = self._held.get(peer.session_id)
         if waiter is not None:
             self._forget(waiter)
 
     def changed(self, now_ms: int) -> None:
-        """The limits are others: whoever waits is asked again, in order."""
-        for waiter in list(self._held.values()):
-            waiter.bucket.leave(waiter)
-        for waiter in list(self._held.values()):
-            if not self._host.wake(waiter):
-                self._forget(waiter)
+        """The limits are others: a line is served by its new limit, and keeps its order.
+
+        What another limit holds for now is asked again. A crowd is looked at a part at a time.
+        """
+        waiters = list(self._held.values())
+        waiters.reverse()
+
+        def look_again(now_ms: int) -> None:
+            for _ in range(min(len(waiters), LOOKED_AT_ONCE)):
+                waiter = waiters.pop()
+                if self._held.get(waiter.session_id) is waiter:
+                    self._look_again(waiter, now_ms)
+            if waiters:
+                self._host.call_at(now_ms + 1, look_again)
+
+        look_again(now_ms)
+
+    def quiet_until_ms(self, peer: Peer, why: Excess, now_ms: int) -> float:
+        """Until when this client has to be quiet by the limits that hold now."""
+        account = self.books.open_for(peer, now_ms)
+        owed = (each for each in (account.request, account.produce, account.fetch) if each)
+        return max((each.pass_ms + each.queued * each.unit_ms for each in owed), default=now_ms)
 
     def adopt(self, previous: EntityRule) -> None:
         """What is held is asked again by us; what it has paid for already stays paid."""
@@ -165,7 +198,7 @@ class EntityRule:
             return None
         if waiter is not None:
             self._forget(waiter)
-        waiter = Waiter(bucket, peer.session_id, request.exchange_id, cost, paid=paid)
+        waiter = Waiter(bucket, peer, request.exchange_id, cost, paid=paid)
         self._held[peer.session_id] = waiter
         ahead = bucket.queued
         bucket.join(waiter)
@@ -184,6 +217,19 @@ class EntityRule:
         if self._held.get(waiter.session_id) is waiter:
             del self._held[waiter.session_id]
         waiter.bucket.leave(waiter)
+
+    def _look_again(self, waiter: Waiter, now_ms: int) -> None:
+        bucket = waiter.bucket
+        if self.books.open_for(waiter.peer, now_ms).of(bucket.key) is bucket:
+            self._arm(bucket, now_ms)  # its limit is the new one already
+            return
+        bucket.leave(waiter)
+        if not self._host.wake(waiter):
+            self._forget(waiter)
+
+    def _forget_fetches(self, session_id: int) -> None:
+        for fetching in self._fetching.pop(session_id, {}).values():
+            fetching.bucket.fetching -= 1
 
     def _arm(self, bucket: Bucket, now_ms: int) -> None:
         at_ms = ceil(min(max(bucket.pass_ms, now_ms), now_ms + THROTTLE_MOST_MS))
@@ -222,15 +268,12 @@ class EntityRule:
         """No limit holds."""
         return EXEMPT if peer.user in self.books.exempt else FORWARD
 
-    def _on_api_versions(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        return FORWARD if request.exchange_id == 1 else self.count(request, peer, now_ms)
-
     # -- bytes -------------------------------------------------------------------------------
 
     def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.books.open(peer.user, peer.client_id, now_ms)
+            account = self.books.open_for(peer, now_ms)
         produce, bucket = account.produce, account.request
         if produce is None and bucket is None:
             return self._free(peer)
@@ -262,7 +305,7 @@ class EntityRule:
         return self._quiet((bucket, produce), now_ms)
 
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        account = self.books.open(peer.user, peer.client_id, now_ms)
+        account = self.books.open_for(peer, now_ms)
         fetch, bucket = account.fetch, account.request
         if fetch is None and bucket is None:
             return self._free(peer)
@@ -272,8 +315,9 @@ class EntityRule:
             held = self._admit(fetch, expected, request, peer, now_ms)
             if held is not None:
                 return held
-            charged = self._fetching.setdefault(peer.session_id, {})
-            charged[request.exchange_id] = expected
+            of_session = self._fetching.setdefault(peer.session_id, {})
+            of_session[request.exchange_id] = _Fetching(fetch, expected)
+            fetch.fetching += 1
         if bucket is not None:
             held = self._admit(bucket, 1, request, peer, now_ms, paid=True)
             if held is not None:
@@ -282,7 +326,8 @@ class EntityRule:
         quiet = self._quiet((bucket,), now_ms)
         if fetch is None:
             return quiet
-        share = fetch.limit * self._burst_ms / 1000 / (1 + len(fetch.line or ()))
+        at_once = fetch.fetching + len(fetch.line or ())  # this one is among those in flight
+        share = fetch.limit * max(self._burst_ms, SHARED_LEAST_MS) / 1000 / max(1, at_once)
         clipped = clip(request, share)
         if isinstance(quiet, Throttle) and clipped is not FORWARD:
             return Throttle(quiet.throttle_time_ms, clipped, quiet.why)

@@ -5,8 +5,9 @@ Rules (KIP-124; the settings are in `config`):
   are, which APIs must be seen for them, and what a live change changes.
 - No quota of a kind: its APIs are not asked for. No quota at all: only those that manage quotas are,
   and these are answered here (`admin`).
-- SASL frames are never seen, so never throttled. Exempt are named principals only: a client id, a
-  replica id or an API proves nothing about who sends it.
+- ApiVersions and SASL frames are never seen, so never throttled; and where clients authenticate, what comes
+  before it is charged to no bucket. So a flood of unauthenticated connections cannot delay a sign-on.
+- Exempt are named principals only: a client id, a replica id or an API proves nothing about who sends it.
 - What is owed outlives connections and reloads.
 """
 
@@ -29,6 +30,7 @@ from policies.quota.entity import (
     spelt,
 )
 from policies.quota.entity_rule import EntityRule
+from policies.quota.standing import standings
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -37,12 +39,15 @@ if TYPE_CHECKING:
     from policies.api import Forward, Host, Peer, Request, Response, Verdict
     from policies.quota.alter import Change
     from policies.quota.sensors import Usage
+    from policies.quota.standing import Standing
 
 SWEEP_MS: Final = 1000
 """How often some of the buckets are looked at, whether they are still used."""
 
-_SASL: Final = {int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)}
-_COUNTED: Final = frozenset(range(256)) - _SASL
+_SIGN_ON: Final = frozenset(
+    {int(ApiKey.API_VERSIONS), int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)}
+)
+_COUNTED: Final = frozenset(range(256)) - _SIGN_ON
 """Every API; those outside the table, too, for `pass_unknown_apis` may let them through."""
 _NONE: Final[frozenset[int]] = frozenset()
 
@@ -72,6 +77,7 @@ class Quota(Policy):
             window_ms=window_ms,
             exempt=frozenset(config.cluster_principals),
             default_buckets_most=config.max_default_buckets,
+            policy=host.name,
         )
         self.rule: EntityRule | ChannelRule = (
             EntityRule(self.books, host, config.burst_seconds * 1000)
@@ -89,7 +95,11 @@ class Quota(Policy):
         self._admin = QuotaAdmin(
             self,
             AdminRules(
-                frozenset(config.admins), config.replicas, config.forward_other_keys, host.name
+                frozenset(config.admins),
+                config.replicas,
+                config.forward_other_keys,
+                host.name,
+                host.observes,
             ),
         )
         self.rule.special.update(dict.fromkeys(ADMIN_APIS, self._on_admin))
@@ -137,15 +147,20 @@ class Quota(Policy):
         """What was counted, is owed and was set live goes on."""
         if not isinstance(previous, Quota):
             return
-        for entity, limits in previous.quotas.overrides.items():
-            for key, value in limits.items():
-                self.quotas.set_override(entity, key, value)
+        # The state file may have changed since it was read.
+        replace_all = self._state_file == previous.state_file
+        self.quotas.take_overrides(previous.quotas, replace_all=replace_all)
         self.books.adopt(previous.books)
         if isinstance(self.rule, EntityRule) and isinstance(previous.rule, EntityRule):
             self.rule.adopt(previous.rule)
         self._look()
         if isinstance(previous.rule, EntityRule):  # nobody else would wake those it holds
             previous.rule.release()
+        self.host.call_at(0, self._review_throttles)
+        if self._state_file is not None and self._state_file != previous.state_file:
+            # A file that is new to this reload has to hold what is set at this moment. It comes last: if it
+            # cannot be written, all else is taken over.
+            self.host.save(self._state_file, overrides.encode(self.quotas.overrides))
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
         """Set (with None: take back) live overrides; at once for all, waiting requests included.
@@ -161,10 +176,26 @@ class Quota(Policy):
         if self._look():
             self.host.reconsider()
         self.rule.changed(now_ms)
+        self._review_throttles(now_ms)
+
+    @property
+    def state_file(self) -> str | None:
+        """Path of the file that keeps live changes; None: they last as long as the process."""
+        return self._state_file
+
+    def _review_throttles(self, now_ms: int) -> None:
+        """Clients are quiet for as long as the limits that hold now ask for, not those that held."""
+        until_ms = self.rule.quiet_until_ms
+        self.host.review_throttles(lambda peer, why: until_ms(peer, why, now_ms))
 
     def usage(self, now_ms: int) -> Iterable[Usage]:
         """What each bucket has let through lately, and what was throttled."""
         return self.books.usage(now_ms)
+
+    def standings(self, user: str, client_id: str, now_ms: int) -> Sequence[Standing]:
+        """How each bucket stands that this user and client id draw on."""
+        smooth = self._enforcement == "entity"
+        return standings(self.books, user, client_id, now_ms, smooth=smooth)
 
     def _on_admin(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """A request like any other, and answered here."""

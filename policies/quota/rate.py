@@ -181,15 +181,14 @@ class ReleaseSchedule:
         return self.pass_ms + self.burst_ms <= now_ms
 
     def change(self, rate_per_s: float, now_ms: float) -> None:
-        """A new rate from `now_ms` on. What is owed stays, counted in units, not in time.
+        """Set a new rate from `now_ms` on. Credits stay, counted in units: what was saved and what is owed.
 
-        But the burst is used up at most: whoever spent a large one does not pay for it at a small
-        rate for minutes; only what was owed beyond the burst is.
+        So a higher rate grants no burst that was not saved, and pays a debt sooner. Savings are cut to
+        the burst of the new rate.
         """
-        unit_ms = 1000 / rate_per_s
-        owed_ms = max(0.0, self.next_free_ms - now_ms)
-        scale = unit_ms / self.unit_ms if self.unit_ms else 0.0  # 0: it was without a limit
-        used_ms = min(min(owed_ms, self.burst_ms) * scale, self.burst_ms)
-        over_ms = max(0.0, owed_ms - self.burst_ms) * scale
-        self.unit_ms = unit_ms
-        self.pass_ms = now_ms - self.burst_ms + used_ms + over_ms
+        saved = self.credits(now_ms) if self.unit_ms else inf  # without a limit nothing is owed
+        self.unit_ms = unit_ms = 1000 / rate_per_s
+        if unit_ms:
+            self.pass_ms = now_ms - min(saved * unit_ms, self.burst_ms)
+        else:
+            self.pass_ms = now_ms - self.burst_ms

@@ -2,7 +2,7 @@
 
 Rules:
 - What was asked comes from the handler (`note`), never raw from the body: no secret can be in it.
-- Refused ones are told of as well, a few a second; those beyond are counted in the next line.
+- Refused ones are told of as well; the log lets a few of them pass a second, and all changes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.types import Scope
 
-REFUSED_PER_SECOND = 5
 _TEXT_MOST_CHARS = 300
 
 
@@ -28,13 +25,9 @@ def note(scope: Scope, **fields: object) -> None:
 class Audit:
     """One for each listener. `way` is what it is called: socket, control, listen."""
 
-    def __init__(self, way: str, now_ms: Callable[[], int]) -> None:
+    def __init__(self, way: str) -> None:
         self._way = way
-        self._now_ms = now_ms
         self._log = structlog.get_logger()
-        self._second = 0
-        self._lines = 0
-        self._suppressed = 0
 
     def change(self, scope: Scope, status: int) -> None:
         """It was answered with this status."""
@@ -46,19 +39,7 @@ class Audit:
             "client": _client(scope),
             **scope["state"].get("audit", {}),
         }
-        if status < 400:
-            self._log.warning("admin_change", **fields)
-            return
-        second = self._now_ms() // 1000
-        if second != self._second:
-            self._second, self._lines = second, 0
-        if self._lines >= REFUSED_PER_SECOND:
-            self._suppressed += 1
-            return
-        self._lines += 1
-        if self._suppressed:
-            fields["suppressed"], self._suppressed = self._suppressed, 0
-        self._log.warning("admin_refused", **fields)
+        self._log.warning("admin_change" if status < 400 else "admin_refused", **fields)
 
 
 def printable(text: str) -> str:

@@ -129,7 +129,10 @@ class Control:
             if key is not None and key not in keys:
                 raise RefusedError(400, f"quota must be one of {', '.join(keys)}")
             limits = {} if key is None else {key: None}
-        note(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=limits)
+        changed = limits or dict.fromkeys(
+            Limits.__struct_fields__
+        )  # none is named: all are taken back
+        note(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=changed)
         rev = request.headers.get("if-match")
         if rev == "*":
             rev = None
@@ -165,7 +168,7 @@ class Control:
         queried(request, ())
         if request.method == "PUT":
             level = (await read(request, LogLevel)).level
-            note(request.scope, level=level)
+            note(request.scope, level=level, before=self._inside.log_level())
             self._inside.set_log_level(level)
         return answer(LogLevel(self._inside.log_level()))
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from proxy.admin.audit import Audit
     from proxy.admin.token import Token
 
+GONE = 499
+"""The status in the log of a change whose caller has gone before it was done; nginx's number."""
 BODY_MOST_BYTES = 64 << 10
 TIMEOUT_S = 5.0
 SLOW_S = 60.0
@@ -78,7 +80,7 @@ class Guard:
         else:
             await answer.say(*refusal)
         if scope["method"] in CHANGES:
-            self._audit.change(scope, answer.status)
+            self._audit.change(scope, answer.status or GONE)
 
     def _refusal(self, scope: Scope, headers: Mapping[bytes, str]) -> tuple[int, str] | None:
         """Why this may not go on."""
@@ -116,7 +118,10 @@ class Guard:
     ) -> None:
         path = scope["path"]
         with trio.move_on_after(SLOW_S if path in SLOW else TIMEOUT_S) as limit:
-            body = await _body(headers, receive)
+            try:
+                body = await _body(headers, receive)
+            except _GoneError:
+                return
             if body is None:
                 await answer.say(413, f"no more than {BODY_MOST_BYTES} bytes")
                 return
@@ -153,6 +158,10 @@ class _Answer:
         await response(self._scope, _nothing, self)
 
 
+class _GoneError(Exception):
+    """The caller has gone, or broke the protocol, before its request had ended: nothing may be done for it."""
+
+
 class _Replay:
     """The body that was read already, and then whatever comes."""
 
@@ -168,13 +177,15 @@ class _Replay:
 
 
 async def _body(headers: Mapping[bytes, str], receive: Receive) -> bytes | None:
-    """The whole body; None when it is too long."""
+    """The whole body; None when it is too long. Raises _GoneError when it does not come."""
     length = headers.get(b"content-length", "0")
     if not length.isdecimal() or int(length) > BODY_MOST_BYTES:
         return None
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
         body += message.get("body", b"")
         if len(body) > BODY_MOST_BYTES:
             return None

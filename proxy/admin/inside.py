@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from proxy.telemetry.inside import Facts
     from proxy.telemetry.log import Level
     from proxy.telemetry.principals import Principals
+    from proxy.telemetry.signals import Signals
 
 
 class Held(NamedTuple):
@@ -25,6 +26,21 @@ class Held(NamedTuple):
 
     entity: str
     rate: float
+
+
+class Binding(NamedTuple):
+    """The limit that stops a client first, and how its bucket stands, which others may share."""
+
+    entity: str
+    quota: str
+    limit: float
+    """Per second."""
+    rate: float | None = None
+    """Per second, of all who share the bucket; None: the policy does not tell."""
+    wait_ms: float = 0.0
+    waiting: int = 0
+    used: float | None = None
+    """From 0 to 1."""
 
 
 class RefusedError(Exception):
@@ -43,6 +59,7 @@ class AdminInside(Protocol):
     history: History
     principals: Principals
     arrivals: Arrivals
+    signals: Signals
     reloaded_ms: int
     """When the last reload ended, however it did."""
     ports: Sequence[tuple[int | None, int]]
@@ -66,6 +83,9 @@ class AdminInside(Protocol):
 
     def limit_of(self, user: str, client_id: str) -> Held | None:
         """What holds them."""
+
+    def binding_limit(self, user: str, client_id: str, now_ms: int) -> Binding | None:
+        """The limit that stops them first; None: there is none."""
 
     def quotas(self) -> Quotas:
         """Every limit. RefusedError: no policy keeps any."""

@@ -3,7 +3,7 @@
 Rules:
 - What it measures is what any other task waits, the hub's included: the driver gives Trio its turn every few
   milliseconds, so under load a few are usual.
-- Percentiles are of the last ten seconds.
+- Percentiles are of the last ten seconds. The first second is left out: it measures the start of the process.
 - CPU time is a difference, so it is measured here, once a second.
 """
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EVERY_S = 0.1
 KEPT = 100
+START_S = 1.0
 CPU_EVERY = 10
 """Beats."""
 
@@ -35,6 +36,7 @@ class Pulse:
 
     async def beat(self) -> None:
         """For ever."""
+        await trio.sleep(START_S)
         cpu_s, at = self._cpu_s(), trio.current_time()
         while True:
             for _ in range(CPU_EVERY):

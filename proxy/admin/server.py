@@ -10,11 +10,15 @@ Rules:
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import h2.exceptions
+import h11
 import structlog
 import trio
+import wsproto.utilities
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.logging import Logger
@@ -24,7 +28,7 @@ from hypercorn.typing import ConnectionState
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from proxy.admin.audit import Audit
+from proxy.admin.audit import Audit, printable
 from proxy.admin.bind import bind_tcp, bind_unix, inode_of, unlink
 from proxy.admin.control import Control
 from proxy.admin.guard import LOCAL, Guard, bare
@@ -53,17 +57,43 @@ if TYPE_CHECKING:
 IDLE_S = 15.0
 
 
+_CALLERS = (
+    h11.ProtocolError,
+    h2.exceptions.H2Error,
+    wsproto.utilities.ProtocolError,
+    ConnectionError,
+    trio.BrokenResourceError,
+    trio.ClosedResourceError,
+)
+"""What a caller can make the libraries raise: bytes that break the protocol, and a connection that ends at any time."""
+
+
 class _Faults(Logger):
     """hypercorn's words, as our events: only faults are worth one."""
 
     async def exception(self, message: str, *args: object, **kwargs: object) -> None:
-        structlog.get_logger().error("admin_error", message=message, exc_info=True)
+        tell(sys.exception(), message)
+
+
+def tell(fault: BaseException | None, message: str = "") -> None:
+    """One line: of a caller's fault the reason, of our own the traceback."""
+    found = fault
+    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+        found = found.exceptions[0]
+    if isinstance(found, _CALLERS):
+        reason = printable(f"{type(found).__name__}: {found}")
+        structlog.get_logger().warning("admin_bad_request", reason=reason)
+    else:
+        structlog.get_logger().error("admin_error", message=message, exc_info=fault)
 
 
 class Listener:
-    """One socket and what it serves."""
+    """One socket and what it serves. `first`: a connection that was accepted already."""
 
-    def __init__(self, bound: socket.socket, guard: Guard) -> None:
+    def __init__(
+        self, bound: socket.socket, guard: Guard, first: socket.socket | None = None
+    ) -> None:
+        self._first = first
         self._listening = trio.SocketListener(trio.socket.from_stdlib_socket(bound))
         self._app = ASGIWrapper(guard)  # type: ignore[arg-type] # the same calls, in other words
         self._config = _config()
@@ -73,6 +103,9 @@ class Listener:
     async def serve(self) -> None:
         """Accept until it is cancelled; then nobody is waited for."""
         async with trio.open_nursery() as nursery:
+            if self._first is not None:
+                first = trio.SocketStream(trio.socket.from_stdlib_socket(self._first))
+                nursery.start_soon(self._one, first)
             try:
                 await trio.serve_listeners(self._one, [self._listening], handler_nursery=nursery)
             finally:
@@ -90,8 +123,8 @@ class Listener:
             state = ConnectionState({"peer": stream.peer()})
             served = TCPServer(self._app, self._config, self._context, state, stream)  # type: ignore[arg-type] # all it uses
             await served
-        except Exception:  # noqa: BLE001 - one caller's connection must not end the proxy
-            structlog.get_logger().exception("admin_error")
+        except Exception as fault:  # noqa: BLE001 - one caller's connection must not end the proxy
+            tell(fault)
         finally:
             self._streams.pop(stream, None)
             stream.drop()
@@ -101,10 +134,16 @@ async def serve(
     settings: Admin,
     inside: AdminInside,
     pulse: Pulse,
+    bound: socket.socket | None = None,
+    first: socket.socket | None = None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Bind all, then serve for ever; cancel it to stop. Raises OSError, in words, when something cannot be bound."""
+    """Bind all, then serve for ever; cancel it to stop. Raises OSError, in words, when something cannot be bound.
+
+    `bound` is a Unix socket that listens already, instead of one that the settings name; it is the caller's. `first`
+    is the connection that was accepted there before.
+    """
     with ExitStack() as opened:
         watch = Watch(inside, pulse, settings.trace_url)
         probes = Probes(inside)
@@ -115,28 +154,30 @@ async def serve(
         ]
         listeners = []
         if settings.listen:
-            bound = opened.enter_context(bind_tcp(settings.listen, "admin.listen"))
-            guard = Guard(app_of(probes.routes()), Audit("listen", inside.now_ms))
-            listeners.append(Listener(bound, guard))
-        if settings.socket:
-            bound = opened.enter_context(bind_unix(settings.socket, "admin.socket"))
-            opened.callback(unlink, settings.socket, inode_of(settings.socket))
+            open_to_all = opened.enter_context(bind_tcp(settings.listen, "admin.listen"))
+            guard = Guard(app_of(probes.routes()), Audit("listen"))
+            listeners.append(Listener(open_to_all, guard))
+        path = settings.socket_path
+        if path:
+            bound = opened.enter_context(bind_unix(path, "admin.socket"))
+            opened.callback(unlink, path, inode_of(path))
+        if bound is not None:
             guard = Guard(
                 app_of(everything),
-                Audit("socket", inside.now_ms),
+                Audit("socket"),
                 hosts=LOCAL | _named(settings.hosts),
             )
-            listeners.append(Listener(bound, guard))
+            listeners.append(Listener(bound, guard, first))
         if settings.control:
-            bound = opened.enter_context(bind_tcp(settings.control, "admin.control"))
+            controlled = opened.enter_context(bind_tcp(settings.control, "admin.control"))
             hosts = LOCAL | _named((settings.control, bare(settings.control), *settings.hosts))
             guard = Guard(
                 app_of(everything),
-                Audit("control", inside.now_ms),
+                Audit("control"),
                 token=Token(settings.token_file),
                 hosts=hosts,
             )
-            listeners.append(Listener(bound, guard))
+            listeners.append(Listener(controlled, guard))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pulse.beat)
             for listener in listeners:

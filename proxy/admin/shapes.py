@@ -15,6 +15,8 @@ from proxy.telemetry.log import Level  # noqa: TC001 - as above
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 NAME_MOST_CHARS = 1024
+NAME_SHOWN_MAX_CHARS = 249
+"""Of a client id in a listing: Kafka's longest name."""
 
 
 class LastReload(msgspec.Struct, frozen=True):
@@ -72,16 +74,41 @@ class Now(msgspec.Struct, frozen=True):
     trace_url: str
 
 
+class Bucket(msgspec.Struct, frozen=True):
+    """One quota's bucket, which one client or several draw on."""
+
+    entity: str
+    quota: str
+    """request_rate, producer_byte_rate or consumer_byte_rate."""
+    limit: float
+    """Per second: requests or bytes."""
+    rate: float
+    """Per second: what all of them were let through."""
+    used_percent: float
+    """Of the limit, 100 at most: then nothing more passes at this moment."""
+    wait_ms: Count
+    """How long a request that comes now is held, or its client is muted for."""
+    waiting: Count
+    """Requests that are held at this moment."""
+    principals: Count
+    """How many of those listed share it."""
+
+
 class Principal(msgspec.Struct, frozen=True):
-    """One user and client id, in the last second."""
+    """One user and client id, in the last second. Those of one bucket stand together."""
 
     user: str
     client_id: str
     connections: Count
     requests_per_s: float
-    limit: float | None
-    """Requests a second; null: no quota."""
-    entity: str
+    bytes_in_per_s: float
+    bytes_out_per_s: float
+    latency_ms: Quantiles
+    """Of the broker's answers, in the last half minute to minute; requests that wait there on purpose left out."""
+    errors: Count
+    """Requests that the broker did not answer, since the start."""
+    bucket: Count | None
+    """Which of `buckets` stops it first; null: no quota holds."""
     throttled_now: Count
     throttle_ms: Quantiles
     throttled: Count
@@ -162,6 +189,21 @@ class Node(msgspec.Struct, frozen=True):
     address: str
     """Empty: not known yet."""
     connections: Count
+    answers_per_s: float | None = None
+    """null: not measured yet."""
+    latency_ms: Quantiles = Quantiles(None, None)
+    bytes_in_per_s: float = 0.0
+    """From clients, on their way to this broker."""
+    bytes_out_per_s: float = 0.0
+    heard_ago_ms: Count | None = None
+    """How long ago it sent something; null: nobody is connected to it, or it never did."""
+    silent_ms: Count = 0
+    """How long it has sent nothing although it owes answers; 0: it is not known to be silent."""
+    errors: Count = 0
+    """Requests that it did not answer, since the start, as are the next two."""
+    dial_failures: Count = 0
+    lost: Count = 0
+    """Connections that it broke off, or that ended because it answered nothing or nonsense."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -169,6 +211,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     now: Now
     principals: list[Principal]
+    buckets: list[Bucket]
     purgatory: Purgatory
     connections: list[Connection]
     connections_total: Count

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cache
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
 from proxy.admin import shapes
+from proxy.admin.latency import Latencies
 from proxy.admin.look import LISTED, look
+from proxy.admin.principals import principals
+from proxy.config.container import memory_limit
 from proxy.core.memory import NO_BOUND
 from proxy.core.observer import Observer
+from proxy.telemetry.signals import Flow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,16 +36,8 @@ if TYPE_CHECKING:
 KEPT_MS = 900
 WINDOW_LOOKS = 30
 """How far back the share of time goes that a pool was depleted, in looks: half a minute, while somebody looks."""
-PRINCIPALS_MOST = 200
 DECISIONS_MOST = 100
 _NOTHING = shapes.Quantiles(None, None)
-_NAME_MOST_CHARS = 249
-_MEMORY_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
-_NO_LIMIT_BYTES = 1 << 60
-"""What cgroups of the first kind say when there is none is more than this."""
 
 
 class Arrivals(Observer):
@@ -72,6 +66,8 @@ class Watch:
         self._lock = trio.Lock()
         self._seen: shapes.Seen | None = None
         self._event = b""
+        self._heard_ms: dict[int | None, int] = {}
+        self._latencies = Latencies(inside.engine.meters)
         self._depleted: dict[str, deque[tuple[int, int]]] = {}
 
     async def state(self) -> bytes:
@@ -118,13 +114,18 @@ class Watch:
             if seen is None or now_ms - seen.now.ts_ms >= KEPT_MS:
                 inside = self._inside
                 found = await look(inside.engine, inside.arrivals.opened_ms, LISTED)
+                rows, buckets = await principals(
+                    inside, found.throttled, now_ms, self._latencies.of
+                )
+                await self._latencies.read([(each.user, each.client_id) for each in rows], now_ms)
                 seen = self._seen = shapes.Seen(
                     self._now(found, now_ms),
-                    self._principals(found, now_ms),
+                    rows,
+                    buckets,
                     self._purgatory(found),
                     found.connections(),
                     found.total,
-                    self._nodes(found),
+                    self._nodes(found, now_ms),
                     inside.decisions.latest(DECISIONS_MOST),
                 )
                 self._event = b""
@@ -158,43 +159,6 @@ class Watch:
         found = self._pulse.quantiles_ms()
         return shapes.Quantiles(*found) if found else _NOTHING
 
-    def _principals(self, found: Look, now_ms: int) -> list[shapes.Principal]:
-        """Who did something in the last second, then who is connected and did not."""
-        inside = self._inside
-        rows: dict[tuple[str, str], shapes.Principal] = {}
-        for row, throttles in inside.principals.busiest(PRINCIPALS_MOST, now_ms):
-            key = row.user, row.client_id
-            held = inside.limit_of(*key)
-            quantiles = throttles.quantiles_ms(now_ms) if throttles else None
-            rows[key] = shapes.Principal(
-                row.user,
-                row.client_id[:_NAME_MOST_CHARS],
-                row.connections,
-                float(row.requests),
-                held.rate if held else None,
-                held.entity if held else "",
-                found.throttled[key],
-                shapes.Quantiles(*quantiles) if quantiles else _NOTHING,
-                throttles.count if throttles else 0,
-                throttles.total_ms if throttles else 0,
-            )
-        quiet = (key for key in inside.engine.usage.keys if key not in rows)
-        for key in list(islice(quiet, PRINCIPALS_MOST - len(rows))):
-            held = inside.limit_of(*key)
-            rows[key] = shapes.Principal(
-                key[0],
-                key[1][:_NAME_MOST_CHARS],
-                inside.engine.usage.keys[key].connections,
-                0.0,
-                held.rate if held else None,
-                held.entity if held else "",
-                found.throttled[key],
-                _NOTHING,
-                0,
-                0,
-            )
-        return list(rows.values())
-
     def _purgatory(self, found: Look) -> shapes.Purgatory:
         engine = self._inside.engine
         return shapes.Purgatory(
@@ -208,7 +172,7 @@ class Watch:
             found.oldest(),
         )
 
-    def _nodes(self, found: Look) -> list[shapes.Node]:
+    def _nodes(self, found: Look, now_ms: int) -> list[shapes.Node]:
         """Bootstrap, and every node that is known or connected to."""
         topology = self._inside.engine.topology
         nodes = []
@@ -216,8 +180,35 @@ class Watch:
             address = None if node is None else topology.address_of(node)
             count = found.by_node[node]
             if node is None or address is not None or count:
-                nodes.append(shapes.Node(node, port, _address(address), count))
+                nodes.append(self._node(node, port, _address(address), count, now_ms))
         return nodes
+
+    def _node(
+        self, node: int | None, port: int, address: str, connections: int, now_ms: int
+    ) -> shapes.Node:
+        signals, answers = self._inside.signals, self._latencies.nodes.get(node)
+        healths = self._inside.engine.topology.nodes.at(node)
+        flow = signals.flows.get(node, Flow())
+        quantiles = answers.window.quantiles_ms if answers else None
+        heard_ms = max((each.heard_ms for each in healths), default=0)
+        # A broker's health is forgotten with its last connection; when it was heard is remembered from look to look.
+        heard_ms = self._heard_ms[node] = max(heard_ms, self._heard_ms.get(node, 0))
+        silent_ms = [now_ms - each.silent_since_ms(now_ms) for each in healths if each.is_silent]
+        return shapes.Node(
+            node,
+            port,
+            address,
+            connections,
+            answers.answers_per_s if answers else None,
+            shapes.Quantiles(*quantiles) if quantiles else _NOTHING,
+            flow.in_per_s,
+            flow.out_per_s,
+            max(0, now_ms - heard_ms) if heard_ms else None,
+            max(0, *silent_ms) if silent_ms else 0,
+            signals.node_errors[node],
+            signals.dial_failures[node],
+            signals.lost[node],
+        )
 
 
 def _address(address: tuple[str, int] | None) -> str:
@@ -245,11 +236,6 @@ def _pool(name: str, pool: MemoryPool, now_ms: int, since: tuple[int, int] | Non
 
 @cache
 def memory_limit_bytes() -> int | None:
-    """What the container may use; None: there is no limit, or nobody knows."""
-    for path in _MEMORY_LIMITS:
-        try:
-            limit = int(path.read_text())
-        except (OSError, ValueError):  # not there, or "max"
-            continue
-        return limit if limit < _NO_LIMIT_BYTES else None
-    return None
+    """What the container may use: the limit that the memory budget is made for. None: there is no limit."""
+    found = memory_limit()
+    return None if found is None else found.limit_bytes

@@ -20,14 +20,17 @@ class Token:
     def __init__(self, file: str) -> None:
         self._file = Path(file)
         self._stamp = (0, 0, 0)
-        self._bearer = b""
+        self._token = b""
         self._look()
 
     def fits(self, authorization: str) -> bool:
         """Whether this header presents it. Takes as long for any wrong token."""
         with suppress(OSError):
             self._look()
-        return hmac.compare_digest(authorization.encode("latin-1", "replace"), self._bearer)
+        scheme, _, token = authorization.partition(" ")
+        is_bearer = scheme.lower() == "bearer"  # RFC 9110: in any case of letters
+        fits = hmac.compare_digest(token.strip(" ").encode("latin-1", "replace"), self._token)
+        return is_bearer and fits
 
     def _look(self) -> None:
         stat = self._file.stat()
@@ -39,7 +42,7 @@ class Token:
         if len(token) < LEAST_CHARS or not _is_one_word(token):
             words = f"admin.token_file must hold one word of at least {LEAST_CHARS} characters"
             raise OSError(errno.EINVAL, words)
-        self._bearer, self._stamp = b"Bearer " + token, stamp
+        self._token, self._stamp = token, stamp
 
 
 def _is_one_word(token: bytes) -> bool:

@@ -1,10 +1,12 @@
 """What the process may use at most: the arithmetic of `memory`, in bytes, and nothing else.
 
-    pools + one whole frame (twice, if a policy looks into bodies) + residue of each connection + base
+    pools + one whole frame (twice, if a policy looks into bodies) + replies kept whole
+        + residue of each connection + base
         <= 85 % of the container's limit
 
 - The pool of requests may be overdrawn by one frame that is kept whole (KIP-72: the bound is the pool and
   the largest request). Who asks for bodies is shown a copy, one at a time.
+- Replies that must be changed behind their first part are kept whole and have KEPT_REPLY_BYTES beyond the pool.
 - What is not set is derived: the pools get what the limit leaves, in equal parts. Without a limit they
   have DEFAULT_POOL_BYTES each.
 - A pool without bound cannot be promised anything for: then nothing is refused here.
@@ -31,6 +33,8 @@ DERIVED_CONNECTIONS = 1000
 """Taken for granted where `limits.max_connections` is 0."""
 DEFAULT_POOL_BYTES = 128 * MIB
 LEAST_POOL_BYTES = MIB
+KEPT_REPLY_BYTES = 8 * MIB
+"""What replies that are kept whole may take beyond their pool (`proxy.core.reply_line`)."""
 DERIVED = 0
 NO_BOUND = -1
 
@@ -84,7 +88,7 @@ class Budget:
         pools = (self.request_bytes, self.response_bytes)
         if NO_BOUND in pools:
             return None
-        return sum(pools) + self.whole_bytes + self.residue_bytes + BASE_BYTES
+        return sum(pools) + self.whole_bytes + KEPT_REPLY_BYTES + self.residue_bytes + BASE_BYTES
 
     @property
     def usable_bytes(self) -> int | None:
@@ -100,6 +104,7 @@ class Budget:
             (self.request_bytes, "requests (memory.queued_max_request_bytes)"),
             (self.response_bytes, "replies (memory.queued_max_response_bytes)"),
             (self.whole_bytes, "the largest request kept whole, over the pool"),
+            (KEPT_REPLY_BYTES, "replies kept whole, over the pool"),
             (
                 self.residue_bytes,
                 f"{self.connections} connections of {RESIDUE_BYTES >> 10} KiB{assumed}",
@@ -129,6 +134,7 @@ class Budget:
                 "memory",
                 f"{most} bytes at most ({_mib(self.request_bytes)} requests + "
                 f"{_mib(self.response_bytes)} replies + {_mib(self.whole_bytes)} whole frame + "
+                f"{_mib(KEPT_REPLY_BYTES)} kept replies + "
                 f"{_mib(self.residue_bytes)} for {self.connections} connections + "
                 f"{_mib(BASE_BYTES)} base)",
                 f"at most {usable} bytes, {USABLE_PART:.0%} of the limit of {demand.limit_bytes} "
@@ -146,7 +152,7 @@ def settle(demand: Demand) -> Budget:
             fixed = Budget(demand, max(request, 0), max(response, 0))
             whole = demand.whole_bytes + demand.wanted_bytes
             taken = fixed.request_bytes + fixed.response_bytes + fixed.residue_bytes + BASE_BYTES
-            left = int(demand.limit_bytes * USABLE_PART) - taken - whole
+            left = int(demand.limit_bytes * USABLE_PART) - taken - whole - KEPT_REPLY_BYTES
             each = max(left // derived // MIB * MIB, LEAST_POOL_BYTES)
         if request == DERIVED:
             request = max(each, demand.wanted_bytes)

@@ -3,6 +3,7 @@
 - Plain YAML: no tags that make objects. A key that is there twice is a mistake, not an override.
 - An empty file is an empty mapping: everything may come from elsewhere.
 - The file is read once, whole, before anything is bound or dialled.
+- What it may unfold to is bounded: aliases of aliases, or thousands of brackets, are refused at once.
 """
 
 from __future__ import annotations
@@ -10,24 +11,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import yaml
+from yaml.composer import Composer
 
 from policies.settings import Problem, join
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_Loader: type[yaml.SafeLoader] = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # libyaml when built in
+SHOWN_CHARS = 100
+
+
+def _loader() -> type[yaml.SafeLoader]:
+    """Events by libyaml where it is built in, nodes in Python.
+
+    libyaml would make all nodes of a file in one call, which no other thread can interrupt: at a reload the loop
+    would stand still for it.
+    """
+    if not hasattr(yaml, "CSafeLoader"):
+        return yaml.SafeLoader
+
+    class Loader(Composer, yaml.CSafeLoader):
+        def __init__(self, stream: bytes | str) -> None:
+            yaml.CSafeLoader.__init__(self, stream)
+            Composer.__init__(self)
+
+    return Loader  # type: ignore[return-value] # it has all that is used of a SafeLoader
+
+
+_Loader = _loader()
+MAX_BYTES = 16 << 20
+MAX_VALUES = 250_000
+"""Of one file, aliases unfolded: the quotas of 50,000 entities."""
+MAX_DEPTH = 100
+TAB = "a tab cannot indent YAML: use spaces"
 
 
 def read_file(file: Path) -> tuple[object, dict[str, str], list[Problem]]:
     """Return the data, the origin (`file:line`) of every key path, and what is wrong with the YAML."""
     try:
-        text = file.read_bytes()
+        with file.open("rb") as opened:
+            text = opened.read(MAX_BYTES + 1)
     except OSError as error:
         words = f"the file cannot be read: {error.strerror or error}"
         return {}, {}, [Problem("", words, origin=str(file))]
+    if len(text) > MAX_BYTES:
+        words = f"more than {MAX_BYTES} bytes"
+        return {}, {}, [Problem("", words, f"at most {MAX_BYTES} bytes", origin=str(file))]
     return read_yaml(text, str(file))
 
 
@@ -46,15 +75,39 @@ def read_yaml(text: bytes | str, label: str) -> tuple[object, dict[str, str], li
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        return {}, origins, [_not_yaml(error, label)]
+        return {}, origins, [_not_yaml(error, label, text)]
+    except RecursionError:
+        return {}, origins, [Problem("", *_TOO_DEEP, origin=label)]
     return data, origins, problems
 
 
-def _not_yaml(error: yaml.YAMLError, label: str) -> Problem:
+_TOO_DEEP = ("more levels than can be read", f"at most {MAX_DEPTH} levels of lists and mappings")
+
+
+def _not_yaml(error: yaml.YAMLError, label: str, text: bytes | str) -> Problem:
     mark = getattr(error, "problem_mark", None)
     words = " ".join(filter(None, (getattr(error, "context", ""), getattr(error, "problem", ""))))
     origin = f"{label}:{mark.line + 1}:{mark.column + 1}" if mark else label
-    return Problem("", f"this is not YAML: {words or error}", origin=origin)
+    excerpt = ""
+    if mark:
+        line, excerpt = _excerpt(text, mark.line, mark.column)
+        if "\t" in line[: mark.column + 1] and not line[: mark.column].strip():
+            words = TAB
+    return Problem("", f"this is not YAML: {words or error}", origin=origin, excerpt=excerpt)
+
+
+def _excerpt(text: bytes | str, line: int, column: int) -> tuple[str, str]:
+    """A line of the text (counted from 0), and the same to be shown, with a caret below `column`."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    lines = text.splitlines()
+    content = lines[line] if line < len(lines) else ""
+    begin = max(0, column - SHOWN_CHARS // 2)
+    shown = content[begin : begin + SHOWN_CHARS].replace("\t", "\u2192")
+    shown = "".join(each if each.isprintable() else "\ufffd" for each in shown)
+    margin = f"    {line + 1} | "
+    caret = " " * (len(margin) - 2) + "| " + " " * (column - begin) + "^"
+    return content, f"{margin}{shown}\n{caret}"
 
 
 class _Lines:
@@ -64,9 +117,18 @@ class _Lines:
         self._label = label
         self._origins = origins
         self._problems = problems
+        self._left = MAX_VALUES
 
     def walk(self, node: yaml.Node, path: str, above: tuple[yaml.Node, ...]) -> None:
-        if node in above:
+        self._left -= 1
+        if self._left <= 0:
+            if self._left == 0:
+                expected = f"at most {MAX_VALUES} values, aliases unfolded"
+                self._report(node, "", "more values than can be read", expected)
+        elif len(above) > MAX_DEPTH:
+            self._report(node, "", *_TOO_DEEP)
+            self._left = 0  # once is enough
+        elif node in above:
             self._report(node, path, "an alias of what it is inside of", "a value that ends")
         elif isinstance(node, yaml.MappingNode):
             self._walk_mapping(node, path, (*above, node))

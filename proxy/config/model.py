@@ -15,7 +15,7 @@ import msgspec
 from policies.registry import PolicyEntry
 from policies.settings import Problem
 from policies.type_words import found
-from proxy.config.telemetry import Admin, Metrics, Records, Traces
+from proxy.config.telemetry import Admin, Audit, Metrics, Records, Traces
 from proxy.config.values import (
     ANY_ADDRESS,
     Api,
@@ -29,12 +29,14 @@ from proxy.config.values import (
     parse_nodes,
     split_server,
 )
+from wire.apis import OFFERED, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
     "Admin",
+    "Audit",
     "Config",
     "Drain",
     "Identity",
@@ -223,6 +225,15 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         ),
     ] = 0.0
 
+    upstream_announced_max_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            description="Bytes of requests that clients have announced to one broker and not sent yet: Kafka takes "
+            "memory for them at once. Beyond it further requests of more than 64 KiB wait. 0 = without bound.",
+        ),
+    ] = 134_217_728
+
     def mistakes(self) -> Iterator[Problem]:
         """A bound that would let nothing through."""
         if self.queued_max_requests == 0:
@@ -232,6 +243,15 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class Purgatory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When a request that waits at a broker is answered here, and how what waits is kept."""
 
+    silence_ms: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=_DAY_MS,
+            description="How long a broker that owes a reply must have sent nothing, on any connection, "
+            "before requests are answered in its place. 0 = each at its own deadline, silent or not.",
+        ),
+    ] = 10_000
     produce_grace_ms: Annotated[
         int,
         msgspec.Meta(
@@ -263,8 +283,8 @@ class Purgatory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         msgspec.Meta(
             ge=1,
             le=_INT32_MAX,
-            description="How many completed requests may stand in the watch lists before they are "
-            "purged (Kafka: purgatory.purge.interval.requests).",
+            description="After how many completed requests Kafka's estimate of what is watched begins again "
+            "(Kafka: purgatory.purge.interval.requests). The lists themselves keep none of them.",
         ),
     ] = 1000
 
@@ -307,6 +327,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     metrics: Metrics = msgspec.field(default_factory=Metrics)
     traces: Traces = msgspec.field(default_factory=Traces)
     records: Records = msgspec.field(default_factory=Records)
+    audit: Audit = msgspec.field(default_factory=Audit)
     policies: Annotated[
         tuple[PolicyEntry, ...],
         msgspec.Meta(description="The chain: requests go down it, responses come back up."),
@@ -328,8 +349,24 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return frozenset(map(api_key_of, self.pass_unknown_apis))
 
     def mistakes(self) -> Iterator[Problem]:
-        """Sluice before itself would be a ring."""
+        """Sluice before itself would be a ring; an API of the table can leak an address in a version outside it."""
+        for place, value in enumerate(self.pass_unknown_apis):
+            key = api_key_of(value)
+            if key in OFFERED:
+                low, high = OFFERED[key]
+                yield Problem(
+                    f"pass_unknown_apis[{place}]",
+                    f"{value!r}, which Sluice's table has ({name_of(key)}, versions {low} to {high})",
+                    "an API outside the table: another version of this one could carry a broker's address",
+                )
         ports = range(self.listen.port, self.listen.port + 1 + len(self.listen.node_ids()))
+        for name in ("listen", "control"):
+            address = getattr(self.admin, name)
+            host, _, port = address.rpartition(":")
+            if port.isdecimal() and int(port) in ports and _overlap(host, self.listen.address):
+                first, last = ports[0], ports[-1]
+                words = f"a port outside {first} to {last}, where clients connect"
+                yield Problem(f"admin.{name}", repr(address), words)
         here = {self.listen.address, self.listen.advertise}
         if here & {"127.0.0.1", "::1", "localhost"} or here & ANY_ADDRESS:
             here |= {"127.0.0.1", "::1", "localhost"}
@@ -340,3 +377,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 yield Problem(
                     path, f"{server!r}, where Sluice itself listens", "a broker's address"
                 )
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two sockets with the same port on these addresses would be in each other's way."""
+    hosts = {one.strip("[]"), other}
+    return len(hosts) == 1 or not hosts.isdisjoint(ANY_ADDRESS)

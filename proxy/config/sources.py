@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import inspect
 
-from policies.registry import PolicyEntry
+from policies.registry import PolicyEntry, discard, hand_over, hints
 from policies.registry import inspect as inspect_policies
 from policies.settings import Problem, SettingsError, join, try_convert
 from policies.type_words import nearest, strip
@@ -28,6 +28,7 @@ from proxy.config import Config
 from proxy.config.container import VARIABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 PREFIX = "SLUICE_"
@@ -60,6 +61,9 @@ class Variable:
     kind: inspect.Type
 
 
+NOT_EXPANDED = "Sluice expands no variables in the file: leave it out, and set the SLUICE_ variable of this setting"
+
+
 @cache
 def variables() -> Mapping[str, Variable]:
     """Every setting's variable by its name."""
@@ -77,9 +81,20 @@ def variables() -> Mapping[str, Variable]:
 
 
 def load(
-    file: Path | None, environ: Mapping[str, str], flags: Mapping[str, tuple[str, str]]
+    file: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, tuple[str, str]],
+    look: Callable[[Config], Iterable[Problem]] | None = None,
+    *,
+    keep_policies: bool = False,
 ) -> Effective:
     """Read, join and check. `flags`: key path to (text, the flag's name).
+
+    To check them the policies are made. `keep_policies`: they are kept in `config.policies` for `registry.build`, else
+    closed.
+
+    `look` finds further problems, of files and folders that the settings name. Where some settings are wrong it
+    is shown the others, with defaults in place of those that are wrong.
 
     Raises SettingsError with every problem, policies' own settings included.
     """
@@ -93,8 +108,12 @@ def load(
     by_path = {variable.path: variable for variable in known.values()}
     for path, (text, flag) in flags.items():
         merge.take_text(by_path[path], text, flag)
-    config = merge.finish()
-    return Effective(config, _complete(config, merge.origins), _hints(environ))
+    config = merge.finish(look)
+    if not keep_policies:
+        discard(config.policies)
+    return Effective(
+        config, _complete(config, merge.origins), (*_hints(environ), *hints(config.policies))
+    )
 
 
 @dataclass
@@ -125,12 +144,21 @@ class _Merge:
             del self.origins[path]
         _mark(value, variable.path, origin, self.origins)
 
-    def finish(self) -> Config:
+    def finish(self, look: Callable[[Config], Iterable[Problem]] | None = None) -> Config:
         """Check everything that can be read, and convert."""
         config: Config | None = None
         if not self.unreadable:
             config, problems = try_convert(Config, self.data)
-            self.problems += [self._at(each) for each in problems + self._ask_policies()]
+            entries = self._entries()
+            problems += _inspected(entries)
+            seen = config or self._usable_part(problems)
+            if look is not None and seen is not None:
+                known = {each.path for each in problems}
+                problems += [each for each in look(seen) if each.path not in known or not each.path]
+            self.problems += [self._at(each) for each in problems]
+            if config is not None and not self.problems:
+                hand_over(entries, config.policies)
+            discard(entries)
         if self.problems or config is None:
             raise SettingsError(self.problems)
         return config
@@ -144,18 +172,66 @@ class _Merge:
         self.problems += problems
         return [] if problems else value
 
-    def _ask_policies(self) -> list[Problem]:
-        """Let each policy judge its own settings, whatever is wrong elsewhere."""
+    def _entries(self) -> list[PolicyEntry | None]:
+        """The policies' entries: each judges its own settings, whatever is wrong elsewhere."""
         raw = self.data.get("policies") if isinstance(self.data, Mapping) else None
         if not isinstance(raw, list):
             return []
-        return inspect_policies([try_convert(PolicyEntry, each)[0] for each in raw])
+        return [_readable_part(each) for each in raw]
+
+    def _usable_part(self, problems: list[Problem]) -> Config | None:
+        """The settings without those that have a problem; None if what is left cannot be used either.
+
+        Problems that show only then (two settings that do not fit each other) join the others.
+        """
+        if not isinstance(self.data, Mapping):
+            return None
+        data = {
+            section: dict(value) if isinstance(value, Mapping) else value
+            for section, value in self.data.items()
+        }
+        wrong = list(problems)
+        for _ in range(3):
+            for each in wrong:
+                _forget(data, each.path)
+            upstream = data.setdefault("upstream", {})
+            if isinstance(upstream, dict):
+                upstream.setdefault("bootstrap_servers", ["localhost:9092"])
+            config, wrong = try_convert(Config, data)
+            if config is not None:
+                return config
+            problems += [each for each in wrong if each not in problems]
+        return None
 
     def _at(self, problem: Problem) -> Problem:
         path = problem.path
         while path and path not in self.origins:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        return replace(problem, origin=problem.origin or self.origins.get(path, ""))
+        origin = problem.origin or self.origins.get(path, "")
+        if problem.expected and "${" in problem.found:
+            problem = replace(problem, expected=f"{problem.expected} ({NOT_EXPANDED})")
+        return replace(problem, origin=origin)
+
+
+def _readable_part(raw: object) -> PolicyEntry | None:
+    """What can be read of an entry of `policies`, so that a mistake in its mode hides none in its config."""
+    if not isinstance(raw, Mapping):
+        return None
+    fields = {key: value for key, value in raw.items() if key in PolicyEntry.__struct_fields__}
+    entry, problems = try_convert(PolicyEntry, fields)
+    for path in {problem.path.partition(".")[0] for problem in problems} & {"mode", "on_error"}:
+        del fields[path]
+        entry, _ = try_convert(PolicyEntry, fields)
+    return entry
+
+
+def _inspected(entries: list[PolicyEntry | None]) -> list[Problem]:
+    """What is wrong with the policies; they are made, and read their files."""
+    if not entries:
+        return []
+    from proxy.shell.files import load as load_file  # noqa: PLC0415 - start-up: only with policies
+
+    return inspect_policies(entries, load_file, keep=True)
 
 
 def parse_text(kind: inspect.Type, text: str) -> object:
@@ -173,6 +249,16 @@ def parse_text(kind: inspect.Type, text: str) -> object:
             numbers = [each for each in types if isinstance(strip(each), inspect.IntType)]
             return int(text) if numbers else text
     return text.strip()
+
+
+def _forget(data: dict[str, object], path: str) -> None:
+    """Take the setting at `path` out: the key of a section, or a section that is no mapping."""
+    section, *rest = re.split(r"[.\[]", path, maxsplit=2)
+    values = data.get(section)
+    if rest and isinstance(values, dict) and rest[0] in values:
+        del values[rest[0]]
+    else:  # something that is missing in it, perhaps
+        data.pop(section, None)
 
 
 def _is_below(path: str, top: str) -> bool:

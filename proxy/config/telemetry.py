@@ -28,8 +28,12 @@ ADMIN_CONNECTIONS_MOST = 32
 """Each listener of the admin server serves so many at once; with one more the oldest is closed."""
 
 
+AUTO = "auto"
+NO_SOCKET = ("none", "")
+
+
 class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where operators look in. Nothing is served unless an address is given."""
+    """Where operators look in. No port is opened unless an address is given."""
 
     listen: Annotated[
         str,
@@ -41,9 +45,10 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     socket: Annotated[
         str,
         msgspec.Meta(
-            description="Path of a Unix socket (mode 0600) for the dashboard and control. Empty = none."
+            description="Path of a Unix socket (mode 0600) for the dashboard and control. auto = in a private folder "
+            "of the user that runs Sluice, where `sluice top` and `sluice ctl` find it; none = none."
         ),
-    ] = ""
+    ] = AUTO
     control: Annotated[
         str,
         msgspec.Meta(
@@ -68,8 +73,23 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def connections_most(self) -> int:
         """How many are served at once, by all listeners together."""
-        listeners = [each for each in (self.listen, self.socket, self.control) if each]
-        return ADMIN_CONNECTIONS_MOST * len(listeners)
+        listeners = (self.listen, self.is_auto or self.socket_path, self.control)
+        return ADMIN_CONNECTIONS_MOST * sum(map(bool, listeners))
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the socket is the one in the user's private folder."""
+        return self.socket == AUTO
+
+    @property
+    def socket_path(self) -> str:
+        """The path that the settings name; empty where they name none."""
+        return "" if self.socket in (AUTO, *NO_SOCKET) else self.socket
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the settings name an address or a path: then what happens is kept from the start."""
+        return bool(self.listen or self.socket_path or self.control)
 
     def mistakes(self) -> Iterator[Problem]:
         """Addresses that are none, control for everybody, a path too long for a socket, a link that is none."""
@@ -81,7 +101,7 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             yield Problem("token_file", "nothing", "a file with a token, because control is set")
         if self.control and self.control == self.listen:
             yield Problem("control", found(self.control), "another address than listen")
-        path_bytes = len(os.fsencode(self.socket))
+        path_bytes = len(os.fsencode(self.socket_path))
         if path_bytes > SOCKET_MOST_BYTES:
             yield Problem("socket", f"{path_bytes} bytes", f"at most {SOCKET_MOST_BYTES} bytes")
         if self.trace_url and not re.match(r"https?://", self.trace_url):
@@ -132,6 +152,22 @@ class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             description="More are dropped, and counted (bursts of twice as many pass).",
         ),
     ] = 200
+
+
+class Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The audit log: who did which administrative act, or was refused what."""
+
+    file: Annotated[
+        str, msgspec.Meta(description="JSON lines are appended to this file. Empty = no audit log.")
+    ] = ""
+    max_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1 << 16,
+            le=_INT64_MAX,
+            description="At this size the file becomes FILE.1, in place of the one before, and a new one begins.",
+        ),
+    ] = 64 << 20
 
 
 class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

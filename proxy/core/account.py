@@ -13,14 +13,16 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.api import EXEMPT, FORWARD, Reject, Throttle
+from policies.api import Forward, Throttle
+from policies.chain import ASKED_ALL
+from policies.joined_verdicts import without_exemption
+from policies.ruling import Ruling
 from proxy.core.channel import Mute
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.trail import Stage, Trail
-from wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from policies.api import Excess, Peer, Verdict
+    from policies.api import Excess, Peer, Reject, Verdict
     from proxy.core.channel import Channel
     from proxy.core.engine import Engine
 
@@ -29,6 +31,7 @@ class SessionAccount:
     """See the module. `SessionState` adds what passes."""
 
     __slots__ = (
+        "announced_bytes",
         "client",
         "engine",
         "passing",
@@ -50,6 +53,7 @@ class SessionAccount:
         self.peer = peer
         self.queue: deque[Exchange | AnsweredExchange | SwallowedExchange | OwnExchange] = deque()
         self.usage = engine.usage.join(peer.user, peer.client_id, engine.now_ms)
+        self.announced_bytes = 0  # of the request that streams (`proxy.core.announced`)
         self.samples = engine.sample_every != 0
         self.sample_left = engine.sample_from() if self.samples else 0  # requests until one is
         self.short_since_us = 0  # since when its next request waits for memory
@@ -62,8 +66,12 @@ class SessionAccount:
         size_bytes, usage = exchange.size_bytes, self.usage
         usage.requests += 1
         usage.request_bytes += 4 + size_bytes
-        if _is_free(exchange):
-            usage.spare(size_bytes)
+        plan = exchange.plan
+        if plan.is_special:
+            if plan.spared:
+                usage.spare(size_bytes)
+            else:
+                self._audit(exchange)
         if self.samples:
             self.sample_left -= 1
             if self.sample_left <= 0:
@@ -71,21 +79,22 @@ class SessionAccount:
 
     def without_exemption(self, exchange: Exchange, verdict: Verdict) -> Verdict:
         """The same verdict, and if it says that no quota counts the request, that is noted."""
-        if verdict is EXEMPT:
-            self.spare(exchange)
-            return FORWARD
-        if isinstance(verdict, Throttle) and verdict.forward is EXEMPT:
-            self.spare(exchange)
-            return replace(verdict, forward=FORWARD)
-        return verdict
+        ends = verdict.forward if isinstance(verdict, Throttle) else verdict
+        if not isinstance(ends, Forward) or not ends.exempt:
+            return verdict
+        self.spare(exchange)
+        bare = without_exemption(ends)
+        return replace(verdict, forward=bare) if isinstance(verdict, Throttle) else bare
 
     def spare(self, exchange: Exchange) -> None:
         """A policy says that no quota counts it."""
-        if not _is_free(exchange):  # else that is known already
+        if not exchange.plan.spared:  # else that is known already
             self.usage.spare(exchange.size_bytes)
 
     def through(self) -> None:
         """The last byte of a request that streamed has gone on; it may have been answered already."""
+        if self.announced_bytes:
+            self.engine.announced.give_back(self)
         if self.passing is not None and self.queue and self.queue[-1] is self.passing:
             self.received(self.passing)
 
@@ -131,11 +140,18 @@ class SessionAccount:
         self.stage(exchange, Stage("memory", since_us, now_us))
         exchange.wait_until(now_us)
 
-    def mark_refused(self, exchange: Exchange, verdict: object) -> None:
-        """A policy does not let it pass."""
+    def mark_refused(self, exchange: Exchange, verdict: Reject) -> str:
+        """A policy does not let it pass. Returns the name of its entry."""
+        plan = exchange.plan
+        name = _refuser(exchange)
         trail = self.trail_of(exchange)
         if trail is not None:
-            trail.refused = verdict.code if isinstance(verdict, Reject) else 0
+            trail.refused = verdict.code
+            trail.refused_by = name
+            trail.refused_because = verdict.message
+        ruling = Ruling(name, verdict, plan.peer, plan.api.name, self.engine.now_ms)
+        self.engine.observer.on_policy_refused(ruling)
+        return name
 
     # -- what is told ----------------------------------------------------------------------------
 
@@ -144,6 +160,11 @@ class SessionAccount:
         newest = self.queue[-1] if self.queue else None
         if isinstance(newest, Exchange):
             self._sample(newest)
+
+    def _audit(self, exchange: Exchange) -> None:
+        trail = self.trail_of(exchange)
+        if trail is not None:
+            trail.audited = True
 
     def _sample(self, exchange: Exchange) -> None:
         self.sample_left = self.engine.sample_every
@@ -160,6 +181,7 @@ class SessionAccount:
             if exchange.began_us != exchange.arrived_us:
                 trail.stages.append(Stage("receive", exchange.began_us, exchange.arrived_us))
             if simple:
+                exchange.asked = ASKED_ALL
                 exchange.quiet_until_ms = 0
                 exchange.seen = None
             exchange.plan = exchange.plan.watched()  # its reply is looked at
@@ -184,7 +206,9 @@ class SessionAccount:
             self.engine.observer.on_unmuted(trail, self.engine.now_us)
 
 
-def _is_free(exchange: Exchange) -> bool:
-    """SASL, and the first ApiVersions of a connection: nobody can be known yet."""
-    api_key = exchange.plan.api.key
-    return exchange.plan.spared or (exchange.exchange_id == 1 and api_key == ApiKey.API_VERSIONS)
+def _refuser(exchange: Exchange) -> str:
+    """The entry that has refused it: the last that was asked; empty if a reload has left that entry out."""
+    asked = exchange.plan.hooks.asked
+    if exchange.asked <= len(asked):
+        return asked[exchange.asked - 1]
+    return asked[0] if len(asked) == 1 else ""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from policies.api import Outcome
 from policies.chain import PolicyFault
+from policies.ruling import words_of
 from proxy.core.errors import CloseReason
 from proxy.core.exchanges import AnsweredExchange, Reply, SwallowedExchange
 from wire import replies, throttle
 from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from policies.api import Reject
+    from policies.api import Reject, Respond
     from proxy.core.ending import SessionEnd
     from proxy.core.exchanges import Exchange
 
@@ -68,12 +69,20 @@ def answer(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> None:
         s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
 
 
+def respond(s: SessionEnd, exchange: Exchange, verdict: Respond, now_ms: int) -> None:
+    """Reply with a policy's own body, which may be a refusal."""
+    if verdict.refuses is not None:
+        s.mark_refused(exchange, verdict.refuses)
+    answer(s, exchange, verdict.body, now_ms)
+
+
 def refuse(s: SessionEnd, exchange: Exchange, verdict: Reject, body: bytes, now_ms: int) -> None:
     """Reply with an error in the API's own shape; `body` is the request's, which some shapes echo."""
-    s.mark_refused(exchange, verdict)
+    name = s.mark_refused(exchange, verdict)
     if not exchange.plan.silent:
         try:
-            reply = replies.error_body(exchange.plan.api, body, verdict.code)
+            words = words_of(name, verdict)
+            reply = replies.error_body(exchange.plan.api, body, verdict.code, words)
         except WireError as error:
             s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             s.end_after_replies(CloseReason.POLICY, f"refused, and no shape to say so: {error}")

@@ -10,10 +10,14 @@ from proxy.core.slow_senders import ReadLimits
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """NO_BOUND is none. `share_most`: of the pool of requests, for one user at one address."""
+    """NO_BOUND is none. `share_most`: of the pool of requests, for one user at one address.
+
+    `announced_bytes`: of unfinished requests to one node; 0: no bound.
+    """
 
     request_bytes: int = NO_BOUND
     response_bytes: int = NO_BOUND
     requests: int = NO_BOUND
     share_most: float = 1.0
+    announced_bytes: int = 0
     read_limits: ReadLimits = field(default_factory=ReadLimits)

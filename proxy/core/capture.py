@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.api import EXEMPT, Throttle
-from wire.api_keys import ApiKey
+from policies.api import Forward, Throttle
 
 if TYPE_CHECKING:
     from policies.api import Outcome, Response, Verdict
@@ -65,12 +64,12 @@ class Seen:
 
     def judged(self, verdict: Verdict) -> None:
         """A policy has spoken about the request."""
-        self.verdict = "exempt" if verdict is EXEMPT else type(verdict).__name__.lower()
+        self.verdict = "exempt" if _exempts(verdict) else type(verdict).__name__.lower()
         self.delay_ms = 0
         if isinstance(verdict, Throttle):
             self.delay_ms = verdict.throttle_time_ms
             verdict = verdict.forward
-        self.spared = self.spared or verdict is EXEMPT
+        self.spared = self.spared or _exempts(verdict)
 
     def judged_again(self, verdict: Verdict, now_ms: int) -> None:
         """It was held, and is asked about again."""
@@ -108,7 +107,7 @@ class Capture:
         if not self.open:
             return
         plan = exchange.plan
-        spared = plan.spared or (exchange.exchange_id == 1 and plan.api.key == ApiKey.API_VERSIONS)
+        spared = plan.spared
         self._numbers += 1
         exchange.seen = Seen(self, self._numbers, now_ms, spared=spared)
 
@@ -129,3 +128,7 @@ class Capture:
         """Those that have ended since the last take."""
         ended, self._ended = self._ended, []
         return ended
+
+
+def _exempts(verdict: Verdict) -> bool:
+    return isinstance(verdict, Forward) and verdict.exempt

@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from proxy.core.memory import MemoryPool
     from proxy.core.waiting_room import WaitingRoom
 
@@ -38,7 +40,7 @@ class Mute:
     PACED: Final = 256
 
 
-DEAF = Mute.THROTTLED | Mute.HELD | Mute.UPSTREAM_AUTH | Mute.OUT_OF_MEMORY
+DEAF = Mute.THROTTLED | Mute.HELD | Mute.UPSTREAM_AUTH | Mute.OUT_OF_MEMORY | Mute.IN_FLIGHT
 """While one of these holds, requests already read are not begun."""
 
 
@@ -49,7 +51,18 @@ _NOTHING: list[bytes | bytearray] = []
 class Channel:
     """The client's or the broker's side. With a `room`, what is unsent counts as a request held there."""
 
-    __slots__ = ("carry", "head_at", "muted", "outbox", "pool", "read_pool", "room", "unsent_bytes")
+    __slots__ = (
+        "carry",
+        "head_at",
+        "muted",
+        "on_unsent",
+        "outbox",
+        "pool",
+        "read_pool",
+        "room",
+        "sent_bytes",
+        "unsent_bytes",
+    )
 
     def __init__(
         self,
@@ -64,7 +77,9 @@ class Channel:
         self.outbox = _NOTHING
         self.head_at = 0  # how much of outbox[0] is already sent: no copy of what remains
         self.unsent_bytes = 0
+        self.sent_bytes = 0  # all that ever stood in the outbox and was taken
         self.carry = b""
+        self.on_unsent: Callable[[], None] | None = None  # something stands in the outbox
 
     def mute(self, reason: int) -> None:
         """Add a reason."""
@@ -99,6 +114,8 @@ class Channel:
             self.outbox = [data]
             if self.room is not None:
                 self.room.one_more()
+            if self.on_unsent is not None:
+                self.on_unsent()
 
     def front(self, most_bytes: int) -> bytes | bytearray | memoryview:
         """What to offer the kernel next: the small pieces joined, a large one as it is."""
@@ -114,6 +131,7 @@ class Channel:
     def sent(self, size_bytes: int) -> None:
         """The kernel took this many bytes from the front of the outbox."""
         self.unsent_bytes -= size_bytes
+        self.sent_bytes += size_bytes
         outbox = self.outbox
         begun = at = self.head_at + size_bytes
         done = 0

@@ -2,7 +2,7 @@
 
 Rules:
 - Tracked are acks=all produces and fetches that may wait, from the moment they are forwarded. Each has a
-  deadline: its own timeout and a grace, both known from its plan.
+  deadline: its own timeout and a grace, both known from its plan. `proxy.core.deadlines` says when it counts.
 - Replies leave in order, so only the oldest unanswered request of a session can be answered here. One
   timer a session stands for all of them: no deadline comes up before it, and a read sees to that.
 - A produce is answered with REQUEST_TIMED_OUT for each partition: nobody knows whether it was written.
@@ -16,16 +16,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.api import Need, Outcome
+from proxy.core import deadlines, in_flight
 from proxy.core.answers import frame_of
+from proxy.core.channel import Mute
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.replies import let_go
-from proxy.core.state import NEVER_MS, STREAM
 from proxy.core.walking import produced, unread
 from wire import fetch, produce_skeleton
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.header import body_at
+from wire.primitives import ELEMENT_BUDGET
 from wire.produce import ProduceWalker
 
 if TYPE_CHECKING:
@@ -33,16 +35,16 @@ if TYPE_CHECKING:
 
 KEEP_MOST_BYTES = 1024
 """A whole request up to this size is kept as it is; of a larger one only its topics and partitions."""
-_TRACKED = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 LEAST_MS = 100
 """Whatever a request asks for, the broker gets so much time: a race with it would only make duplicates."""
 EMPTY_THROTTLE_MS = 1
 """In an empty fetch: clients take it for a throttle, not for a broker's fault."""
-LOOK_RARELY_MS = 60_000
-LOOK_AGAIN_MS = 20
-"""How soon at least to look again when one that is overdue stands behind one that is not; the longer
-it is overdue, the less often (a quarter of that).
-"""
+MAX_ANSWERS = 256
+"""So many replies of one session are made here in one turn (2 to 3 ms); the others have to be served, too."""
+WALK_STEPS_MAX = 1024
+"""How far a walker goes at once."""
+LABOUR_STEP_BYTES = 8
+"""What each step of a walker counts as labour of the turn (`proxy.core.requests`)."""
 _SIZE_BYTES = 5
 """At most, of the records' own size: a partition is one when that is there."""
 
@@ -54,6 +56,8 @@ class Graces:
     produce_ms: int = -500
     fetch_ms: int = 1000
     most_ms: int = 120_000
+    silence_ms: int = 0
+    """And how long the broker must have been silent; 0: that is not asked."""
 
     def produce_wait_ms(self, timeout_ms: int) -> int:
         """The whole wait of a produce. A negative grace takes half of the timeout at most."""
@@ -75,35 +79,32 @@ class Expired:
     """Kinds of requests, of all sessions, whose own timeout was beyond `Graces.most_ms`."""
 
 
-def watch(s: SessionEnd, now_ms: int) -> None:
-    """Something was forwarded, and the timer is not early enough for it."""
-    if s.timer is not None:
-        s.timer.cancel()
-        s.timer = None
-    if s.shortest_wait_ms < NEVER_MS:
-        s.timer = s.engine.timers.arm(now_ms + s.shortest_wait_ms, s.look_at_queue)
-
-
 def look(s: SessionEnd, now_ms: int) -> None:
     """The session's timer: answer what is overdue, end what hangs, and set the timer again."""
     s.timer = None
     if s.ended:
         return
+    unread_bytes = s.client.unsent_bytes  # before anything is answered here
+    if s.broker.muted & Mute.OUT_OF_MEMORY:  # its reply waits for memory here, so it is not silent
+        s.replied_ms = s.node.heard_ms = now_ms
     expire(s, now_ms)
     if s.ending:
         s.maybe_end()
-    if s.queue and not (_is_over(s) or _hangs(s, now_ms)):
-        _arm(s, now_ms)
+    if _is_over(s) or deadlines.end_if_overdue(s, now_ms, unread_bytes):
+        return
+    if s.timer is None and (s.queue or s.broker.unsent_bytes):
+        deadlines.arm(s, now_ms)
 
 
 def expire(s: SessionEnd, now_ms: int, *, draining: bool = False) -> None:
     """Answer here, oldest first, whatever is overdue (`draining`: and each fetch that still waits).
 
-    It does not raise: a policy's fault ends this session, as ever.
+    After MAX_ANSWERS the session has another turn a millisecond later. It does not raise: a policy's fault
+    ends this session, as ever.
     """
     queue = s.queue
-    place = 0
-    attended = False
+    place = deadlines.unanswered(s)
+    answered = 0
     while place < len(queue):
         exchange = queue[place]
         if isinstance(exchange, SwallowedExchange | OwnExchange):
@@ -113,28 +114,34 @@ def expire(s: SessionEnd, now_ms: int, *, draining: bool = False) -> None:
             let_go(s, place, now_ms)
             s.engine.attend(s)
             continue
-        if not exchange.plan.wait_ms or _is_passing(s, exchange, place):
-            return
+        if not exchange.plan.wait_ms or deadlines.is_passing(s, exchange, place):
+            break
         early = draining and exchange.plan.api.key == ApiKey.FETCH
-        if not early and now_ms < exchange.arrived_ms + exchange.plan.wait_ms:
+        if not early and now_ms < deadlines.due_ms(s, exchange):
+            break
+        if answered == MAX_ANSWERS:
+            _look_at_once(s, now_ms)
             return
-        if not attended:
-            attended = True
+        if not answered:
             s.engine.attend(s)
+        answered += 1
         queue[place] = SwallowedExchange(exchange.correlation_id, now_ms)
         s.unusual_replies += 1
+        if early or exchange.plan.cut:
+            s.node.on_answered_here()
+        else:
+            s.node.on_answered_here(exchange.arrived_ms)
         if not _answer(s, exchange, now_ms, early=early):
             return
         place += 1
+    if answered:
+        in_flight.recount(s)
 
 
-def _is_passing(s: SessionEnd, exchange: Exchange, place: int) -> bool:
-    """Whether it is being answered, or has not gone out yet."""
-    return bool(place == 0 and s.reply_left) or exchange is _half_sent(s)
-
-
-def _half_sent(s: SessionEnd) -> Exchange | None:
-    return s.passing if s.request_left and s.request_mode == STREAM else None
+def _look_at_once(s: SessionEnd, now_ms: int) -> None:
+    if s.timer is not None:
+        s.timer.cancel()
+    s.timer = s.engine.timers.arm(now_ms + 1, s.look_at_queue)
 
 
 def _answer(s: SessionEnd, exchange: Exchange, now_ms: int, *, early: bool) -> bool:
@@ -167,26 +174,34 @@ def _answer(s: SessionEnd, exchange: Exchange, now_ms: int, *, early: bool) -> b
     return True
 
 
-def keep(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> None:
-    """Remember of the whole Produce frame in buf[pos:stop] what a reply would have to say."""
+def keep(
+    exchange: Exchange, buf: bytearray, pos: int, stop: int, steps: int = ELEMENT_BUDGET
+) -> int:
+    """Remember of the whole Produce frame in buf[pos:stop] what a reply would have to say.
+
+    Returns what is left of `steps`, the topics, partitions and tagged fields that may be visited. A
+    negative number: they were not enough, or the frame cannot be read, and nothing is kept.
+    """
     if stop - pos <= KEEP_MOST_BYTES:  # the fast loop does this by itself
         exchange.kept = buf[pos:stop]
-        return
+        return steps
     plan = exchange.plan
     at = pos + 12 + len(plan.usual)
     version = plan.api.version
     end = produce_skeleton.head_end(buf, at, stop, version)
     if 0 < end <= pos + KEEP_MOST_BYTES - _SIZE_BYTES:
         exchange.kept = buf[pos : end + _SIZE_BYTES]
-        return
+        return steps
     try:
-        exchange.kept = produce_skeleton.pack(produce_skeleton.topics(buf, at, stop, version))
+        found, left = produce_skeleton.walk(buf, at, stop, version, steps)
     except WireError:
-        _lose(exchange)
+        return -1
+    exchange.kept = produce_skeleton.pack(found)
+    return left
 
 
-def _lose(exchange: Exchange) -> None:
-    """It cannot be read, or has too many partitions: it passes all the same, and the broker alone answers it."""
+def lose(exchange: Exchange) -> None:
+    """It cannot be read, or has too many partitions or tags: it passes, and the broker alone answers it."""
     exchange.plan = exchange.plan.waiting(0)
     exchange.kept = None
 
@@ -201,28 +216,40 @@ def sent(exchange: Exchange, now_ms: int) -> None:
     exchange.arrived_ms = max(exchange.arrived_ms, since_ms)
 
 
-def walk(s: SessionEnd, walker: ProduceWalker, buf: bytearray, pos: int, stop: int) -> None:
-    """Read on in a Produce that streams. Whoever asked to see it cannot do without; we can."""
+def walk(
+    s: SessionEnd, walker: ProduceWalker, buf: bytearray, pos: int, size_bytes: int, now_ms: int
+) -> tuple[int, int]:
+    """Read on in a Produce that streams: how many of `size_bytes` are taken, and what they cost as labour.
+
+    Fewer are taken after WALK_STEPS_MAX steps. Policies that asked for its head cannot do without it. Without
+    such a policy the rest of a body that cannot be read passes unread.
+    """
+    steps = walker.steps
+    stop = pos + size_bytes
     try:
-        walker.feed(buf, pos, stop)
+        stop = walker.feed(buf, pos, stop, WALK_STEPS_MAX)
     except WireError:
         if s.passing is None or s.passing.plan.hooks.need is not Need.HEADER:
             raise
-        _lose(s.passing)
+        lose(s.passing)
         s.walker = None
         unread(s)
+    if s.walker is not None and stop - pos == s.request_left:
+        _walked(s, walker, now_ms)
+    return stop - pos, (walker.steps - steps) * LABOUR_STEP_BYTES
 
 
-def walked(s: SessionEnd, walker: ProduceWalker, now_ms: int) -> None:
-    """Its last byte has gone on."""
+def _walked(s: SessionEnd, walker: ProduceWalker, now_ms: int) -> None:
+    """Its last byte is about to go on."""
     produced(s, walker)
     passing = s.passing
     if not walker.done:
         if passing is None or passing.plan.hooks.need is not Need.HEADER:
             raise ClientProtocolError("a Produce body that ends inside its fields")
-        _lose(passing)
+        lose(passing)
     elif passing is not None:
         _have(passing, walker, now_ms)
+        in_flight.count_kept(s, passing)
 
 
 def _have(exchange: Exchange, walker: ProduceWalker, now_ms: int) -> None:
@@ -255,61 +282,5 @@ def _topics(exchange: Exchange) -> produce_skeleton.Topics:
     return kept.topics if kept is not None else ()
 
 
-def only_waits(s: SessionEnd) -> bool:
-    """Whether all that is unanswered may wait at the broker as long as it likes, and nobody else can answer it."""
-    return all(
-        isinstance(exchange, SwallowedExchange)
-        or (
-            isinstance(exchange, Exchange)
-            and exchange.plan.api.may_wait
-            and not exchange.plan.wait_ms
-        )
-        for exchange in s.queue
-    ) and not (s.reply_left or s.client.unsent_bytes)
-
-
 def _is_over(s: SessionEnd) -> bool:
     return s.ended
-
-
-def _hangs(s: SessionEnd, now_ms: int) -> bool:
-    """Whether the broker has owed its oldest reply for too long; then the session ends."""
-    head, timeout_ms = s.queue[0], s.engine.request_timeout_ms
-    if not timeout_ms or not isinstance(head, Exchange | SwallowedExchange):
-        return False
-    if s.reply_left or s.client.unsent_bytes:
-        return False  # it is being answered
-    name = "a request that was answered here"
-    if isinstance(head, Exchange):
-        api = head.plan.api
-        if head.plan.wait_ms or (api.may_wait and api.key not in _TRACKED):
-            return False  # it has a deadline of its own, or may wait without one
-        name = api.name
-    # The broker answers in order, so the head has been its business since the reply before it (a
-    # swallowed one: since it was swallowed, for until then it had a deadline).
-    owed_ms = now_ms - max(head.arrived_ms, s.replied_ms)
-    if owed_ms < timeout_ms:
-        return False
-    s.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, f"{name} unanswered for {owed_ms} ms", now_ms)
-    s.engine.attend(s)
-    return True
-
-
-def _arm(s: SessionEnd, now_ms: int) -> None:
-    """Set the timer again, for what is in the queue."""
-    timeout_ms = s.engine.request_timeout_ms
-    soonest_ms = now_ms + (timeout_ms or LOOK_RARELY_MS)
-    head = s.queue[0]
-    if timeout_ms and isinstance(head, Exchange | SwallowedExchange):
-        due_ms = max(head.arrived_ms, s.replied_ms) + timeout_ms
-        if due_ms > now_ms:
-            soonest_ms = min(soonest_ms, due_ms)
-    half_sent = _half_sent(s)
-    for exchange in s.queue:
-        if isinstance(exchange, Exchange) and exchange.plan.wait_ms and exchange is not half_sent:
-            due_ms = exchange.arrived_ms + exchange.plan.wait_ms
-            if due_ms <= now_ms:
-                late_ms = now_ms - due_ms
-                due_ms = now_ms + min(max(late_ms >> 2, LOOK_AGAIN_MS), LOOK_RARELY_MS)
-            soonest_ms = min(soonest_ms, due_ms)
-    s.timer = s.engine.timers.arm(soonest_ms, s.look_at_queue)

@@ -2,25 +2,43 @@
 
 Rules:
 - What is in flight is answered first, if anybody can still answer; every exchange completes exactly once.
-- A fault ends its own session, and no other.
+- A fault ends its own session, and no other. It takes nothing from the frames before it, so it does not matter
+  where a read ended.
+- A fault at a request (the client's, a policy's, our own) ends the session after the replies that are due, within
+  `LAST_REPLIES_MS`. A fault at a reply ends it at once, for no reply may leave before that one.
+- Behind a request of which not all was sent nothing goes to the broker any more.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from policies.api import Outcome
 from policies.chain import PolicyFault
-from proxy.core import delayed, replies, requests, slow_senders
+from proxy.core import deadlines, delayed, in_flight, replies, requests, slow_senders
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason, SessionFault
-from proxy.core.exchanges import AnsweredExchange, OwnExchange, SwallowedExchange
+from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
+from proxy.core.guess import WANTS_SASL, WANTS_TLS, guess_protocol
 from proxy.core.state import STREAM, SessionState
 from wire.errors import WireError
+
+if TYPE_CHECKING:
+    from policies.api import Peer
+    from proxy.core.engine import Engine
+
+LAST_REPLIES_MS = 30_000
+"""How long a session may still wait for the replies that are due after a fault at a request."""
 
 
 class SessionEnd(SessionState):
     """See the module."""
 
     __slots__ = ()
+
+    def __init__(self, engine: Engine, peer: Peer) -> None:
+        super().__init__(engine, peer)
+        self.broker.on_unsent = self.watch_unsent
 
     def end_after_replies(self, reason: CloseReason, detail: str = "") -> None:
         """Take no more requests; what is in flight is answered, then both sides are closed."""
@@ -41,7 +59,7 @@ class SessionEnd(SessionState):
                 delayed.expire(self, self.engine.now_ms, draining=True)
             if not self.queue or isinstance(self.queue[-1], SwallowedExchange):
                 self.ended = True
-            elif self.draining and delayed.only_waits(self):
+            elif self.draining and deadlines.only_waits(self):
                 self.end(CloseReason.DRAINED, "", self.engine.now_ms)  # who knows for how long
 
     def drain(self) -> None:
@@ -69,9 +87,17 @@ class SessionEnd(SessionState):
             self.fail(fault, CloseReason.INTERNAL)
             self.engine.attend(self)
 
+    def watch_unsent(self) -> None:
+        """Something waits for the broker to take it."""
+        deadlines.watch_unsent(self)
+
     def look_at_reading(self, now_ms: int) -> None:
         """The timer for a frame that holds memory and is not here yet."""
-        slow_senders.look(self, now_ms)
+        try:
+            slow_senders.look(self, now_ms)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
+            self.fail(fault, CloseReason.INTERNAL)
+            self.engine.attend(self)
 
     def client_gone(self, now_ms: int) -> None:
         """The client has said its last byte (half-close). It may still be reading."""
@@ -103,30 +129,95 @@ class SessionEnd(SessionState):
         self.client.clear()
         self.end(CloseReason.CLIENT_RESET, "", now_ms)
 
+    def upstream_closed(self) -> None:
+        """The connection to the broker is closed: it has forgotten what was announced."""
+        self.engine.announced.give_back(self)
+
     def broker_gone(self, reason: CloseReason, now_ms: int) -> None:
         """The broker's connection ended. What it did reply is still delivered."""
+        if self.queue and self.peer.node_id is None and not self.ending:
+            self._tell_first_unanswered()
         self.broker.clear()
         self.end(reason, "", now_ms)
 
-    def fail(self, fault: Exception, blamed: CloseReason) -> None:
-        """A fault ends this session, and no other."""
-        if isinstance(fault, SessionFault):
-            reason = fault.reason
-        elif isinstance(fault, PolicyFault):
-            reason = CloseReason.POLICY_FAULT
-        elif isinstance(fault, WireError):
-            reason = blamed
+    def _tell_first_unanswered(self) -> None:
+        """A bootstrap broker that hangs up on the first requests is most likely not spoken to as it wants."""
+        head, engine = self.queue[0], self.engine
+        if not self.node.heard_ms or guess_protocol(self.broker.carry):
+            likely = WANTS_TLS
+        elif (
+            self.identity is None
+            and not engine.topology.knows_any
+            and isinstance(head, Exchange)
+            and not head.plan.spared
+        ):
+            likely = WANTS_SASL
         else:
-            reason = CloseReason.INTERNAL
-            self.engine.observer.on_internal_error(fault)
-        self.broker.clear()
+            return
+        engine.observer.on_bootstrap_closed(self.peer, self.node.address, likely)
+
+    def fail(self, fault: Exception, blamed: CloseReason) -> None:
+        """A fault ends this session at once, and no other. What is settled still goes out, but not to a broker
+        whose fault it was.
+        """
+        reason = self._reason_of(fault, blamed)
+        if reason is CloseReason.BROKER_PROTOCOL:
+            self.broker.clear()
         self.end(reason, str(fault), self.engine.now_ms)
+
+    def fail_request(self, fault: Exception) -> None:
+        """A fault at the request that was about to begin, or is passing: the session ends after the replies to those
+        before it. The caller has handed these on.
+        """
+        now_ms = self.engine.now_ms
+        reason = self._reason_of(fault, CloseReason.CLIENT_PROTOCOL)
+        if self.request_left and self.request_mode == STREAM:
+            self._lose_half_sent(now_ms)
+        self.request_left = 0
+        if self.held is not None:
+            self.held.drop(now_ms)
+        requests.forget(self, now_ms)
+        if not any(each is self.judged or _answers(each, self.judged) for each in self.queue):
+            self._complete_judged(now_ms)
+        self.end_after_replies(reason, str(fault))
+        self.maybe_end()
+        if not self.ended:
+            if self.read_timer is not None:
+                self.read_timer.cancel()
+            # Nothing is read any more, so this timer is free.
+            self.read_timer = self.engine.timers.arm(now_ms + LAST_REPLIES_MS, self._give_up)
+
+    def _give_up(self, now_ms: int) -> None:
+        self.read_timer = None
+        if not self.ended:
+            self.end(self.reason or CloseReason.INTERNAL, "", now_ms)
+            self.engine.attend(self)
+
+    def _reason_of(self, fault: Exception, blamed: CloseReason) -> CloseReason:
+        if isinstance(fault, SessionFault):
+            return fault.reason
+        if isinstance(fault, PolicyFault):
+            return CloseReason.POLICY_FAULT
+        if isinstance(fault, WireError):
+            return blamed
+        self.engine.observer.on_internal_error(fault)
+        return CloseReason.INTERNAL
+
+    def crash(self, fault: Exception) -> None:
+        """An exception that no narrower guard has caught: the session ends, even if its end raises too."""
+        try:
+            self.fail(fault, CloseReason.INTERNAL)
+        except Exception as again:  # noqa: BLE001 - then it ends without telling the rest
+            self.engine.report(again)
+            self.reason = self.reason or CloseReason.INTERNAL
+            self.ending = self.ended = self.attention = True
 
     def end(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         """Close both sides as soon as their outboxes are empty. Every exchange completes now."""
         if self.ended and not self.queue:
             self.reason = self.reason or reason
             self.attention = True
+            self._complete_judged(now_ms)
             return
         self.reason = reason if not self.ending else self.reason or reason
         self.detail = detail or self.detail
@@ -136,17 +227,26 @@ class SessionEnd(SessionState):
         if self.held is not None:
             self.held.drop(now_ms)
         requests.let_go(self)
+        replies.forget(self)
         while self.queue:
             head = self.queue.popleft()
             if isinstance(head, OwnExchange):
                 head.on_reply(None)
             elif isinstance(head, SwallowedExchange):
-                continue
+                self.node.on_settled()
             elif isinstance(head, AnsweredExchange):
                 self.client.pool.release(len(head.reply))
                 self.complete(head.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             else:
                 self.complete(head, Outcome.DISCONNECTED, now_ms)
+        in_flight.forget(self)
+        self._complete_judged(now_ms)
+
+    def _complete_judged(self, now_ms: int) -> None:
+        """Whatever raised between a verdict and what came of it: the request has ended, and all are told."""
+        judged, self.judged = self.judged, None
+        if judged is not None:
+            self.complete(judged, Outcome.DISCONNECTED, now_ms, forwarded=False)
 
     def release(self, now_ms: int) -> None:
         """Both sides are closed: give everything back and say goodbye. Called once, by the hub."""
@@ -156,8 +256,11 @@ class SessionEnd(SessionState):
         self.client.clear()
         self.broker.clear()
         self.plans.clear()  # one of them may refer to this session
+        self.broker.on_unsent = None  # so does this
         requests.forget(self, now_ms)
         replies.forget(self)
+        self.upstream_closed()
+        in_flight.forget(self)
         for timer in (self.timer, self.throttle_timer, self.read_timer):
             if timer is not None:
                 timer.cancel()
@@ -171,3 +274,8 @@ class SessionEnd(SessionState):
             self.queue.pop()
             self.complete(passing, Outcome.DISCONNECTED, now_ms)
         self.passing = self.walker = None
+
+
+def _answers(queued: object, exchange: object) -> bool:
+    """Whether this is the reply to it, made here, that waits for its turn."""
+    return isinstance(queued, AnsweredExchange) and queued.exchange is exchange

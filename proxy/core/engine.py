@@ -5,11 +5,15 @@ No I/O and no clock: the hub calls `advance(now_ms)` once per step, and everythi
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import suppress
+from itertools import islice
 from sys import intern
 from typing import TYPE_CHECKING
 
 from policies.api import ANONYMOUS, Need, Peer
 from policies.chain import Chain, Hooks
+from proxy.core.announced import Announced
 from proxy.core.bounds import Bounds
 from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
@@ -18,32 +22,39 @@ from proxy.core.memory import NO_BOUND, MemoryPool
 from proxy.core.meters import MeterBook
 from proxy.core.purgatory import Purgatory
 from proxy.core.reads import Reads
+from proxy.core.reply_line import REPLY_MOST_BYTES, ReplyLine
 from proxy.core.session import Session
 from proxy.core.timers import Timers
 from proxy.core.usage import UsageBook
 from proxy.core.waiting_room import WaitingRoom
+from proxy.core.watch_keys import watch_key
 from wire import addresses, metadata, versions
 from wire.apis import OFFERED, ApiKey
+from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable
+    from collections.abc import Callable, Collection, Hashable, Mapping
 
+    from policies.api import Excess
     from proxy.core.capture import Capture
     from proxy.core.ending import SessionEnd
     from proxy.core.holding import HeldRequest
     from proxy.core.observer import Observer
     from proxy.core.plan import Rewrite
     from proxy.core.state import SessionState
+    from proxy.core.timing_wheel import TimerEntry
     from proxy.core.topic_book import TopicBook
     from proxy.core.topology import Topology
     from wire.apis import Api
 
-REPLY_MOST_BYTES = 256 << 20
-"""A reply that has to be kept whole (Metadata of a very large cluster) may not be larger, nor than the pool."""
-REPLY_LEAST_BYTES = 16 << 20
-"""It may be so large, however small the pool is."""
 NEVER = 1 << 60
 """So many microseconds: never."""
+REVIEWED_AT_ONCE = 256
+"""Throttled sessions that one step reviews after a change of limits."""
+MEASURE_MS = 10_000
+"""How long each call of a policy is measured after a slow step."""
+MEASURED_EVERY = 16
+"""Of so many sessions one has its policies measured always."""
 TOPICS_MOST = 100_000
 """Topic names remembered; beyond that the cache begins anew."""
 
@@ -86,6 +97,7 @@ class Engine:
         self.topic_book = topic_book
         self.usage = UsageBook(now_ms, observer.on_second)
         self.auth_failures = 0
+        self.measuring_until_ms = 0  # 0: only some sessions are
         self._sampled = 0
         self.request_max_bytes = request_max_bytes
         self.request_timeout_ms = request_timeout_ms
@@ -98,20 +110,24 @@ class Engine:
         self.read_limits = bounds.read_limits
         self.request_pool = self._pool("requests", bounds.request_bytes, 4 + request_max_bytes)
         self.reply_pool = self._pool("replies", bounds.response_bytes, REPLY_MOST_BYTES)
-        self.reply_max_bytes = max(self.reply_pool.max_single_bytes, REPLY_LEAST_BYTES)
+        self.reply_line = ReplyLine(self, self.reply_pool)
         self.room = WaitingRoom(self.request_pool, bounds.requests, bounds.share_most)
+        self.announced = Announced(bounds.announced_bytes)
         self.reads = Reads(self.request_pool, self.reply_pool, self.room)
-        self.timers = Timers(now_ms)
+        self.timers = Timers(now_ms, self._timer_failed)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
         self.completions = dict.fromkeys(OUTCOMES, 0)
         self.sessions: set[SessionEnd] = set()
-        self.attending: list[SessionState] = []
+        self.ready: deque[SessionState] = deque()
+        """Sessions that wait for the hub, each once: see `schedule`."""
         self.topics: dict[bytes, str] = {}
+        self.names_unread = 0
+        """Metadata replies whose topic names could not be read."""
         self.no_hooks = Hooks()
         self._session_ids = 0
         self._rewrites: dict[int, Rewrite | None] = {}
         self._look_at_chain()
-        for every_ms in sorted({entry.policy.tick_ms for entry in chain.entries} - {0}):
+        for every_ms in sorted(chain.ticks):
             self._tick(chain, every_ms)
 
     # -- sessions --------------------------------------------------------------------------------
@@ -141,9 +157,18 @@ class Engine:
             self.observer.on_session_closed(session.peer, reason, session.detail)
 
     def attend(self, session: SessionState) -> None:
-        """Something happened to a session outside its own reads: the hub must look at it."""
+        """Something happened to a session outside its own reads: the hub must look at it.
+
+        Until the hub does, what is read of the session goes behind what stands in its outboxes.
+        """
         session.attention = True
-        self.attending.append(session)
+        self.schedule(session)
+
+    def schedule(self, session: SessionState) -> None:
+        """The hub gives this session a turn, first come first served, in this step or a later one."""
+        if not session.ready:
+            session.ready = True
+            self.ready.append(session)
 
     def drain(self) -> None:
         """No new requests: every session ends as soon as what is in flight is answered."""
@@ -151,7 +176,18 @@ class Engine:
             session.drain()
             self.attend(session)
 
+    def report(self, error: Exception) -> None:
+        """A fault of our own, which costs one session, timer or client: the observer hears of it."""
+        with suppress(Exception):  # an observer's own fault ends nothing
+            self.observer.on_internal_error(error)
+
     # -- memory ----------------------------------------------------------------------------------
+
+    def limit_requests(self, max_bytes: int) -> None:
+        """Set the largest request. Requests that begin from now on are judged by it, and so is what the pool grants."""
+        self.request_max_bytes = max_bytes
+        self.resize(self.request_pool.size_bytes, self.reply_pool.size_bytes)
+        self.forget_plans()
 
     def resize(self, request_bytes: int, response_bytes: int) -> None:
         """Other sizes for the pools (NO_BOUND: none). What is held stays; who waits is looked at again."""
@@ -160,9 +196,9 @@ class Engine:
             (self.reply_pool, response_bytes, REPLY_MOST_BYTES),
         ):
             pool.resize(size_bytes, _within(size_bytes, most_bytes))
-        self.reply_max_bytes = max(self.reply_pool.max_single_bytes, REPLY_LEAST_BYTES)
         self.reads.press()
         self.room.look_again()
+        self.reply_line.serve()
 
     def _pool(self, name: str, size_bytes: int, most_bytes: int) -> MemoryPool:
         pool = MemoryPool(size_bytes, _within(size_bytes, most_bytes), now_ms=lambda: self.now_ms)
@@ -173,12 +209,28 @@ class Engine:
     # -- time ------------------------------------------------------------------------------------
 
     def advance(self, now_ms: int, now_us: int = 0) -> None:
-        """The clock, once per step: fire what is due."""
+        """The clock goes on, and what is due fires."""
         self.now_ms = now_ms
         self.now_us = now_us or now_ms * 1000
+        self.fire(now_ms)
+
+    def fire(self, now_ms: int) -> None:
+        """Fire what is due. The hub does so when it has read what had come by then."""
         if now_ms >= self.usage.ends_ms:
-            self.usage.roll(now_ms)
+            try:
+                self.usage.roll(now_ms)
+            except Exception as error:  # noqa: BLE001 - one second's figures are lost, and no more
+                self.report(error)
         self.timers.advance(now_ms)
+
+    def _timer_failed(self, entry: TimerEntry, error: Exception) -> None:
+        """A timer's call has raised: the timer is gone, and its session (of a held request) ends."""
+        session = getattr(entry, "session", None)
+        if isinstance(session, Session):
+            session.crash(error)
+            self.attend(session)
+        else:
+            self.report(error)
 
     def next_ms(self) -> int | None:
         """When to `advance` next; None when nothing is waiting, and nobody is connected."""
@@ -186,6 +238,32 @@ class Engine:
         if self.usage.keys and (due_ms is None or due_ms > self.usage.ends_ms):
             return self.usage.ends_ms
         return due_ms
+
+    def on_slow_step(self, took_ms: int) -> None:
+        """A step of the hub has taken too long. If policies judge requests, each of their calls is measured for
+        MEASURE_MS: which one it was is known as soon as it happens again.
+        """
+        judges = self.chain.judges()
+        if not judges or not self.chain.guard.measures:
+            return
+        self.observer.on_slow_step(took_ms, judges)
+        if not self.measuring_until_ms:
+            self.forget_plans()
+            self.timers.arm(self.now_ms + MEASURE_MS, self._stop_measuring)
+        self.measuring_until_ms = self.now_ms + MEASURE_MS
+
+    def measures(self, session_id: int) -> bool:
+        """Whether the policies are measured at this session's requests: at all while a slow hook is looked for, else
+        at those of every MEASURED_EVERY-th session.
+        """
+        return self.measuring_until_ms != 0 or session_id % MEASURED_EVERY == 0
+
+    def _stop_measuring(self, now_ms: int) -> None:
+        if now_ms < self.measuring_until_ms:  # another step was slow meanwhile
+            self.timers.arm(self.measuring_until_ms, self._stop_measuring)
+            return
+        self.measuring_until_ms = 0
+        self.forget_plans()
 
     def sample_from(self) -> int:
         """How many requests of a new session pass before one is sampled: spread, so that short ones are met too."""
@@ -195,9 +273,8 @@ class Engine:
     def _tick(self, chain: Chain, every_ms: int) -> None:
         def tick(now_ms: int) -> None:
             if self.chain is chain:
-                for entry in chain.entries:
-                    if entry.policy.tick_ms == every_ms:
-                        chain.tick(entry, now_ms)
+                for entry in chain.ticks[every_ms]:
+                    chain.tick(entry, now_ms)
                 self.timers.arm(now_ms + every_ms, tick)
 
         self.timers.arm(self.now_ms + every_ms, tick)
@@ -206,13 +283,29 @@ class Engine:
 
     def wake(self, key: Hashable) -> int:
         """Whatever is held for this key is asked again, now; how many that were."""
-        return self.holds.check_and_complete(key, self.now_ms)
+        return self.holds.check_and_complete(watch_key(key), self.now_ms)
 
     def reconsider(self) -> None:
         """A policy's wishes have changed: what begins from now on is judged by them."""
         self.chain.reconsider()
         self._look_at_chain()
         self.forget_plans()
+
+    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+        """A policy's limits have changed: end or shorten the throttles that no longer hold, a part at a time."""
+        throttled = [s for s in self.sessions if s.throttle_timer is not None]
+
+        def review(now_ms: int) -> None:
+            part = throttled[-REVIEWED_AT_ONCE:]
+            del throttled[-REVIEWED_AT_ONCE:]
+            for session in part:
+                why = session.throttled_by
+                if why is not None and session.throttle_timer is not None:
+                    session.shorten_throttle(until_ms(session.peer, why), now_ms)
+            if throttled:
+                self.timers.arm(now_ms + 1, review)
+
+        review(self.now_ms)
 
     def forget_plans(self) -> None:
         """Something that plans are made of has changed: what begins from now on gets new ones."""
@@ -227,7 +320,7 @@ class Engine:
         self.chain = chain
         self._look_at_chain()
         self.forget_plans()
-        for every_ms in sorted({entry.policy.tick_ms for entry in chain.entries} - {0}):
+        for every_ms in sorted(chain.ticks):
             self._tick(chain, every_ms)
         held = [session.held for session in self.sessions if session.held is not None]
         return sorted(
@@ -256,13 +349,17 @@ class Engine:
             self._rewrites[kind] = self._make_rewrite(api)
         return self._rewrites[kind]
 
+    def lead_for(self, api: Api) -> Rewrite | None:
+        """What must be changed in this API's responses, if it all stands in their first part."""
+        return self._make_rewrite(api, names=False) if api.key in addresses.LEADS else None
+
     def _look_at_chain(self) -> None:
         keys = (ApiKey.PRODUCE, ApiKey.FETCH)
         looked_into = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
         self.wants_topic_names = looked_into or self.keeps_trails or self.topic_book is not None
         self._rewrites.clear()
 
-    def _make_rewrite(self, api: Api) -> Rewrite | None:
+    def _make_rewrite(self, api: Api, *, names: bool = True) -> Rewrite | None:
         if api.key == ApiKey.API_VERSIONS:
             return lambda buf, start, end: versions.narrow(
                 buf, start, end, api.version, self.offered, self.pass_unknown
@@ -273,7 +370,7 @@ class Engine:
         # Where controllers are named their addresses are hidden, and nothing is learnt from them.
         learns = api.key in addresses.TEACHES
         advertise = self.topology.advertise if learns else self.topology.conceal
-        if api.key == ApiKey.METADATA and self.wants_topic_names:
+        if names and api.key == ApiKey.METADATA and self.wants_topic_names:
 
             def learn_and_rewrite(buf: bytearray, start: int, end: int) -> bytes | None:
                 self._learn_topics(buf, start, end, api)
@@ -285,10 +382,18 @@ class Engine:
     def _learn_topics(self, buf: bytearray, start: int, end: int, api: Api) -> None:
         if api.version < 10:
             return
-        learned = metadata.topic_names(buf, start, end, api)
+        try:
+            learned = metadata.topic_names(buf, start, end, api)
+        except WireError:  # the reply passes all the same, if its brokers can be read
+            self.names_unread += 1
+            return
+        self.learn(learned)
+
+    def learn(self, learned: Mapping[bytes, str]) -> None:
+        """Topic names that were read in passing."""
         if len(self.topics) + len(learned) > TOPICS_MOST:
             self.topics.clear()
-        self.topics.update(learned)
+        self.topics.update(islice(learned.items(), TOPICS_MOST))
 
 
 def _within(size_bytes: int, most_bytes: int) -> int:

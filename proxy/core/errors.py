@@ -24,6 +24,7 @@ class CloseReason(Enum):
     UPSTREAM_DIAL_TIMEOUT = "upstream_dial_timeout"
     UPSTREAM_REQUEST_TIMEOUT = "upstream_request_timeout"
     REQUEST_READ_TIMEOUT = "request_read_timeout"
+    REPLY_WRITE_TIMEOUT = "reply_write_timeout"
     UNKNOWN_NODE = "unknown_node"
     TOO_MANY_CONNECTIONS = "too_many_connections"
     DRAINED = "drained"

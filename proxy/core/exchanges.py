@@ -9,7 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wire import throttle
 from wire.errors import WireError
@@ -149,11 +149,19 @@ class OwnExchange:
     `on_reply` gets the whole reply frame, or None when the connection ended first.
     """
 
-    __slots__ = ("correlation_id", "on_reply")
+    __slots__ = ("arrived_ms", "correlation_id", "on_reply")
 
     def __init__(self, correlation_id: int, on_reply: Callable[[bytes | None], None]) -> None:
         self.correlation_id = correlation_id
         self.on_reply = on_reply
+        self.arrived_ms = 0  # when it went out
+
+
+class Question(NamedTuple):
+    """A request of our own that waits for a frame boundary."""
+
+    frame: bytes
+    exchange: OwnExchange
 
 
 class Reply:

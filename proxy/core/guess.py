@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+WANTS_TLS = "the listener wants TLS"
+WANTS_SASL = "the listener wants SASL, and the client did not authenticate"
 _HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"CONN", b"PATC", b"HTTP", b"PRI ")
 
 

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from policies.api import Hold, Outcome
 from policies.chain import PolicyFault, Walk
 from proxy.core.channel import Mute
+from proxy.core.errors import CloseReason
 from proxy.core.purgatory import DelayedOperation
 from proxy.core.trail import Stage
+from proxy.core.watch_keys import held_key, text_of
 from proxy.core.whole import body_of
 
 if TYPE_CHECKING:
@@ -96,7 +98,16 @@ class HeldRequest(DelayedOperation):
         self.force_complete(now_ms)
 
     def on_complete(self, now_ms: int) -> None:
-        """The wait is over."""
+        """The wait is over. A fault ends the session that waited, not whatever woke it."""
+        try:
+            self._complete(now_ms)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
+            session = self.session
+            session.complete(self.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
+            session.fail(fault, CloseReason.INTERNAL)
+            session.engine.attend(session)
+
+    def _complete(self, now_ms: int) -> None:
         session, exchange = self.session, self.exchange
         session.held = None
         self._account(now_ms)
@@ -137,7 +148,7 @@ class HeldRequest(DelayedOperation):
             exchange.delayed = True
         else:
             exchange.plan.meter.left(self.outcome, now_us - self.since_us)
-        waited_for = "" if self.why else str(self.watched)
+        waited_for = "" if self.why else text_of(self.watched)
         waited = Stage(kind, self.since_us, now_us, waited_for, self.outcome)
         session.stage(exchange, waited, self.why)
         exchange.wait_until(now_us)
@@ -158,5 +169,6 @@ def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
         held.throttled.blocked.change(1, now_ms)
     held.session.engine.room.park(held.session)
     holds = held.session.engine.holds
-    holds.try_complete_else_watch(held, (verdict.watch,), now_ms + verdict.max_delay_ms, now_ms)
+    key = held_key(verdict.watch, held)
+    holds.try_complete_else_watch(held, (key,), now_ms + verdict.max_delay_ms, now_ms)
     holds.maybe_purge()

@@ -37,6 +37,7 @@ class MemoryPool:
         "_now_ms",
         "_past_ms",
         "carried_bytes",
+        "is_waited_for",
         "max_single_bytes",
         "on_depleted",
         "on_recovered",
@@ -59,6 +60,7 @@ class MemoryPool:
         self.strict = strict
         self.used_bytes = 0
         self.carried_bytes = 0
+        self.is_waited_for = False  # somebody needs more than is left: the outage goes on
         self.peak_bytes = 0
         self.pressed = False
         self.press_bytes = UNBOUNDED_BYTES
@@ -171,7 +173,7 @@ class MemoryPool:
     def _serve(self) -> None:
         if self.on_release is not None:
             self.on_release()
-        if self.used_bytes < self._limit_bytes:
+        if self.used_bytes < self._limit_bytes and not self.is_waited_for:
             self._end_outage()
 
     def _end_outage(self) -> None:

@@ -3,6 +3,8 @@
 Rules:
 - A Meter counts the requests of one API; with usage records of the family `api`, one of each user,
   client id and API (`MeterBook.by_key`), and the sum is made when somebody asks.
+- Where an admin server looks in, a Meter is of one user, client id, API and broker, for `max_parts` of them; the others
+  share one for each API. Which list a request adds to is chosen with its plan, so the request itself costs the same.
 - `upstream` is added to by the fast loop: from the request's last byte on its way to the broker to the reply's
   last byte here. So what it holds are the requests that were replied to; `outcomes` counts those that ended otherwise.
 - The other histograms are not there until something waited so.
@@ -18,8 +20,9 @@ from policies.api import Outcome
 from proxy.core.histogram import BUCKETS, bucket_of, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+_Key = tuple[int, str, str, int | None]
 STAGES = ("receive", "memory", "throttle", "purgatory")
 """Where a request may wait before it is forwarded: for its own last byte, for memory, for a quota, for a policy."""
 
@@ -31,6 +34,7 @@ class Meter:
         "api_key",
         "client_id",
         "name",
+        "node",
         "outcomes",
         "parked",
         "request_bytes",
@@ -40,11 +44,20 @@ class Meter:
         "waits",
     )
 
-    def __init__(self, api_key: int, name: str, user: str = "", client_id: str = "") -> None:
+    def __init__(
+        self,
+        api_key: int,
+        name: str,
+        user: str = "",
+        client_id: str = "",
+        node: int | None = None,
+    ) -> None:
         self.api_key = api_key
         self.name = name
         self.user = user
         self.client_id = client_id
+        self.node = node
+        """The broker, where meters are told apart by it; None: the bootstrap port, or any."""
         self.upstream = [0] * BUCKETS
         self.outcomes = dict.fromkeys(Outcome, 0)  # all but REPLIED, which `upstream` knows
         self.waits: dict[str, list[int]] = {}
@@ -73,12 +86,17 @@ class Meter:
 class MeterBook:
     """All meters of a process."""
 
-    __slots__ = ("_meters", "_of", "_retired", "away_us", "by_key", "step_us")
+    __slots__ = (
+        *("_gone", "_meters", "_of", "_retired", "away_us", "by_key", "max_parts", "step_us"),
+    )
 
     def __init__(self, *, by_key: bool = False) -> None:
         self.by_key = by_key
         """Whether each user and client id has meters of its own."""
-        self._meters: dict[tuple[int, str, str], Meter] = {}
+        self.max_parts = 0
+        """How many meters there may be of one user, client id, API and broker."""
+        self._gone: set[tuple[str, str]] = set()  # had no connection at the last sweep
+        self._meters: dict[_Key, Meter] = {}
         self._of: dict[tuple[str, str], list[Meter]] = {}
         self._retired: dict[int, Meter] = {}
         self.step_us = [0] * BUCKETS
@@ -86,14 +104,25 @@ class MeterBook:
         self.away_us = [0] * BUCKETS
         """How long the hub stood still for the process's other tasks, each time they had their turn."""
 
-    def find(self, api_key: int, name: str, user: str, client_id: str) -> Meter:
+    def part(self, max_parts: int) -> None:
+        """Have `max_parts` meters of one user, client id, API and broker, unless usage records want them by key."""
+        if not self.by_key:
+            self.max_parts = max_parts
+
+    def find(
+        self, api_key: int, name: str, user: str, client_id: str, node: int | None = None
+    ) -> Meter:
         """The meter of these requests."""
-        key = (api_key, user, client_id) if self.by_key else (api_key, "", "")
-        meter = self._meters.get(key)
+        key: _Key = (api_key, user, client_id, None if self.by_key else node)
+        meter = self._meters.get(key) if self.by_key or self.max_parts else None
         if meter is None:
-            meter = self._meters[key] = Meter(api_key, name, *key[1:])
-            if self.by_key:
-                self._of.setdefault(key[1:], []).append(meter)
+            if not self.by_key and len(self._meters) >= self.max_parts:
+                key = (api_key, "", "", None)
+                meter = self._meters.get(key)
+            if meter is None:
+                meter = self._meters[key] = Meter(api_key, name, *key[1:])
+                if key[1]:
+                    self._of.setdefault(key[1:3], []).append(meter)
         return meter
 
     def of(self, user: str, client_id: str) -> Sequence[Meter]:
@@ -104,12 +133,22 @@ class MeterBook:
         """Every meter as it is: of each API, or of each key."""
         return tuple(self._meters.values())
 
+    def sweep(self, connected: Collection[tuple[str, str]]) -> None:
+        """Retire the meters of keys without a connection, now and at the sweep before: replies may come late."""
+        if not self.max_parts:
+            return
+        gone = {key for key in self._of if key not in connected}
+        for key in gone & self._gone:
+            for meter in tuple(self._of[key]):
+                self.retire(meter)
+        self._gone = gone
+
     def retire(self, meter: Meter) -> None:
         """A key that is gone: its counts stay in the sums."""
-        key = (meter.api_key, meter.user, meter.client_id)
+        key: _Key = (meter.api_key, meter.user, meter.client_id, meter.node)
         if self._meters.get(key) is meter:
             del self._meters[key]
-            self._of.pop(key[1:], None)
+            self._of.pop(key[1:3], None)
             into = self._retired.setdefault(meter.api_key, Meter(meter.api_key, meter.name))
             _add(into, meter)
 

@@ -19,6 +19,7 @@ from proxy.core.channel import Mute
 from proxy.core.errors import ClientProtocolError
 from proxy.core.histogram import FINE_US
 from wire import addresses, apis, fetch, header, produce, versions
+from wire.administrative import ADMINISTRATIVE
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ ACKS_NONE = 0
 ACKS_ALL = -1
 SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Kept whole and listened to: see `proxy.core.identity`."""
+SIGN_ON = SASL | {ApiKey.API_VERSIONS}
+"""What a client sends before it is known who it is; the general path counts it as free."""
 UNAUTHENTICATED_MOST_BYTES = 65536
 """While a SASL exchange is under way (Kafka caps it at 512 KiB, which SaslAuthenticate keeps)."""
 
@@ -47,7 +50,9 @@ UNAUTHENTICATED_MOST_BYTES = 65536
 class Plan:
     """See the module. `least_bytes` / `most_bytes` bound the frame sizes it holds for.
 
+    `lead`: changes the first part of the replies, where nothing behind it must be changed.
     `fast`: the fast loop may settle these requests.
+    `is_special`: they are either `spared`, or administrative and told to the audit log.
     `simple`: nobody asks about these requests, and each of them gets a reply.
     `plain`: nobody asks about the replies, and they pass as they are.
     `glance`: nobody asks about the replies, and those for which it is True pass as they are.
@@ -57,11 +62,14 @@ class Plan:
         "acks",
         "answer",
         "api",
+        "cut",
         "fast",
         "fine_us",
         "glance",
         "hooks",
+        "is_special",
         "keeps",
+        "lead",
         "least_bytes",
         "look",
         "meter",
@@ -102,18 +110,22 @@ class Plan:
         self.rewrite = rewrite
         self.wait_ms = wait_ms  # when to answer here, from the arrival on; 0: never
         self.keeps = wait_ms > 0 and api.key == ApiKey.PRODUCE
+        self.cut = False  # a fetch that asked for more than is granted: it is not the broker's silence that ends it
         self.answer: bytes | None = None  # a reply body made here, whatever the request says
         self.least_bytes = 8 + len(usual)
         self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
         # Only a policy that is content with the header may be asked in the fast loop.
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
-        self.spared = api.key in SASL  # no quota counts them
+        self.spared = api.key in SIGN_ON  # no quota counts them
+        audited = engine.observer.hears_audit and api.key in ADMINISTRATIVE
+        self.is_special = self.spared or audited
         captured = engine.capture is not None and engine.capture.open
         # Whether its body is walked for the usage records: what each topic costs.
         self.topics = engine.topic_book is not None and api.key in {ApiKey.PRODUCE, ApiKey.FETCH}
         walked = self.topics and api.key == ApiKey.PRODUCE
-        self.fast = hooks.need is Need.HEADER and not (self.spared or captured or walked)
-        self.meter = engine.meters.find(api.key, api.name, *(key or (peer.user, peer.client_id)))
+        self.fast = hooks.need is Need.HEADER and not (self.is_special or captured or walked)
+        user, client_id = key or (peer.user, peer.client_id)
+        self.meter = engine.meters.find(api.key, api.name, user, client_id, peer.node_id)
         self.upstream = self.meter.upstream
         self.tally = self.meter if engine.meters.by_key else None  # bytes are counted, too
         # A fetch may wait at the broker for what it asked for, and is not slow for that.
@@ -133,6 +145,7 @@ class Plan:
             and not (captured or self.topics)
         )
         self.plain = unheard and rewrite is None
+        self.lead = engine.lead_for(api) if rewrite is not None else None
         self.look = addresses.glance(api) if rewrite is not None else None
         self.glance = self.look if unheard else None
         self.twin: Plan | None = None
@@ -146,12 +159,13 @@ class Plan:
             twin.glance = None
         return twin
 
-    def waiting(self, wait_ms: int) -> Plan:
+    def waiting(self, wait_ms: int, *, cut: bool = False) -> Plan:
         """The same with another deadline, for a request that a policy has changed."""
-        if wait_ms == self.wait_ms:
+        if wait_ms == self.wait_ms and cut is self.cut:
             return self
         twin = copy(self)
         twin.wait_ms = wait_ms
+        twin.cut = cut
         twin.keeps = twin.keeps and wait_ms > 0
         twin.twin = None
         return twin
@@ -189,7 +203,7 @@ def plan_for(
     if body_at is None:
         return None
     acks: int | None = None
-    head_end, wait_ms = body_at, 0
+    head_end, wait_ms, clamped = body_at, 0, False
     if api.key == ApiKey.PRODUCE:
         read = produce.acks_at(buf, body_at, limit, api.version)
         if read is None:
@@ -201,7 +215,7 @@ def plan_for(
                 return None
             timeout_ms = _INT32(buf, head_end - 4)[0]
             wait_ms = s.engine.graces.produce_wait_ms(timeout_ms)
-            s.engine.expired.clamped += timeout_ms > s.engine.graces.most_ms
+            clamped = timeout_ms > s.engine.graces.most_ms
     elif api.key == ApiKey.FETCH and api.version >= 1:
         head_end = body_at + fetch.head_offsets(api.version).min_bytes + 4
         if head_end > limit:
@@ -209,7 +223,7 @@ def plan_for(
         max_wait_ms, min_bytes = _TWO_INT32(buf, head_end - 8)
         if max_wait_ms > 0 and min_bytes > 0:
             wait_ms = s.engine.graces.fetch_wait_ms(max_wait_ms)
-            s.engine.expired.clamped += max_wait_ms > s.engine.graces.most_ms
+            clamped = max_wait_ms > s.engine.graces.most_ms
     known = s.plans.get(kind)
     if (
         known is not None  # seen before, but this one is cut, or not for the fast loop
@@ -226,12 +240,16 @@ def plan_for(
     if api.key in SASL:
         rewrite = _listen(s, api)
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
-    hooks = s.engine.chain.hooks(api.key)
+    hooks = s.engine.chain.hooks(api.key, timed=s.engine.measures(s.peer.session_id))
     key = (s.usage.user, s.usage.client_id)
     plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, s.engine, wait_ms, key)
+    plan.cut = clamped and api.key == ApiKey.FETCH
+    if plan.keeps:
+        s.keeps = True
     soonest_ms = wait_ms // 2 if plan.keeps else wait_ms  # see `delayed.sent`
     if 0 < soonest_ms < s.shortest_wait_ms:
         s.shortest_wait_ms = soonest_ms
+    s.engine.expired.clamped += clamped
     s.plans[kind] = plan
     return plan, body_at
 
@@ -254,10 +272,11 @@ def _plan_for_stranger(s: SessionEnd, api_key: int, api_version: int) -> Plan:
         plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine, key=key)
         plan.answer = versions.unsupported_version(s.engine.offered)
         return plan
-    if api_key in s.engine.pass_unknown:
-        # No facts, so no look inside: it is paired by correlation id alone.
+    if api_key in s.engine.pass_unknown and api_key not in apis.OFFERED:
+        # No facts, so no look inside: it is paired by correlation id alone, and judged by its header.
         api = replace(api, request_max_bytes=None)
-        return Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine, key=key)
+        hooks = s.engine.chain.hooks(api_key)._replace(need=Need.HEADER)
+        return Plan(api, s.peer, b"", None, hooks, None, most_bytes, s.engine, key=key)
     raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
 
 

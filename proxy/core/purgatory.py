@@ -7,12 +7,10 @@ Rules:
   it off the timer, then `on_complete` runs. `on_expiration` runs after that, and only when the deadline won.
 - It is tried before it is watched and again after, so what happens in between is not missed, and what is already
   true costs no watching.
-- A completed operation leaves the timer at once, so `num_delayed` is exact; in the lists of its keys it stays until
-  they are checked, or purged.
-- The purge comes when there may be more than `purge_interval` such. How many there are is an estimate: one that
-  was watched counts once, however many keys it has, until the next purge begins, though checks may have found it.
-- Kafka's purge walks all lists. This one knows which have finished and where they were watched, so it costs nothing
-  for those who wait. What it leaves is the same.
+- A completed operation leaves the timer and the lists of its keys at once: the lists are dicts, so that costs
+  nothing for those who wait, and nothing keeps what has ended.
+- Kafka's lists keep completed operations until a purge, which comes when there may be more than `purge_interval`.
+  Its estimate is kept as a figure: one that was watched counts once until the next purge begins.
 - One thread, no lock, nothing awaited. What an operation does when it is tried or completes may come back here:
   watch others, check the same key, purge.
 """
@@ -73,7 +71,8 @@ class DelayedOperation(TimerEntry):
         if purgatory is not None:
             self.purgatory = None
             purgatory.num_delayed -= 1
-            purgatory.finished.append(self)
+            purgatory.finished += 1
+            purgatory.forget(self)
         bucket = self.bucket
         if bucket is not None:
             self.bucket = None
@@ -95,20 +94,20 @@ class Purgatory:
         self.purge_interval = purge_interval
         self.num_delayed = 0
         """Operations on the timer, exactly: Kafka's NumDelayedOperations."""
-        self.finished: list[DelayedOperation] = []
-        """Those that were watched, are not delayed any more, and may still be in lists."""
+        self.finished = 0
+        """Operations that were watched and have ended since the last purge began."""
         self._timers = timers
         # Dicts, for their order and for taking out at O(1); the values only count.
         self._watchers: dict[Hashable, dict[DelayedOperation, int]] = {}
 
     @property
     def estimated_total(self) -> int:
-        """Operations on the timer or in a list: Kafka's estimate."""
-        return self.num_delayed + len(self.finished)
+        """Operations on the timer, or ended since the last purge: Kafka's estimate of what is in its lists."""
+        return self.num_delayed + self.finished
 
     @property
     def watched(self) -> int:
-        """Entries in all lists, completed ones too: Kafka's PurgatorySize. Counted when asked."""
+        """Entries in all lists: Kafka's PurgatorySize. Counted when asked."""
         return sum(map(len, self._watchers.values()))
 
     def try_complete_else_watch(
@@ -116,8 +115,8 @@ class Purgatory:
     ) -> bool:
         """Whether it is complete; if not it waits, watched by these keys, until `at_ms` at most.
 
-        One that completes between the two tries stays in the lists, but is never on the timer; nor is one that
-        was cancelled by then. `keys` is kept, and must not change.
+        One that completes between the two tries is never on the timer, nor is one that was cancelled by then.
+        `keys` is kept, and must not change.
 
         Raises:
             ValueError: no key.
@@ -138,7 +137,8 @@ class Purgatory:
                 watching[operation] = 1
         complete = operation.try_complete(now_ms)
         if complete or operation.completed or operation.bucket is None:
-            self.finished.append(operation)
+            self.finished += 1
+            self.forget(operation)
             return complete
         operation.at_ms = at_ms
         operation.purgatory = self
@@ -155,15 +155,8 @@ class Purgatory:
         count = 0
         # What is tried may change the list; what comes to it meanwhile has been tried by itself.
         for operation in tuple(watching):
-            if operation.completed:
-                watching.pop(operation, 0)
-            elif operation.try_complete(now_ms):
+            if not operation.completed and operation.try_complete(now_ms):
                 count += 1
-                watching.pop(operation, 0)
-                if len(operation.keys) == 1 and self.finished and self.finished[-1] is operation:
-                    self.finished.pop()  # it was in no other list
-        if not watching and self._watchers.get(key) is watching:
-            del self._watchers[key]
         return count
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
@@ -173,25 +166,23 @@ class Purgatory:
             operation.cancel()
         return operations
 
+    def forget(self, operation: DelayedOperation) -> None:
+        """Take it out of the lists of its keys."""
+        watchers = self._watchers
+        for key in operation.keys:
+            watching = watchers.get(key)
+            if watching is not None:
+                watching.pop(operation, None)
+                if not watching:
+                    del watchers[key]
+
     def maybe_purge(self) -> int | None:
-        """Purge if it is worth it, once per step: how many entries went. None: it is not."""
-        if len(self.finished) <= self.purge_interval:
+        """Begin the estimate again if Kafka would purge; how many have ended since. None: it would not."""
+        if self.finished <= self.purge_interval:
             return None
         return self.purge()
 
     def purge(self) -> int:
-        """Take completed operations out of all lists; how many entries that were."""
-        finished, self.finished = self.finished, []
-        watchers = self._watchers
-        count = 0
-        for operation in finished:
-            if not operation.completed:  # cancelled: whoever did that is about to complete it
-                self.finished.append(operation)
-                continue
-            for key in operation.keys:
-                watching = watchers.get(key)
-                if watching is not None:
-                    count += watching.pop(operation, 0)
-                    if not watching:
-                        del watchers[key]
-        return count
+        """Begin the estimate again; how many have ended since the last time. There is nothing to take out."""
+        finished, self.finished = self.finished, 0
+        return finished

@@ -2,7 +2,10 @@
 
 Rules:
 - A reply belongs to the oldest exchange of its session; any other correlation id kills both sides.
-- What carries broker addresses (or API ranges) is kept whole, counted, rewritten; everything else streams.
+- What carries broker addresses (or API ranges) is kept, counted, rewritten: the part that has them, or all of it
+  (`proxy.core.kept_replies`). Everything else streams.
+- A fault (in the broker's bytes, or in what a policy says of them) takes nothing from the replies before it: they
+  are delivered. None behind it can be, for replies leave in order, so the session ends at once.
 - A reply made here leaves when it is its turn, and no byte of the broker's comes between.
 """
 
@@ -12,7 +15,9 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from policies.api import Outcome
+from proxy.core import kept_replies
 from proxy.core.channel import ATTENTION
+from proxy.core.deadlines import TRACKED
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.exchanges import (
     AnsweredExchange,
@@ -23,16 +28,16 @@ from proxy.core.exchanges import (
 )
 from proxy.core.guess import guess_protocol
 from proxy.core.histogram import bucket_of
-from proxy.core.walking import begin_fetched, fetched, fetched_whole
-from wire import header, throttle
+from proxy.core.walking import begin_fetched, begin_names, fetched, fetched_whole
+from wire import throttle
 from wire.apis import Throttle
 
 if TYPE_CHECKING:
     from policies.api import Excess
     from proxy.core.ending import SessionEnd
+    from proxy.core.state import Settled
 
 _REPLY = Struct(">ii").unpack_from
-_SIZE = Struct(">i").pack
 HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
@@ -86,30 +91,32 @@ def late(s: SessionEnd, exchange: Exchange, size_bytes: int, now_ms: int) -> Non
         s.complete(exchange, Outcome.REPLIED, now_ms)
 
 
-def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: int) -> int:
-    """Take buf[pos:end]; buf[start:pos] is settled and may go on. Returns as `from_broker` does."""
-    clear = start  # buf[clear:pos] goes on as it lies
+def rest(s: SessionEnd, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
+    """Take buf[settled.stop:end]. Returns as `from_broker` does; when it raises, `settled` is what may go on."""
+    start, pos = settled.start, settled.stop  # buf[settled.start:pos] goes on as it lies
     while pos < end:
         if s.reply_left:
             taken = min(s.reply_left, end - pos)
             if s.reply_walker is not None:
                 s.reply_walker.feed(buf, pos, pos + taken)  # it never raises
             if s.reply_gathered is not None:
-                s.flush_replies(buf, clear, pos)
-                clear = pos + taken
-                s.reply_gathered += memoryview(buf)[pos:clear]
-                s.client.pool.force_allocate(taken)
+                s.flush_replies(buf, settled.start, pos)
+                settled.start = pos + taken
+                kept_replies.add(s, memoryview(buf)[pos : settled.start])
             elif s.reply_dropped:
-                clear = pos + taken
+                settled.start = pos + taken
             pos += taken
             s.reply_left -= taken
+            if s.reply_try_bytes:
+                _settle_lead(s, now_ms)
             if not s.reply_left:
                 s.reply_dropped = False
                 if s.reply_walker is not None:
                     fetched(s)
+                settled.stop = pos
                 if s.unusual_replies:
-                    s.flush_replies(buf, clear, pos)
-                    clear = pos
+                    s.flush_replies(buf, settled.start, pos)
+                    settled.start = pos
                 if s.reply_gathered is not None:
                     _settle_whole(s, now_ms)
                 finish(s, now_ms)
@@ -122,15 +129,14 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
         exchange = _expected(s, buf, pos, size, correlation_id)
         s.reply_bytes = size
         if isinstance(exchange, SwallowedExchange):
-            s.flush_replies(buf, clear, pos)
-            clear = pos
+            s.flush_replies(buf, settled.start, pos)
+            settled.start = pos
             s.reply_left, s.reply_dropped = 4 + size, True
             continue
         if stop > end:
             if isinstance(exchange, OwnExchange) or _is_kept(exchange):
-                if size > s.engine.reply_max_bytes:
-                    raise BrokerProtocolError(f"a reply of {size} bytes that has to be kept whole")
-                s.reply_gathered = bytearray()
+                leads, copies = _how_kept(exchange)
+                kept_replies.begin(s, size, leads=leads, copies=copies)
             elif end - pos < HEAD_BYTES and _is_stamped(exchange):
                 s.broker.keep(bytes(memoryview(buf)[pos:end]))
                 break
@@ -141,8 +147,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.reply_left = 4 + size
             continue
         if isinstance(exchange, OwnExchange):
-            s.flush_replies(buf, clear, pos)
-            clear = stop
+            s.flush_replies(buf, settled.start, pos)
+            settled.start = stop
             exchange.on_reply(bytes(memoryview(buf)[pos:stop]))
             s.attention = True
         else:
@@ -150,24 +156,24 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             if exchange.plan.topics:
                 fetched_whole(s, exchange, buf, pos, stop)
             if exchange.plan.rewrite is not None:
-                changed = _rewritten(exchange, buf, pos, stop)
+                changed = kept_replies.rewritten(exchange, exchange.plan.rewrite, buf, pos, stop)
             if changed is None:
                 _hear(s, exchange, size, buf, pos, stop, now_ms)
             else:
-                s.flush_replies(buf, clear, pos)
-                clear = stop
+                s.flush_replies(buf, settled.start, pos)
+                settled.start = stop
                 s.reply_bytes = len(changed) - 4
                 _hear(s, exchange, size, changed, 0, len(changed), now_ms)
                 s.client.put(changed)
                 s.attention = True
-        pos = stop
-        if s.unusual_replies and clear != pos:
-            s.flush_replies(buf, clear, pos)
-            clear = pos
+        settled.stop = pos = stop
+        if s.unusual_replies and settled.start != pos:
+            s.flush_replies(buf, settled.start, pos)
+            settled.start = pos
         finish(s, now_ms)
-    if s.attention or clear != start:
+    if s.attention or settled.start != start:
         s.attention = False
-        s.flush_replies(buf, clear, pos)
+        s.flush_replies(buf, settled.start, pos)
         return ATTENTION
     return pos
 
@@ -175,9 +181,20 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
 def finish(s: SessionEnd, now_ms: int) -> None:
     """The head's reply is through: complete it, and let the replies made here that waited behind it go."""
     head = s.queue.popleft()
-    if isinstance(head, OwnExchange | SwallowedExchange):
+    if isinstance(head, SwallowedExchange):
+        s.unusual_replies -= 1
+        s.node.on_settled()
+        if not (s.patient or s.draining):
+            s.patient = True
+            s.unusual_replies += (
+                1  # until the broker's own answer to a tracked request has passed: see below
+            )
+    elif isinstance(head, OwnExchange):
         s.unusual_replies -= 1
     elif isinstance(head, Exchange):
+        if s.patient and head.plan.api.key in TRACKED:
+            s.patient = False
+            s.unusual_replies -= 1
         s.usage.response_bytes += 4 + s.reply_bytes
         count(s, head, s.reply_bytes)
         s.complete(head, Outcome.REPLIED, now_ms)
@@ -203,9 +220,7 @@ def let_go(s: SessionEnd, place: int, now_ms: int) -> None:
 
 def forget(s: SessionEnd) -> None:
     """The session ends: give back what was kept of a reply."""
-    if s.reply_gathered is not None:
-        s.client.pool.release(len(s.reply_gathered))
-        s.reply_gathered = None
+    kept_replies.forget(s)
 
 
 def _expected(
@@ -227,35 +242,44 @@ def _expected(
 
 def _settle_whole(s: SessionEnd, now_ms: int) -> None:
     """A reply that was kept whole is here: rewrite it, or hand it to whoever asked."""
-    frame, s.reply_gathered = s.reply_gathered, None
-    assert frame is not None  # noqa: S101 - the caller has looked
-    s.client.pool.release(len(frame))
+    frame, counted_bytes = kept_replies.take(s)
     head = s.queue[0]
-    if isinstance(head, OwnExchange):
-        head.on_reply(bytes(frame))
-    elif isinstance(head, Exchange):
-        size = len(frame) - 4
-        if head.plan.topics:
-            fetched_whole(s, head, frame, 0, len(frame))
-        if head.plan.rewrite is not None:
-            frame = _rewritten(head, frame, 0, len(frame)) or frame
-            s.reply_bytes = len(frame) - 4
-        _hear(s, head, size, frame, 0, len(frame), now_ms)
-        s.client.put(frame)
+    try:
+        if isinstance(head, OwnExchange):
+            head.on_reply(bytes(frame))
+            frame.clear()
+        elif isinstance(head, Exchange):
+            size = len(frame) - 4
+            if head.plan.topics:
+                fetched_whole(s, head, frame, 0, len(frame))
+            if head.plan.rewrite is not None:
+                changed = kept_replies.rewritten(
+                    head, head.plan.rewrite, frame, 0, len(frame), spend=True
+                )
+                frame = frame if changed is None else changed
+                s.reply_bytes = len(frame) - 4
+            _hear(s, head, size, frame, 0, len(frame), now_ms)
+    except Exception:
+        s.client.pool.release(counted_bytes)
+        raise
+    s.client.put(frame, counted_bytes)
     s.attention = True
 
 
-def _rewritten(exchange: Exchange, buf: bytearray, pos: int, stop: int) -> bytearray | None:
-    """The whole frame anew, or None when it passes as it is."""
-    plan = exchange.plan
-    body_at = header.response_body_at(buf, pos, stop, plan.api.response_header_version)
-    if body_at is None or plan.rewrite is None:
-        raise BrokerProtocolError(f"a {plan.api.name} reply shorter than its header")
-    body = plan.rewrite(buf, body_at, stop)
-    if body is None:
-        return None
-    head = bytes(memoryview(buf)[pos + 4 : body_at])
-    return bytearray().join((_SIZE(len(head) + len(body)), head, body))
+def _settle_lead(s: SessionEnd, now_ms: int) -> None:
+    """More of a reply is here of which only the first part is rewritten: the rest streams once that is done."""
+    head = s.queue[0]
+    assert isinstance(head, Exchange)  # noqa: S101 - only such replies lead
+    lead = kept_replies.maybe_lead(s, head)
+    if lead is None:
+        return
+    size = s.reply_bytes
+    s.reply_bytes = int.from_bytes(lead[:4], "big")
+    _hear(s, head, size, lead, 0, len(lead), now_ms)
+    frame, counted_bytes = kept_replies.take(s)
+    begin_names(s, head, frame)
+    s.client.put(lead, counted_bytes)
+    s.attention = True
 
 
 def _is_kept(exchange: Exchange) -> bool:
@@ -264,6 +288,14 @@ def _is_kept(exchange: Exchange) -> bool:
     return plan.rewrite is not None or (
         plan.api.throttle is Throttle.LAST and _is_stamped(exchange)
     )
+
+
+def _how_kept(exchange: Exchange | OwnExchange) -> tuple[bool, int]:
+    """Whether only its first part is kept, and how often all of it may be here at once."""
+    if isinstance(exchange, OwnExchange) or exchange.plan.rewrite is None:
+        return False, 1
+    last = exchange.plan.api.throttle is Throttle.LAST and _is_stamped(exchange)
+    return exchange.plan.lead is not None and not last, 2
 
 
 def _is_stamped(exchange: Exchange) -> bool:

@@ -6,23 +6,26 @@ Rules:
 - A body streams through (STREAM), is kept whole for whoever asked (GATHER), or is dropped because the
   request was answered here (DROP). What is kept whole waits until there is memory for all of it.
 - Frame sizes are judged before anything is allocated for them.
-- One turn does a bounded amount of work; then the session is paced: the rest of what was read waits,
-  counted, and the client is not read until it had its next turn.
+- A fault takes nothing from the requests before it (`SessionEnd.fail_request`). Of the request at fault no byte goes
+  on but those that went on in earlier reads.
+- One turn does a bounded amount of work; then the session is paced, maybe inside a body that is walked: the rest of
+  what was read waits, counted, and the client is not read until it had its next turn.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond, Throttle
 from policies.chain import PolicyFault
-from proxy.core.answers import answer, refuse
+from proxy.core.answers import answer, refuse, respond
 from proxy.core.channel import ATTENTION, DEAF
-from proxy.core.delayed import keep, sent, walk, walked
+from proxy.core.delayed import keep, lose, sent, walk
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.guess import guess_protocol
 from proxy.core.holding import hold
+from proxy.core.in_flight import count_kept
 from proxy.core.plan import SASL, plan_for
 from proxy.core.slow_senders import HEAD_BYTES, watch, watch_head
 from proxy.core.state import DROP, GATHER, STREAM, Pending
@@ -35,34 +38,33 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from policies.api import Verdict
     from proxy.core.ending import SessionEnd
-    from proxy.core.exchanges import Exchange, OwnExchange
+    from proxy.core.exchanges import Exchange
+    from proxy.core.state import Settled
 
 _REQUEST = Struct(">iii").unpack_from
 _SIZE = Struct(">i").unpack_from
 
 LEAST_BYTES = 10
 """Key, version, correlation id and a null client id: nothing shorter is a request."""
-LABOUR_MOST_BYTES = 16384
+LABOUR_MOST_BYTES = 8192
 """Bytes of requests taken the long way in one turn; what else was read waits for the next turn, so
 that nobody's odd frames hold up everybody (about a microsecond a byte; kept ones count four times)."""
 LABOUR_FRAME_BYTES = 4096
-"""A frame that streams counts no more than this: its body is not looked at."""
+LABOUR_STREAMED_BYTES = 256
+LABOUR_KEPT_BYTES = 512
+"""A frame costs at least one of the last two, so that a turn takes about 1 ms; one that streams at most the first."""
 REFUSED_MOST_BYTES = 16 << 20
 """A refused request is kept whole for its reply's sake; a larger one is closed without a reply."""
 HEAD_MOST_BYTES = 65536
 """A head (header, transactional id) longer than this is nobody's."""
+FETCH_HEAD_BYTES = 64
+"""The other fields of a Fetch that a policy may want to see stand in so many bytes behind the head."""
+_TOO_LONG = f"a request head of more than {HEAD_MOST_BYTES} bytes"
 
 
-class Question(NamedTuple):
-    """A request of our own that waits for a frame boundary."""
-
-    frame: bytes
-    exchange: OwnExchange
-
-
-def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: int) -> int:
-    """Take buf[pos:end]; buf[start:pos] is settled and may go on. Returns as `from_client` does."""
-    clear = start  # buf[clear:pos] goes on as it lies
+def rest(s: SessionEnd, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
+    """Take buf[settled.stop:end]. Returns as `from_client` does; when it raises, `settled` is what may go on."""
+    start, pos = settled.start, settled.stop  # buf[settled.start:pos] goes on as it lies
     labour_bytes = 0
     if s.pending is not None and not (s.request_left or s.client.muted & DEAF):
         if isinstance(s.pending.verdict, PolicyFault):
@@ -76,17 +78,19 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             mode = s.request_mode
             if mode == STREAM:
                 if s.walker is not None:
-                    walk(s, s.walker, buf, pos, pos + taken)
+                    if labour_bytes >= LABOUR_MOST_BYTES:
+                        s.pace(bytes(memoryview(buf)[pos:end]))
+                        break
+                    taken, cost_bytes = walk(s, s.walker, buf, pos, taken, now_ms)
+                    labour_bytes += cost_bytes
             else:
-                s.flush_requests(buf, clear, pos)
-                clear = pos + taken
+                s.flush_requests(buf, settled.start, pos)
+                settled.start = pos + taken
                 if mode == GATHER:
-                    _gather(s, buf, pos, clear)
+                    _gather(s, buf, pos, settled.start)
             pos += taken
             s.request_left -= taken
             if not s.request_left:
-                if s.walker is not None:
-                    walked(s, s.walker, now_ms)
                 s.walker = None
                 s.request_mode = STREAM
                 if mode == GATHER:
@@ -96,9 +100,10 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
                 elif mode == STREAM:
                     s.through()
             continue
+        settled.stop = pos
         if s.questions:
-            s.flush_requests(buf, clear, pos)
-            clear = pos
+            s.flush_requests(buf, settled.start, pos)
+            settled.start = pos
             put_questions(s)
         if s.hush_wanted:
             _hush_now(s)
@@ -107,8 +112,8 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             break
         if s.ending and s.pending is None:
             s.engine.room.give_back(s)
-            s.flush_requests(buf, clear, pos)
-            clear = pos = end
+            s.flush_requests(buf, settled.start, pos)
+            settled.start = pos = end
             break
         if labour_bytes >= LABOUR_MOST_BYTES:
             s.pace(bytes(memoryview(buf)[pos:end]))
@@ -116,11 +121,9 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
         begun = _begin(s, buf, pos, end, now_ms)
         if begun is None or s.held is not None:
             if not s.client.muted & DEAF:  # its head is not here yet
-                if end - pos > HEAD_MOST_BYTES:
-                    raise ClientProtocolError(
-                        f"a request head of more than {HEAD_MOST_BYTES} bytes"
-                    )
-                if end - pos > HEAD_BYTES:
+                if end - pos > HEAD_MOST_BYTES + FETCH_HEAD_BYTES:
+                    raise ClientProtocolError(_TOO_LONG)
+                if end - pos > HEAD_BYTES and s.engine.room.reserve_head(s):
                     watch_head(s, now_ms)
             s.client.keep(bytes(memoryview(buf)[pos:end]))
             break
@@ -128,11 +131,15 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.engine.room.give_back(s)  # nobody wants it whole any more
         pos = begun
         streams = s.request_mode == STREAM
-        labour_bytes += min(s.request_left, LABOUR_FRAME_BYTES) if streams else 4 * s.request_left
+        if streams:
+            labour_bytes += LABOUR_STREAMED_BYTES + min(s.request_left, LABOUR_FRAME_BYTES)
+        else:
+            labour_bytes += LABOUR_KEPT_BYTES + 4 * s.request_left
+    settled.stop = pos
     if not s.request_left:
         if s.questions:
-            s.flush_requests(buf, clear, pos)
-            clear = pos
+            s.flush_requests(buf, settled.start, pos)
+            settled.start = pos
             put_questions(s)
         if s.hush_wanted:
             _hush_now(s)
@@ -142,9 +149,9 @@ def rest(s: SessionEnd, buf: bytearray, start: int, pos: int, end: int, now_ms: 
             s.maybe_end()
     elif s.request_mode == GATHER:
         watch(s, now_ms)
-    if s.attention or clear != start:
+    if s.attention or settled.start != start:
         s.attention = False
-        s.flush_requests(buf, clear, pos)
+        s.flush_requests(buf, settled.start, pos)
         return ATTENTION
     return pos
 
@@ -154,6 +161,7 @@ def put_questions(s: SessionEnd) -> None:
     questions, s.questions = s.questions or (), None
     for question in questions:
         s.broker.put(question.frame)
+        question.exchange.arrived_ms = s.engine.now_ms
         s.queue.append(question.exchange)
         s.unusual_replies += 1
     s.look_again()
@@ -166,12 +174,13 @@ def _hush_now(s: SessionEnd) -> None:
     s.client.mute(s.hush_wanted)
     s.hush_wanted = 0
     s.look_again()
-    s.engine.attending.append(s)
+    s.engine.schedule(s)
 
 
 def let_go(s: SessionEnd) -> None:
     """Give back what is kept of a request, or was to be."""
     s.request_gathered = None
+    s.engine.announced.leave(s)
     s.engine.room.leave(s)
 
 
@@ -215,6 +224,10 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
             raise ClientProtocolError("a request head longer than its frame")
         return None
     plan, body_at = found
+    if 12 + len(plan.usual) > HEAD_MOST_BYTES:
+        raise ClientProtocolError(_TOO_LONG)
+    if s.head_reserved:
+        s.engine.room.give_back(s)
     exchange = s.admit(plan, _REQUEST(buf, pos)[2], size, now_ms)
     if plan.answer is not None:
         s.arrived(exchange)
@@ -234,7 +247,7 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
         return None
     s.arrived(exchange)
     verdict = s.ask(exchange, now_ms)
-    return _apply(s, exchange, verdict, pos, body_at, now_ms)
+    return _apply(s, exchange, verdict, pos, body_at, end, now_ms)
 
 
 def _begin_judged(
@@ -251,11 +264,17 @@ def _begin_judged(
         found = header.body_at(buf, pos, end, api.request_header_version)
         assert found is not None  # noqa: S101 - its head was read before it was judged
         body_at = found
-    return _apply(s, exchange, verdict, pos, body_at, now_ms)
+    return _apply(s, exchange, verdict, pos, body_at, end, now_ms)
 
 
 def _apply(
-    s: SessionEnd, exchange: Exchange, verdict: Verdict | None, pos: int, body_at: int, now_ms: int
+    s: SessionEnd,
+    exchange: Exchange,
+    verdict: Verdict | None,
+    pos: int,
+    body_at: int,
+    end: int,
+    now_ms: int,
 ) -> int | None:
     """Do what was decided before the first byte of the request has gone on. None: it has to wait for memory."""
     whole = 4 + exchange.size_bytes
@@ -271,8 +290,14 @@ def _apply(
         elif ends is not verdict and isinstance(verdict, Throttle):
             s.quiet(exchange, verdict.throttle_time_ms, now_ms)
         return begun
-    if isinstance(verdict, Throttle):
-        s.request_left = whole  # the mute begins behind it
+    if ends is FORWARD and whole > s.engine.announced.small_bytes and pos + whole > end:
+        if not s.engine.announced.try_begin(s, whole):
+            s.pending = Pending(exchange, verdict)
+            return None
+        if s.short_since_us:
+            s.granted(exchange)
+    if isinstance(verdict, Throttle):  # the mute begins behind it
+        s.request_left, s.request_mode = whole, STREAM if ends is FORWARD else DROP
         s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if verdict is FORWARD:
@@ -295,10 +320,11 @@ def _apply(
         s.request_left = 0
         hold(s, exchange, verdict, now_ms)
     elif isinstance(verdict, Respond):
-        answer(s, exchange, verdict.body, now_ms)
+        respond(s, exchange, verdict, now_ms)
         s.request_left, s.request_mode = whole, DROP
     else:
-        s.mark_refused(exchange, ends)
+        assert isinstance(verdict, Reject)  # noqa: S101 - all else is dealt with above
+        s.mark_refused(exchange, verdict)
         s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
         s.request_left, s.request_mode = whole, DROP
         s.end_after_replies(
@@ -371,23 +397,22 @@ def _settle_whole(s: SessionEnd, now_ms: int) -> None:
         s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if isinstance(verdict, Forward):
-        try:
-            sent_on = changed(frame, body_at, verdict)
-        except ValueError as error:
-            raise s.blame(exchange, error, now_ms) from error
+        sent_on = changed(s, exchange, frame, body_at, verdict, now_ms)
         if exchange.plan.api.key == ApiKey.FETCH:
             wait_anew(s, exchange, sent_on, body_at)
         s.broker.put(sent_on, s.engine.room.hand_over(s))
+        s.engine.room.serve_freed()
         s.attention = True
-        if exchange.plan.keeps:
-            keep(exchange, frame, 0, len(frame))
+        if exchange.plan.keeps and keep(exchange, frame, 0, len(frame)) < 0:
+            lose(exchange)
+        count_kept(s, exchange)
         if exchange.plan.topics and exchange.plan.api.key == ApiKey.PRODUCE:
             produced_whole(s, exchange, sent_on, body_at)
         if exchange.plan.api.key in SASL:
             overhear(s, exchange, bytes(memoryview(frame)[body_at:]))
         _forward(s, exchange, now_ms)
     elif isinstance(verdict, Respond):
-        answer(s, exchange, verdict.body, now_ms)
+        respond(s, exchange, verdict, now_ms)
     elif isinstance(verdict, Reject):
         refuse(s, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
     exchange.body = None

@@ -13,6 +13,7 @@ Rules:
 - Here are the fast loops: whole, usual, untouched frames. A frame that is not whole in this read, or
   not usual in any way, goes to `requests.rest` / `replies.rest` before anything is decided about it.
 - Nothing is made per frame but one Exchange, and nothing looked up but one Plan.
+- What is settled goes on, whatever comes behind it: a fault takes nothing from the frames before it.
 - What is nearly always false is asked once per read, not once per frame (`unusual`).
 """
 
@@ -23,15 +24,17 @@ from typing import TYPE_CHECKING
 
 from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.chain import ASKED_ALL
-from proxy.core import replies, requests
-from proxy.core.channel import ATTENTION, Mute
-from proxy.core.delayed import KEEP_MOST_BYTES, keep, watch
+from policies.verdicts import check_request
+from proxy.core import in_flight, replies, requests
+from proxy.core.channel import ATTENTION
+from proxy.core.deadlines import watch
+from proxy.core.delayed import KEEP_MOST_BYTES, keep
 from proxy.core.ending import SessionEnd
 from proxy.core.errors import CloseReason
-from proxy.core.exchanges import Exchange, OwnExchange
+from proxy.core.exchanges import Exchange, OwnExchange, Question
 from proxy.core.histogram import BUCKET
 from proxy.core.plan import ACKS_NONE
-from proxy.core.state import STREAM, Pending, ensure_verdict
+from proxy.core.state import STREAM, UNCOUNTED, Pending, Settled
 
 if TYPE_CHECKING:
     from collections import deque
@@ -41,8 +44,9 @@ _REQUEST = Struct(">iii").unpack_from  # size, api_key << 16 | api_version, corr
 _REPLY = Struct(">ii").unpack_from  # size, correlation_id
 _new_exchange = Exchange.__new__
 
-IN_FLIGHT_MOST = 4096
-"""Exchanges of one session that may wait for replies before its client is not read any more."""
+KEEP_STEPS_MAX = 4096
+"""Topics, partitions and tagged fields of Produce requests that the fast loop visits in one read. A read
+cannot hold so many partitions with a record batch in each."""
 
 
 class Session(SessionEnd):
@@ -54,8 +58,10 @@ class Session(SessionEnd):
 
     def from_client(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the client. See the module for what comes back."""
-        pos = start
+        pos = begun = start
+        count = 0
         asked: Exchange | None = None  # the request that a policy is judging at this moment
+        unusual = self.unusual_requests
         try:
             left = self.request_left
             if left and self.request_mode == STREAM and self.walker is None:
@@ -65,12 +71,12 @@ class Session(SessionEnd):
                 pos = start + left
                 self.request_left = left = 0
                 self.through()
-            unusual = self.unusual_requests
+                unusual = self.unusual_requests
             if not (left or unusual):
                 plans = self.plans
                 push = self.queue.append
                 now_us = self.engine.now_us
-                begun, count = pos, 0
+                begun, keep_steps = pos, KEEP_STEPS_MAX
                 while end - pos >= 12:
                     size, kind, correlation_id = _REQUEST(buf, pos)
                     plan = plans.get(kind)
@@ -92,7 +98,11 @@ class Session(SessionEnd):
                             if size < KEEP_MOST_BYTES:
                                 exchange.kept = buf[pos:stop]
                             else:
-                                keep(exchange, buf, pos, stop)
+                                keep_steps = keep(exchange, buf, pos, stop, keep_steps)
+                                if keep_steps < 0:
+                                    break  # too much for one read: the general path reads on in turns
+                                if keep_steps != KEEP_STEPS_MAX:
+                                    in_flight.keeps_more(self)
                     elif plan.fast:
                         exchange = _new_exchange(
                             Exchange
@@ -111,7 +121,11 @@ class Session(SessionEnd):
                             if size < KEEP_MOST_BYTES:
                                 exchange.kept = buf[pos:stop]
                             else:
-                                keep(exchange, buf, pos, stop)
+                                keep_steps = keep(exchange, buf, pos, stop, keep_steps)
+                                if keep_steps < 0:
+                                    break  # too much for one read: the general path reads on in turns
+                                if keep_steps != KEEP_STEPS_MAX:
+                                    in_flight.keeps_more(self)
                         on_request = plan.on_request
                         if on_request is not None:
                             asked = exchange
@@ -119,7 +133,7 @@ class Session(SessionEnd):
                             if verdict is EXEMPT:
                                 self.spare(exchange)
                             elif verdict is not FORWARD:
-                                ensure_verdict(verdict)
+                                check_request(verdict)
                                 verdict = self.without_exemption(exchange, verdict)
                                 if (
                                     not isinstance(verdict, Throttle)
@@ -157,28 +171,35 @@ class Session(SessionEnd):
                         self.sample_left -= count
                         if self.sample_left <= 0:
                             self.sample()
-            if unusual or pos != end:
-                pos = requests.rest(self, buf, start, pos, end, now_ms)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
-            if asked is not None:  # it was a policy that raised
+        except BaseException as fault:
+            if asked is not None:  # it was a policy that raised: see `policies.guard`
+                count += 1
+                begun -= 4 + asked.size_bytes
                 fault = self.blame(asked, fault, now_ms)
-            self.fail(fault, CloseReason.CLIENT_PROTOCOL)
-            return ATTENTION
+            if not isinstance(fault, Exception):
+                raise
+            self.usage.requests += count
+            self.usage.request_bytes += pos - begun
+            pos = self._fault_at_request(fault, buf, Settled(start, pos))
+        else:
+            if unusual or pos != end or self.attention:
+                settled = Settled(start, pos)
+                try:
+                    pos = requests.rest(self, buf, settled, end, now_ms)
+                except Exception as fault:  # noqa: BLE001 - it costs this session only
+                    pos = self._fault_at_request(fault, buf, settled)
         if self.queue:
             timer = self.timer
             if timer is None or timer.at_ms > now_ms + self.shortest_wait_ms:
                 watch(self, now_ms)
-            if len(self.queue) > IN_FLIGHT_MOST:
-                self.crowded = True
-                self.client.mute(Mute.IN_FLIGHT)
-                self.flush_requests(buf, start, pos)
-                return ATTENTION
+            if len(self.queue) > self.uncounted:
+                in_flight.count(self)
         return pos
 
     def from_broker(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the broker. See the module for what comes back."""
-        pos = start
-        self.replied_ms = now_ms
+        pos = begun = start
+        self.replied_ms = self.node.heard_ms = now_ms
         try:
             plain = not self.unusual_replies and self.reply_gathered is None
             if plain and self.reply_walker is None:
@@ -187,12 +208,11 @@ class Session(SessionEnd):
                     if end - start < left:
                         self.reply_left = left - (end - start)
                         return end
-                    pos = start + left
+                    pos = begun = start + left
                     self.reply_left = 0
                     replies.finish(self, now_ms)
                 queue: deque[Exchange] = self.queue  # type: ignore[assignment] # others are unusual
                 now_us = self.engine.now_us
-                begun = pos
                 while end - pos >= 8 and queue:
                     size, correlation_id = _REPLY(buf, pos)
                     exchange = queue[0]
@@ -222,17 +242,28 @@ class Session(SessionEnd):
                     queue.popleft()
                     pos = stop
                 self.usage.response_bytes += pos - begun
-            if pos != end or self.attention:
-                pos = replies.rest(self, buf, start, pos, end, now_ms)
-            if self.crowded and len(self.queue) < IN_FLIGHT_MOST // 2:
-                self.crowded = False
-                self.client.unmute(Mute.IN_FLIGHT)
-                self.flush_replies(buf, start, pos)
-                return ATTENTION
         except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
-            self.fail(fault, CloseReason.BROKER_PROTOCOL)
-            return ATTENTION
+            self.usage.response_bytes += pos - begun
+            return self._fault_at_reply(fault, buf, Settled(start, pos))
+        if pos != end or self.attention:
+            settled = Settled(start, pos)
+            try:
+                pos = replies.rest(self, buf, settled, end, now_ms)
+            except Exception as fault:  # noqa: BLE001 - as above
+                return self._fault_at_reply(fault, buf, settled)
+        if self.uncounted != UNCOUNTED:
+            in_flight.give_back(self)
         return pos
+
+    def _fault_at_request(self, fault: Exception, buf: bytearray, settled: Settled) -> int:
+        self.flush_requests(buf, settled.start, settled.stop)
+        self.fail_request(fault)
+        return ATTENTION
+
+    def _fault_at_reply(self, fault: Exception, buf: bytearray, settled: Settled) -> int:
+        self.flush_replies(buf, settled.start, settled.stop)
+        self.fail(fault, CloseReason.BROKER_PROTOCOL)
+        return ATTENTION
 
     def inquire(
         self, frame: bytes, correlation_id: int, on_reply: Callable[[bytes | None], None]
@@ -242,7 +273,10 @@ class Session(SessionEnd):
         `frame` is a whole request; its reply goes to `on_reply` (None if the connection ends first) and
         never to the client.
         """
-        question = requests.Question(frame, OwnExchange(correlation_id, on_reply))
+        if self.ending:  # a request may be cut; nothing may follow it
+            on_reply(None)
+            return
+        question = Question(frame, OwnExchange(correlation_id, on_reply))
         self.questions = [*(self.questions or ()), question]
         self.unusual_requests = True
         if not self.request_left:

@@ -7,6 +7,11 @@ Rules:
   was read of it and what stands in the kernel's buffer has to come at the same rate, and by the same
   deadline, up to SHOWN_BYTES or the whole frame. Whoever has so much has filled the buffer at once; else
   a thousand who announce much and send nothing would have the memory one after another.
+- While clients wait for memory, a request of a pair that has more than its share of it must come sooner: at the least
+  rate from HASTY_MS on. If clients of another pair wait, requests that are not here after START_MS are given up, the
+  slowest first, until the pair is within its share.
+- A request that streams and is announced to the broker (`proxy.core.announced`) must come at the least rate; the
+  deadline holds for it while others wait for the same broker.
 - A head that does not end holds what it has sent, and is judged alike once that is more than HEAD_BYTES.
 - One timer a session at most, set when a read ends inside such a frame: nothing per ordinary request.
 """
@@ -21,10 +26,14 @@ from proxy.core.errors import CloseReason
 from proxy.core.state import GATHER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from proxy.core.ending import SessionEnd
 
 START_MS = 5_000
 """Nobody is called slow earlier."""
+HASTY_MS = 1_000
+"""But whoever has more than its share while others wait."""
 HEAD_BYTES = 4096
 """No ordinary head is as long: a client id and a transactional id."""
 SHOWN_BYTES = 4096
@@ -77,21 +86,49 @@ def look(s: SessionEnd, now_ms: int) -> None:
     found = None if s.ended else _received(s)
     if found is None:
         return
-    received_bytes, of = found
+    received_bytes = found[0]
     if s.line is None and _is_kept_waiting(s):
         s.reading_ms = now_ms
     limits = s.engine.read_limits
     elapsed_ms = now_ms - s.reading_ms
+    streams = s.announced_bytes > 0 and s.line is None
     late = 0 < limits.timeout_ms <= elapsed_ms
+    if late and streams:
+        late = s.engine.announced.others_wait(s)
     slow = elapsed_ms >= START_MS and received_bytes * 1000 < limits.bytes_per_second * elapsed_ms
     if late or slow:
-        detail = f"{received_bytes} of {of} in {elapsed_ms} ms"
-        s.end(CloseReason.REQUEST_READ_TIMEOUT, detail, now_ms)
-        s.engine.attend(s)
+        end_slow(s, now_ms)
         return
     due_ms = limits.due_ms(s.reading_ms, received_bytes)
     if due_ms is not None:
+        if streams:
+            due_ms = max(due_ms, now_ms + HASTY_MS)  # its deadline may be over, and nobody minds
         s.read_timer = s.engine.timers.arm(max(due_ms, now_ms + 1), s.look_at_reading)
+
+
+def end_slow(s: SessionEnd, now_ms: int) -> None:
+    """Its request does not come, or not fast enough: the session ends."""
+    found = _received(s)
+    if found is not None:
+        detail = f"{found[0]} of {found[1]} in {now_ms - s.reading_ms} ms"
+        s.end(CloseReason.REQUEST_READ_TIMEOUT, detail, now_ms)
+        s.engine.attend(s)
+
+
+def hurry(holders: Iterable[SessionEnd], now_ms: int) -> list[SessionEnd]:
+    """End those of a pair that is over its share that are slow; those left that could be, the slowest first."""
+    left: list[tuple[float, int, SessionEnd]] = []
+    for s in holders:
+        limits = s.engine.read_limits
+        found = None if s.ended else _received(s)
+        elapsed_ms = now_ms - s.reading_ms
+        if found is None or elapsed_ms < HASTY_MS or _is_kept_waiting(s):
+            continue
+        if found[0] * 1000 < limits.bytes_per_second * elapsed_ms:
+            end_slow(s, now_ms)
+        elif elapsed_ms >= START_MS and (limits.bytes_per_second or limits.timeout_ms):
+            left.append((found[0] / elapsed_ms, s.peer.session_id, s))
+    return [s for _, _, s in sorted(left)]
 
 
 def _received(s: SessionEnd) -> tuple[int, str] | None:
@@ -109,6 +146,9 @@ def _received(s: SessionEnd) -> tuple[int, str] | None:
     if s.request_left > 0 and s.request_mode == GATHER:
         received_bytes = len(s.request_gathered or b"")
         return received_bytes, f"{received_bytes + s.request_left} bytes of a request"
+    if s.request_left > 0 and s.announced_bytes:
+        whole_bytes = s.announced_bytes
+        return whole_bytes - s.request_left, f"{whole_bytes} bytes of a request"
     if len(carry) > HEAD_BYTES and not s.client.muted:
         return len(carry), "the head of a request that is not whole"
     return None

@@ -10,10 +10,12 @@ Rules:
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.api import FORWARD, Forward, Hold, Outcome, Reject, Respond, Throttle
-from policies.chain import ASKED_ALL, PolicyFault
+from policies.api import FORWARD, Outcome, Throttle
+from policies.chain import ASKED_ALL, TOLD, PolicyFault
+from policies.verdicts import check_request, check_response
 from proxy.core.account import SessionAccount
 from proxy.core.channel import DEAF, Channel, Mute
 from proxy.core.errors import ORDINARY
@@ -23,19 +25,35 @@ if TYPE_CHECKING:
     from policies.api import Excess, Peer, Response, Verdict
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
+    from proxy.core.exchanges import Question
     from proxy.core.holding import HeldRequest
     from proxy.core.identity import Identity
+    from proxy.core.in_flight import InFlight
+    from proxy.core.node_health import NodeHealth
     from proxy.core.plan import Plan
-    from proxy.core.requests import Question
     from proxy.core.timers import Timer
     from proxy.core.waiting_room import Line, Share
     from wire.fetch_topics import FetchTopics
     from wire.produce import ProduceWalker
+    from wire.topic_names import TopicNames
 
 _new_exchange = Exchange.__new__
+UNCOUNTED = 16
+"""So many requests of a connection may wait for replies before what they cost is counted: deeper than the
+pipelines of the usual clients (Java: 5)."""
 STREAM, DROP, GATHER = range(3)
 """What is done with the bytes of the request that is passing: see `proxy.core.requests`."""
 NEVER_MS = 1 << 40
+
+
+class Settled:
+    """What of a read is settled and not handed on yet: buf[start:stop]. A fault loses nothing of it."""
+
+    __slots__ = ("start", "stop")
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start = start
+        self.stop = stop
 
 
 class Pending(NamedTuple):
@@ -54,30 +72,37 @@ class SessionState(SessionAccount):
         "attention",
         "authenticating",
         "broker",
-        "crowded",
         "detail",
         "draining",
         "ended",
         "ending",
         "exchange_ids",
         "handle",
+        "head_reserved",
         "held",
         "holds",
         "hush_wanted",
         "identity",
+        "in_flight",
+        "judged",
+        "keeps",
         "line",
-        "paced",
+        "node",
+        "patient",
         "pending",
         "plans",
         "questions",
         "read_timer",
         "reading_ms",
+        "ready",
         "reason",
         "replied_ms",
         "reply_bytes",
+        "reply_counted",
         "reply_dropped",
         "reply_gathered",
         "reply_left",
+        "reply_try_bytes",
         "reply_walker",
         "request_gathered",
         "request_left",
@@ -85,9 +110,13 @@ class SessionState(SessionAccount):
         "reserved_bytes",
         "share",
         "shortest_wait_ms",
+        "taken_bytes",
+        "taken_ms",
         "throttle_timer",
+        "throttled_by",
         "throttled_until_ms",
         "timer",
+        "uncounted",
         "unusual_replies",
         "unusual_requests",
         "walker",
@@ -98,13 +127,16 @@ class SessionState(SessionAccount):
         # what waits for the client are replies, what was read of it are requests
         self.client = Channel(engine.reply_pool, engine.request_pool)
         self.broker = Channel(engine.request_pool, engine.reply_pool, engine.room)
+        self.node: NodeHealth = engine.topology.nodes.health(peer.node_id)
         self.plans: dict[int, Plan] = {}
         self.handle: object = None  # the hub's: how it finds its side of this session
         self.attention = False
         self.unusual_requests = False  # every request takes the general path
         self.unusual_replies = 0  # how many reasons there are for every reply to take it
-        self.crowded = False  # too many exchanges in flight: the client is not read
-        self.paced = False  # bytes already read wait for the session's next turn (`resume`)
+        self.uncounted = UNCOUNTED  # with more exchanges in flight, what they cost is counted
+        self.in_flight: InFlight | None = None  # so it is
+        self.keeps = False  # of some of its requests something is kept until the broker replies
+        self.ready = False  # it stands in `engine.ready`
         self.ending = False  # no more requests are taken; the end comes when the last reply is out
         self.draining = False  # the proxy is going down: fetches that wait are answered empty
         self.ended = False  # both sides are to be closed once their outboxes are empty
@@ -117,7 +149,9 @@ class SessionState(SessionAccount):
         )
         self.throttled_until_ms = 0
         self.throttle_timer: Timer | None = None
+        self.throttled_by: Excess | None = None  # None: the broker, or a policy that does not say
         self.held: HeldRequest | None = None
+        self.judged: Exchange | None = None  # what the chain was asked about last, the long way
         self.exchange_ids = 0
         self.timer: Timer | None = None
         # how soon after it was forwarded a request may have to be looked at (`proxy.core.delayed`)
@@ -132,17 +166,26 @@ class SessionState(SessionAccount):
         self.questions: list[Question] | None = None
         # what it has of the pool of requests (`proxy.core.waiting_room`), and since when
         self.reserved_bytes = 0  # for the frame that is kept whole
+        self.head_reserved = False  # that is for the head of one
         self.holds = False  # counted among the requests held here
         self.share: Share | None = None
         self.line: Line | None = None  # it waits there
         self.reading_ms = 0
         self.read_timer: Timer | None = None
+        # what the other side did not take at once: how much of it went out, and when that was last seen to change
+        self.taken_bytes = -1
+        self.taken_ms = 0
+        self.patient = False  # a late reply was thrown away: the next request waits for the broker
         # the reply that is passing
         self.replied_ms = 0  # when the broker last sent something
         self.reply_left = 0
         self.reply_bytes = 0  # its whole size
         self.reply_gathered: bytearray | None = None
-        self.reply_walker: FetchTopics | None = None  # reads along for the usage records
+        self.reply_counted = 0  # bytes of the pool that are taken for it
+        self.reply_try_bytes = 0  # with so much here, its first part may be whole; 0: all is kept
+        self.reply_walker: FetchTopics | TopicNames | None = (
+            None  # reads along for the usage records
+        )
         self.reply_dropped = False  # it belongs to a request that was answered here
 
     # -- what the general path builds on --------------------------------------------------------
@@ -172,17 +215,20 @@ class SessionState(SessionAccount):
         if self.engine.capture is not None:
             self.engine.capture.ask(exchange, now_ms)
         plan = exchange.plan
+        if not plan.simple:
+            self.judged = exchange
         on_request = plan.hooks.on_request
         if on_request is None:
             return FORWARD
         try:
             verdict = on_request(exchange, plan.peer, now_ms)
+            if verdict is not FORWARD:
+                check_request(verdict)
             if exchange.seen is not None:
                 exchange.seen.judged(verdict)
             if verdict is not FORWARD:
-                ensure_verdict(verdict)
                 verdict = self.without_exemption(exchange, verdict)
-        except Exception as error:
+        except BaseException as error:  # `policies.guard` says why
             raise self.blame(exchange, error, now_ms) from error
         return verdict
 
@@ -193,11 +239,11 @@ class SessionState(SessionAccount):
             return verdict or FORWARD
         try:
             verdict = on_hold_over(exchange, exchange.plan.peer, now_ms, verdict)
-            ensure_verdict(verdict)
+            check_request(verdict)
             if exchange.seen is not None:
                 exchange.seen.judged_again(verdict, now_ms)
             verdict = self.without_exemption(exchange, verdict)
-        except Exception as error:
+        except BaseException as error:
             raise self.blame(exchange, error, now_ms) from error
         return verdict
 
@@ -213,13 +259,15 @@ class SessionState(SessionAccount):
             return None
         try:
             verdict = on_response(exchange, response, exchange.plan.peer, now_ms)
-        except Exception as error:
+            if verdict is not FORWARD:
+                check_response(verdict)
+        except BaseException as error:
             raise self.engine.chain.blame(exchange.plan.api.key, "on_response", error) from error
         if exchange.seen is not None:
             exchange.seen.heard(response, verdict, now_ms)
         return verdict if isinstance(verdict, Throttle) else None
 
-    def blame(self, exchange: Exchange, error: Exception, now_ms: int) -> PolicyFault:
+    def blame(self, exchange: Exchange, error: BaseException, now_ms: int) -> PolicyFault:
         """A policy's bug: the request ends here, and so does the session."""
         self.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
         return self.engine.chain.blame(exchange.plan.api.key, "on_request", error)
@@ -227,8 +275,16 @@ class SessionState(SessionAccount):
     def complete(
         self, exchange: Exchange, outcome: Outcome, now_ms: int, *, forwarded: bool = True
     ) -> None:
-        """Tell the policies how an admitted request ended. `forwarded`: whether the broker has seen it."""
+        """Tell the policies how an admitted request ended. `forwarded`: whether the broker has seen it.
+
+        The first word counts: whatever raised on the way, a request ends once.
+        """
         plan = exchange.plan
+        if not plan.simple:
+            if exchange.asked == TOLD:
+                return
+            if plan.hooks.on_complete is None:
+                exchange.asked = TOLD
         if outcome is not Outcome.REPLIED:
             plan.meter.outcomes[outcome] += 1
         on_complete = plan.hooks.on_complete
@@ -261,8 +317,7 @@ class SessionState(SessionAccount):
             client.unmute(reason)
             if not client.muted & DEAF and (client.carry or self.pending is not None):
                 client.mute(Mute.PACED)
-                self.paced = True
-            self.engine.attending.append(self)
+            self.engine.schedule(self)
         self.look_again()
 
     def quiet(
@@ -293,7 +348,25 @@ class SessionState(SessionAccount):
             self.usage.throttle(more_ms, anew=not exchange.delayed)
             exchange.delayed = True
             self.throttle_trail = trail
+            self.throttled_by = why
             self.mute_until(until_ms)
+
+    def shorten_throttle(self, until_ms: float, now_ms: int) -> None:
+        """The client may speak from `until_ms` on, if that is earlier than it was told."""
+        if until_ms >= self.throttled_until_ms:
+            return
+        end_ms = now_ms if until_ms <= now_ms else ceil(until_ms)
+        self.throttled_until_ms = end_ms
+        for exchange in self.queue:  # replies that are still due say the new time
+            if isinstance(exchange, Exchange) and not exchange.plan.simple:
+                exchange.quiet_until_ms = min(exchange.quiet_until_ms, end_ms)
+        if self.throttle_timer is not None:
+            self.throttle_timer.cancel()
+            self.throttle_timer = None
+        if end_ms > now_ms:
+            self.throttle_timer = self.engine.timers.arm(end_ms, self._unthrottle)
+        else:
+            self._unthrottle(now_ms)
 
     def mute_until(self, until_ms: int) -> None:
         """Be deaf to the client, from the end of the request that is passing."""
@@ -304,7 +377,7 @@ class SessionState(SessionAccount):
         elif not self.client.muted & Mute.THROTTLED:
             self.client.muted |= Mute.THROTTLED
             self.bear(Mute.THROTTLED, 1)
-            self.engine.attending.append(self)
+            self.engine.schedule(self)
         if self.throttle_timer is None:
             self.throttle_timer = self.engine.timers.arm(until_ms, self._unthrottle)
 
@@ -330,11 +403,15 @@ class SessionState(SessionAccount):
         """Enough for one turn: `unread` waits, counted, and so does whatever the client sends."""
         self.client.keep(unread)
         self.client.mute(Mute.PACED)
-        self.paced = self.attention = True
+        self.engine.attend(self)
+
+    @property
+    def paced(self) -> bool:
+        """Whether bytes already read wait for the session's next turn (`resume`)."""
+        return bool(self.client.muted & Mute.PACED)
 
     def resume(self) -> None:
         """The next turn has come; the hub hands over what waits as if it had just been read."""
-        self.paced = False
         self.client.unmute(Mute.PACED)
 
     def flush_requests(self, buf: bytearray, start: int, stop: int) -> None:
@@ -346,15 +423,3 @@ class SessionState(SessionAccount):
         """Set buf[start:stop] aside for the client, because it cannot go on straight from `buf`."""
         if stop > start >= 0:
             self.client.put(bytes(memoryview(buf)[start:stop]))
-
-
-def ensure_verdict(verdict: object) -> None:
-    """Anything else is the policy's bug."""
-    if isinstance(verdict, Throttle):
-        ends: object = verdict.forward
-    elif isinstance(verdict, Hold):
-        ends = verdict.then
-    else:
-        ends = verdict
-    if not isinstance(ends, Forward | Respond | Reject):
-        raise TypeError(f"{verdict!r} is no verdict")

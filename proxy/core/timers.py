@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from proxy.core.timing_wheel import NOWHERE, TimerEntry, TimingWheel, at_ms_of
 
@@ -47,17 +47,26 @@ class Timer(TimerEntry):
 
 
 _new_timer = Timer.__new__
+_DUE: Final[dict[TimerEntry, None]] = {}
+"""What an entry lies in that was added when it was due already: empty, always."""
 FIRE_MOST = 256
 """Calls in one `advance`, so that a thousand deadlines at once do not hold up who has none."""
 
 
 class Timers:
-    """All timers of a process. Times are milliseconds and never go back."""
+    """All timers of a process. Times are milliseconds and never go back.
 
-    __slots__ = ("_due", "_now_ms", "_wheel")
+    `on_error` hears of each entry whose call has raised; the others fire as ever. Without it the
+    exception leaves `advance`, and what is due fires the next time.
+    """
 
-    def __init__(self, start_ms: int = 0) -> None:
+    __slots__ = ("_due", "_now_ms", "_on_error", "_wheel")
+
+    def __init__(
+        self, start_ms: int = 0, on_error: Callable[[TimerEntry, Exception], None] | None = None
+    ) -> None:
         self._now_ms = start_ms
+        self._on_error = on_error
         self._wheel = TimingWheel(start_ms)
         # Come up but not yet fired: set for a time already past, or left behind by a call that failed.
         self._due: deque[TimerEntry] = deque()
@@ -82,7 +91,10 @@ class Timers:
 
         One that was cancelled never fires.
         """
-        if not self._wheel.add(entry):
+        if not self._wheel.add(entry) and entry.bucket is not None:
+            if entry.bucket is not NOWHERE and entry in self._due:  # its neighbour moves it
+                self._due.remove(entry)
+            entry.bucket = _DUE
             insort(self._due, entry, key=at_ms_of)
 
     def advance(self, now_ms: int) -> None:
@@ -101,8 +113,14 @@ class Timers:
                     return  # `next_ms` says that the rest is due
                 left -= 1
                 entry = due.popleft()
-                if entry.bucket is not None:
-                    entry.fire(now_ms)
+                bucket = entry.bucket
+                if bucket is not None and entry not in bucket:  # else cancelled, or moved
+                    try:
+                        entry.fire(now_ms)
+                    except Exception as error:
+                        if self._on_error is None:
+                            raise
+                        self._on_error(entry, error)
             come = wheel.advance(now_ms)
             if not come:
                 self._now_ms = now_ms

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.api import Outcome
+
 if TYPE_CHECKING:
-    from policies.api import Excess, Outcome, Peer
+    from policies.api import Excess, Peer
     from proxy.core.engine import Engine
     from proxy.core.exchanges import Exchange
     from wire.apis import Api
@@ -39,6 +41,7 @@ class Trail:
 
     __slots__ = (
         "api",
+        "audited",
         "began_us",
         "correlation_id",
         "ended_us",
@@ -49,6 +52,8 @@ class Trail:
         "peer",
         "quiet_until_ms",
         "refused",
+        "refused_because",
+        "refused_by",
         "reply_bytes",
         "sampled",
         "size_bytes",
@@ -73,6 +78,11 @@ class Trail:
         self.quiet_until_ms = 0
         self.reply_bytes = 0
         self.refused = 0  # the error code a policy answered with
+        self.refused_by = ""  # that policy's entry
+        self.refused_because = ""  # its words
+        self.audited = (
+            False  # the request is administrative: it is told of even if nothing happened to it
+        )
         self.sampled = False
         self.slow = False
         self.trace_id = ""  # the tracer's, if this one is exported
@@ -92,7 +102,24 @@ class Trail:
         self.outcome = outcome
         self.ended_us = engine.now_us
         self.forwarded_us = exchange.arrived_us if forwarded else 0
-        engine.observer.on_trail(self)
+        observer = engine.observer
+        if observer.hears_audit and (self.audited or self.refused or self.refused_by):
+            observer.on_audited(self)
+        if not self.audited or self.is_news or self.sampled:
+            observer.on_trail(self)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether something was decided about the request, or it waited, failed or was slow."""
+        return bool(
+            self.quiet_until_ms
+            or self.refused
+            or self.refused_by
+            or self.slow
+            or self.stages
+            or self.outcome is Outcome.EXPIRED
+            or self.outcome is Outcome.DISCONNECTED
+        )
 
     def throttle_time_ms(self) -> int:
         """How long the client was told to be quiet when the reply left."""

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from policies.api import Need
 from proxy.core.exchanges import Exchange
+from wire import header
 from wire.apis import ApiKey
 from wire.fetch import read as read_fetch
 from wire.produce import ProduceWalker
+from wire.topic_names import TopicNames
 
 if TYPE_CHECKING:
     from proxy.core.ending import SessionEnd
@@ -68,9 +70,23 @@ def begin_fetched(s: SessionEnd, exchange: Exchange) -> None:
         s.reply_walker = book.fetch_walker(exchange.plan.api)
 
 
+def begin_names(s: SessionEnd, exchange: Exchange, frame: bytearray) -> None:
+    """The first part of a Metadata reply is here, and the rest streams: its topic names are read along."""
+    api = exchange.plan.api
+    if s.engine.wants_topic_names and api.key == ApiKey.METADATA and api.version >= 10:
+        walker = s.reply_walker = TopicNames(api)
+        body_at = header.response_body_at(frame, 0, len(frame), api.response_header_version)
+        walker.feed(frame, body_at or 0, len(frame))
+
+
 def fetched(s: SessionEnd) -> None:
     """Its last byte is through."""
     walker, s.reply_walker = s.reply_walker, None
+    if isinstance(walker, TopicNames):
+        walker.close()
+        s.engine.learn(walker.names)
+        s.engine.names_unread += walker.unread
+        return
     book, head = s.engine.topic_book, s.queue[0] if s.queue else None
     if book is not None and walker is not None and isinstance(head, Exchange):
         book.fetched(head.plan.peer.user, walker, s.engine.topics)

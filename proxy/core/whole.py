@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.verdicts import VerdictError, check_bounds
 from proxy.core.channel import Mute
 from proxy.core.errors import ClientProtocolError
 from proxy.core.identity import Identity
@@ -35,19 +36,32 @@ def body_of(s: SessionEnd, exchange: Exchange) -> bytes | None:
     return None if frame is None else bytes(memoryview(frame)[body_at(exchange, frame) :])
 
 
-def changed(frame: bytearray, at: int, verdict: Forward) -> bytes | bytearray:
+def changed(
+    s: SessionEnd, exchange: Exchange, frame: bytearray, at: int, verdict: Forward, now_ms: int
+) -> bytearray:
     """The frame that goes on: as it is, patched in place, or with another body (from `at` on).
 
-    Raises ValueError for a patch that leaves the body.
+    A patch that leaves the body is a policy's fault. Raises PolicyFault, or changes nothing where faults yield.
     """
+    try:
+        return _changed(frame, at, verdict)
+    except VerdictError as error:
+        chain, api_key = s.engine.chain, exchange.plan.api.key
+        if not chain.yields(api_key, "on_request"):
+            raise s.blame(exchange, error, now_ms) from error
+        chain.blame(api_key, "on_request", error)
+        return frame
+
+
+def _changed(frame: bytearray, at: int, verdict: Forward) -> bytearray:
+    most = len(frame) - at if verdict.body is None else len(verdict.body)
+    check_bounds(verdict.patches, most)
     if verdict.body is not None:
         head = bytes(memoryview(frame)[4:at])
         size = len(head) + len(verdict.body)
         frame = bytearray(size.to_bytes(4, "big") + head + verdict.body)
     for patch in verdict.patches:
         start = at + patch.offset
-        if patch.offset < 0 or start + len(patch.data) > len(frame):
-            raise ValueError(f"a patch at {patch.offset} leaves the request's body")
         frame[start : start + len(patch.data)] = patch.data
     return frame
 
@@ -58,7 +72,8 @@ def wait_anew(s: SessionEnd, exchange: Exchange, frame: bytes | bytearray, at: i
     if head is not None:
         waits = head.max_wait_ms > 0 and head.min_bytes > 0
         wait_ms = s.engine.graces.fetch_wait_ms(head.max_wait_ms) if waits else 0
-        exchange.plan = exchange.plan.waiting(wait_ms)
+        cut = waits and head.max_wait_ms > s.engine.graces.most_ms
+        exchange.plan = exchange.plan.waiting(wait_ms, cut=cut)
         if wait_ms:
             s.shortest_wait_ms = min(s.shortest_wait_ms, wait_ms)
 

@@ -20,6 +20,16 @@ EVENT_S = 10.0
 NO_PATH = "there is no such path"
 """What a Sluice says where it has no control; every path that is asked for here is one of those that control has."""
 _EVENT = b"data: "
+_WORDS = {
+    401: "the token is not accepted: give the one in the file that admin.token_file names",
+    404: "there is no such thing",
+    409: "it cannot be done now",
+    412: "the quotas are others by now: look again",
+    422: "the configuration cannot be used, so nothing was changed",
+    429: "too many changes in one second: wait and try again",
+    503: "it is busy: wait and try again",
+}
+"""What is said where the server's own answer holds no words."""
 
 
 class Place(NamedTuple):
@@ -34,16 +44,22 @@ class Place(NamedTuple):
 
 
 class UnreachableError(Exception):
-    """Nobody answers, or not in HTTP."""
+    """No Sluice answers, or not in HTTP. The message says why, and what to do."""
 
 
 class RefusedError(Exception):
-    """It answers, and the answer is no. The message is its own; `answer` is all that it said."""
+    """It answers, and the answer is no. The message says so in words; `answer` is all that it said."""
 
     def __init__(self, status: int, answer: dict[str, Any]) -> None:
-        super().__init__(str(answer.get("error", f"the answer is {status}")))
+        super().__init__(answer.get("error") or _WORDS.get(status) or _unknown(status))
         self.status = status
         self.answer = answer
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, one by one; those of a setting begin with its key path."""
+        found = self.answer.get("problems")
+        return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -118,10 +134,36 @@ class Client:
         return RefusedError(status, said)
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        if isinstance(error, FileNotFoundError):
-            why = "there is no such socket (admin.socket is made when it starts)"
-        return UnreachableError(f"No Sluice answers at {self._place}: {why or 'it hung up'}")
+        return UnreachableError(f"No Sluice answers at {self._place}: {self._reason(error)}.")
+
+    def _reason(self, error: Exception) -> str:
+        """Why, and what to do."""
+        setting = "admin.socket" if self._place.path else "admin.control"
+        match error:
+            case FileNotFoundError():
+                return f"there is no such socket. Start `sluice run`, or name the path that its {setting} has"
+            case PermissionError():
+                return "you may not open this socket. Ask as the user that runs Sluice, or as root"
+            case ConnectionRefusedError():
+                return f"the connection was refused. Start `sluice run`, and see that its {setting} is this one"
+            case TimeoutError():
+                return "it did not answer in time. It may be stopped or overloaded: look at its log"
+            case socket.gaierror():
+                return f"its host name is unknown ({error.strerror}). See that HOST:PORT is right"
+            case http.client.RemoteDisconnected() | ConnectionResetError() | BrokenPipeError():
+                return (
+                    "it closed the connection without an answer. It may be ending: look at its log"
+                )
+            case http.client.HTTPException() | ValueError():
+                return f"what listens there is no admin server of Sluice. See that {setting} is this one"
+            case OSError():
+                return f"{error.strerror or error}. See that its {setting} is this one"
+            case _:
+                return str(error)
+
+
+def _unknown(status: int) -> str:
+    return f"it answered with HTTP status {status} and gave no reason"
 
 
 def _decoded(data: bytes) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.ctl.options import asks
+from proxy.tables import terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ def status(client: Client, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(said))
     else:
-        click.echo(show.status(said["now"], said["purgatory"]))
+        click.echo(show.status(said["now"], said["purgatory"], terminal_width()))
 
 
 @ctl.command()
@@ -146,10 +147,25 @@ def remove_quotas(
 
 @ctl.command()
 @asks
-def drain(client: Client) -> None:
-    """Have it go down as after SIGTERM: what is in flight is answered first."""
+@click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
+def drain(client: Client, *, yes: bool) -> None:
+    """Stop Sluice as SIGTERM does: what is in flight is answered first, then it ends.
+
+    Asks first. Without a terminal, as in a script, it needs --yes.
+    """
+    if not yes:
+        if not is_asked():
+            raise click.UsageError("drain ends Sluice and needs a yes: give --yes.")
+        now = client.get("/v1/state")["now"]
+        clients = f"{now['connections']} client connection{'s' * (now['connections'] != 1)}"
+        click.confirm(f"Sluice has {clients}. Drain and end it?", abort=True, err=True)
     client.ask("POST", "/v1/drain")
     click.echo("It drains.")
+
+
+def is_asked() -> bool:
+    """Whether a person can answer a question."""
+    return sys.stdin.isatty()
 
 
 @ctl.command()
@@ -198,15 +214,18 @@ def top(client: Client, *, once: bool, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(said))
             return
-        click.echo(show.status(said["now"], said["purgatory"]))
-        click.echo(show.columns(show.PRINCIPALS, list(map(show.principal, said["principals"]))))
+        width = terminal_width()
+        click.echo(show.status(said["now"], said["purgatory"], width))
+        rows = [cells for cells, _ in show.principals(said)]
+        click.echo(show.columns(show.PRINCIPALS, rows, width))
         return
     from rich.live import Live  # noqa: PLC0415 - as above
 
     with Live(screen=True, auto_refresh=False) as picture:
         try:
             for event in client.events():
-                picture.update(show.live(event, picture.console.height), refresh=True)
+                size = picture.console.size
+                picture.update(show.live(event, size.width, size.height), refresh=True)
         except KeyboardInterrupt:
             return
     click.echo("It has ended.", err=True)
@@ -225,7 +244,7 @@ def _print(
     if as_json:
         click.echo(json.dumps(said))
     elif said[key]:
-        click.echo(show.columns(names, list(map(cells, said[key]))))
+        click.echo(show.columns(names, list(map(cells, said[key])), terminal_width()))
     else:
         click.echo("There are none.", err=True)
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from proxy.telemetry.text import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -24,7 +26,7 @@ _WHERE = (
         metavar="PATH",
         envvar="SLUICE_ADMIN_SOCKET",
         show_envvar=True,
-        help="The Unix socket of its admin server.",
+        help="The Unix socket of its admin server.  [default: that of the Sluice of this user that runs here]",
     ),
     click.option(
         "--address",
@@ -81,26 +83,42 @@ def _client(place: Place) -> Iterator[Client]:
 
     try:
         yield Client(place)
-    except (RefusedError, UnreachableError) as error:
-        click.echo(str(error), err=True)
-        for problem in getattr(error, "answer", {}).get("problems", ()):
-            click.echo(f"  {problem}", err=True)
+    except UnreachableError as error:
+        click.echo(escaped(str(error)), err=True)
+        sys.exit(REFUSED)
+    except RefusedError as error:
+        click.echo(f"Sluice refused: {escaped(str(error))}" + ":" * bool(error.problems), err=True)
+        for problem in error.problems:
+            click.echo(f"  {escaped(problem)}", err=True)
         sys.exit(REFUSED)
 
 
 def _place(
     path: str | None, address: str | None, token_file: Path | None, file: Path | None
 ) -> Place:
-    """The socket goes before the address; what is given goes before what the configuration says."""
-    from proxy.ctl.client import Place  # noqa: PLC0415 - start-up of other commands
+    """The socket goes before the address; what is given goes before what the configuration says.
 
-    if not path and not address and file is not None:
-        path, address, token_file = _configured(file, token_file)
-    if path:
+    Where nothing is said, or `auto`, it is the Sluice of this user that runs here.
+    """
+    from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
+    from proxy.config.telemetry import AUTO, NO_SOCKET  # noqa: PLC0415 - as above
+    from proxy.ctl.client import Place  # noqa: PLC0415 - as above
+
+    port = None
+    if (not path or path == AUTO) and not address and file is not None:
+        path, address, token_file, port = _configured(file, token_file)
+    if path and path not in (AUTO, *NO_SOCKET):
         return Place(path=path)
+    if not address and path in NO_SOCKET:
+        raise click.UsageError(
+            "This Sluice has no admin server: admin.socket is none, and admin.control is not set."
+        )
+    if port is not None and path == AUTO and address:  # both are served: the socket needs no token
+        path = next(iter(admin_socket.find(os.environ, port)), "")
+        if path:
+            return Place(path=path)
     if not address:
-        words = "Say where its admin server is: --socket, --address, or --config."
-        raise click.UsageError(words)
+        return Place(path=_found(port))
     if token_file is None:
         raise click.UsageError("--address needs --token-file.")
     try:
@@ -112,14 +130,34 @@ def _place(
     return Place(address=address, token=token)
 
 
-def _configured(file: Path, token_file: Path | None) -> tuple[str, str, Path | None]:
+def _found(port: int | None) -> str:
+    """The default socket of the Sluice that runs here; without one, or with several, the program ends."""
+    from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
+
+    paths = admin_socket.find(os.environ, port)
+    if len(paths) == 1:
+        return paths[0]
+    if paths:
+        listed = "\n  ".join(paths)
+        raise click.UsageError(
+            f"Several Sluices run here: name one by --socket PATH or --config FILE. PATH is one of\n  {listed}"
+        )
+    looked = " or ".join(map(str, admin_socket.folders(os.environ)))
+    words = "start `sluice run`, ask as the user that runs it, or name its admin server by --socket or --address"
+    click.echo(f"No Sluice of this user answers in {looked}: {words}.", err=True)
+    sys.exit(REFUSED)
+
+
+def _configured(file: Path, token_file: Path | None) -> tuple[str, str, Path | None, int]:
     from policies.settings import SettingsError  # noqa: PLC0415 - start-up of other commands
     from proxy.config.sources import load  # noqa: PLC0415 - as above
+    from proxy.config.telemetry import NO_SOCKET  # noqa: PLC0415 - as above
 
     try:
-        admin = load(file, os.environ, {}).config.admin
+        config = load(file, os.environ, {}).config
     except SettingsError as error:
         raise click.UsageError(f"The settings of {file} cannot be used:\n{error}") from error
+    admin = config.admin
     if token_file is None and admin.token_file:
         token_file = Path(admin.token_file)
-    return admin.socket, admin.control, token_file
+    return admin.socket or NO_SOCKET[0], admin.control, token_file, config.listen.port

@@ -1,24 +1,29 @@
 """How answers of the admin server are shown: plain columns, and the live table of `sluice top`.
 
-- Plain output has one line a thing and no colour, so that it can be cut and searched.
-- A figure that is not there is a dash. What clients chose to be called is printed with `?` for control characters.
+- Plain output has no colour; in a pipe it has one line a thing, so that it can be cut and searched (`proxy.tables`).
+- A figure that is not there is a dash. Control characters in the names that clients chose are shown as escapes.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from proxy import tables
+from proxy.telemetry.text import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Group
+    from rich.text import Text
 
     Row = dict[str, Any]
 
 NONE: Final = "-"
 PRINCIPALS: Final = (
-    "user", "client id", "conns", "req/s", "limit/s", "throttled", "now", "p50 ms", "p99 ms",
+    "user", "client id", "conns", "req/s", "limit", "used", "waits", "throttled", "now", "p50 ms", "p99 ms",
 )  # fmt: skip
+SHARED: Final = "shared"
+"""In the place of a limit: it is in the line of the bucket above, which this client shares with others."""
 CONNECTIONS: Final = (
     "id",
     "client",
@@ -34,36 +39,76 @@ WAITING: Final = ("connection", "user", "client id", "api", "kind", "age ms", "w
 DECISIONS: Final = ("time", "user", "client id", "api", "what", "ms", "detail")
 QUOTAS: Final = ("user", "client id", "quota", "per second", "from")
 _RIGHT: Final = frozenset({
-    *("conns", "req/s", "limit/s", "throttled", "now", "p50 ms", "p99 ms"),
+    *("conns", "req/s", "limit", "used", "waits", "throttled", "now", "p50 ms", "p99 ms"),
     *("id", "in flight", "unsent", "age s", "connection", "age ms", "ms", "per second"),
 })  # fmt: skip
 _FROM: Final = {"file": "config file", "override": "live"}
-_SPARE_LINES: Final = 14
-"""Of a terminal: what stands around the rows of the live table."""
+_SPARE_LINES: Final = 3
+"""Of a terminal: what stands around the rows of the live table, besides its head and the names of its columns."""
 
 
-def columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Text in columns under their names, each as wide as it must be."""
-    table = [names, *rows]
-    widths = [max(len(row[place]) for row in table) for place in range(len(names))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if name in _RIGHT else cell.ljust(width)
-            for cell, width, name in zip(row, widths, names, strict=True)
-        ).rstrip()
-        for row in table
+def columns(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Text in columns under their names. `width`: of the terminal that it must fit."""
+    return tables.plain(names, rows, _RIGHT, width)
+
+
+def principals(said: Row) -> list[tuple[tuple[str, ...], bool]]:
+    """Cells by PRINCIPALS, and whether the line is of somebody who is throttled.
+
+    Clients that share a bucket follow a line for the bucket, which has the sums of those that are listed.
+    """
+    lines: list[tuple[tuple[str, ...], bool]] = []
+    rows, buckets = said["principals"], said["buckets"]
+    begun: set[int] = set()
+    for row in rows:
+        place = row["bucket"]
+        bucket = None if place is None else buckets[place]
+        shared = bucket is not None and bucket["principals"] > 1
+        if bucket is not None and shared and place not in begun:
+            begun.add(place)
+            sharing = [each for each in rows if each["bucket"] == place]
+            lines.append((_bucket(bucket, sharing), bucket["wait_ms"] > 0))
+        limits = (SHARED, NONE, NONE) if shared else limit(bucket)
+        lines.append((principal(row, limits), bool(row["throttled_now"])))
+    return lines
+
+
+def limit(bucket: Row | None) -> tuple[str, str, str]:
+    """The limit of a bucket, how much of it is used, and what waits: how long, and how many."""
+    if bucket is None:
+        return NONE, NONE, NONE
+    of = bucket["limit"]
+    shown = f"{figure(of)}/s" if bucket["quota"] == "request_rate" else f"{size(of)}/s"
+    if bucket["quota"] != "request_rate":
+        shown += " in" if bucket["quota"].startswith("producer") else " out"
+    waits = figure(bucket["wait_ms"]) + " ms" if bucket["wait_ms"] else NONE
+    if bucket["waiting"]:
+        waits += f", {bucket['waiting']} held"
+    return shown, f"{bucket['used_percent']:.0f} %", waits
+
+
+def _bucket(bucket: Row, sharing: Sequence[Row]) -> tuple[str, ...]:
+    return (
+        f"{len(sharing)} clients",
+        name(bucket["entity"]),
+        str(sum(each["connections"] for each in sharing)),
+        figure(sum(each["requests_per_s"] for each in sharing)),
+        *limit(bucket),
+        str(sum(each["throttled"] for each in sharing)),
+        str(sum(each["throttled_now"] for each in sharing)),
+        *(NONE, NONE),
     )
 
 
-def principal(row: Row) -> tuple[str, ...]:
-    """By PRINCIPALS."""
+def principal(row: Row, limits: tuple[str, str, str]) -> tuple[str, ...]:
+    """By PRINCIPALS. `limits`: see `limit`."""
     quantiles = row["throttle_ms"]
     return (
         name(row["user"]),
         name(row["client_id"]),
         str(row["connections"]),
         figure(row["requests_per_s"]),
-        figure(row["limit"]),
+        *limits,
         str(row["throttled"]),
         str(row["throttled_now"]),
         figure(quantiles["p50"]),
@@ -114,8 +159,8 @@ def quota(row: Row) -> tuple[str, ...]:
     )
 
 
-def status(now: Row, purgatory: Row) -> str:
-    """The process, in a few lines."""
+def status(now: Row, purgatory: Row, width: int | None = None) -> str:
+    """The process, in a few lines. `width`: of the terminal that they must fit."""
     reload = now["last_reload"]
     lag = now["loop_lag_ms"]
     used = f"CPU {figure(now['cpu_percent'])} %, memory {size(now['rss_bytes'])}"
@@ -126,7 +171,7 @@ def status(now: Row, purgatory: Row) -> str:
         f"{now['connections']} connections, {figure(now['requests_per_s'])} requests/s",
         f"loop lag {figure(lag['p50'])} ms, p99 {figure(lag['p99'])} ms; {used}",
         f"waiting: {', '.join(waits)}, {purgatory['fetches']} fetches"
-        + longest(purgatory["oldest"]),
+        + longest(purgatory["oldest"], width),
         "memory pools: " + "; ".join(map(pool, now["pools"])),
         "not read: " + (", ".join(muted) or "nobody"),
     ]
@@ -135,17 +180,20 @@ def status(now: Row, purgatory: Row) -> str:
     dropped = now["dropped"]
     if any(dropped.values()):
         lines.append(f"dropped: {dropped['spans']} spans, {dropped['records']} records")
-    return "\n".join(lines)
+    return tables.wrapped("\n".join(lines), width)
 
 
-def longest(oldest: list[Row]) -> str:
+def longest(oldest: list[Row], width: int | None = None) -> str:
     """Of those that wait, who has waited longest."""
     if not oldest:
         return ""
     row = oldest[0]
-    who = f"{name(row['user'])}/{name(row['client_id'])}"
+    user, client_id, waits_for = (
+        each if width is None else tables.cut(each, max(tables.NAME_MIN, width // 3))
+        for each in map(name, (row["user"], row["client_id"], row["waits_for"]))
+    )
     return (
-        f"; longest {figure(row['age_ms'])} ms: {row['api']} of {who}, for {name(row['waits_for'])}"
+        f"; longest {figure(row['age_ms'])} ms: {row['api']} of {user}/{client_id}, for {waits_for}"
     )
 
 
@@ -156,32 +204,27 @@ def pool(row: Row) -> str:
     return f"{row['name']} {size(row['used_bytes'])}{of}{dry}"
 
 
-def live(event: Row, height: int) -> Group:
-    """The picture of `sluice top`."""
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - only the live view needs rich
-    from rich.console import Group  # noqa: PLC0415 - as above
-    from rich.table import Table  # noqa: PLC0415 - as above
-    from rich.text import Text  # noqa: PLC0415 - as above
+def live(event: Row, width: int, height: int) -> Text:
+    """The picture of `sluice top`, for a terminal of this size."""
+    from rich.text import Text  # noqa: PLC0415 - only the live view needs rich
 
-    head = Text(status(event["now"], event["purgatory"]))
-    most = max(1, height - _SPARE_LINES)
-    rows = event["principals"]
-    table = Table(box=SIMPLE_HEAD, expand=False)
-    for each in PRINCIPALS:
-        table.add_column(each, justify="right" if each in _RIGHT else "left", no_wrap=True)
-    for row in rows[:most]:
-        style = "red" if row["throttled_now"] else ""
-        table.add_row(*map(Text, principal(row)), style=style)
+    head = status(event["now"], event["purgatory"], width)
+    rows = principals(event)
+    names, *bodies = tables.records(PRINCIPALS, [cells for cells, _ in rows], _RIGHT, width)
+    spare_lines = height - len(head.splitlines()) - len(names) - _SPARE_LINES
+    most = max(1, spare_lines // len(names))
+    picture = Text(head + "\n\n", no_wrap=True, overflow="crop")
+    picture.append("\n".join(names), style="bold")
+    for (_, throttled), body in zip(rows[:most], bodies, strict=False):
+        picture.append("\n" + "\n".join(body), style="red" if throttled else "")
     if len(rows) > most:
-        table.caption = f"and {len(rows) - most} more"
-    return Group(head, table)
+        picture.append(f"\nand {len(rows) - most} more", style="italic")
+    return picture
 
 
 def name(text: str | None) -> str:
-    """As somebody chose to be called."""
-    if not text:
-        return NONE
-    return "".join(c if c.isprintable() else "?" for c in text)
+    """What a client chose to be called, safe to show."""
+    return escaped(text) if text else NONE
 
 
 def figure(value: float | None) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LEAST_OF_QUOTA = 0.90
 MOST_OF_QUOTA = 1.05
+BURST_OF_QUOTA = 3.0
+"""A client that stood still saves up two seconds' worth, and takes them with the next one's: so much may pass in the
+second of a sample, and no more."""
 MOST_P50 = 1.10
 """The polite one's median latency, in parts of what it is alone."""
 MOST_P99 = 2.0
@@ -105,15 +108,21 @@ def compared(comparison: Comparison) -> list[Check]:
 
 
 def _held(comparison: Comparison, held: Sample) -> Check:
+    """A rate beside the limit that a busy machine explains is not judged: it comes from a client that stood still."""
     limit = comparison.limit_per_s
     rates = [taken.noisy_per_s for taken in comparison.samples(Arm.WITH)]
-    holds = LEAST_OF_QUOTA * limit <= held.noisy_per_s <= MOST_OF_QUOTA * limit
-    return Check(
-        "the noisy one is held to its quota",
-        holds,
+    detail = (
         f"{held.noisy_per_s:.1f} requests/s of {limit:.0f}, "
-        f"in single samples {min(rates):.1f} to {max(rates):.1f}",
+        f"in single samples {min(rates):.1f} to {max(rates):.1f}"
     )
+    holds: bool | None = LEAST_OF_QUOTA * limit <= held.noisy_per_s <= MOST_OF_QUOTA * limit
+    is_possible = 0 < held.noisy_per_s <= BURST_OF_QUOTA * limit
+    if not holds and is_possible and comparison.others() > MOST_OTHERS:
+        holds = None
+        detail += (
+            f"; not judged: other programs took {comparison.others():.0%} of this machine's CPU"
+        )
+    return Check("the noisy one is held to its quota", holds, detail)
 
 
 def _bounded(alone: Sample, beside: Sample) -> bool:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.quotas.options import REFUSED, asks, remote_of
+from proxy.tables import terminal_width
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policies.quota.entity import QuotaEntity
     from policies.quota.sensors import Usage
     from proxy.quotas.options import Where
-    from proxy.quotas.remote import Remote
+    from proxy.quotas.remote import Quota, Remote
 
 TOP_SECONDS = 1.0
-SPARE_LINES = 7
-"""Of a terminal: what stands around the rows of the live table."""
 
 
 @click.group()
@@ -48,7 +49,7 @@ def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
     if as_json:
         click.echo(show.quotas_json(found))
     elif found:
-        click.echo(show.lines(show.QUOTA_COLUMNS, list(map(show.quota_cells, found))))
+        click.echo(_quota_lines(found))
     else:
         click.echo("There are no quotas.")
 
@@ -77,7 +78,8 @@ def set_quotas(
             words = "a number" if equals else "QUOTA=VALUE"
             raise click.BadParameter(f"found {text!r}, expected {words}") from None
     with remote_of(where) as remote:
-        remote.alter(entity, ops, dry_run=dry_run)
+        for warning in remote.alter(entity, ops, dry_run=dry_run):
+            click.echo(f"warning: {warning}", err=True)
         if dry_run:
             click.echo("That would be done. Nothing was changed.")
         else:
@@ -110,6 +112,24 @@ def remove_quotas(
             _tell(remote, entity)
 
 
+@quotas.command("explain")
+@asks
+def explain_quotas(where: Where, entity: QuotaEntity) -> None:
+    """Say which quotas hold for one client, and why.
+
+    Give --user and --client-id; without --user it is ANONYMOUS, a client that did not authenticate.
+    """
+    from policies.api import ANONYMOUS  # noqa: PLC0415 - start-up of other commands
+    from policies.quota.entity import ANY, QuotaEntity  # noqa: PLC0415 - as above
+    from proxy.quotas import show  # noqa: PLC0415 - as above
+
+    if ANY in (entity.user, entity.client_id):
+        raise click.UsageError("Name one client: by --user, --client-id, or both.")
+    with remote_of(where) as remote:
+        found = remote.quotas(QuotaEntity())
+    click.echo(show.explained(found, entity.user or ANONYMOUS, entity.client_id or ""))
+
+
 @quotas.command("top")
 @asks
 @click.option(
@@ -134,7 +154,8 @@ def top(where: Where, entity: QuotaEntity, *, interval: float, once: bool, as_js
             click.echo(show.usage_json(rows))
         elif once or not is_watched():
             if rows:
-                click.echo(show.lines(show.USAGE_COLUMNS, list(map(show.usage_cells, rows))))
+                used = list(map(show.usage_cells, rows))
+                click.echo(show.lines(show.USAGE_COLUMNS, used, terminal_width()))
             else:
                 click.echo("Nobody with a quota has been seen.")
             if message:
@@ -165,21 +186,26 @@ def _watch(
         try:
             while True:
                 title = time.strftime("%H:%M:%S") + (f"  {message}" if message else "")
-                most = max(1, live.console.height - SPARE_LINES)
-                live.update(show.usage_table(rows, title, most), refresh=True)
+                size = live.console.size
+                picture = show.usage_picture(rows, title, size.width, size.height)
+                live.update(picture, refresh=True)
                 time.sleep(interval)
                 rows, message = remote.usage(entity)
         except KeyboardInterrupt:
             return
 
 
-def _tell(remote: Remote, entity: QuotaEntity) -> None:
-    """What holds now for this very entity."""
+def _quota_lines(found: Sequence[Quota]) -> str:
     from proxy.quotas import show  # noqa: PLC0415 - start-up of other commands
 
+    return show.lines(show.QUOTA_COLUMNS, list(map(show.quota_cells, found)), terminal_width())
+
+
+def _tell(remote: Remote, entity: QuotaEntity) -> None:
+    """What holds now for this very entity."""
     found = remote.quotas(entity, exactly=True)
     if found:
-        click.echo(show.lines(show.QUOTA_COLUMNS, list(map(show.quota_cells, found))))
+        click.echo(_quota_lines(found))
     else:
         click.echo("It has no quota now.")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from proxy.config.values import split_server
@@ -34,7 +34,7 @@ class Login:
     """Who asks."""
 
     user: str
-    password: str
+    password: str = field(repr=False)
     mechanism: str
 
 

@@ -85,8 +85,11 @@ class Remote:
 
     def alter(
         self, entity: QuotaEntity, ops: Mapping[str, float | None], *, dry_run: bool = False
-    ) -> None:
-        """Set the quotas of `ops`, and remove those whose value is None: all of them, or `RefusedError`."""
+    ) -> list[str]:
+        """Set the quotas of `ops`, and remove those whose value is None: all of them, or `RefusedError`.
+
+        Returns warnings about what was done.
+        """
         from kafka.protocol.admin import AlterClientQuotasRequest  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
 
         ours = [(key, value or 0.0, value is None) for key, value in ops.items()]
@@ -100,6 +103,7 @@ class Remote:
         for entry in answer.entries:
             if entry.error_code:
                 raise RefusedError(entry.error_code, entry.error_message)
+        return [entry.error_message for entry in answer.entries if entry.error_message]
 
     def _describe(
         self, where: QuotaEntity, view: str | None, *, exactly: bool = False

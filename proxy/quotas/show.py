@@ -1,8 +1,9 @@
 """How quotas and their use are shown: plain columns, JSON, or a live table.
 
-- Plain output has one line a quota and no colour, so that it can be cut and searched.
+- Plain output has no colour; in a pipe it has one line a quota, so that it can be cut and searched (`proxy.tables`).
 - JSON says the same in full: names as they are, null where an entity has no such part.
 - A figure that is not there is a dash; the default is called `<default>`, as in the config file.
+- Control characters in the names that clients chose are shown as escapes, but not in JSON, which has its own.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from proxy import tables
+from proxy.telemetry.text import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
+    from rich.text import Text
 
     from policies.quota.sensors import Usage
     from proxy.quotas.remote import Quota
@@ -24,20 +28,22 @@ USAGE_COLUMNS: Final = (
 )  # fmt: skip
 ORIGINS: Final = {"file": "config file", "override": "live", None: "-"}
 _RIGHT: Final = frozenset({"per second", *USAGE_COLUMNS[3:]})
+_SPARE_LINES: Final = 3
+"""Of a terminal: what stands around the rows of the live table, besides its title and the names of its columns."""
 
 
 def quota_cells(quota: Quota) -> tuple[str, ...]:
     """One quota, by `QUOTA_COLUMNS`."""
     entity, key, value, origin = quota
-    named = (entity.user or "-", entity.client_id or "-")
+    named = (_name(entity.user), _name(entity.client_id))
     return (*named, key, number(value), ORIGINS.get(origin, str(origin)))
 
 
 def usage_cells(row: Usage) -> tuple[str, ...]:
     """One bucket's figures, by `USAGE_COLUMNS`."""
     return (
-        row.user or "-",
-        row.client_id or "-",
+        _name(row.user),
+        _name(row.client_id),
         row.key,
         number(row.limit),
         number(round(row.rate, 1)),
@@ -48,23 +54,41 @@ def usage_cells(row: Usage) -> tuple[str, ...]:
     )
 
 
+def explained(quotas: Sequence[Quota], user: str, client_id: str) -> str:
+    """Which of `quotas` hold for this client, which they outrank, and what shares their bucket."""
+    from policies.quota.entity import KEYS, Quotas, words_of  # noqa: PLC0415 - other commands' start-up
+
+    book = Quotas()
+    for each in quotas:
+        if each.key in KEYS:
+            book.set(each.entity, each.key, each.value)
+    text: list[str] = []
+    for key in KEYS:
+        ranking = book.ranking(key, user, client_id)
+        if not ranking:
+            text.append(f"{key}: no limit holds")
+            continue
+        first, *others = ranking
+        named = dict(zip(("user", "client id"), first.tags, strict=True))
+        own = " and ".join(f"{kind} {name}" for kind, name in named.items() if name)
+        text.append(f"{key}: {number(first.limit)} per second, by {{{words_of(first.entity)}}}")
+        text.append(f"  One bucket for {own}, over all connections and brokers of this Sluice.")
+        text += (
+            f"  It outranks {{{words_of(each.entity)}}}, {number(each.limit)} per second."
+            for each in others
+        )
+    return "\n".join(map(escaped, text))
+
+
 def number(value: float) -> str:
     """As it would be typed: no exponent, no `.0`."""
     text = f"{value:.6f}".rstrip("0").rstrip(".")
     return text if float(text) or not value else repr(value)
 
 
-def lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text under their names, each as wide as it must be."""
-    table = [columns, *rows]
-    widths = [max(len(row[place]) for row in table) for place in range(len(columns))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if name in _RIGHT else cell.ljust(width)
-            for cell, width, name in zip(row, widths, columns, strict=True)
-        ).rstrip()
-        for row in table
-    )
+def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Columns of text under their names. `width`: of the terminal that they must fit."""
+    return tables.plain(columns, rows, _RIGHT, width)
 
 
 def quotas_json(quotas: Sequence[Quota]) -> str:
@@ -100,18 +124,23 @@ def usage_json(rows: Sequence[Usage]) -> str:
     )
 
 
-def usage_table(rows: Sequence[Usage], title: str, most: int) -> Table:
-    """A live view's picture: at most so many rows."""
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - only the live view needs rich
-    from rich.table import Table  # noqa: PLC0415 - as above
-    from rich.text import Text  # noqa: PLC0415 - as above
+def usage_picture(rows: Sequence[Usage], title: str, width: int, height: int) -> Text:
+    """A live view's picture, for a terminal of this size."""
+    from rich.text import Text  # noqa: PLC0415 - only the live view needs rich
 
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", expand=False)
-    for name in USAGE_COLUMNS:
-        table.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True)
-    for row in rows[:most]:
+    head = tables.wrapped(escaped(title), width)
+    names, *bodies = tables.records(USAGE_COLUMNS, list(map(usage_cells, rows)), _RIGHT, width)
+    spare_lines = height - len(head.splitlines()) - len(names) - _SPARE_LINES
+    most = max(1, spare_lines // len(names))
+    picture = Text(head + "\n\n", no_wrap=True, overflow="crop")
+    picture.append("\n".join(names), style="bold")
+    for row, body in zip(rows[:most], bodies, strict=False):
         style = "red" if row.waiting or row.rate > row.limit else ""
-        table.add_row(*map(Text, usage_cells(row)), style=style)
+        picture.append("\n" + "\n".join(body), style=style)
     if len(rows) > most:
-        table.caption = f"and {len(rows) - most} more"
-    return table
+        picture.append(f"\nand {len(rows) - most} more", style="italic")
+    return picture
+
+
+def _name(text: str | None) -> str:
+    return escaped(text) if text else "-"

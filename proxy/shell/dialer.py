@@ -6,11 +6,13 @@ Rules:
 - If bootstrap brokers cannot be asked (they want authentication, which only the client has), the
   connection goes to a bootstrap broker instead: it answers what it does not lead with the errors that
   make every client refresh its metadata, and that answer tells us the addresses.
+- A lack of descriptors is ours, not a broker's refusal, and is told apart.
 - A broker that cannot be reached closes the client's connection. Nothing is answered in its name.
 """
 
 from __future__ import annotations
 
+import errno
 import socket
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from proxy.core.topology import Topology
     from proxy.shell.transport import Transport
 
+_OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 ASK_AGAIN_S = 0.5
 """After an answer that did not name a node, the same question waits this long."""
 
@@ -75,18 +78,6 @@ class Dialer:
             raise DialError(CloseReason.UNKNOWN_NODE, f"no broker has the id {node_id}")
         return await self._reach_any()
 
-    async def try_each(self) -> list[tuple[str, str | None]]:
-        """Dial every bootstrap broker: (HOST:PORT, None or why not)."""
-        results: list[tuple[str, str | None]] = []
-        for host, port in self._bootstrap:
-            problem: str | None = None
-            try:
-                (await dial(host, port, self._timeout_s)).close()
-            except DialError as error:
-                problem = error.detail.removeprefix(f"{host}:{port}").lstrip(": ")
-            results.append((f"{host}:{port}", problem))
-        return results
-
     async def _reach_any(self) -> Transport:
         """Bootstrap brokers in turn; who answered goes on being first, who did not goes last."""
         error: DialError | None = None
@@ -125,7 +116,7 @@ class Dialer:
         host, port = self._bootstrap[0]
         self._bootstrap.append(self._bootstrap.pop(0))
         with trio.fail_after(self._timeout_s):
-            stream = await _connect(host, port)
+            stream = await connect(host, port)
             async with stream:
                 await stream.send_all(lookup.question)
                 while not lookup.done:
@@ -139,7 +130,7 @@ async def dial(host: str, port: int, timeout_s: float) -> Transport:
     """One connection, or DialError after at most `timeout_s`."""
     try:
         with trio.fail_after(timeout_s):
-            stream = await _connect(host, port)
+            stream = await connect(host, port)
     except trio.TooSlowError:
         detail = f"{host}:{port} did not answer within {timeout_s:g} s"
         raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
@@ -147,20 +138,21 @@ async def dial(host: str, port: int, timeout_s: float) -> Transport:
     return PlainTransport(socket.socket(fileno=stream.socket.detach()))
 
 
-async def _connect(host: str, port: int) -> trio.SocketStream:
+async def connect(host: str, port: int) -> trio.SocketStream:
+    """A connection, or DialError with the system's own word."""
     try:
         return await trio.open_tcp_stream(host, port)
     except (OSError, UnicodeError) as error:  # a host that is no name at all is a UnicodeError
-        detail = f"{host}:{port}: {_why(error)}"
-        raise DialError(CloseReason.UPSTREAM_REFUSED, detail) from error
+        cause = _cause(error)
+        why = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
+        is_ours = isinstance(cause, OSError) and cause.errno in _OUT_OF_DESCRIPTORS
+        reason = CloseReason.TOO_MANY_CONNECTIONS if is_ours else CloseReason.UPSTREAM_REFUSED
+        raise DialError(reason, f"{host}:{port}: {why}") from error
 
 
-def _why(error: OSError | UnicodeError) -> str:
-    """The system's own word ("Connection refused"), which Trio hides behind the attempts it made."""
+def _cause(error: OSError | UnicodeError) -> BaseException:
+    """The system's own ("Connection refused"), which Trio hides behind the attempts it made."""
     cause = error.__cause__
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
-    for each in (cause, error):
-        if isinstance(each, OSError) and each.strerror:
-            return each.strerror
-    return str(error)
+    return cause if isinstance(cause, OSError) and cause.strerror else error

@@ -28,6 +28,9 @@ STAY_S = 0.002
 TURN_MS = 4
 """How long to go on before Trio's other tasks get their turn."""
 
+SLOW_STEP_MS = 5
+"""A step that took longer is looked into. Not less than TURN_MS."""
+
 
 async def drive(hub: Hub, engine: Engine, clock: Clock) -> None:
     """Step the hub for ever. Cancel it to stop."""
@@ -36,9 +39,14 @@ async def drive(hub: Hub, engine: Engine, clock: Clock) -> None:
     while True:
         if step(0):
             stay_s, turn_ms = (0.0, 1) if hub.arriving else (STAY_S, TURN_MS)
-            leave_ms = clock() + turn_ms
-            while step(stay_s) and clock() < leave_ms:
-                pass
+            now_ms = clock()
+            leave_ms = now_ms + turn_ms
+            if now_ms - engine.now_ms <= SLOW_STEP_MS:
+                while step(stay_s) and (now_ms := clock()) < leave_ms:
+                    pass
+            # A slow step always ends the turn, so one look behind the turn is enough.
+            if now_ms - engine.now_ms > SLOW_STEP_MS:
+                engine.on_slow_step(now_ms - engine.now_ms)
             left_us = clock.now_us()
             await trio.lowlevel.checkpoint()
             away_us[bucket_of(clock.now_us() - left_us)] += 1

@@ -36,6 +36,7 @@ class End:
         "session",
         "take",
         "timer",
+        "traffic",
         "transport",
     )
 
@@ -49,6 +50,7 @@ class End:
         session: Session,
         channel: Channel,
         take: Callable[[bytearray, int, int, int], int],
+        traffic: list[int],
     ) -> None:
         self.transport = transport
         self.fd = transport.fileno()
@@ -57,6 +59,7 @@ class End:
         self.session = session
         self.channel = channel
         self.take = take
+        self.traffic = traffic  # one number: bytes read, of all sockets of this side and node
         self.expect = IN
         self.closed = False
         self.lingering = False

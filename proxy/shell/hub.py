@@ -3,18 +3,25 @@
 Rules:
 - Registered once per socket; the mask changes only when a channel is muted or has something unsent.
 - One receive per event into one shared scratch buffer; what the session lets through is sent from there.
+  While many have something to say, each says a little at a time.
   Only what the kernel does not take is copied, and that copy is the channel's.
-- A step handles at most 64 events or about a MiB, so that nobody waits long for anybody.
+- A step handles at most 64 events, about a MiB or 2 ms, and so much of `engine.ready`. What is left over comes
+  first in the next step, before the next poll: no order of the poll set lets anybody starve.
+- What was in the sockets when the clock was read is handled before timers fire. If polls bring as much as
+  they can, timers wait until as many events were handled as there are sockets, and no longer.
+- A muted channel is not read, whatever an event says.
 - While a pool is pressed reads take what the core grants, and nobody is always the last to be served.
 - A side ends gracefully: what is due is sent, then FIN, then the other side's bytes are read and thrown
   away until it closes too or its time is up. Closing with unread bytes would send a reset and cut off
   the last replies.
 - An error or hang-up on a side that is not read from closes it at once: a level-triggered set would spin.
-- Operating-system errors of connections are caught here and in the dialer only.
+- Operating-system errors of connections are caught here and in the dialer only. Any other exception ends
+  the session it comes from.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from proxy.core.channel import Mute
@@ -26,6 +33,8 @@ from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
 from proxy.shell.unread import unread_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from trio import CancelScope
 
     from proxy.core.engine import Engine
@@ -38,6 +47,17 @@ HEADROOM_BYTES = 384 << 10
 """Where carried bytes are laid, in front of the next read: a head, or what waited for its turn."""
 STEP_EVENTS = 64
 STEP_BYTES = 1 << 20
+CROWD_EVENTS = 24
+CROWD_READ_BYTES = 64 << 10
+"""With more events than that a read takes no more: whoever has little to say waits for whoever has much."""
+STEP_US = 2_000
+"""The time of a step. Events and turns have half of it each where there are both."""
+SLICE_BYTES = 64 << 10
+"""The clock is looked at after so many bytes. An event that is not ordinary costs as much."""
+EVENT_BYTES = 8 << 10
+"""What an ordinary event costs beside its bytes."""
+STALL_US = 50_000
+"""The longest time between two steps that is not taken for a stall of the process (or for sleep)."""
 LINGER_MS = 2_000
 """How long an ended side may take to say its last byte."""
 FLUSH_MS = 30_000
@@ -56,16 +76,24 @@ class Hub:
         self._clock = clock
         self._now_us = clock.now_us
         self._steps = 0
-        self._left_bytes = 0  # of a step's budget, while reads are careful
+        self._then_us = 0  # when the last step began
+        self._tail: Sequence[tuple[End, int]] = ()  # events that the last step had no time for
+        self._wary = False  # the last poll was no ordinary one: look again after the next
+        self._behind = False  # there may be more in the sockets than was read: timers wait
+        self._unfired = 0  # for so many events by now
+        self._pools = (engine.request_pool, engine.reply_pool)
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
         self.arriving = 0  # clients that are being connected, counted by who does it
         self.asleep: CancelScope | None = None  # the driver, when it waits (`driver.nudge`)
-        self._paced: list[End] = []
         self._closed: list[End] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
         self._view = memoryview(self._scratch)
-        self._area = self._view[HEADROOM_BYTES:]
+        self._areas = (
+            self._view[HEADROOM_BYTES:],
+            self._view[HEADROOM_BYTES : HEADROOM_BYTES + CROWD_READ_BYTES],
+        )
+        self._area = self._areas[0]  # what the next reads may fill
         engine.room.unread_bytes = unread_bytes
 
     def fileno(self) -> int:
@@ -73,91 +101,178 @@ class Hub:
         return self._poller.fileno()
 
     def attach(self, session: Session, client: Transport, broker: Transport) -> None:
-        """Both sides are connected: from now on bytes move."""
-        a = End(client, session, session.client, session.from_client)
-        b = End(broker, session, session.broker, session.from_broker)
+        """Both sides are connected: from now on bytes move.
+
+        If they cannot be watched, both are still the caller's.
+        """
+        from_client, from_broker = self._engine.topology.nodes.traffic_of(session.peer.node_id)
+        a = End(client, session, session.client, session.from_client, from_client)
+        b = End(broker, session, session.broker, session.from_broker, from_broker)
         a.other, b.other = b, a
         a.forward, b.forward = b.send, a.send
+        watched: list[End] = []
+        try:
+            for end in (a, b):
+                self._poller.register(end.fd, IN)
+                watched.append(end)
+        except OSError:  # there may be no more watches for this user
+            for end in watched:
+                self._poller.unregister(end.fd)
+            raise
+        self._ends[a.fd], self._ends[b.fd] = a, b
         session.handle = a
-        for end in (a, b):
-            self._ends[end.fd] = end
-            self._poller.register(end.fd, IN)
         if session.attention:
-            self._settle(a)
+            self._engine.schedule(session)
+            if self.asleep is not None:
+                self.asleep.cancel()
 
     def step(self, timeout_s: float) -> int:
-        """Wait at most `timeout_s` for something to happen and handle it; how many things it was."""
+        """Wait at most `timeout_s` for something to happen and handle it; 0: nothing was there, and nothing is left.
+
+        Sockets are read first, then timers fire, then sessions have their turns.
+        """
         if self._closed:
             self._part()
-        events = self._poller.poll(0 if self._paced else timeout_s, STEP_EVENTS)
         engine = self._engine
-        now_us = self._now_us()
-        now_ms = now_us // 1000
-        engine.advance(now_ms, now_us)
-        if self._paced:
-            self._resume(now_ms)
-        if engine.attending:
-            self.attend()
+        ready = engine.ready
+        if self._tail:
+            events = self._take_tail()
+            now_us = self._now_us()
+        else:
+            events = self._poller.poll(0 if ready else timeout_s, STEP_EVENTS)
+            now_us = self._now_us()
+            if now_us - self._then_us > STALL_US or len(events) > CROWD_EVENTS or self._wary:
+                events = self._look_again(events, now_us)
+        self._then_us = now_us
+        engine.now_us = now_us
+        engine.now_ms = now_ms = now_us // 1000
         find = self._ends.get
         at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
-        budget = STEP_BYTES
-        requests, replies = engine.request_pool, engine.reply_pool
+        requests, replies = self._pools
         careful = requests.pressed or replies.pressed
         if careful:
-            self._left_bytes = budget
-            for fd, event in in_fair_order(events, requests):
-                if self._left_bytes >= 0 and (end := find(fd)) is not None:
-                    self._unusual(end, event, now_ms)
-        for fd, event in () if careful else events:
-            end = find(fd)
-            if end is None:
-                continue  # closed earlier in this very step
-            if event != IN or end.expect != IN:
-                self._unusual(end, event, now_ms)
-                if requests.pressed:
-                    break  # what is left over comes again, and is read with care
-                continue
+            events = in_fair_order(events, requests)
+        elif ready:
+            careful = True  # one of them may be muted, and not yet known to the poll set
+        left, budget = SLICE_BYTES, STEP_BYTES - SLICE_BYTES
+        end: End | None = None
+        waiting = iter(events)
+        while True:
             try:
-                received = end.recv_into(area)
-            except OSError as error:
-                self._refused(end, error, now_ms)
-                continue
-            if not received or end.channel.carry:
-                self._received(end, received, now_ms)
-                if requests.pressed:
-                    break
-                continue
-            stop = end.take(scratch, at, at + received, now_ms)
-            if stop < 0:
-                self._settle(end)
-                if requests.pressed:
-                    break
-                continue
-            try:
-                sent = end.forward(view[at:stop])
-            except OSError as error:
-                self._refused(end.other, error, now_ms)
-                sent = 0
-            if at + sent != stop:
-                self._keep(end.other, at + sent, stop)
-            budget -= received
-            if budget < 0:
-                break  # level-triggered: what is left over comes again
+                for fd, event in waiting:
+                    if left < 0:
+                        budget += left
+                        if budget <= 0 or self._is_over(now_us):
+                            self._keep_tail(fd, event, waiting)
+                            break
+                        left = SLICE_BYTES
+                        budget -= SLICE_BYTES
+                    end = find(fd)
+                    if end is None:
+                        continue  # closed earlier in this very step
+                    if careful or event != IN or end.expect != IN:
+                        left -= SLICE_BYTES + self._unusual(end, event, now_ms)
+                        careful = careful or requests.pressed
+                        continue
+                    try:
+                        received = end.recv_into(area)
+                    except OSError as error:
+                        left -= SLICE_BYTES
+                        self._refused(end, error, now_ms)
+                        continue
+                    left -= received + EVENT_BYTES
+                    end.traffic[0] += received
+                    if not received or end.channel.carry:
+                        left -= SLICE_BYTES
+                        self._received(end, received, now_ms)
+                        careful = requests.pressed
+                        continue
+                    stop = end.take(scratch, at, at + received, now_ms)
+                    if stop < 0:
+                        left -= SLICE_BYTES
+                        self._settle(end)
+                        careful = requests.pressed
+                        continue
+                    try:
+                        sent = end.forward(view[at:stop])
+                    except OSError as error:
+                        self._refused(end.other, error, now_ms)
+                        sent = 0
+                    if at + sent != stop:
+                        self._keep(end.other, at + sent, stop)
+                break
+            except Exception as error:  # noqa: BLE001 - whatever it is, it costs this session only
+                left -= SLICE_BYTES
+                self._fail(end, error, now_ms)
+        if not (self._tail or self._behind):
+            engine.fire(now_ms)
+        if ready:
+            self._serve(now_ms, now_us + STEP_US)
         self._steps += 1
         if not self._steps & 15:
             engine.meters.step_us[bucket_of(self._now_us() - now_us)] += 1
-        if engine.attending:
-            self.attend()
-        return len(events) + len(self._paced)
+        return len(events) + len(ready)
+
+    def _is_over(self, begun_us: int) -> bool:
+        """Whether there is no more time for events in the step that began then."""
+        limit_us = STEP_US // 2 if self._engine.ready else STEP_US
+        return self._now_us() - begun_us >= limit_us
+
+    def _look_again(
+        self, events: Sequence[tuple[int, int]], now_us: int
+    ) -> Sequence[tuple[int, int]]:
+        """A poll may not have brought all that was there when the clock was read: how long timers wait for it."""
+        if now_us - self._then_us > STALL_US:
+            # Nothing is lost by polling again: the set is level-triggered.
+            events = self._poller.poll(0, STEP_EVENTS)
+        self._unfired += len(events)
+        self._behind = len(events) == STEP_EVENTS and self._unfired < len(self._ends)
+        if not self._behind:
+            self._unfired = 0
+        crowded = len(events) > CROWD_EVENTS
+        self._area = self._areas[crowded]
+        self._wary = self._behind or crowded
+        return events
+
+    def _take_tail(self) -> Sequence[tuple[int, int]]:
+        """The events that the last step had no time for, but those of sockets closed since."""
+        if self._now_us() - self._then_us > STALL_US:
+            self._behind = self._wary = True  # more may have come meanwhile
+        find = self._ends.get
+        tail, self._tail = self._tail, ()
+        return [(end.fd, event) for end, event in tail if find(end.fd) is end]
+
+    def _keep_tail(self, fd: int, event: int, waiting: Iterable[tuple[int, int]]) -> None:
+        """Remember whom the rest of the events belong to: a descriptor may be another's by the next step."""
+        find = self._ends.get
+        rest = chain(((fd, event),), waiting)
+        self._tail = [(end, event) for fd, event in rest if (end := find(fd)) is not None]
 
     def attend(self) -> None:
-        """Look at the sessions to which something happened outside their own reads."""
+        """For another task that has changed something: give the sessions that are ready their turns now.
+
+        What one step has no time for waits for the next one.
+        """
         engine = self._engine
-        while engine.attending:
-            end = engine.attending.pop().handle
+        now_us = engine.now_us = self._now_us()
+        engine.now_ms = now_us // 1000
+        self._serve(engine.now_ms, now_us + STEP_US)
+
+    def _serve(self, now_ms: int, until_us: int) -> None:
+        """Each session that is ready has a turn, the first to come first, as long as there is time; at least one."""
+        ready = self._engine.ready
+        for _ in range(len(ready)):
+            session = ready.popleft()
+            session.ready = False
+            end = session.handle
             if isinstance(end, End):
-                self._settle(end)
+                try:
+                    self._turn(end, now_ms)
+                except Exception as error:  # noqa: BLE001 - whatever it is, it costs this session only
+                    self._fail(end, error, now_ms)
+            if self._now_us() >= until_us:
+                return
 
     def close_all(self, reason: CloseReason) -> None:
         """Close everything now, whatever is in flight."""
@@ -178,15 +293,14 @@ class Hub:
 
     # -- one end ---------------------------------------------------------------------------------
 
-    def _resume(self, now_ms: int) -> None:
-        """Sessions that had enough for one turn have their next one."""
-        ends, self._paced = self._paced, []
-        for end in ends:
-            if not (end.closed or end.session.ended):
-                end.session.resume()
-                self._take(end, 0, now_ms)
-                self._settle_rest(end)
-            self._engine.room.heard(end.session)
+    def _turn(self, end: End, now_ms: int) -> None:
+        """Bring a session in order, and go on with what was read of it (`end` is its client's)."""
+        session = end.session
+        if session.paced and not (end.closed or session.ended):
+            session.resume()
+            self._take(end, 0, now_ms)
+        self._settle_rest(end)
+        self._engine.room.heard(session)
 
     def _received(self, end: End, received: int, now_ms: int) -> None:
         """The general form of what `step` does with a receive: EOF, or bytes to lay in front."""
@@ -225,28 +339,31 @@ class Hub:
         if not isinstance(error, BlockingIOError):
             self._broken(end, now_ms)
 
-    def _unusual(self, end: End, event: int, now_ms: int) -> None:
-        """Not simply readable: writable again, broken, or lingering."""
+    def _unusual(self, end: End, event: int, now_ms: int) -> int:
+        """Not simply readable: writable again, broken, or lingering. How many bytes were read."""
         if end.lingering:
             self._discard(end, now_ms)
-            return
+            return 0
         if event & (ERR | HUP) and not (event & IN and end.expect & IN):
             self._broken(end, now_ms)
-            return
+            return 0
         if event & RDHUP and end.expect & RDHUP:
             end.hung_up = True
             if end.session.held is not None:
                 end.session.client_hung_up(now_ms)
             elif not end.channel.carry and end.transport.is_finished():
                 self._eof(end, now_ms)  # nothing of it is left to be quiet about
-                return
+                return 0
             self._settle(end)
         elif event & OUT and end.channel.outbox:
             self._settle(end)
         if event & IN and end.expect & IN and not end.closed:
-            self._receive(end, now_ms)
+            if not end.channel.muted:
+                return self._receive(end, now_ms)
+            self._settle(end)  # the poll set does not know yet
+        return 0
 
-    def _receive(self, end: End, now_ms: int) -> None:
+    def _receive(self, end: End, now_ms: int) -> int:
         """The general form of a read: as much as is granted."""
         reads = self._engine.reads
         most = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
@@ -254,9 +371,10 @@ class Hub:
             received = end.recv_into(self._area[:most])
         except OSError as error:
             self._refused(end, error, now_ms)
-        else:
-            self._left_bytes -= received
-            self._received(end, received, now_ms)
+            return 0
+        end.traffic[0] += received
+        self._received(end, received, now_ms)
+        return received
 
     def _settle(self, end: End) -> None:
         """The session asked for attention, or something can be sent again: bring both ends in order."""
@@ -270,8 +388,6 @@ class Hub:
             self._finish(client)
             self._finish(broker)
         else:
-            if session.paced and client not in self._paced:
-                self._paced.append(client)
             stuck = bool(client.channel.outbox)
             broker.channel.press(on=stuck)
             client.channel.press(on=stuck or bool(broker.channel.outbox))
@@ -379,12 +495,42 @@ class Hub:
         self._poller.unregister(end.fd)
         end.transport.close()
         end.channel.clear()
+        if not end.is_client:
+            end.session.upstream_closed()
         if end.other.closed:
             end.session.handle = None
-            end.session.release(now_ms)
             self._closed.append(end)
+            self._release(end.session, now_ms)
         else:
             end.session.end(CloseReason.INTERNAL, "", now_ms)
+
+    def _release(self, session: Session, now_ms: int) -> None:
+        try:
+            session.release(now_ms)
+        except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to be ended
+            self._engine.report(error)
+            session.client.clear()
+            session.broker.clear()
+            self._engine.sessions.discard(session)
+
+    def _fail(self, end: End | None, error: Exception, now_ms: int) -> None:
+        """An exception that nothing below has caught: it ends the session of `end`, and no other."""
+        if end is None:
+            raise error  # it came from no session
+        try:
+            end.session.crash(error)
+            self._settle_rest(end)
+        except Exception as again:  # noqa: BLE001 - it cannot end in order
+            self._engine.report(again)
+            for each in (end, end.other):
+                self._abandon(each, now_ms)
+
+    def _abandon(self, end: End, now_ms: int) -> None:
+        """Close this side whatever its session says."""
+        try:
+            self._close(end, now_ms)
+        except Exception as error:  # noqa: BLE001 - the socket is closed before anybody is told
+            self._engine.report(error)
 
     def _part(self) -> None:
         """Ends that are both closed forget each other: nothing has to be collected."""

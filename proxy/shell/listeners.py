@@ -35,15 +35,23 @@ class Listeners:
             self.close()
             raise
 
-    async def serve(self, on_accepted: Accepted, may_accept: Callable[[], bool]) -> None:
+    async def serve(
+        self,
+        on_accepted: Accepted,
+        may_accept: Callable[[], bool],
+        on_exhausted: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """Accept on every port and hand each connection to `on_accepted(socket, node_id)`.
 
         `may_accept` False leaves new clients waiting in the kernel's backlog; it is asked anew for
-        each, so `on_accepted` must have counted the one before.
+        each, so `on_accepted` must have counted the one before. `on_exhausted` is told in the system's words why a
+        client could not be accepted, once a pause.
         """
         async with trio.open_nursery() as nursery:
             for node_id, listening in self._bound:
-                nursery.start_soon(_accept, listening, node_id, on_accepted, may_accept)
+                nursery.start_soon(
+                    _accept, listening, node_id, on_accepted, may_accept, on_exhausted
+                )
 
     def close(self) -> None:
         """Stop listening. Connections that were accepted are not touched."""
@@ -71,6 +79,7 @@ async def _accept(
     node_id: int | None,
     on_accepted: Accepted,
     may_accept: Callable[[], bool],
+    on_exhausted: Callable[[str], None],
 ) -> None:
     while True:
         await trio.lowlevel.wait_readable(listening)
@@ -84,6 +93,7 @@ async def _accept(
                 if error.errno in {errno.EBADF, errno.EINVAL}:
                     return  # closed: the proxy drains
                 continue  # this one client was gone before we took it
+            on_exhausted(error.strerror or str(error))
             await trio.sleep(PAUSE_S)
             continue
         on_accepted(socket.socket(fileno=accepted.detach()), node_id)

@@ -22,6 +22,9 @@ class Transport(Protocol):
     def fileno(self) -> int:
         """The descriptor to wait for."""
 
+    def peer_address(self) -> str | None:
+        """HOST:PORT of the other side; None when it is gone already."""
+
     def is_finished(self) -> bool:
         """Whether the peer has said its last byte and all of it was read. Reads nothing."""
 
@@ -49,6 +52,14 @@ class PlainTransport:
     def fileno(self) -> int:
         """The descriptor to wait for."""
         return self._socket.fileno()
+
+    def peer_address(self) -> str | None:
+        """As the kernel knows it: the address that was dialled, not its name."""
+        try:
+            host, port = self._socket.getpeername()[:2]
+        except OSError:
+            return None
+        return f"{host}:{port}"
 
     def is_finished(self) -> bool:
         """Look at the next byte: none will come, or nobody knows yet."""

@@ -3,27 +3,37 @@
 Rules:
 - On the loop a trail is put into a ring and nothing else; words are made for whoever looks.
 - Kept are those that something was decided about, or that went wrong. A request that was only sampled is nobody's news.
+- What an entry in mode `observe` would have done has a ring of its own, so that it drives out nothing that happened.
 - What a line says comes from names and figures, never from a body.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from policies.api import Outcome
+from policies.api import Hold, Outcome, Throttle
+from policies.ruling import Ruling, error_name
 from proxy.core.observer import Observer
-from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from policies.api import Excess
     from proxy.core.trail import Stage, Trail
 
 KEPT = 500
+OBSERVED_KEPT = 100
 _NAME_MOST_CHARS = 249
+_WOULD_BE = {
+    "reject": "would be refused",
+    "respond": "would be answered here",
+    "throttle": "would be throttled",
+    "hold": "would be held",
+    "change": "would be changed",
+}
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -34,38 +44,49 @@ class Decision(msgspec.Struct, frozen=True):
     client_id: str
     api: str
     what: str
-    """expired, refused, throttled, held, failed, slow: the first that is true."""
+    """expired, refused, throttled, held, failed, slow: the first that is true. Or observed: an entry in mode `observe`
+    would have refused, delayed, answered or changed it."""
     ms: int
     detail: str
     trace_id: str
     """Empty: there is no trace of it."""
+    policy: str = ""
+    """The entry that has refused it, or would have; empty if that is not known, or nothing was refused."""
 
 
 class Decisions(Observer):
     """See the module. Listens behind the tracer, which gives the trails their ids."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._ring: deque[Trail] = deque(maxlen=kept)
+        self._ring: deque[Trail | Ruling] = deque(maxlen=kept)
+        self._observed: deque[Ruling] = deque(maxlen=OBSERVED_KEPT)
 
     def on_trail(self, trail: Trail) -> None:
         """See Observer."""
-        if (
-            trail.quiet_until_ms
-            or trail.refused
-            or trail.slow
-            or trail.stages
-            or trail.outcome is Outcome.EXPIRED
-            or trail.outcome is Outcome.DISCONNECTED
-        ):
+        if trail.is_news:
             self._ring.append(trail)
+
+    def on_policy_observed(self, ruling: Ruling) -> None:
+        """See Observer."""
+        self._observed.append(ruling)
+
+    def on_policy_refused(self, ruling: Ruling) -> None:
+        """See Observer. A refused request has a trail, a client that was refused at its connect has none."""
+        if not ruling.api_name:
+            self._ring.append(ruling)
 
     def latest(self, most: int) -> list[Decision]:
         """The newest first."""
-        return [decision_of(trail) for trail in islice(reversed(self._ring), most)]
+        happened = map(decision_of, reversed(self._ring))
+        observed = map(_would_be, reversed(self._observed))
+        newest = merge(happened, observed, key=lambda each: each.ts_ms, reverse=True)
+        return list(islice(newest, most))
 
 
-def decision_of(trail: Trail) -> Decision:
-    """What there is to say of one request."""
+def decision_of(trail: Trail | Ruling) -> Decision:
+    """What there is to say of one request, or of one client that was refused at its connect."""
+    if isinstance(trail, Ruling):
+        return _ruled(trail, "refused", 0, "")
     what, ms, detail = _judged(trail)
     return Decision(
         trail.ended_us // 1000,
@@ -76,6 +97,27 @@ def decision_of(trail: Trail) -> Decision:
         ms,
         detail,
         trail.trace_id,
+        trail.refused_by,
+    )
+
+
+def _would_be(ruling: Ruling) -> Decision:
+    return _ruled(ruling, "observed", ruling.delay_ms, f"{_WOULD_BE[ruling.kind]}: ")
+
+
+def _ruled(ruling: Ruling, what: str, ms: int, before: str) -> Decision:
+    peer, verdict = ruling.peer, ruling.verdict
+    why = _excess(verdict.why) if isinstance(verdict, Throttle | Hold) else ""
+    return Decision(
+        ruling.now_ms,
+        peer.user,
+        peer.client_id[:_NAME_MOST_CHARS],
+        ruling.about,
+        what,
+        ms,
+        before + _refusal(ruling.policy, ruling.error, ruling.message or why),
+        "",
+        ruling.policy,
     )
 
 
@@ -90,8 +132,9 @@ def _judged(trail: Trail) -> tuple[str, int, str]:
     waits = {each.kind: each for each in trail.stages}
     if trail.outcome is Outcome.EXPIRED:
         return "expired", took_ms, f"the broker had not answered after {took_ms} ms"
-    if trail.refused:
-        return "refused", took_ms, _code(trail.refused)
+    if trail.refused_by or trail.refused:
+        error = error_name(trail.refused)
+        return "refused", took_ms, _refusal(trail.refused_by, error, trail.refused_because)
     if trail.quiet_until_ms or "throttle" in waits:
         return "throttled", delayed_ms(trail), _excess(trail.excess)
     for kind in ("purgatory", "memory"):
@@ -122,11 +165,10 @@ def _excess(excess: Excess | None) -> str:
     return f"{excess.quota} {figures} ({_printable(excess.entity)})"
 
 
-def _code(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error code {code}"
+def _refusal(policy: str, error: str, why: str) -> str:
+    """The words of a refusal: the error, the entry and its reason, as far as they are known."""
+    said = " ".join(filter(None, (error, f"by policy {policy}" if policy else "")))
+    return f"{said}: {_printable(why)}" if why else said
 
 
 def _printable(text: str) -> str:

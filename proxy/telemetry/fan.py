@@ -19,10 +19,18 @@ class Fan(Observer):
 
     def __init__(self, listeners: Sequence[Observer]) -> None:
         self._first = listeners[0]
+        self._heard: dict[str, list[Callable[..., None]]] = {}
         for name in vars(Observer):
             if name.startswith("on_"):
-                heard = [getattr(each, name) for each in listeners if _overrides(each, name)]
+                heard = self._heard[name] = []
                 vars(self)[name] = self._joined(heard)
+        self.add(listeners)
+
+    def add(self, listeners: Sequence[Observer]) -> None:
+        """These hear from now on as well, behind all others."""
+        self.hears_audit = self.hears_audit or any(each.hears_audit for each in listeners)
+        for name, heard in self._heard.items():
+            heard.extend(getattr(each, name) for each in listeners if _overrides(each, name))
 
     def _joined(self, hooks: Sequence[Callable[..., None]]) -> Callable[..., None]:
         def tell(*args: object) -> None:

@@ -37,6 +37,10 @@ class Point(msgspec.Struct, frozen=True):
     """Of both pools."""
     connections: int
     loop_lag_p99_ms: float
+    bytes_in_per_s: float = 0.0
+    bytes_out_per_s: float = 0.0
+    errors_per_s: float = 0.0
+    """Requests that the broker did not answer: it was silent, or the connection ended."""
 
 
 class History(Observer):
@@ -46,18 +50,29 @@ class History(Observer):
         self._points: deque[Point] = deque(maxlen=POINTS)
         self._engine: Engine
         self._lag_ms: Callable[[], float] = float
+        self._errors: Callable[[], int] = int
 
-    def attach(self, engine: Engine, lag_ms: Callable[[], float] = float) -> None:
-        """The engine is made. `lag_ms` tells the 99th percentile of the loop's lag in the last second."""
+    def attach(
+        self,
+        engine: Engine,
+        lag_ms: Callable[[], float] = float,
+        errors: Callable[[], int] = int,
+    ) -> None:
+        """The engine is made. `lag_ms` tells the 99th percentile of the loop's lag in the last second, `errors` how
+        many requests failed in the second that ends.
+        """
         self._engine = engine
         self._lag_ms = lag_ms
+        self._errors = errors
 
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
         """See Observer."""
-        requests = throttled = 0
+        requests = throttled = bytes_in = bytes_out = 0
         for row in rows:
             requests += row.requests
             throttled += row.throttled
+            bytes_in += row.request_bytes
+            bytes_out += row.response_bytes
         engine = self._engine
         self._points.append(
             Point(
@@ -68,6 +83,9 @@ class History(Observer):
                 engine.request_pool.used_bytes + engine.reply_pool.used_bytes,
                 len(engine.sessions),
                 self._lag_ms(),
+                float(bytes_in),
+                float(bytes_out),
+                float(self._errors()),
             )
         )
 

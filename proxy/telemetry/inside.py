@@ -45,6 +45,9 @@ class Facts:
     records_dropped: int = 0
     log_suppressed: Mapping[str, int] = field(default_factory=dict)
     """By event."""
+    log_lines_lost: int = 0
+    audit_lost: Mapping[str, int] = field(default_factory=dict)
+    """Lines that the audit log does not have, by reason; empty where there is no audit log."""
     reloads: Reloads = field(default_factory=Reloads)
     features: Sequence[Feature] = ()
 

@@ -2,7 +2,9 @@
 
 Rules:
 - Nothing per request. An event that storms (a port scanner, a broker that is down) is let through a few
-  times a second and then counted: the next line that passes carries `suppressed`.
+  times a second and then counted: the next line that passes carries `suppressed`. This holds for every event of
+  the process, also for what libraries log (`line_limits`).
+- What is written never blocks and never raises (`sink`).
 - `expired` storms by nature (a broker hangs, and everybody waits): at most one line a second, with how
   many there were of each kind since the last.
 - A pool that runs dry under load does so many times a second: at most one line in ten seconds for each pool,
@@ -13,21 +15,27 @@ Rules:
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
+import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
+from proxy.telemetry.line_limits import LIMITS, TRACEBACK_MAX_CHARS, LineLimits, cut
+from proxy.telemetry.sink import LogSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
-    from policies.api import Peer, Verdict
+    from policies.api import Peer
+    from policies.ruling import Ruling
 
 _ORDINARY = frozenset(
     {
@@ -38,8 +46,9 @@ _ORDINARY = frozenset(
     }
 )
 Level = Literal["debug", "info", "warning", "error"]
-LINES_PER_SECOND = 5
+LINES_PER_SECOND = LIMITS["session_closed"].lines
 """Of one event; more are counted and not written."""
+OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 EXPIRED_EVERY_MS = 1000
 POOL_EVERY_MS = 10_000
 _EFFECTS = {
@@ -48,11 +57,16 @@ _EFFECTS = {
 }
 
 
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 class _Threshold:
-    """The least that is worth a line."""
+    """The least that is worth a line, and how many lines there may be."""
 
     level: Level = "info"
     number = logging.INFO
+    limits = LineLimits(_monotonic_ms)
 
 
 _threshold = _Threshold()
@@ -77,29 +91,84 @@ def _drop_below(
     return event
 
 
-def configure(level: Level, form: Literal["text", "json"]) -> None:
-    """Set up structlog for this process."""
+def _limit(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
+    name = str(event["event"])
+    limits = _threshold.limits
+    if limits.is_full(name, event):
+        raise structlog.DropEvent
+    if suppressed := limits.pass_one(name, event):
+        event["suppressed"] = suppressed
+    return event
+
+
+def _cut(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
+    for name, value in event.items():
+        event[name] = cut(value, TRACEBACK_MAX_CHARS) if name == "exception" else cut(value)
+    return event
+
+
+def configure(
+    level: Level, form: Literal["text", "json"], now_ms: Callable[[], int] | None = None
+) -> None:
+    """Set up structlog for this process. `now_ms`: what limits go by; the monotonic clock if not given."""
     set_level(level)
+    _threshold.limits = LineLimits(now_ms or _monotonic_ms)
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"
         else structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(),
             exception_formatter=structlog.dev.plain_traceback,  # rich's would print local variables
+            timestamp_key="ts",
         )
     )
+    shaping: list[structlog.typing.Processor] = [
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        structlog.processors.format_exc_info,
+        _cut,
+        renderer,
+    ]
     structlog.configure(
-        processors=[
-            _drop_below,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
+        processors=[_drop_below, structlog.processors.add_log_level, _limit, *shaping],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+    logging.lastResort = _Libraries(logging.WARNING)
+    if isinstance(sys.stderr, LogSink):
+        sys.stderr.notice = lambda lines: _shaped(shaping, lines)
+
+
+def _shaped(shaping: Sequence[structlog.typing.Processor], lines: int) -> str:
+    """The line that says how many were lost. It does not pass through the queue that lost them."""
+    made: object = {"event": "log_lines_lost", "level": "warning", "lines": lines}
+    for processor in shaping:
+        made = processor(None, "warning", made)  # type: ignore[arg-type] # an event, until the last
+    return f"{made}\n"
+
+
+class _Libraries(logging.Handler):
+    """What libraries log where nothing else was set up: Python would print it, tracebacks included, without limit."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """As an event of ours, with its words and without its traceback."""
+        with suppress(Exception):  # a library's own mistake: it must not end what it was doing
+            tell_library(record)
+
+
+def tell_library(record: logging.LogRecord) -> None:
+    """One line for what a library logged."""
+    log = structlog.get_logger()
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
+        log.warning("descriptors_exhausted", detail=f"{record.name}: {error.strerror}")
+    else:
+        log.warning("library_message", logger=record.name, message=_printable(record.getMessage()))
+
+
+def lines_lost() -> int:
+    """How many lines standard error did not take since the start."""
+    return sys.stderr.lines_lost if isinstance(sys.stderr, LogSink) else 0
 
 
 @dataclass(slots=True)
@@ -122,8 +191,6 @@ class LogObserver(Observer):
         self._log = structlog.get_logger()
         self._now_ms = now_ms
         self._call_at = call_at
-        self._seen: dict[str, tuple[int, int, int]] = {}  # event -> second, lines, suppressed
-        self._suppressed: Counter[str] = Counter()  # since the start, by event
         self._expired: Counter[str] = Counter()  # since the last line, by API
         self._expired_peer: Peer  # the last one's
         self._expired_ms = -EXPIRED_EVERY_MS  # when that line was written
@@ -132,7 +199,12 @@ class LogObserver(Observer):
     @property
     def suppressed(self) -> Mapping[str, int]:
         """How many lines of which event were held back since the start."""
-        return self._suppressed
+        return _threshold.limits.suppressed
+
+    @property
+    def lines_lost(self) -> int:
+        """How many lines standard error did not take since the start."""
+        return lines_lost()
 
     def on_session_opened(self, peer: Peer) -> None:
         """See Observer."""
@@ -141,11 +213,23 @@ class LogObserver(Observer):
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
         """Ordinary ends at debug; an end that somebody should know of at warning."""
-        if reason in _ORDINARY:
+        if reason is CloseReason.TOO_MANY_CONNECTIONS:
+            self.on_descriptors_exhausted(detail)
+        elif reason in _ORDINARY:
             if _threshold.number <= logging.DEBUG:
                 self._log.debug("session_closed", reason=reason.value, **_who(peer))
         else:
             self._warn("session_closed", reason=reason.value, detail=detail, **_who(peer))
+
+    def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
+        """See Observer. What stands there is asked by a command, not here."""
+        self._warn(
+            "bootstrap_closed",
+            broker=address,
+            likely=likely,
+            mend="sluice check --connect says what stands there",
+            **_who(peer),
+        )
 
     def on_node_learned(self, node_id: int, host: str, port: int) -> None:
         """See Observer."""
@@ -185,6 +269,16 @@ class LogObserver(Observer):
         outages.depleted_ms += depleted_ms
         self._note_outage(pool)
 
+    def on_connections_full(self, max_connections: int) -> None:
+        """See Observer."""
+        self._warn(
+            "connections_full", max_connections=max_connections, effect="further clients wait"
+        )
+
+    def on_descriptors_exhausted(self, detail: str) -> None:
+        """See Observer; also for a broker that could not be dialled for that."""
+        self._warn("descriptors_exhausted", detail=detail, mend="raise the limit of open files")
+
     def on_internal_error(self, error: BaseException) -> None:
         """See Observer."""
         self._warn("internal_error", exc_info=error)
@@ -193,13 +287,24 @@ class LogObserver(Observer):
         """See Observer."""
         self._warn("policy_error", policy=name, hook=hook, exc_info=error)
 
-    def on_policy_observed(self, name: str, verdict: Verdict) -> None:
-        """The verdict's kind and code; what else it holds may be a payload."""
-        fields: dict[str, object] = {"policy": name, "verdict": type(verdict).__name__}
-        code = getattr(verdict, "code", None)
-        if code is not None:
-            fields["code"] = int(code)
-        self._warn("policy_would_refuse", **fields)
+    def on_policy_observed(self, ruling: Ruling) -> None:
+        """See Observer."""
+        if not _is_full("policy_would_refuse", ruling):
+            self._log.warning("policy_would_refuse", **_ruled(ruling))
+
+    def on_policy_refused(self, ruling: Ruling) -> None:
+        """See Observer."""
+        if not _is_full("policy_refused", ruling):
+            self._log.warning("policy_refused", **_ruled(ruling))
+
+    def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
+        """See Observer."""
+        about = {"api": api_name} if api_name else {}
+        self._warn("policy_slow", policy=name, hook=hook, **about, took_ms=took_us / 1000)
+
+    def on_slow_step(self, took_ms: int, policies: Sequence[str]) -> None:
+        """See Observer."""
+        self._warn("slow_step", took_ms=took_ms, policies=list(policies))
 
     def _tell_expired(self, now_ms: int) -> None:
         self._expired_ms = now_ms
@@ -228,18 +333,23 @@ class LogObserver(Observer):
         self._outages[pool] = _Outages(told_ms=now_ms, is_dry=found.is_dry)
 
     def _warn(self, event: str, **fields: object) -> None:
-        second = self._now_ms() // 1000
-        seen_second, lines, suppressed = self._seen.get(event, (second, 0, 0))
-        if seen_second != second:
-            lines = 0
-        if lines >= LINES_PER_SECOND:
-            self._seen[event] = (second, lines, suppressed + 1)
-            self._suppressed[event] += 1
-            return
-        self._seen[event] = (second, lines + 1, 0)
-        if suppressed:
-            fields["suppressed"] = suppressed
-        self._log.warning(event, **fields)
+        """A storm must not even cost what it takes to shape a line."""
+        if not _threshold.limits.is_full(event, fields):
+            self._log.warning(event, **fields)
+
+
+def _is_full(event: str, ruling: Ruling) -> bool:
+    return _threshold.limits.is_full(event, {"policy": ruling.policy})
+
+
+def _ruled(ruling: Ruling) -> dict[str, object]:
+    """The verdict's kind, error and reason, and whose request it was; what else it holds may be a payload."""
+    said = {"api": ruling.about, "error": ruling.error, "reason": _printable(ruling.message)}
+    fields: dict[str, object] = {"policy": ruling.policy, "verdict": ruling.kind}
+    fields |= {name: text for name, text in said.items() if text}
+    if ruling.delay_ms:
+        fields["delay_ms"] = ruling.delay_ms
+    return {**fields, "user": _printable(ruling.peer.user), **_who(ruling.peer)}
 
 
 def _who(peer: Peer) -> dict[str, object]:

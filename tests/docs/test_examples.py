@@ -85,10 +85,10 @@ def test_the_quotas_of_the_example_are_those_of_the_document() -> None:
         who: bench.policy.quotas.resolve("request_rate", *who)
         for who in (("alice", "report"), ("alice", "noisy"), ("bob", "noisy"))
     }
-    assert [limit and limit.limit for limit in limits.values()] == [20, 100, 1000]
+    assert [limit and limit.limit for limit in limits.values()] == [20, 100, 50]
     bytes_of_bob = bench.policy.quotas.resolve("producer_byte_rate", "bob", "noisy")
     assert bytes_of_bob is not None
-    assert bytes_of_bob.tags == ("", "noisy")
+    assert bytes_of_bob.tags == ("bob", "noisy")
 
 
 def passed_each_second(enforcement: str, connections: int, seconds: int) -> list[int]:

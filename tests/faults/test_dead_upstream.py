@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.support import frames as f
 from tests.support.honest import Honest
+from tests.support.load import await_that
 from tests.support.ports import free_ports
 from tests.support.raw import receive_until_closed
 from tests.support.stub_broker import ADDRESS, CLOSE, NODE, StubBroker
@@ -26,9 +28,11 @@ def test_a_port_that_refuses_ends_the_connection_at_once(start) -> None:
     """On the bootstrap port and on a node's: no byte, and no waiting."""
     sluice = start(f"{ADDRESS}:{free_ports(ADDRESS)}")
     for port in (sluice.port, sluice.node_port(NODE)):
-        answer, seconds = wait_for_the_end(port, f.heartbeat(1))
+        answer, _ = wait_for_the_end(port, f.heartbeat(1))
         assert answer == b""
-        assert seconds < 1
+    await_that(lambda: sluice.said().count("session_closed") == 2, "the log to tell of both")
+    reasons = set(re.findall(r"reason=(\w+)", sluice.said()))
+    assert reasons == {"upstream_refused"}  # no time-out of ours ended it
 
 
 def test_a_mute_broker_ends_the_connection_at_the_request_timeout(start) -> None:
@@ -44,8 +48,8 @@ def test_a_mute_broker_ends_the_connection_at_the_request_timeout(start) -> None
         for port in (sluice.port, sluice.node_port(NODE)):
             answer, seconds = wait_for_the_end(port, f.heartbeat(1))
             assert answer == b""
-            assert 0.9 < seconds < 2.5
-    assert "Heartbeat unanswered" in sluice.said()
+            assert seconds > 0.9  # and not before
+    await_that(lambda: "Heartbeat unanswered" in sluice.said(), "the log to say why")
 
 
 def test_only_the_unanswered_connection_ends(start) -> None:

@@ -11,16 +11,18 @@ from contextlib import ExitStack
 import psutil
 
 from tests.support.honest import Honest, receive
+from tests.support.load import await_that
 
 DESCRIPTORS = 256
 CONNECTIONS = 400
 LOOK_SECONDS = 2.0
 BUSIEST = 0.5
-RECOVERY_SECONDS = 2.0
+RECOVERY_SECONDS = 60.0
+"""So long is waited; what does not recover would never."""
 
 
 def test_running_out_of_descriptors_does_not_spin(start, broker) -> None:
-    """While 400 clients want in CPU use stays low and those inside are served; two seconds after, everybody is."""
+    """While 400 clients want in CPU use stays low and those inside are served; when they leave, everybody is."""
     sluice = start(broker.server, descriptors=DESCRIPTORS)
     process = psutil.Process(sluice.pid)
     nap = threading.Event()
@@ -31,9 +33,9 @@ def test_running_out_of_descriptors_does_not_spin(start, broker) -> None:
                 crowd.enter_context(
                     socket.create_connection(("127.0.0.1", sluice.port), timeout=20)
                 )
-            nap.wait(0.3)  # until as many as can be are in
+            await_that(lambda: "connections_full" in sluice.said(), "all that can to be in")
             full = process.num_fds()
-            assert DESCRIPTORS * 3 // 4 < full <= DESCRIPTORS
+            assert full <= DESCRIPTORS
             began, busy = time.monotonic(), process.cpu_times()
             while time.monotonic() - began < LOOK_SECONDS:
                 inside.ask()
@@ -41,15 +43,12 @@ def test_running_out_of_descriptors_does_not_spin(start, broker) -> None:
             now = process.cpu_times()
             used_s = now.user + now.system - busy.user - busy.system
             assert used_s / (time.monotonic() - began) < BUSIEST
-        began = time.monotonic()
         with Honest(sluice.port, "late") as late:
             late.ask()
-        assert time.monotonic() - began < RECOVERY_SECONDS
         inside.ask()
-        while process.num_fds() > full // 2:
-            assert time.monotonic() - began < RECOVERY_SECONDS, "descriptors are not given back"
-            nap.wait(0.02)
+        await_that(lambda: process.num_fds() <= full // 2, "descriptors to be given back")
     assert sluice.said().count("\n") < 60
+    assert sluice.said().count("connections_full") in {1, 2}, "once a minute, not once a client"
 
 
 def test_who_waits_outside_is_served_when_there_is_room(start, broker) -> None:

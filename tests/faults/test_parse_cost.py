@@ -107,6 +107,15 @@ def produce_of_many() -> bytes:
     return f.request(f.PRODUCE, 3, 1, head + bytes(6 * count))
 
 
+def produce_of_tags(partitions: int = 8_000) -> bytes:
+    """About 1 MB: a Produce whose partitions have no records, and sixty tagged fields each."""
+    tags = bytes([60]) + b"".join(bytes([tag, 0]) for tag in range(60))
+    listed = b"".join(struct.pack(">iB", each, 1) + tags for each in range(partitions))
+    count = bytes([(partitions + 1) & 0x7F | 0x80, (partitions + 1) >> 7])
+    body = b"\x00" + struct.pack(">hi", -1, 1_000) + b"\x02\x07orders" + count + listed + bytes(2)
+    return f.request(f.PRODUCE, 9, 1, body, tagged=True)
+
+
 def delete_topics(names: int, ident: int = 1) -> bytes:
     """So many topics without a name."""
     body = struct.pack(">i", names) + bytes(2 * names) + struct.pack(">i", 1_000)
@@ -133,6 +142,7 @@ LARGE = {
     "metadata": lambda: metadata_of_many(1),
     "flexible metadata": lambda: metadata_of_many(9),
     "produce": produce_of_many,
+    "produce of tags": produce_of_tags,
     "bad tags": too_many_tags,
 }
 
@@ -154,6 +164,7 @@ def test_large_frames_of_tiny_elements_hold_up_nobody(start, far, kind: str) -> 
 
 SMALL = {
     "tags": flood_of_tags,
+    "produce of tags": lambda: b"".join(produce_of_tags(150) for _ in range(20)),
     "refused": lambda: b"".join(delete_topics(0, n) for n in range(10_000)),
     "refused, with many items": lambda: b"".join(delete_topics(999, n) for n in range(100)),
     "too new": lambda: b"".join(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.dashboard_pages import browser, open_page, serve  # noqa: F401 - fixtures
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_sasl import PLAIN, SCRAM_256, SaslListener, usual_users

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proxy.ctl.client import Client, Place
+from tests.support.load import await_that
 from tests.support.ports import free_ports
 from tests.support.sluice_process import COMMAND, SluiceProcess
 from tests.support.stub_broker import StubBroker
@@ -212,12 +213,35 @@ def test_the_commands_see_and_steer_it(sluice):
     assert "bob" in said.stdout
     assert sluice.ctl("ctl", "log-level", "debug").stdout == "debug\n"
     assert sluice.ctl("ctl", "close", "999").returncode == 1
-    assert "admin_change" in sluice.said()
+    await_that(lambda: "admin_change" in sluice.said(), "the log to tell of the change")
+
+
+def test_top_and_ctl_just_work_beside_a_sluice_that_was_told_nothing(tmp_path):
+    """No option, no variable, no line in the settings."""
+    runtime = tmp_path / "run"
+    runtime.mkdir()
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
+    environ["XDG_RUNTIME_DIR"] = str(runtime)
+    with StubBroker() as broker:
+        process = SluiceProcess(
+            broker.server, tmp_path, variables={"XDG_RUNTIME_DIR": str(runtime)}
+        )
+        process.start()
+        try:
+            for command in (["top", "--once"], ["ctl", "status"]):
+                done = subprocess.run(
+                    [COMMAND, *command], env=environ, capture_output=True, text=True, check=False
+                )
+                assert (done.returncode, done.stderr) == (0, "")
+                assert "0 connections" in done.stdout
+        finally:
+            process.stop()
+    assert list(runtime.glob("sluice/*")) == []
 
 
 def test_a_drain_that_is_asked_for_ends_it(sluice):
     """As SIGTERM: the process ends with exit code 0, and takes its socket away."""
-    assert sluice.ctl("ctl", "drain").returncode == 0
+    assert sluice.ctl("ctl", "drain", "--yes").returncode == 0
     sluice.await_exit()
     assert not os.path.lexists(sluice.socket)
 

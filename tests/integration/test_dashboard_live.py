@@ -109,7 +109,7 @@ def row(page: Page, table: str, wanted: str) -> Any:
 
 def draw_all(page: Page) -> None:
     """Only what was seen is drawn; then it holds still."""
-    for section in ("purgatory", "connections", "decisions"):
+    for section in ("brokers", "purgatory", "connections", "decisions"):
         page.locator(f"#{section}").scroll_into_view_if_needed()
     page.locator("#t-decisions").locator("tbody tr, .empty:visible").first.wait_for()
     page.locator("#pause").click()
@@ -157,8 +157,9 @@ def test_what_clients_do_is_what_is_shown(
         principal = row(page, "t-principals", "loud")
         page.locator("#t-principals tbody tr:first-child", has_text="loud").wait_for()
         page.locator("#find").fill("loud")
-        principal.locator("td:nth-child(8)", has_text="1").wait_for()  # throttled now
-        assert principal.locator("td:nth-child(5)").inner_text() == str(LIMIT)
+        principal.locator("td:nth-child(11)", has_text="1").wait_for()  # throttled now
+        assert principal.locator("td:nth-child(8)").inner_text() == f"{LIMIT}/s"
+        assert principal.locator("td:nth-child(9)").inner_text() == "100 %"
         page.get_by_text("THROTTLED").first.wait_for()
         assert shown.inner_text() == f"{CONNECTIONS + 1:,}"
         page.locator("#decisions").scroll_into_view_if_needed()

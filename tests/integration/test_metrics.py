@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.api import FORWARD, Hold, Throttle
+from policies.api import FORWARD, Hold, Peer, Reject, Throttle
+from policies.ruling import Ruling
 from proxy.core.histogram import bucket_of
 from proxy.telemetry.inside import Facts, Feature, Reloads
 from proxy.telemetry.metrics.names import ALL
@@ -41,6 +42,7 @@ FACTS = Facts(
     read_process(),
     clock_drift_ms=3,
     log_suppressed={"session_closed": 2},
+    audit_lost={"disk": 0, "rate": 0},
     reloads=Reloads(1, 1, last_ok=True, loaded_ms=1_700_000_000_000),
     features=[Feature("compiled_wheel", "alpha", enabled=False)],
 )
@@ -74,7 +76,9 @@ def lively(push: Push | None = None) -> Metrics:
     engine.meters.step_us[bucket_of(70)] += 1
     metrics.on_internal_error(ValueError())
     metrics.on_policy_error("quota", "on_request", ValueError())
-    metrics.on_policy_observed("limits", FORWARD)
+    ruling = Ruling("limits", Reject(44), Peer(1, "127.0.0.1", 50_000), "DeleteTopics", now_ms)
+    metrics.on_policy_observed(ruling)
+    metrics.on_policy_refused(ruling)
     Wire(engine).release()
     wire.advance(1000)
     return metrics

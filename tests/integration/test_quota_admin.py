@@ -86,8 +86,10 @@ class Running:
         }
 
 
-def sluice_with(upstream: str, directory: Path, **config: object) -> SluiceProcess:
-    policies = [{"use": "quota", "config": config}]
+def sluice_with(
+    upstream: str, directory: Path, *, mode: str = "enforce", **config: object
+) -> SluiceProcess:
+    policies = [{"use": "quota", "mode": mode, "config": config}]
     return SluiceProcess(upstream, directory, variables={"SLUICE_POLICIES": json.dumps(policies)})
 
 
@@ -104,6 +106,39 @@ def running(kafka_one: KafkaCluster, java: Java, tmp_path: Path) -> Iterator[Run
     sluice.start()
     yield Running(sluice, java)
     sluice.stop()
+
+
+def test_an_entry_that_observes_leaves_quotas_to_the_broker(
+    kafka_one: KafkaCluster, java: Java, tmp_path: Path
+) -> None:
+    """Nothing is kept or applied here; the broker is asked and answers, as if Sluice had no quotas."""
+    state_file = tmp_path / "quotas.json"
+    sluice = sluice_with(
+        kafka_one.bootstrap,
+        tmp_path / "sluice",
+        mode="observe",
+        admins=["ANONYMOUS"],
+        state_file=str(state_file),
+        quotas=[{"user": "bob", "request_rate": 500}],
+    )
+    sluice.start()
+    entity = ("--entity-type", "users", "--entity-name", "observed")
+    through = Running(sluice, java)
+
+    def direct(*arguments: str) -> str:
+        return java.run_tool(CONFIG_COMMAND, "--bootstrap-server", kafka_one.bootstrap, *arguments)
+
+    through.configs("--alter", *entity, "--add-config", "consumer_byte_rate=123456")
+    assert "consumer_byte_rate=123456" in through.configs("--describe", *entity)
+    assert "consumer_byte_rate=123456" in direct("--describe", *entity)
+    through.configs("--alter", *entity, "--delete-config", "consumer_byte_rate")
+    assert "consumer_byte_rate" not in direct("--describe", *entity)
+    assert "bob" not in through.configs("--describe", "--entity-type", "users")
+    assert not state_file.exists()
+    sluice.stop()
+    said = sluice.said()
+    assert "policy_would_refuse" in said
+    assert "AlterClientQuotas" in said
 
 
 def test_kafka_configs(running: Running) -> None:

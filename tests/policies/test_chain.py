@@ -230,6 +230,20 @@ def test_what_one_policy_exempts_is_exempt_in_a_chain(order):
     assert walk(chain) is EXEMPT
 
 
+@pytest.mark.parametrize("exempting", [EXEMPT, Throttle(5, EXEMPT)], ids=str)
+@pytest.mark.parametrize("first", ["exempts", "patches"])
+def test_what_one_policy_exempts_stays_exempt_when_another_patches(exempting, first):
+    """In either order, alone or inside a throttle; nothing of the patch is lost."""
+    patch = Patch(0, b"\x01")
+    said = {"exempts": exempting, "patches": Forward((patch,))}
+    order = sorted(said, key=lambda name: name != first)
+    chain, _ = make(*(Told(name, [], request=said[name]) for name in order))
+    verdict = walk(chain)
+    ends = verdict.forward if isinstance(verdict, Throttle) else verdict
+    assert isinstance(ends, Forward)
+    assert (ends.patches, ends.exempt) == ((patch,), True)
+
+
 def test_a_throttle_of_nothing_is_forward():
     """0 ms are no throttle, and its word on the request stands."""
     chain, _ = make(Told("a", [], request=Throttle(0)), Told("b", []))
@@ -341,9 +355,10 @@ def test_an_observer_that_would_throttle_a_reply_is_only_reported():
 
 def test_an_observer_that_forwards_is_not_reported():
     """There is nothing to tell."""
-    chain, reporter = make(Told("a", []), modes={"a": "observe"})
-    walk(chain)
-    assert reporter.observed == []
+    for verdict in (FORWARD, EXEMPT, Throttle(0), Throttle(0, EXEMPT)):
+        chain, reporter = make(Told("a", [], request=verdict), modes={"a": "observe"})
+        assert walk(chain) is FORWARD
+        assert reporter.observed == []
 
 
 def test_an_observer_that_raises_is_reported_and_never_closes():

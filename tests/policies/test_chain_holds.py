@@ -129,7 +129,7 @@ def test_a_guard_that_raises_when_asked_again_closes():
     bug = RuntimeError("bug")
     chain, reporter, diary, asked = chain_of(FORWARD, [HOLD, bug], FORWARD)
     ask(chain, asked)
-    with pytest.raises(PolicyFault, match="'b' raised in on_request"):
+    with pytest.raises(PolicyFault, match="policy b, on_request: it raised RuntimeError"):
         ask_again(chain, asked)
     end(chain, asked)
     assert reporter.errors == [("b", "on_request", bug)]

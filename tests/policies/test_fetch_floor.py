@@ -167,3 +167,15 @@ def test_a_raised_fetch_that_the_broker_forgets_is_answered_here(max_wait_ms):
     assert f.correlation_id(wire.to_client) == 1
     wire.broker(f.reply(1, RECORDS))
     assert len(f.split(wire.to_client)) == 1
+
+
+def test_the_highest_floor_is_the_largest_int32():
+    """min_bytes is an int32: 2,147,483,647 may be set, one more is a mistake."""
+    rule = {"user": "reports", "min_bytes": 2_147_483_647}
+    settings, problems = try_convert(FetchFloorConfig, {"consumers": [rule]})
+    assert not problems
+    assert settings.consumers[0].min_bytes == 2_147_483_647
+    _, problems = try_convert(
+        FetchFloorConfig, {"consumers": [{**rule, "min_bytes": 2_147_483_648}]}
+    )
+    assert [problem.path for problem in problems] == ["consumers[0].min_bytes"]

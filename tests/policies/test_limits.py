@@ -129,3 +129,11 @@ def test_settings_of_somebody_else_are_refused():
     with pytest.raises(PolicyConfigError, match="LimitsConfig"):
         Limits({"forbidden_apis": []}, BenchHost())
     assert Limits(LimitsConfig(), BenchHost()).apis == frozenset()
+
+
+def test_the_largest_bound_of_a_request_is_the_largest_size_that_can_be_written():
+    """A request's size is an int32: 2,147,483,647 may be set, one more is a mistake."""
+    settings = try_convert(LimitsConfig, {"request_max_bytes": 2_147_483_647})
+    assert settings == (LimitsConfig(request_max_bytes=2_147_483_647), [])
+    _, problems = try_convert(LimitsConfig, {"request_max_bytes": 2_147_483_648})
+    assert [problem.path for problem in problems] == ["request_max_bytes"]

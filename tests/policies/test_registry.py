@@ -29,14 +29,20 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Stranger(Policy):
     Config = Options
     closed: ClassVar[list[str]] = []
+    made: ClassVar[int] = 0
 
     def __init__(self, config: object, host: Host) -> None:
         super().__init__(config, host)
+        type(self).made += 1
         assert isinstance(config, Options)
         if config.level == 1:
             raise PolicyConfigError("level", "one is too few")
         if config.level == 2:
             raise KeyError("inside")
+        if config.level == 3:
+            self.saved = host.load("file")
+            host.call_at(7, lambda _: None)
+            host.wake("key")
 
     def close(self) -> None:
         self.closed.append(self.host.name)
@@ -66,6 +72,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         importlib.metadata, "entry_points", lambda group: points.select(group=group)
     )
     Stranger.closed.clear()
+    Stranger.made = 0
 
 
 def texts(*entries: PolicyEntry | None) -> list[str]:
@@ -95,6 +102,7 @@ def test_builds_each_entry_in_order() -> None:
     )
     assert (first.name, first.mode, first.on_error) == ("a", "observe", "forward")
     assert (second.name, second.mode, second.on_error) == ("stranger", "enforce", "close")
+    assert [entry.policy.host.observes for entry in (first, second)] == [True, False]
     assert second.policy.config == Options(7)
     first.policy.host.wake("key")
     assert host.woken == ["key"]
@@ -119,7 +127,7 @@ def test_every_entry_is_judged() -> None:
         "policies[4].config: the policy stranger cannot be made: KeyError: 'inside'",
         (
             "policies[5].config.request_max_bytes: found '1 MiB',"
-            " expected an integer from 1024 to 2147483647"
+            " expected an integer from 1024 to 2147483647; did you mean 1048576?"
         ),
     ]
 
@@ -152,3 +160,44 @@ def test_inspecting_closes_what_it_made() -> None:
     """A check leaves no policy behind."""
     assert texts(PolicyEntry(use="stranger", name="x")) == []
     assert Stranger.closed == ["x"]
+
+
+# -- once ---------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_made_once_from_inspection_to_service() -> None:
+    """What was inspected is what is built; the budget is asked in between."""
+    entries = [PolicyEntry(use="stranger"), PolicyEntry(use="quota", config={"quotas": []})]
+    assert registry.inspect(entries, keep=True) == []
+    assert Stranger.made == 1
+    assert registry.bodies_wanted(entries)
+    built = registry.build(entries, BenchHost())
+    assert registry.bodies_wanted(entries)
+    assert Stranger.made == 1
+    assert Stranger.closed == []
+    registry.discard(entries)  # nothing is left of the drafts
+    assert Stranger.closed == []
+    assert registry.build(entries, BenchHost())[0].policy is not built[0].policy
+
+
+def test_what_is_not_kept_is_closed() -> None:
+    """A check leaves nothing open, nor does a mistake beside it."""
+    entries = [PolicyEntry(use="stranger", name="a")]
+    registry.inspect(entries)
+    assert Stranger.closed == ["a"]
+    registry.inspect([*entries, PolicyEntry(use="nobody")], keep=True)
+    assert Stranger.closed == ["a", "a"]
+
+
+def test_what_a_draft_asks_of_the_proxy_waits_for_it() -> None:
+    """It reads its file at once; its alarm is set when there is a clock; nobody is woken."""
+    entries = [PolicyEntry(use="stranger", config={"level": 3})]
+    asked: list[str] = []
+    registry.inspect(entries, lambda path: asked.append(path) or b"saved", keep=True)
+    assert asked == ["file"]
+    host = BenchHost()
+    (built,) = registry.build(entries, host)
+    assert isinstance(built.policy, Stranger)
+    assert built.policy.saved == b"saved"
+    assert [at_ms for at_ms, _, _ in host.alarms] == [7]
+    assert host.woken == []

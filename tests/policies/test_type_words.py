@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, inspect
 
-from policies.type_words import describe, found, nearest
+from policies.type_words import describe, found, nearest, number_meant
 
 
 class Colour(Enum):
@@ -61,3 +61,28 @@ def test_nearest_ignores_case_and_knows_when_nothing_is_near() -> None:
     """The most alike is offered as it must be written; nothing alike gives ''."""
     assert nearest("deletetopic", ["DeleteTopics", "CreateTopics"]) == "DeleteTopics"
     assert not nearest("zzz", ["DeleteTopics"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "meant"),
+    [
+        ("a.timeout_ms", "10s", "10000"),
+        ("a.timeout_ms", "1.5 h", "5400000"),
+        ("a.timeout_ms", "250ms", "250"),
+        ("a.keep_bytes", "100MB", "104857600"),
+        ("a.keep_bytes", "16 KiB", "16384"),
+        ("a.window_seconds", "2m", "120"),
+        ("a.window_seconds", "10ms", ""),
+        ("a.timeout_ms", "10 parsecs", ""),
+        ("a.timeout_ms", "100MB", ""),
+        ("a.port", "10s", ""),
+    ],
+)
+def test_a_quantity_with_a_unit_is_the_number_that_the_key_wants(path, value, meant):
+    """By the unit that ends the key."""
+    assert number_meant(path, inspect.type_info(int), value) == meant
+
+
+def test_a_word_that_is_no_slip_is_like_nothing():
+    """Comparing a megabyte with every key would take minutes."""
+    assert nearest("limits" * 200_000, ["limits"]) == ""

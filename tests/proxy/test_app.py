@@ -9,15 +9,18 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import httpx
+import msgspec
 import pytest
 import structlog
 import trio
 import trio.testing
 
 from policies.api import Reject
-from proxy import app
+from proxy import admin_socket, app
 from proxy.app import App
 from proxy.config import Config, Drain, Limits, Listen, PolicyEntry, Purgatory, Upstream
+from proxy.config.telemetry import Admin
 from proxy.core.delayed import Graces
 from tests.proxy.shell.test_dialer import free_port
 from tests.support import frames as f
@@ -139,6 +142,112 @@ async def test_requests_pass_and_sigterm_ends_it_with_0(running, nursery):
     nursery.cancel_scope.cancel()
 
 
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    """A folder of this test for default admin sockets."""
+    monkeypatch.setattr(admin_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    return tmp_path / "sluice"
+
+
+async def state_of(path: str) -> dict:
+    """What `sluice top` asks for."""
+    transport = httpx.AsyncHTTPTransport(uds=path)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as looking:
+        return (await looking.get("/v1/state", timeout=60)).json()
+
+
+async def test_whoever_connects_to_the_default_socket_is_served_from_then_on(
+    running, nursery, runtime
+):
+    """Until then nothing is kept for them; clients that came before are seen, and what happens after."""
+    proxy, _, port = running
+    nursery.start_soon(proxy.run)
+    await trio.testing.wait_all_tasks_blocked()
+    client = await trio.open_tcp_stream("127.0.0.1", port)
+    assert await ask(client, f.heartbeat(2), 10) == f.heartbeat_reply(2)
+    path = str(runtime / f"{port}.sock")
+    assert admin_socket.find({"XDG_RUNTIME_DIR": str(runtime.parent)}, port) == [path]
+    first = await state_of(path)
+    assert first["now"]["connections"] == 1
+    assert [row["age_s"] for row in first["connections"]] == [None]
+    assert proxy._engine.keeps_trails
+    other = await trio.open_tcp_stream("127.0.0.1", port)
+    body = b"\x00\x00\x00\x01" + f.string("t") + b"\x00\x00\x00\x64"
+    await other.send_all(f.request(f.DELETE_TOPICS, 1, 4, body))  # refused by limits
+    assert await other.receive_some()
+    with trio.fail_after(60):
+        while not (seen := await state_of(path))["decisions"]:  # a look is kept for a second
+            await trio.lowlevel.checkpoint()
+    assert seen["decisions"][0]["what"] == "refused"
+    await client.aclose()
+    await other.aclose()
+    nursery.cancel_scope.cancel()
+
+
+async def test_until_somebody_looks_nothing_is_kept_for_them(running, nursery, runtime):
+    """The socket is there, the observers are not; the end takes the socket away."""
+    proxy, _, port = running
+    codes: list[int] = []
+
+    async def run() -> None:
+        codes.append(await proxy.run())
+
+    nursery.start_soon(run)
+    await trio.testing.wait_all_tasks_blocked()
+    assert (runtime / f"{port}.sock").is_socket()
+    for _ in range(3):
+        assert admin_socket.find({"XDG_RUNTIME_DIR": str(runtime.parent)}, port)  # is no look
+        await trio.testing.wait_all_tasks_blocked()
+    assert proxy._observers.looking is None
+    assert not proxy._engine.keeps_trails
+    signal.raise_signal(signal.SIGTERM)
+    with trio.fail_after(60):
+        while not codes:
+            await trio.lowlevel.checkpoint()
+    assert not (runtime / f"{port}.sock").exists()
+
+
+@pytest.mark.parametrize("how", ["none", "no folder"])
+async def test_a_proxy_without_a_default_socket_serves_its_clients(
+    running, nursery, runtime, monkeypatch, how
+):
+    """It was switched off, or there is no place for it: a file system that cannot be written to, say."""
+    proxy, _, port = running
+    config = proxy._config
+    if how == "none":
+        config = msgspec.structs.replace(config, admin=Admin(socket="none"))
+    else:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime / "none"))
+    with structlog.testing.capture_logs() as lines:
+        proxy = App(config)
+        nursery.start_soon(proxy.run)
+        await trio.testing.wait_all_tasks_blocked()
+    client = await trio.open_tcp_stream("127.0.0.1", port)
+    assert await ask(client, f.heartbeat(2), 10) == f.heartbeat_reply(2)
+    assert not runtime.exists()
+    told = [line for line in lines if line["event"] == "no_admin_socket"]
+    assert [line["mend"] for line in told] == ["set admin.socket to a path, or to none"] * (
+        how != "none"
+    )
+    await client.aclose()
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_default_socket_is_served_beside_an_address(running, nursery, runtime):
+    """At once: the web server is there anyway."""
+    proxy, _, port = running
+    listen = f"127.0.0.1:{free_port()}"
+    proxy = App(msgspec.structs.replace(proxy._config, admin=Admin(listen=listen)))
+    nursery.start_soon(proxy.run)
+    with trio.fail_after(60):
+        while not (runtime / f"{port}.sock").exists():
+            await trio.lowlevel.checkpoint()
+    assert (await state_of(str(runtime / f"{port}.sock")))["now"]["connections"] == 0
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_second_signal_ends_at_once(running, nursery):
     """Whatever is in flight."""
     proxy, broker, port = running
@@ -224,11 +333,15 @@ def test_the_graces_are_those_of_the_settings():
     config = Config(
         upstream=Upstream(bootstrap_servers=("127.0.0.1:1",)),
         purgatory=Purgatory(
-            produce_grace_ms=-7, fetch_grace_ms=8, wait_most_ms=9, purge_interval_requests=10
+            produce_grace_ms=-7,
+            fetch_grace_ms=8,
+            wait_most_ms=9,
+            silence_ms=11,
+            purge_interval_requests=10,
         ),
     )
     engine = App(config)._engine
-    assert engine.graces == Graces(-7, 8, 9)
+    assert engine.graces == Graces(-7, 8, 9, 11)
     assert engine.holds.purge_interval == 10
 
 
@@ -240,7 +353,7 @@ async def test_a_second_sighup_while_the_first_is_read_is_not_lost(running, nurs
     def load() -> Config:
         reads.append(len(reads))
         if len(reads) == 1:
-            second.wait(5)
+            second.wait(60)
         return config
 
     codes: list[int] = []
@@ -257,7 +370,7 @@ async def test_a_second_sighup_while_the_first_is_read_is_not_lost(running, nurs
         signal.raise_signal(signal.SIGHUP)
         await trio.testing.wait_all_tasks_blocked()
     second.set()
-    with trio.fail_after(2):
+    with trio.fail_after(60):
         while len(reads) < 2:
             await trio.lowlevel.checkpoint()
     signal.raise_signal(signal.SIGTERM)

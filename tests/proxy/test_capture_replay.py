@@ -27,6 +27,7 @@ class EngineHost:
     """A policy's host before there is an engine, and then that engine's."""
 
     name = "quota"
+    observes = False
 
     def __init__(self) -> None:
         self.recording: Recording | None = None
@@ -40,6 +41,8 @@ class EngineHost:
         self.recording.engine.timers.arm(at_ms, call)
 
     def reconsider(self) -> None: ...
+
+    def review_throttles(self, until_ms: object) -> None: ...
 
     def load(self, path: str) -> bytes | None: ...
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from proxy.broker_probe import BrokerReport
 from proxy.cli import DEMO_PAGE, DEMO_SECONDS, main
 from proxy.config import sizing
 from proxy.config.container import MemoryLimit
@@ -36,11 +37,17 @@ def app(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
         assert load() == config  # what a reload would read
         return 7
 
-    def try_brokers(config: Config) -> list[tuple[str, str | None]]:
+    def probe_brokers(config: Config) -> list[BrokerReport]:
         servers = config.upstream.bootstrap_servers
-        return [(each, "refused" if each.startswith("dead") else None) for each in servers]
+        brokers = {1: ("kafka-1", 9092), 40: ("kafka-40", 9092)}
+        return [
+            BrokerReport(each, "refused")
+            if each.startswith("dead")
+            else BrokerReport(each, brokers=brokers)
+            for each in servers
+        ]
 
-    fake = types.SimpleNamespace(ran=ran, run=run, try_brokers=try_brokers)
+    fake = types.SimpleNamespace(ran=ran, run=run, probe_brokers=probe_brokers)
     monkeypatch.setattr("proxy.app", fake, raising=False)
     monkeypatch.setitem(sys.modules, "proxy.app", fake)
     return fake
@@ -96,7 +103,10 @@ def test_a_policy_that_cannot_be_made_is_a_setting_to_mend(tmp_path: Path) -> No
     policies = f"[{{use: quota, config: {{state_file: {state}}}}}]"
     result = invoke("run", "--upstream", "a:1", SLUICE_POLICIES=policies)
     assert result.exit_code == 2
-    assert "policies[0].config.state_file: its content is of version 9" in result.stderr
+    assert (
+        "policies[0].config.state_file (SLUICE_POLICIES): its content is of version 9"
+        in result.stderr
+    )
 
 
 def test_listen_needs_a_port() -> None:
@@ -143,7 +153,9 @@ def test_check_connect_tries_the_brokers(servers: str, code: int) -> None:
     """Each server is answered for; one that cannot be reached makes the answer no."""
     result = invoke("check", "--upstream", servers, "--connect")
     assert result.exit_code == code
-    assert "a:1: reached\n" in result.stdout
+    assert "a:1: a Kafka broker; it names 2 brokers\n" in result.stdout
+    assert "  broker 1 at kafka-1:9092: port 19094 here\n" in result.stdout
+    assert "  broker 40 at kafka-40:9092: no port here" in result.stdout
     assert ("dead:1: refused\n" in result.stderr) == bool(code)
 
 
@@ -214,3 +226,71 @@ def test_checking_settings_imports_no_machine() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == ""
+
+
+def test_check_says_in_json_what_it_says_in_words(tmp_path: Path) -> None:
+    """For editors and CI: one object, and the same exit code."""
+    file = written(tmp_path, "upstream: {bootstrap_servers: [a:1], dial_timeout_ms: 10s}\n")
+    result = invoke("check", "-c", file, "--json")
+    assert (result.exit_code, result.stderr) == (1, "")
+    told = json.loads(result.stdout)
+    assert told["valid"] is False
+    (problem,) = told["problems"]
+    assert problem["path"] == "upstream.dial_timeout_ms"
+    assert problem["origin"] == f"{file}:1"
+    assert problem["nearest"] == "10000"
+    fine = invoke("check", "--upstream", "a:1", "--json")
+    assert fine.exit_code == 0
+    assert json.loads(fine.stdout) == {"valid": True, "problems": [], "hints": []}
+
+
+@pytest.mark.parametrize(("command", "code"), [("check", 1), ("run", 2)])
+def test_check_and_run_refuse_the_same_and_name_every_mistake_at_once(
+    command: str, code: int, tmp_path: Path, app: types.SimpleNamespace
+) -> None:
+    """Whatever is wrong elsewhere: types, files, folders, variables, ports, a policy's mode and its config."""
+    state = tmp_path / "quotas.json"
+    state.write_text("{")
+    file = written(
+        tmp_path,
+        f"""\
+upstream: {{bootstrap_servers: [a], dial_timeout_ms: 10s}}
+admin: {{listen: "127.0.0.1:19095", token_file: {tmp_path}/none, socket: {tmp_path}/none/a.sock}}
+records: {{directory: {file_in(tmp_path)}/records}}
+traces: {{file: {tmp_path}/none/traces.jsonl}}
+policies:
+- {{use: quota, mode: watch, config: {{quotas: [{{user: a, request_rate: many}}]}}}}
+- {{use: quota, name: saved, config: {{state_file: {state}}}}}
+""",
+    )
+    result = invoke(command, "-c", file, OTEL_BSP_MAX_QUEUE_SIZE="many")
+    assert result.exit_code == code
+    assert app.ran == []
+    for path in (
+        "upstream.bootstrap_servers[0]",
+        "upstream.dial_timeout_ms",
+        "policies[0].mode",
+        "policies[0].config.quotas[0].request_rate",
+        "policies[1].config.state_file",
+        "admin.listen",
+        "admin.token_file",
+        "admin.socket",
+        "records.directory",
+        "traces.file",
+        "(the environment): OTEL_BSP_MAX_QUEUE_SIZE",
+    ):
+        assert path in result.stderr
+
+
+def file_in(folder: Path) -> Path:
+    file = folder / "file"
+    file.touch()
+    return file
+
+
+@pytest.mark.parametrize("command", [["--version"], ["version"]])
+def test_the_version_can_be_asked_both_ways(command: list[str]) -> None:
+    """By the option that every program has, and by the command."""
+    result = invoke(*command)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("sluice 0.")

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 import pytest
 
 from proxy.config import Config, Drain, Limits, Purgatory, Upstream
 from proxy.config.model import Memory
 from proxy.config.telemetry import Traces
+from proxy.core.bounds import Bounds
 from proxy.core.delayed import Graces
+from proxy.core.errors import CloseReason
+from proxy.core.reads import CRUMB_BYTES
 from proxy.knobs import graces_of, knobs
 from proxy.telemetry import log
-from tests.support.sessions import make_engine
+from tests.support import frames as f
+from tests.support.memory import Link, kept, small_engine
+from tests.support.sessions import Wire, make_engine
+from tests.support.sockets import Bench, pour
+
+if TYPE_CHECKING:
+    from proxy.core.engine import Engine
 
 
 class Door:
@@ -38,12 +49,58 @@ def turned(path: str, **sections: object) -> tuple[object, Door, Rated]:
     return engine, door, tracer
 
 
-def test_the_largest_request():
-    """What comes from now on is judged by it."""
-    engine, _, _ = turned(
-        "limits.socket_request_max_bytes", limits=Limits(socket_request_max_bytes=4096)
+def turn(engine: Engine, path: str, **sections: object) -> None:
+    """Set this knob of the engine to these settings."""
+    config = Config(upstream=Upstream(bootstrap_servers=("b:9092",)))
+    knobs(engine, Door(), 3, None)[path](msgspec.structs.replace(config, **sections))
+
+
+def test_a_larger_request_is_kept_whole_once_the_largest_is_larger():
+    """A live change reaches what the pool grants, not only what a frame may announce."""
+    engine = small_engine(-1, request_max_bytes=4096)
+    before = Link(engine).client(kept(1, 5000)[:100])
+    assert before.session.reason is CloseReason.CLIENT_PROTOCOL
+    turn(
+        engine, "limits.socket_request_max_bytes", limits=Limits(socket_request_max_bytes=1_000_000)
     )
-    assert engine.request_max_bytes == 4096
+    after = Link(engine).client(kept(1, 900_000), chunk=8192)
+    assert after.to_broker == kept(1, 900_000)
+    assert engine.request_pool.used_bytes == 0
+
+
+def test_a_request_that_was_allowed_is_refused_once_the_largest_is_smaller():
+    """On a connection that has sent such requests before, too."""
+    engine = small_engine(-1)
+    link = Link(engine).client(kept(1, 5000))
+    assert link.to_broker == kept(1, 5000)
+    turn(engine, "limits.socket_request_max_bytes", limits=Limits(socket_request_max_bytes=4096))
+    link.client(kept(2, 5000))
+    assert link.session.reason is CloseReason.CLIENT_PROTOCOL
+
+
+@pytest.mark.parametrize("key", ["queued_max_request_bytes", "queued_max_response_bytes"])
+def test_new_traffic_stays_within_a_pool_that_was_made_smaller(key):
+    """From 256 MiB to 1 MiB: senders whose peers do not read fill the new size and no more."""
+    links, size_bytes = 8, 1 << 20
+    bench = Bench(make_engine(bounds=Bounds(256 << 20, 256 << 20)))
+    try:
+        turn(bench.engine, f"memory.{key}", memory=Memory(**{key: size_bytes}))
+        made = [bench.link() for _ in range(links)]
+        if key == "queued_max_request_bytes":
+            frame = f.produce(1, size_bytes=60 << 20)
+            pool = bench.engine.request_pool
+            sides = [(client, frame, session.client) for client, _, session in made]
+        else:
+            frame = f.reply(1, bytes(60 << 20))
+            pool = bench.engine.reply_pool
+            for client, _, _ in made:
+                client.sendall(f.heartbeat(1))
+            bench.run()
+            sides = [(broker, frame, session.broker) for _, broker, session in made]
+        pour(bench, sides)
+        assert links * CRUMB_BYTES < pool.peak_bytes <= size_bytes + links * CRUMB_BYTES
+    finally:
+        bench.close()
 
 
 def test_how_many_may_connect():
@@ -66,11 +123,26 @@ def test_the_pools(key, pool):
     assert getattr(engine, pool).size_bytes == size_bytes
 
 
+def test_a_larger_bound_of_what_is_announced_lets_waiting_requests_go_on():
+    """It serves the line at once."""
+    engine = make_engine(bounds=Bounds(announced_bytes=1000))
+    asked = f.produce(1, size_bytes=100_000)
+    first, second = (Wire(engine).client(asked[:1000]) for _ in range(2))
+    assert (first.to_broker, second.to_broker) == (asked[:1000], b"")
+    turn(
+        engine,
+        "memory.upstream_announced_max_bytes",
+        memory=Memory(upstream_announced_max_bytes=1_000_000),
+    )
+    second.client(asked[1000:])
+    assert second.to_broker == asked
+
+
 def test_the_purgatory():
     """Its graces and how often it is purged."""
     section = Purgatory(produce_grace_ms=-200, fetch_grace_ms=300, purge_interval_requests=17)
     engine, _, _ = turned("purgatory", purgatory=section)
-    assert engine.graces == Graces(-200, 300, section.wait_most_ms)
+    assert engine.graces == Graces(-200, 300, section.wait_most_ms, section.silence_ms)
     assert engine.holds.purge_interval == 17
 
 

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from policies.api import Peer
 from proxy.config import Config, Upstream
-from proxy.config.telemetry import Admin, Records, Traces
+from proxy.config.telemetry import Admin, Audit, Records, Traces
 from proxy.observers import Observers
 from proxy.shell.clock import Clock
 
@@ -38,10 +39,30 @@ def test_whoever_looks_in_sees_what_happened_to_requests():
     assert observers.keeps_trails
 
 
+def test_somebody_may_begin_to_look_in_at_any_time():
+    """Once: what is kept for the first is kept for all."""
+    observers = make()
+    looking = observers.look()
+    assert observers.looking is looking is observers.look()
+    observers.fan.on_session_opened(Peer(1, "10.0.0.9", 40000))
+    assert 1 in looking.arrivals.opened_ms
+
+
 def test_traces_go_where_the_settings_say(tmp_path: Path):
     """And keep trails without anybody looking in."""
     observers = make(traces=Traces(file=str(tmp_path / "traces.jsonl")))
     assert observers.tracer is not None
+    assert observers.keeps_trails
+    observers.start()
+    observers.close()
+
+
+def test_an_audit_log_hears_of_acts_and_keeps_trails(tmp_path: Path):
+    """Only if its file is set; the core asks the listeners together."""
+    assert not make().fan.hears_audit
+    observers = make(audit=Audit(file=str(tmp_path / "audit.jsonl")))
+    assert observers.audit is not None
+    assert observers.fan.hears_audit
     assert observers.keeps_trails
     observers.start()
     observers.close()
@@ -63,7 +84,7 @@ def test_what_is_off_is_not_imported():
         "import sys, proxy.app; "
         "print([name for name in ('starlette', 'hypercorn', 'opentelemetry', 'kafka', 'proxy.admin.server', "
         "'proxy.telemetry.records.records', 'proxy.telemetry.metrics.observer', 'proxy.telemetry.traces.tracer', "
-        "'importlib.metadata') if name in sys.modules])"
+        "'proxy.telemetry.audit', 'importlib.metadata') if name in sys.modules])"
     )
     answered = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True)
     assert answered.stdout.decode().strip() == "[]"

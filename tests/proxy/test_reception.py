@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import resource
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
+import trio
 
 from proxy.core.observer import Observer
 from proxy.reception import DESCRIPTORS_SPARE, Reception, most_connections
-from tests.support.sessions import make_engine
-from tests.support.sockets import Bench
+from proxy.shell.listeners import Listeners
+from proxy.shell.transport import PlainTransport
+from tests.support.sessions import Watcher, make_engine
+from tests.support.sockets import Bench, tcp_pair
+
+if TYPE_CHECKING:
+    import socket
 
 
 @pytest.mark.parametrize(
@@ -29,12 +37,70 @@ def test_who_is_connected_counts_from_the_first_moment():
     """So that the limit holds while brokers are being dialled."""
     bench = Bench(make_engine())
     try:
-        reception = Reception(bench.engine, bench.hub, None, Observer(), bench.clock, 1)
+        told: list[int] = []
+        observer = Observer()
+        observer.on_connections_full = told.append
+        reception = Reception(bench.engine, bench.hub, None, observer, bench.clock, 1)
         assert not reception.is_full
+        assert reception._may_accept()
         session = bench.engine.connect("10.0.0.9", 40000, None)
         assert reception.is_full
+        assert not reception._may_accept()
+        assert told == [1]
         reception.most_connections = 2
         assert not reception.is_full
         session.release(0)
     finally:
         bench.close()
+
+
+class Dials:
+    """Each client's broker is the far end of a pair."""
+
+    def __init__(self) -> None:
+        self.far: list[socket.socket] = []
+
+    async def reach(self, node_id: int | None) -> PlainTransport:
+        far, near = tcp_pair()
+        self.far.append(far)
+        return PlainTransport(near)
+
+
+@pytest.mark.parametrize("place", ["connect", "attach"])
+async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_next_client(
+    monkeypatch, place
+):
+    """The first client is closed and forgotten, and the fault is reported; the second one is served."""
+    bench = Bench()
+    observer, dials = Watcher(), Dials()
+    reception = Reception(bench.engine, bench.hub, dials, observer, bench.clock, 10)
+    room = {"connect": bench.engine, "attach": bench.hub}[place]
+    whole = getattr(room, place)
+    calls: list[object] = []
+
+    def fail_once(*args):
+        calls.append(args)
+        if len(calls) == 1:
+            raise RuntimeError("a bug")
+        return whole(*args)
+
+    monkeypatch.setattr(room, place, fail_once)
+    listeners = Listeners("127.0.0.1", [(None, 0)])
+    port = listeners._bound[0][1].getsockname()[1]
+    until = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reception.serve, listeners, until)
+        first = await trio.open_tcp_stream("127.0.0.1", port)
+        with suppress(trio.BrokenResourceError):
+            assert await first.receive_some(1) == b""
+        second = await trio.open_tcp_stream("127.0.0.1", port)
+        while not bench.hub.open_sockets:
+            await trio.lowlevel.checkpoint()
+        until.set()
+    assert [str(error) for error in observer.internal] == ["a bug"]
+    assert len(bench.engine.sessions) == 1
+    for stream in (first, second):
+        await stream.aclose()
+    listeners.close()
+    bench.far += dials.far
+    bench.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -14,7 +15,7 @@ from policies.chain import Chain, Entry
 from policies.settings import Problem, SettingsError
 from proxy.config import Drain, Log
 from proxy.config.telemetry import Metrics
-from proxy.reload import BusyError, Reloader, changes, hash_of
+from proxy.reload import TURN_S, BusyError, Reloader, changes, hash_of
 from proxy.telemetry import log
 from tests.support import frames as f
 from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
@@ -112,12 +113,31 @@ async def test_what_cannot_be_read_changes_nothing(mistake):
         assert (await room.reloader.reload()).ok
 
 
+@pytest.mark.parametrize("mistake", [None, OSError("gone")])
+async def test_the_loop_waits_less_for_the_interpreter_while_a_thread_reads(mistake):
+    """And as before when it is read, or cannot be."""
+    before_s = sys.getswitchinterval()
+    seen: list[float] = []
+
+    def load():
+        seen.append(sys.getswitchinterval())
+        if mistake is not None:
+            raise mistake
+        return config_of()
+
+    with roomy() as room:
+        reloader = Reloader(config_of(), load, room.engine, room, room.watcher, {}, room.clock)
+        await reloader.reload()
+    assert seen == [pytest.approx(TURN_S)]
+    assert sys.getswitchinterval() == before_s
+
+
 async def test_a_second_reload_is_refused_while_one_runs(nursery):
     """Not queued: whoever asks again would not know which file was read."""
     go_on = threading.Event()
 
     def load():
-        go_on.wait(5)
+        go_on.wait(60)
         return config_of()
 
     with roomy() as room:
@@ -127,7 +147,7 @@ async def test_a_second_reload_is_refused_while_one_runs(nursery):
         with pytest.raises(BusyError):
             await reloader.reload()
         go_on.set()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while reloader.tally.last_ok is None:  # noqa: ASYNC110 - it is the thread that goes on
                 await trio.sleep(0.01)
         assert (await reloader.reload()).ok

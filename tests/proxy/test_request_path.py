@@ -16,6 +16,8 @@ from opentelemetry.sdk.trace import Span, Tracer
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from policies.api import FORWARD, Excess, Hold, Reject, Throttle
+from proxy.telemetry import log
+from proxy.telemetry.line_limits import LIMITS, LineLimits
 from proxy.telemetry.metrics.otlp import OtlpExporter
 from proxy.telemetry.records.writer import Writer
 from proxy.telemetry.traces.file import FileSink
@@ -187,8 +189,15 @@ def test_what_is_told_about_is_only_handed_over(listeners: Listeners) -> None:
     assert told == {"throttled", "held", "slow"}
 
 
-def test_a_refusal_is_only_handed_over(listeners: Listeners) -> None:
-    """The error reply is made by the codec; nothing else joins in."""
+def test_a_refusal_is_only_handed_over(
+    listeners: Listeners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error reply is made by the codec; of the log there is a look at its limit, behind the lines of a second."""
+    limits = LineLimits(lambda: 1)
+    monkeypatch.setattr(log._threshold, "limits", limits)
+    (entry,) = listeners.engine.chain.entries
+    for _ in range(LIMITS["policy_refused"].lines):
+        limits.pass_one("policy_refused", {"policy": entry.name})
     wire = Wire(listeners.engine)
     wire.client(f.heartbeat(6))  # the first loads the codec, and the shape of this reply
     with watching() as ran:

@@ -41,6 +41,7 @@ from proxy.telemetry.history import History
 from proxy.telemetry.log import LogObserver
 from proxy.telemetry.metrics.observer import Metrics
 from proxy.telemetry.principals import Principals
+from proxy.telemetry.signals import Signals
 from tests.support.ports import free_ports
 from tests.support.sessions import Watcher
 from tests.support.sockets import tcp_pair
@@ -65,10 +66,12 @@ class AdminRoom:
         self.log = LogObserver(self.clock, self.call_at)
         self.decisions, self.history, self.principals = Decisions(), History(), Principals()
         self.arrivals = Arrivals(self.clock)
+        self.signals = Signals()
         self.metrics = Metrics()
         listeners = (
             *(self.watcher, self.log, self.metrics),
             *(self.decisions, self.history, self.principals, self.arrivals),
+            self.signals,
         )
         observer = Fan(listeners)
         ports = config.listen.node_ports()
@@ -80,7 +83,8 @@ class AdminRoom:
             config, self._load, self.engine, self, observer, self._knobs(), self.clock
         )
         self.pulse = Pulse()
-        self.history.attach(self.engine, self.pulse.p99_ms)
+        self.signals.attach(self.engine)
+        self.history.attach(self.engine, self.pulse.p99_ms, lambda: self.signals.errors_in_second)
         self.drained = False
         self.full = False
         self.inside = ProxyInside(
@@ -95,6 +99,7 @@ class AdminRoom:
             history=self.history,
             principals=self.principals,
             arrivals=self.arrivals,
+            signals=self.signals,
             drain=self._drain,
             is_draining=lambda: self.drained,
             is_full=lambda: self.full,
@@ -113,6 +118,9 @@ class AdminRoom:
 
     def reconsider(self) -> None:
         self.engine.reconsider()
+
+    def review_throttles(self, until_ms: Any) -> None:
+        self.engine.review_throttles(until_ms)
 
     def load(self, path: str) -> bytes | None:
         return None

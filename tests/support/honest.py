@@ -19,7 +19,7 @@ import psutil
 from tests.support import frames as f
 from tests.support.stub_broker import body_of
 
-TIMEOUT_SECONDS: Final = 20
+TIMEOUT_SECONDS: Final = 60
 
 
 class Honest:

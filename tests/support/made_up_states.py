@@ -10,6 +10,8 @@ LISTED: Final = 200
 HISTORY: Final = 900
 STARTED_MS: Final = 1_790_000_000_000
 USERS: Final = ("checkout", "billing", "search", "reports", "etl", "fraud", "stock", "mail")
+SHARING: Final = {"etl": 4_000.0, "fraud": float(8 << 20)}
+"""Users whose clients share a limit: of requests, or of bytes."""
 JOBS: Final = ("api", "worker", "loader", "stream", "batch", "sync", "replay")
 NASTY: Final = "<img src=x onerror=alert(1)>\u202eevil\n" + "x" * 300
 """A client id that a client may well send."""
@@ -23,9 +25,11 @@ def made_up(connections: int, second: int = 0, *, trace_url: str = "") -> State:
     ts_ms = STARTED_MS + 11_520_000 + second * 1000
     points = [_point(connections, ts_ms - ago * 1000) for ago in range(HISTORY - 1, -1, -1)]
     held = connections // 40
+    principals, buckets = _principals(connections, dice)
     return {
         "now": _now(connections, ts_ms, points[-1], trace_url),
-        "principals": _principals(connections, dice),
+        "principals": principals,
+        "buckets": buckets,
         "purgatory": _purgatory(connections, held, dice),
         "connections": [_connection(place, dice) for place in range(min(connections, LISTED))],
         "connections_total": connections,
@@ -35,6 +39,15 @@ def made_up(connections: int, second: int = 0, *, trace_url: str = "") -> State:
                 "port": 19093 + node,
                 "address": f"kafka-{node}.internal:9092",
                 "connections": connections // 4,
+                "answers_per_s": connections * 0.61 * node,
+                "latency_ms": {"p50": 2.2 * node, "p99": 31.0 * node},
+                "bytes_in_per_s": connections * 620.0 * node,
+                "bytes_out_per_s": connections * 11_400.0 * node,
+                "heard_ago_ms": 12 if node < 3 else 8_400,
+                "silent_ms": 0 if node < 3 else 8_400,
+                "errors": 0 if node < 3 else 37,
+                "dial_failures": 2 if node == 2 else 0,
+                "lost": 0 if node < 3 else 5,
             }
             for node in range(1, 4 if connections else 1)
         ],
@@ -104,14 +117,20 @@ def _point(connections: int, ts_ms: int) -> State:
         "parked": int(connections / 9 * wave),
         "pool_used_bytes": int(connections * 6_300 * wave * burst),
         "connections": connections,
+        "bytes_in_per_s": connections * 1_900 * wave * burst,
+        "bytes_out_per_s": connections * 33_000 * wave * burst,
+        "errors_per_s": float(connections // 900) if burst > 1 else 0.0,
         "loop_lag_p99_ms": round(
             (0.4 + connections / 2500 * wave) * (1 + busy * (burst - 1) * 9), 2
         ),
     }
 
 
-def _principals(connections: int, dice: random.Random) -> list[State]:
+def _principals(connections: int, dice: random.Random) -> tuple[list[State], list[State]]:
+    """Eight users; those of `etl` share one bucket, those of `fraud` another, which is full."""
     rows: list[State] = []
+    buckets: list[State] = []
+    shared: dict[str, int] = {}
     for place in range(min(connections, LISTED)):
         user = USERS[place % len(USERS)]
         client_id = f"{user}-{JOBS[place % len(JOBS)]}-{place}" if place != 5 else NASTY
@@ -120,14 +139,30 @@ def _principals(connections: int, dice: random.Random) -> list[State]:
         if limit is not None:
             rate = min(rate, limit * (0.35 + 0.65 * dice.random()))
         throttled = place % 4 != 0 and place % 3 == 0
+        bucket: int | None = None
+        if user in SHARING:
+            if user not in shared:
+                shared[user] = len(buckets)
+                buckets.append(_bucket(f"user={user}", SHARING[user], full=user == "fraud"))
+            bucket = shared[user]
+            buckets[bucket]["principals"] += 1
+        elif limit is not None:
+            bucket = len(buckets)
+            buckets.append(_bucket(f"client-id={client_id}", limit, full=throttled, rate=rate))
+            buckets[bucket]["principals"] = 1
         rows.append(
             {
                 "user": user,
                 "client_id": client_id,
                 "connections": 1 + connections // (place + 8),
                 "requests_per_s": rate,
-                "limit": limit,
-                "entity": "" if limit is None else f"client-id={client_id}",
+                "bytes_in_per_s": rate * 820,
+                "bytes_out_per_s": rate * 14_500,
+                "latency_ms": {"p50": 3.1 + place / 9, "p99": 24.0 + place}
+                if place % 7
+                else {"p50": None, "p99": None},
+                "errors": 3 if place % 11 == 4 else 0,
+                "bucket": bucket,
                 "throttled_now": 3 if throttled else 0,
                 "throttle_ms": {"p50": 84.0, "p99": 912.0}
                 if throttled
@@ -136,7 +171,28 @@ def _principals(connections: int, dice: random.Random) -> list[State]:
                 "throttle_total_ms": 1_250_000 // (place + 1) if throttled else 0,
             }
         )
-    return sorted(rows, key=lambda row: -row["requests_per_s"])
+    rows.sort(key=lambda row: -row["requests_per_s"])
+    first: dict[Any, int] = {}
+    order = [
+        first.setdefault(row["bucket"], at) if row["bucket"] is not None else at
+        for at, row in enumerate(rows)
+    ]
+    return [rows[at] for _, at in sorted(zip(order, range(len(rows)), strict=True))], buckets
+
+
+def _bucket(entity: str, limit: float, *, full: bool, rate: float | None = None) -> State:
+    is_bytes = limit >= 1 << 20
+    let_through = limit * 0.62 if rate is None else rate
+    return {
+        "entity": entity,
+        "quota": "producer_byte_rate" if is_bytes else "request_rate",
+        "limit": limit,
+        "rate": limit if full else let_through,
+        "used_percent": 100.0 if full else round(100 * let_through / limit, 1),
+        "wait_ms": 1_840 if full else 0,
+        "waiting": 4 if full else 0,
+        "principals": 0,
+    }
 
 
 def _purgatory(connections: int, held: int, dice: random.Random) -> State:

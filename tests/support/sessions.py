@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from policies.api import Peer, Policy
+    from policies.ruling import Ruling
     from proxy.core.bounds import Bounds
     from proxy.core.channel import Channel
     from proxy.core.errors import CloseReason
+    from proxy.core.usage import UsageRow
 
 AT = 384 << 10
 
@@ -35,7 +37,15 @@ class Watcher(Observer):
         self.internal: list[BaseException] = []
         self.policy_errors: list[tuple[str, str]] = []
         self.observed: list[str] = []
+        self.refused: list[Ruling] = []
+        self.slow: list[tuple[str, str, str, int]] = []
+        self.slow_steps: list[tuple[int, list[str]]] = []
         self.outages: list[tuple[str, int | None]] = []
+        self.rows: list[UsageRow] = []
+        self.hung_up: list[tuple[str, str]] = []
+
+    def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
+        self.hung_up.append((address, likely))
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
         self.closed.append((reason, detail))
@@ -52,8 +62,20 @@ class Watcher(Observer):
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         self.policy_errors.append((name, hook))
 
-    def on_policy_observed(self, name: str, verdict: object) -> None:
-        self.observed.append(name)
+    def on_policy_observed(self, ruling: Ruling) -> None:
+        self.observed.append(ruling.policy)
+
+    def on_policy_refused(self, ruling: Ruling) -> None:
+        self.refused.append(ruling)
+
+    def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
+        self.slow.append((name, hook, api_name, took_us))
+
+    def on_slow_step(self, took_ms: int, policies: Sequence[str]) -> None:
+        self.slow_steps.append((took_ms, list(policies)))
+
+    def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
+        self.rows.extend(rows)
 
     def on_pool_depleted(self, pool: str) -> None:
         self.outages.append((pool, None))
@@ -68,6 +90,12 @@ def make_engine(policies: Sequence[Policy] = (), **options: int | Bounds) -> Eng
     entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
     topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
     return Engine(topology, Chain(entries, watcher), watcher, **options)  # type: ignore[arg-type]
+
+
+def forget_ready(engine: Engine) -> None:
+    """Nobody settles the sessions that are ready now."""
+    while engine.ready:
+        engine.ready.popleft().ready = False
 
 
 class Wire:
@@ -168,9 +196,11 @@ class Wire:
         self._go_on()
 
     def _attend(self) -> None:
-        attending = self.engine.attending
-        while attending:
-            wire = attending.pop().handle
+        ready = self.engine.ready
+        while ready:
+            session = ready.popleft()
+            session.ready = False
+            wire = session.handle
             if isinstance(wire, Wire):
                 wire.attended += 1
                 wire.settle()

@@ -18,8 +18,8 @@ from typing import Final
 
 from tests.support.ports import free_ports
 
-START_TIMEOUT_SECONDS: Final = 15.0
-STOP_TIMEOUT_SECONDS: Final = 30.0
+START_TIMEOUT_SECONDS: Final = 60.0
+STOP_TIMEOUT_SECONDS: Final = 60.0
 COMMAND: Final = Path(sys.executable).with_name("sluice")
 NODES: Final = 8
 
@@ -29,7 +29,8 @@ class SluiceProcess:
     """A Sluice before `upstream` (host:port, comma-separated); node n listens on `port` + 1 + n.
 
     `upstream_settings` are further keys of `upstream` in its configuration; `advertise` is the host clients are told.
-    `variables` are SLUICE_ variables of its environment, `descriptors` its limit of open files.
+    `variables` are SLUICE_ variables of its environment, `descriptors` its limit of open files. `stderr` is a
+    descriptor for its log in place of the file, or a shell's word for what becomes of it (">&-").
     """
 
     upstream: str
@@ -39,6 +40,7 @@ class SluiceProcess:
     address: str = "127.0.0.1"
     variables: dict[str, str] = field(default_factory=dict)
     descriptors: int | None = None
+    stderr: int | str | None = None
     port: int = field(init=False)
     process: subprocess.Popen[bytes] | None = field(init=False, default=None)
     starts: int = field(init=False, default=0)
@@ -76,7 +78,7 @@ class SluiceProcess:
                 [*self._limited(), COMMAND, "run", *self._arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=subprocess.STDOUT,
+                stderr=self.stderr if isinstance(self.stderr, int) else subprocess.STDOUT,
                 env={
                     key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")
                 }
@@ -123,10 +125,10 @@ class SluiceProcess:
         return self.log.read_text(errors="replace")
 
     def _limited(self) -> list[str]:
-        """What to put before the command, so that it runs with fewer descriptors."""
-        if self.descriptors is None:
-            return []
-        return ["sh", "-c", f'ulimit -n {self.descriptors} && exec "$@"', "sh"]
+        """What to put before the command, so that it runs with fewer descriptors or another standard error."""
+        limit = "" if self.descriptors is None else f"ulimit -n {self.descriptors} && "
+        stderr = f" 2{self.stderr}" if isinstance(self.stderr, str) else ""
+        return ["sh", "-c", f'{limit}exec "$@"{stderr}', "sh"] if limit or stderr else []
 
     def _arguments(self) -> list[str]:
         if not self.upstream_settings and self.advertise == self.address:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from proxy.core.errors import CloseReason
@@ -11,6 +12,9 @@ from proxy.shell.transport import PlainTransport
 from tests.support.sessions import make_engine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proxy.core.channel import Channel
     from proxy.core.engine import Engine
     from proxy.core.session import Session
 
@@ -29,12 +33,17 @@ class HandClock:
 
     def __init__(self) -> None:
         self.now_ms = 1_000_000
+        self.spent_us = 0
 
     def __call__(self) -> int:
-        return self.now_ms
+        return self.now_us() // 1000
 
     def now_us(self) -> int:
-        return self.now_ms * 1000
+        return self.now_ms * 1000 + self.spent_us
+
+    def spend(self, us: int) -> None:
+        """Work that takes so long."""
+        self.spent_us += us
 
 
 class Bench:
@@ -92,3 +101,60 @@ def reset(sock: socket.socket) -> None:
     """Close with RST instead of FIN."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
     sock.close()
+
+
+def arrived(far: socket.socket) -> bytes:
+    """What stands in its socket now."""
+    far.setblocking(False)
+    data = b""
+    with suppress(BlockingIOError):
+        while chunk := far.recv(1 << 16):
+            data += chunk
+    far.setblocking(True)
+    return data
+
+
+class WatchedPoller:
+    """The hub's own poller; `seen` may look at, and change, what each poll brings. Put in place by itself."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._poller = bench.hub._poller
+        self.polls: list[int] = []
+        bench.hub._poller = self  # type: ignore[assignment]
+
+    def seen(self, events: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        return events
+
+    def poll(self, timeout: float, maxevents: int) -> Sequence[tuple[int, int]]:
+        events = self._poller.poll(timeout, maxevents)
+        self.polls.append(len(events))
+        return self.seen(events)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._poller, name)
+
+
+def slow_down(bench: Bench, session: Session, us: int) -> None:
+    """Each read from its client takes so long, and each from its broker."""
+    for end in (session.handle, session.handle.other):
+
+        def slow(area, recv_into=end.recv_into):
+            bench.clock.spend(us)
+            return recv_into(area)
+
+        end.recv_into = slow
+
+
+def pour(bench: Bench, sides: list[tuple[socket.socket, bytes, Channel]]) -> None:
+    """Send all of it from each side, as far as it is taken, until none of them is read any more."""
+    left = {far: memoryview(data) for far, data, _ in sides}
+    for far in left:
+        far.setblocking(False)
+    for _ in range(20_000):
+        for far, data in left.items():
+            with suppress(BlockingIOError):
+                left[far] = data[far.send(data[: 1 << 20]) :]
+        bench.hub.step(0)
+        if all(channel.muted for _, _, channel in sides):
+            return
+    raise AssertionError("somebody is read for ever")

@@ -22,7 +22,7 @@ from wire.addresses import rewriter
 from wire.apis import ApiKey
 from wire.endpoints import usual_produce
 from wire.errors import WireError
-from wire.primitives import INT32
+from wire.primitives import INT32, REPLY_ELEMENT_BUDGET, encode_compact_count
 
 MOVED = ErrorCode.not_leader_or_follower
 TOPIC_ID = UUID(int=7)
@@ -238,6 +238,7 @@ def test_share_acknowledge_of_the_early_access():
 def test_element_budget():
     """A body of more elements than a frame may have is refused, not walked."""
     topic = b"\x02t" + b"\x01\x00"
-    body = b"\xa2\x9c\x01" + topic * 20_001 + bytes(5)
+    many = REPLY_ELEMENT_BUDGET + 1
+    body = encode_compact_count(many) + topic * many + bytes(5)
     with pytest.raises(WireError, match="budget"):
         rewritten(ApiKey.PRODUCE, 12, body)

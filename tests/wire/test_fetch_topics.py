@@ -131,3 +131,20 @@ def test_too_many_elements_are_given_up():
     frame = frame_of(0, body)
 
     assert read(0, frame).broken
+
+
+def test_a_read_full_of_empty_partitions_is_read_and_one_full_of_tags_is_given_up():
+    """One feed takes a bounded number of steps: the reply passes either way, and the reader says so."""
+    empty = INT32.pack(0) + INT16.pack(0) + INT64.pack(0) * 3 + b"\x01" + INT32.pack(-1) + b"\x01"
+    head = bytes(10) + encode_compact_count(1) + encode_compact(b"orders")
+    for tags, is_broken in (
+        (b"\x00", False),
+        (b"\x3c" + b"".join(bytes((n, 0)) for n in range(60)), True),
+    ):
+        partition = empty + tags
+        count = (256 << 10) // len(partition)
+        reader = read(
+            12, frame_of(12, head + encode_compact_count(count) + partition * count + bytes(2))
+        )
+        assert reader.broken is is_broken
+        assert reader.done is not is_broken

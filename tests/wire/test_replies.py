@@ -19,6 +19,7 @@ from wire.replies import REFUSED_ELEMENTS, error_body
 from wire.schema import Shape, blank
 
 CODE = int(ErrorCode.POLICY_VIOLATION)
+WORDS = "refused by policy limits of Sluice: it is forbidden here"
 
 
 def asking(shape: Shape) -> object:
@@ -59,6 +60,47 @@ def test_every_api_carries_the_code(api):
     found = codes(messages.decode_response(api, error_body(api, body, CODE)))
     assert CODE in found
     assert set(found) <= {CODE}
+
+
+def texts(message: object) -> list[tuple[int, str | None]]:
+    """Of each struct with an error code and a message: both."""
+    found = []
+    for each in structs(message):
+        names = {field.name for field in fields(each)}
+        if {"error_code", "error_message"} <= names:
+            found.append((int(each.error_code), each.error_message))
+    return found
+
+
+@pytest.mark.parametrize("api", apis_known(), ids=name)
+def test_the_words_of_a_refusal_stand_beside_each_code(api):
+    """In every API and version that has a place for them; without words none is said."""
+    body = messages.encode(asking(messages.request_shape(api)))
+    said = texts(messages.decode_response(api, error_body(api, body, CODE, WORDS)))
+    assert said == [(CODE, WORDS)] * len(said)
+    silent = texts(messages.decode_response(api, error_body(api, body, CODE)))
+    assert [code for code, _ in silent] == [code for code, _ in said]
+    assert {text for _, text in silent} <= {None, ""}
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "times"),
+    [
+        (ApiKey.PRODUCE, 8, 4),
+        (ApiKey.CREATE_TOPICS, 2, 2),
+        (ApiKey.DELETE_TOPICS, 4, 0),
+        (ApiKey.DELETE_TOPICS, 5, 2),
+        (ApiKey.ALTER_CLIENT_QUOTAS, 0, 2),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 5),
+        (ApiKey.DELETE_GROUPS, 2, 0),
+    ],
+)
+def test_these_apis_have_a_place_for_the_words_of_a_refusal(key, version, times):
+    """Once for each item that a request of two of everything asks about, and once above them where Kafka has that."""
+    api = api_of(key, version)
+    body = messages.encode(asking(messages.request_shape(api)))
+    said = texts(messages.decode_response(api, error_body(api, body, CODE, WORDS)))
+    assert [text for _, text in said if text == WORDS] == [WORDS] * times
 
 
 @pytest.mark.parametrize("api", apis_known(), ids=name)

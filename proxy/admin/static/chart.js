@@ -3,7 +3,7 @@
 // Rules:
 // - All charts have one time axis and share one mark: what is pointed at in one is read in all.
 // - A gap in what is known is a gap in the line.
-// - A scale never ends below `floor`: what is next to nothing looks like it.
+// - A scale begins at nought and ends at a round figure, never below `floor`: what is next to nothing looks like it.
 // - More points than pixels: the highest of each pixel is drawn, so that no peak is lost.
 
 import { element, put, set } from "./dom.js";
@@ -14,6 +14,14 @@ const LONGEST_MS = 15 * 60 * 1000;
 const SHORTEST_MS = 60 * 1000;
 const GAP_MS = 3500;
 const HEIGHT = 56;
+const AXIS_TOP = 2; // where the top of the scale is drawn
+
+// The next round figure: 1, 2 or 5 times a power of ten; for bytes, a power of two.
+export function roundUp(value, binary) {
+  if (binary) return 2 ** Math.ceil(Math.log2(Math.max(1, value)));
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].find((step) => step * power >= value * (1 - 1e-9)) * power;
+}
 
 export class Charts {
   // kinds: [{ key, label, text(value), floor, hint, tone(value) }]
@@ -84,12 +92,16 @@ class Chart {
     this.when = element("span", { class: "when" });
     this.most = element("span", { class: "most" });
     this.svg = svg("svg", { role: "img", tabindex: "0", preserveAspectRatio: "none" });
+    this.grid = this.svg.appendChild(svg("path", { class: "grid", "vector-effect": "non-scaling-stroke" }));
+    this.ticks = [element("span"), element("span"), element("span")];
+    const axis = element("div", { class: "axis", "aria-hidden": "true" }, ...this.ticks);
     this.ground = this.svg.appendChild(svg("path", { class: "ground" }));
     this.line = this.svg.appendChild(svg("path", { class: "line", "vector-effect": "non-scaling-stroke" }));
     this.hair = this.svg.appendChild(svg("path", { class: "hair", "vector-effect": "non-scaling-stroke" }));
     const head = element("div", { class: "head" }, element("span", { class: "label", title: kind.hint }, kind.label), this.when);
     place.append(
-      element("div", { class: "chart" }, head, element("div", { class: "head" }, this.figure, this.most), this.svg),
+      element("div", { class: "chart" }, head, element("div", { class: "head" }, this.figure, this.most),
+        element("div", { class: "plot" }, axis, this.svg)),
     );
     this.svg.addEventListener("pointermove", (event) => {
       const box = this.svg.getBoundingClientRect();
@@ -111,6 +123,7 @@ class Chart {
     if (width !== this.width) {
       this.width = width;
       this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+      this.grid.setAttribute("d", `M0 ${AXIS_TOP}H${width}M0 ${(AXIS_TOP + HEIGHT - 1) / 2}H${width}`);
     }
     this.end = points.at(-1)?.ts_ms ?? 0;
     const start = this.end - windowMs;
@@ -118,7 +131,10 @@ class Chart {
     let top = 0;
     for (const point of points) if (point[key] > top) top = point[key];
     this.top = top;
-    const scale = (HEIGHT - 3) / Math.max(top, this.kind.floor);
+    const { floor, binary, text, axis = text } = this.kind;
+    const end = roundUp(Math.max(top, floor), binary);
+    [end, end / 2, 0].forEach((value, at) => put(this.ticks[at], axis(value)));
+    const scale = (HEIGHT - 1 - AXIS_TOP) / end;
     let line = "";
     let ground = "";
     let opened = null; // x where the running piece began

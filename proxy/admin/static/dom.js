@@ -9,7 +9,7 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// A bar of `share` (0 to 1) in `box`; the figure beside it says the same in words.
+// A bar of `share` (0 to 1) in `box`; the figure beside it says the same in words. Of nothing there is no bar.
 export function bar(box, share, tone = "") {
   let fill = box.firstElementChild;
   if (!fill) {
@@ -19,6 +19,7 @@ export function bar(box, share, tone = "") {
   }
   const width = `${Math.max(0, Math.min(1, share || 0)) * 100}%`;
   if (fill.style.width !== width) fill.style.width = width;
+  box.classList.toggle("nothing", !share);
   if (fill.className !== tone) fill.className = tone;
 }
 

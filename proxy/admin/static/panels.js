@@ -5,7 +5,7 @@
 import { bar, element, hide, put } from "./dom.js";
 import { Bars, Pairs } from "./lists.js";
 import { Table } from "./table.js";
-import { NONE, bytes, clock, clockMs, count, ms, named, percent, rate, span } from "./words.js";
+import { NONE, byteRate, bytes, clock, clockMs, count, ms, named, pair, percent, plain, rate, span } from "./words.js";
 
 const MUTES = {
   THROTTLED: "over a quota: quiet until it is within it again",
@@ -26,15 +26,21 @@ const OUTCOMES = [
   ["client_gone", "Client gone", "the client closed its connection"],
 ];
 
-const TONES = { throttled: "warn", held: "note", expired: "bad", refused: "bad", failed: "bad", slow: "warn" };
+const TONES = { throttled: "warn", held: "note", expired: "bad", refused: "bad", failed: "bad", slow: "warn", observed: "note" };
+
+const wholeBytes = (v) => bytes(v).replace(".0 ", " ");
+const lag = (v) => (v === null || v === undefined ? NONE : `${ms(v)} ms`);
 
 export const CHARTS = [
   { key: "requests_per_s", floor: 10, label: "Requests/s", text: rate, hint: "Requests that came in, per second" },
+  { key: "errors_per_s", floor: 1, label: "Errors/s", text: rate, hint: "Requests that no broker answered: it was silent, or the connection ended", tone: (v) => (v > 0 ? "bad" : "") },
   { key: "throttled_per_s", floor: 1, label: "Throttled/s", text: rate, hint: "Requests that were delayed or brought a throttle, per second", tone: (v) => (v > 0 ? "warn" : "") },
-  { key: "parked", floor: 5, label: "Parked", text: count, hint: "Requests that policies hold in the purgatory" },
-  { key: "pool_used_bytes", floor: 1 << 20, label: "Pool used", text: bytes, hint: "Bytes held in the memory pools" },
-  { key: "connections", floor: 5, label: "Connections", text: count, hint: "Clients connected" },
-  { key: "loop_lag_p99_ms", floor: 10, label: "Loop lag p99", text: (v) => (v === null || v === undefined ? NONE : `${ms(v)} ms`), hint: "How late the event loop gets to its work", tone: (v) => (v > 100 ? "bad" : v > 50 ? "warn" : "") },
+  { key: "bytes_in_per_s", floor: 1024, binary: true, label: "Bytes in", text: byteRate, axis: wholeBytes, hint: "Bytes from clients, per second" },
+  { key: "bytes_out_per_s", floor: 1024, binary: true, label: "Bytes out", text: byteRate, axis: wholeBytes, hint: "Bytes to clients, per second" },
+  { key: "connections", floor: 10, label: "Connections", text: count, hint: "Clients connected" },
+  { key: "parked", floor: 10, label: "Parked", text: count, hint: "Requests that policies hold in the purgatory" },
+  { key: "pool_used_bytes", floor: 1 << 20, binary: true, label: "Pool used", text: bytes, axis: wholeBytes, hint: "Bytes held in the memory pools" },
+  { key: "loop_lag_p99_ms", floor: 10, label: "Loop lag p99", text: lag, hint: "How late the event loop gets to its work", tone: (v) => (v > 100 ? "bad" : v > 50 ? "warn" : "") },
 ];
 
 // "user" and "client id" in cells of their own; both may hold anything a client sent.
@@ -61,7 +67,8 @@ export class Panels {
     this.ages = new Bars(at("ages"), "Waiting requests by age");
     this.outcomes = new Pairs(at("outcomes"));
     this.principals = new Table(at("t-principals"), {
-      label: "Principals", key: (row) => `${row.user}\u0000${row.client_id}`, columns: PRINCIPALS,
+      label: "Principals", key: (row) => `${row.heads ? row.limit.quota : ""}\u0000${row.user}\u0000${row.client_id}`, columns: PRINCIPALS,
+      heads: (row) => row.heads, member: (row) => row.shared,
       empty: "Nobody is here. Point a client's bootstrap.servers at this proxy.",
     });
     this.oldest = new Table(at("t-oldest"), {
@@ -72,7 +79,7 @@ export class Panels {
       label: "Connections", key: (row) => String(row.id), columns: CONNECTIONS, empty: "No connection is open.",
     });
     this.nodes = new Table(at("t-nodes"), {
-      label: "Nodes", key: (row) => String(row.node), columns: NODES, empty: "No broker is known yet.",
+      label: "Brokers", key: (row) => String(row.node), columns: NODES, empty: "No broker is known yet.",
     });
     this.decisions = new Table(at("t-decisions"), {
       label: "Recent decisions", few: 25, empty: "Nothing was throttled, held, refused or expired.",
@@ -111,9 +118,8 @@ export class Panels {
     const { state, needle } = this;
     if (section === "now") this.showNow(state.now);
     else if (section === "principals") {
-      // Who is throttled may well have sent nothing in the last second.
-      const rows = [...state.principals].sort((a, b) => (b.throttled_now > 0) - (a.throttled_now > 0));
-      this.showTable(this.principals, "n-principals", rows, needle, "the throttled, then the busiest", state.principals_total);
+      const rows = grouped(state.principals, state.buckets, needle ? Infinity : FIRST);
+      this.showTable(this.principals, "n-principals", rows, needle, "the throttled, then the busiest; clients that share a quota together", state.principals.length);
     }
     else if (section === "purgatory") this.showPurgatory(state.purgatory, needle);
     else if (section === "connections") {
@@ -121,8 +127,8 @@ export class Panels {
       const rows = [...state.connections].sort((a, b) => (b.muted.length > 0) - (a.muted.length > 0));
       this.showTable(this.connections, "n-connections", rows, needle,
         state.connections_total > rows.length ? "the muted and the busiest" : "", state.connections_total);
-      this.nodes.show(state.nodes);
-    } else if (section === "decisions") this.showTable(this.decisions, "n-decisions", state.decisions, needle, "newest first");
+    } else if (section === "brokers") this.nodes.show(state.nodes);
+    else if (section === "decisions") this.showTable(this.decisions, "n-decisions", state.decisions, needle, "newest first");
   }
 
   showFacts(now) {
@@ -151,7 +157,7 @@ export class Panels {
     this.pools.show(now.pools);
     const muted = Object.entries(now.muted).sort(([, a], [, b]) => b - a);
     this.muted.show(
-      muted.map(([reason, n]) => ({ label: reason, value: n, text: count(n), hint: MUTES[reason], tone: reason === "OUT_OF_MEMORY" && n ? "bad" : "" })),
+      muted.map(([reason, n]) => ({ label: plain(reason), value: n, text: count(n), hint: MUTES[reason], tone: reason === "OUT_OF_MEMORY" && n ? "bad" : "" })),
       now.connections,
     );
     hide(this.at("unmuted"), muted.length > 0);
@@ -182,8 +188,8 @@ export class Panels {
   showTable(table, aside, rows, needle, order, total = rows.length) {
     const found = matching(rows, needle);
     const words = [
-      needle ? `${count(found.length)} of ${count(rows.length)} listed match` : count(total),
-      total > rows.length && !needle ? `${count(rows.length)} of them listed` : "",
+      needle ? `${count(listed(found))} of ${count(listed(rows))} listed match` : count(total),
+      total > rows.length && !needle ? `${count(listed(rows))} of them listed` : "",
       rows.length ? order : "",
     ];
     put(this.at(aside), words.filter(Boolean).join(", "));
@@ -193,11 +199,13 @@ export class Panels {
 
 const age = (value) => (value < 1000 ? `${count(value)} ms` : span(value / 1000).replace(".0 s", " s"));
 
+const listed = (rows) => rows.reduce((n, row) => n + !row.heads, 0);
+
 function matching(rows, needle) {
   if (!needle) return rows;
   const wanted = needle.toLowerCase();
   const has = (text) => text !== undefined && text !== null && String(text).toLowerCase().includes(wanted);
-  return rows.filter((row) => has(row.user) || has(row.client_id) || has(row.client) || has(row.id) || has(row.session) || has(row.entity));
+  return rows.filter((row) => has(row.user) || has(row.client_id) || has(row.client) || has(row.id) || has(row.session) || has(row.limit?.entity));
 }
 
 // A figure with a bar before it; `part` null: of nothing, so no bar.
@@ -209,23 +217,71 @@ function meter(cell, text, part) {
   box.classList.toggle("without", part === null);
 }
 
-const share = (row) => (row.limit > 0 ? row.requests_per_s / row.limit : 0);
+// The rows as they are shown: those who draw on one bucket behind a line for the bucket, the throttled first.
+// Of a group only the `first` few are there before the table is opened (`rest`).
+export function grouped(principals, buckets, first) {
+  const groups = new Map();
+  principals.forEach((row, at) => {
+    const key = row.bucket ?? `alone ${at}`;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(row);
+  });
+  const held = (rows) => rows.some((row) => row.throttled_now || buckets[row.bucket]?.wait_ms);
+  const rows = [];
+  for (const group of [...groups.values()].sort((a, b) => held(b) - held(a))) {
+    const limit = buckets[group[0].bucket] ?? null;
+    if (group.length > 1) rows.push(head(group, limit));
+    group.forEach((row, at) => rows.push({ ...row, limit, shared: group.length > 1, rest: at >= first && group.length > 1 }));
+  }
+  return rows;
+}
+
+const FIRST = 3;
+const SUMMED = ["connections", "requests_per_s", "bytes_in_per_s", "bytes_out_per_s", "errors", "throttled_now", "throttled", "throttle_total_ms"];
+
+function head(group, limit) {
+  const sums = SUMMED.map((field) => [field, group.reduce((sum, row) => sum + row[field], 0)]);
+  return { ...Object.fromEntries(sums), heads: true, user: "", client_id: limit.entity, clients: group.length, limit };
+}
+
+const QUOTAS = { request_rate: "requests", producer_byte_rate: "in", consumer_byte_rate: "out" };
+
+const limited = ({ limit }) => {
+  if (!limit) return "none";
+  return limit.quota === "request_rate" ? `${rate(limit.limit)}/s` : `${byteRate(limit.limit)} ${QUOTAS[limit.quota] ?? plain(limit.quota)}`;
+};
+
+// How long a request that comes now would wait, and how many are held already.
+const waits = ({ limit }) => {
+  if (!limit || !(limit.wait_ms || limit.waiting)) return limit ? "0" : NONE;
+  const long = limit.wait_ms < 1000 ? `${ms(limit.wait_ms)} ms` : span(limit.wait_ms / 1000);
+  return limit.waiting ? `${long}, ${count(limit.waiting)} held` : long;
+};
+
+const used = (row) => (row.limit ? row.limit.used_percent / 100 : null);
 
 const PRINCIPALS = [
-  ...WHO,
-  number("Connections", "connections"),
-  number("Requests/s", "requests_per_s", rate, "in the last second"),
-  number("Limit/s", "limit", (v) => (v === null || v === undefined ? "none" : rate(v)), "request_rate of the quota in force"),
   {
-    label: "Used", hint: "requests/s of the limit", text: (row) => (row.limit > 0 ? `${count(share(row) * 100)} %` : NONE), value: share, number: true,
-    draw: (cell, row, text) => meter(cell, text, row.limit > 0 ? share(row) : null),
+    label: "Client id", text: (row) => (row.heads ? `${named(row.client_id)}, ${count(row.clients)} clients` : named(row.client_id)), value: (row) => row.client_id,
   },
-  { label: "Quota entity", text: (row) => named(row.entity), value: (row) => row.entity },
+  { label: "User", text: (row) => (row.heads ? "" : named(row.user)), value: (row) => row.user },
+  number("Requests/s", "requests_per_s", rate, "in the last second"),
+  number("In", "bytes_in_per_s", byteRate, "bytes from the client, in the last second"),
+  number("Out", "bytes_out_per_s", byteRate, "bytes to the client, in the last second"),
+  { label: "p50 / p99, ms", hint: "until the broker's answer was here, in the last half minute to minute; without long polls and group rebalances", number: true, text: (row) => pair(row.latency_ms), value: (row) => row.latency_ms?.p99 },
+  { ...number("Errors", "errors", count, "requests that the broker did not answer, since the start"), mark: (row) => (row.errors ? "bad" : "") },
+  { label: "Limit", hint: "the quota that stops the client first: requests, bytes in or bytes out", number: true, text: limited, value: (row) => row.limit?.limit, mark: (row) => (row.shared ? "quiet" : "") },
+  {
+    label: "Used", hint: "of the limit, by all who share it; 100 % lets nothing more pass at this moment", text: (row) => (row.limit ? percent(Math.round(row.limit.used_percent)) : NONE), value: used, number: true,
+    draw: (cell, row, text) => meter(cell, text, row.shared ? null : used(row)), mark: (row) => (row.shared ? "quiet" : ""),
+  },
+  { label: "Wait", hint: "how long a request that comes now waits, and how many are held", number: true, text: waits, value: (row) => row.limit?.wait_ms, mark: (row) => (row.shared ? "quiet" : row.limit?.wait_ms ? "warn" : "") },
   { ...number("Throttled now", "throttled_now", count, "connections that are muted for it just now"), mark: (row) => (row.throttled_now ? "warn" : "") },
-  { label: "Delay p50, ms", hint: "of throttled requests", number: true, text: (row) => ms(row.throttle_ms?.p50), value: (row) => row.throttle_ms?.p50 },
-  { label: "p99, ms", hint: "of throttled requests", number: true, text: (row) => ms(row.throttle_ms?.p99), value: (row) => row.throttle_ms?.p99 },
+  { label: "Delay p50 / p99, ms", hint: "of throttled requests", number: true, text: (row) => pair(row.throttle_ms), value: (row) => row.throttle_ms?.p99 },
   number("Throttled", "throttled", count, "requests, since the start"),
   number("Total delay", "throttle_total_ms", (v) => (v === null || v === undefined ? NONE : v ? span(v / 1000) : "0"), "since the start"),
+  number("Connections", "connections"),
+  { label: "Quota entity", text: (row) => named(row.limit?.entity), value: (row) => row.limit?.entity ?? "" },
 ];
 
 const OLDEST = [
@@ -246,15 +302,31 @@ const CONNECTIONS = [
   number("To client", "client_unsent_bytes", bytes, "bytes that the client has not taken yet"),
   number("To broker", "broker_unsent_bytes", bytes, "bytes that the broker has not taken yet"),
   number("Kept", "carry_bytes", bytes, "bytes read and not passed on: parts of frames, and what lies behind a mute"),
-  { label: "Muted", text: (row) => row.muted.join(", "), value: (row) => row.muted.join(" "), mark: (row) => (row.muted.length ? "warn" : "") },
+  { label: "Muted", text: (row) => row.muted.map(plain).join(", "), value: (row) => row.muted.join(" "), mark: (row) => (row.muted.length ? "warn" : "") },
   number("Open for", "age_s", span),
 ];
 
+// Whether it answers, in a word or two.
+function health(row) {
+  if (row.silent_ms) return `silent for ${span(row.silent_ms / 1000)}`;
+  if (row.heard_ago_ms !== null && row.heard_ago_ms !== undefined) return row.heard_ago_ms < 10_000 ? "answers" : "idle";
+  if (row.latency_ms?.p50 !== null && row.latency_ms?.p50 !== undefined) return "idle"; // heard before anybody looked
+  return row.dial_failures && !row.connections ? "not reached" : row.connections ? "not heard yet" : "not connected";
+}
+
 const NODES = [
   { label: "Node", text: (row) => (row.node === null || row.node === undefined ? "bootstrap" : String(row.node)), value: (row) => row.node ?? -1 },
-  { label: "Port", number: true, text: (row) => named(row.port), value: (row) => row.port },
   { label: "Broker", text: (row) => named(row.address), value: (row) => row.address },
+  { label: "Health", hint: "silent: it owes answers and sends nothing", text: health, mark: (row) => (row.silent_ms || health(row) === "not reached" ? "bad" : "") },
+  number("Answers/s", "answers_per_s", rate, "in the last seconds"),
+  { label: "p50 / p99, ms", hint: "until its answer was here, in the last half minute to minute; without long polls and group rebalances", number: true, text: (row) => pair(row.latency_ms), value: (row) => row.latency_ms?.p99 },
+  number("In", "bytes_in_per_s", byteRate, "bytes from clients for it, in the last second"),
+  number("Out", "bytes_out_per_s", byteRate, "bytes from it, in the last second"),
+  { ...number("Errors", "errors", count, "requests that it did not answer, since the start"), mark: (row) => (row.errors ? "bad" : "") },
+  { ...number("Failed dials", "dial_failures", count, "since the start"), mark: (row) => (row.dial_failures ? "bad" : "") },
+  { ...number("Lost", "lost", count, "connections that it broke off, or that ended because it answered nothing or nonsense, since the start"), mark: (row) => (row.lost ? "bad" : "") },
   number("Connections", "connections"),
+  { label: "Port", number: true, text: (row) => named(row.port), value: (row) => row.port },
 ];
 
 const POOLS = [

@@ -14,8 +14,12 @@ const QUIET = new Set(["0", "0 %", "0 B", NONE, "none"]);
 
 // A column: { label, text(row) } and, if wanted, value(row) to sort by, number: true, wide: true, hint,
 // draw(cell, row, text) (called when the text has changed; the cell is empty at first), mark(row): a class for the cell.
+// `heads(row)`: a line that sums up those behind it, not there when the rows are sorted; `member(row)`: one of those;
+// `row.rest`: it is there only when all are shown.
 export class Table {
-  constructor(place, { label, columns, key, empty, few = FEW }) {
+  constructor(place, { label, columns, key, empty, few = FEW, heads = () => false, member = () => false }) {
+    this.isHead = heads;
+    this.isMember = member;
     this.columns = columns;
     this.key = key;
     this.few = few;
@@ -71,7 +75,8 @@ export class Table {
 
   draw(anew = false) {
     const sorted = this.sorted(anew);
-    const shown = this.all ? sorted : sorted.slice(0, this.few);
+    const shown = this.all ? sorted : sorted.filter(([, row]) => this.sort || !row.rest).slice(0, this.few);
+    const total = this.rows.reduce((n, row) => n + !this.isHead(row), 0);
     const keys = new Set();
     let next = this.body.firstElementChild;
     for (const [key, row] of shown) {
@@ -90,8 +95,8 @@ export class Table {
     }
     hide(this.box, !this.rows.length);
     hide(this.nothing, this.rows.length > 0);
-    hide(this.more, this.rows.length <= this.few);
-    put(this.more, this.all ? `Show only ${this.few}` : `Show all ${this.rows.length}`);
+    hide(this.more, this.rows.length <= this.few && !this.rows.some((row) => row.rest));
+    put(this.more, this.all ? "Show fewer" : `Show all ${total}`);
     set(this.more, "aria-expanded", String(this.all));
   }
 
@@ -105,6 +110,7 @@ export class Table {
       return [again ? `${base}\u0000${again}` : base, row];
     });
     if (this.sort) {
+      rows = rows.filter(([, row]) => !this.isHead(row));
       const { at, way } = this.sort;
       const value = this.columns[at].value;
       rows.sort(([, a], [, b]) => way * compare(value(a), value(b)));
@@ -126,6 +132,8 @@ export class Table {
   }
 
   fill(line, row) {
+    const kind = this.isHead(row) ? "heads" : this.isMember(row) && !this.sort ? "member" : "";
+    if (line.tr.className !== kind) line.tr.className = kind;
     this.columns.forEach((column, at) => {
       const text = column.text(row);
       if (line.texts[at] !== text) {

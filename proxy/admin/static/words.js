@@ -55,4 +55,21 @@ export const clock = (tsMs) => (known(tsMs) ? hours.format(tsMs) : NONE);
 export const clockMs = (tsMs) =>
   known(tsMs) ? `${hours.format(tsMs)}.${String(Math.floor(tsMs) % 1000).padStart(3, "0")}` : NONE;
 
-export const named = (text) => (text === "" || text === null || text === undefined ? NONE : String(text));
+// What cannot be seen, or turns the text around it, is written as the terminal's tables write it: "\u202e", "\x1b".
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
+const SHORT = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
+
+export const plain = (text) => String(text).replace(UNSEEN, (c) => {
+  const code = c.codePointAt(0).toString(16);
+  if (c in SHORT) return SHORT[c];
+  if (code.length <= 2) return `\\x${code.padStart(2, "0")}`;
+  return code.length <= 4 ? `\\u${code.padStart(4, "0")}` : `\\U${code.padStart(8, "0")}`;
+});
+
+export const named = (text) => (text === "" || text === null || text === undefined ? NONE : plain(text));
+
+export const byteRate = (value) => (known(value) ? `${bytes(value)}/s` : NONE);
+
+// Two percentiles in one cell: "4.1 / 32".
+export const pair = (quantiles) =>
+  known(quantiles?.p50) || known(quantiles?.p99) ? `${ms(quantiles.p50)} / ${ms(quantiles.p99)}` : NONE;

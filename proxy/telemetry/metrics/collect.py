@@ -18,6 +18,7 @@ from proxy.telemetry.metrics.families import Family, Point, distribution
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from policies.guard import HookTime
     from proxy.core.engine import Engine
     from proxy.core.meters import Meter, MeterBook
     from proxy.telemetry.inside import Facts
@@ -43,6 +44,15 @@ def labelled(metric: Metric, values: Mapping[str, float]) -> Iterator[Family]:
     """A metric with one label; no family if there is nothing to say."""
     if values:
         yield Family(metric, [Point((label,), value) for label, value in values.items()])
+
+
+def hooks(times: Mapping[tuple[str, str], HookTime]) -> Iterator[Family]:
+    """What was measured of policies."""
+    if times:
+        found = list(times.items())
+        yield Family(names.HOOK_CALLS, [Point(key, each.calls) for key, each in found])
+        yield Family(names.HOOK_SECONDS, [Point(key, each.took_us / 1e6) for key, each in found])
+        yield Family(names.SLOW_HOOKS, [Point(key, each.slow) for key, each in found if each.slow])
 
 
 def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> Iterator[Family]:
@@ -159,6 +169,8 @@ def process(facts: Facts) -> Iterator[Family]:
     yield single(names.SPANS_DROPPED, facts.spans_dropped)
     yield single(names.RECORDS_DROPPED, facts.records_dropped)
     yield from labelled(names.LOG_SUPPRESSED, facts.log_suppressed)
+    yield single(names.LOG_LINES_LOST, facts.log_lines_lost)
+    yield from labelled(names.AUDIT_LOST, facts.audit_lost)
     reloads = facts.reloads
     yield from labelled(names.RELOADS, {"success": reloads.succeeded, "failure": reloads.failed})
     if reloads.last_ok is not None:

@@ -265,11 +265,40 @@ INTERNAL_ERRORS = Metric(
 POLICY_ERRORS = Metric(
     "sluice_policy_errors_total", _COUNTER, "Hooks of a policy that raised.", ("policy", "hook")
 )
+_HOOK = ("policy", "hook")
+HOOK_CALLS = Metric(
+    "sluice_policy_hook_calls_total",
+    _COUNTER,
+    "Calls of a policy's hooks that were measured: all, but of on_request, on_response and on_complete those of one "
+    "connection in sixteen, and of every connection for ten seconds after a slow step.",
+    _HOOK,
+)
+HOOK_SECONDS = Metric(
+    "sluice_policy_hook_seconds_total",
+    _COUNTER,
+    "What the measured calls took. Divided by their number: the mean time of the hook.",
+    _HOOK,
+    _S,
+)
+SLOW_HOOKS = Metric(
+    "sluice_policy_slow_hooks_total",
+    _COUNTER,
+    "Measured calls that took 5 ms or more; every client has waited for them.",
+    _HOOK,
+)
 POLICY_OBSERVED = Metric(
     "sluice_policy_observed_total",
     _COUNTER,
-    "Requests that a policy in mode `observe` would have refused or delayed.",
-    ("policy",),
+    "Requests that a policy in mode `observe` would have refused (reject), answered (respond), delayed (throttle, "
+    "hold) or changed (change). The api is `connect` for clients refused before their first request.",
+    ("policy", "verdict", "api"),
+)
+POLICY_REFUSED = Metric(
+    "sluice_policy_refused_total",
+    _COUNTER,
+    "Requests that a policy has refused: with an error reply (reject), or by closing the connection (close). The api "
+    "is `connect` for clients that were refused before their first request.",
+    ("policy", "verdict", "api"),
 )
 
 # -- the process ---------------------------------------------------------------------------------
@@ -281,8 +310,20 @@ RECORDS_DROPPED = Metric(
 LOG_SUPPRESSED = Metric(
     "sluice_log_suppressed_total",
     _COUNTER,
-    "Log lines that were not written, by event.",
+    "Log lines that were held back because too many of the event came, by event.",
     ("event",),
+)
+LOG_LINES_LOST = Metric(
+    "sluice_log_lines_lost_total",
+    _COUNTER,
+    "Log lines that standard error did not take: a pipe that is not read, a full disk.",
+)
+AUDIT_LOST = Metric(
+    "sluice_audit_lines_lost_total",
+    _COUNTER,
+    "Lines that the audit log does not have: disk (a full one, or too slow a one), rate (one user at one address did "
+    "more than a hundred things in a second).",
+    ("reason",),
 )
 PUSHES = Metric(
     "sluice_metrics_pushes_total", _COUNTER, "Pushes of these metrics by OTLP.", ("result",)

@@ -23,7 +23,8 @@ from proxy.telemetry.metrics.users import FOLD_MOST, OTHER, UserBook
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.api import Peer, Verdict
+    from policies.api import Peer
+    from policies.ruling import Ruling
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
     from proxy.core.trail import Trail
@@ -48,7 +49,8 @@ class Metrics(Observer):
         self._closed: Counter[CloseReason] = Counter()
         self._internal_errors = 0
         self._policy_errors: Counter[tuple[str, str]] = Counter()
-        self._policy_observed: Counter[str] = Counter()
+        self._policy_observed: Counter[tuple[str, str, str]] = Counter()
+        self._policy_refused: Counter[tuple[str, str, str]] = Counter()
         self._engine: Engine
         self._inside: Inside
 
@@ -94,9 +96,14 @@ class Metrics(Observer):
         """See Observer."""
         self._policy_errors[name, hook] += 1
 
-    def on_policy_observed(self, name: str, verdict: Verdict) -> None:
+    def on_policy_observed(self, ruling: Ruling) -> None:
         """See Observer."""
-        self._policy_observed[name] += 1
+        self._policy_observed[ruling.policy, ruling.kind, ruling.about] += 1
+
+    def on_policy_refused(self, ruling: Ruling) -> None:
+        """See Observer."""
+        kind = "close" if ruling.closes else "reject"
+        self._policy_refused[ruling.policy, kind, ruling.about] += 1
 
     # -- what is asked ---------------------------------------------------------------------------
 
@@ -124,7 +131,13 @@ class Metrics(Observer):
         if self._policy_errors:
             counts = [Point(key, count) for key, count in self._policy_errors.items()]
             yield Family(names.POLICY_ERRORS, counts)
-        yield from collect.labelled(names.POLICY_OBSERVED, self._policy_observed)
+        yield from collect.hooks(engine.chain.guard.times)
+        for metric, counted in (
+            (names.POLICY_OBSERVED, self._policy_observed),
+            (names.POLICY_REFUSED, self._policy_refused),
+        ):
+            if counted:
+                yield Family(metric, [Point(key, count) for key, count in counted.items()])
         if self._push is not None:
             yield from collect.labelled(names.PUSHES, self._push.counts())
         yield from collect.process(inside.facts())

@@ -54,6 +54,19 @@ class GrowingFile:
         """Whether rows of that time belong into this file."""
         return ts_ms // DAY_MS == self._day
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was moved away or removed: what is written to it would never be shown."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return True
+        return not os.path.samestat(found, os.fstat(self._descriptor))
+
+    def abandon(self) -> None:
+        """Close it as it is, wherever it is now."""
+        os.close(self._descriptor)
+
     def append(self, lines: bytes) -> None:
         """Write whole lines, all or (then it raises OSError) none."""
         left = memoryview(lines)

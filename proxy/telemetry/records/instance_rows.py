@@ -53,7 +53,7 @@ def read(engine: Engine, keys: int) -> InstanceReading:
         engine.timers.size,
         engine.expired.produce,
         engine.expired.fetch,
-        0 if engine.topic_book is None else engine.topic_book.unread,
+        engine.names_unread + (0 if engine.topic_book is None else engine.topic_book.unread),
     )
 
 

@@ -103,6 +103,10 @@ class Records(Observer):
         if self._publisher is not None:
             self._publisher.start()
 
+    def reopen(self) -> None:
+        """Close the files that grow, so that readers see them, and begin new ones."""
+        self._scribe.reopen()
+
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
         """See Observer."""
         engine = self._engine

@@ -97,6 +97,7 @@ class Scribe:
         self._faulty = False
         self._woken = Event()
         self._closing = False
+        self._must_reopen = False
         self._thread = Thread(target=self._run, name="records", daemon=True)
 
     @property
@@ -123,6 +124,11 @@ class Scribe:
         self._queued += second.size
         lost, self._lost_lately = self._lost_lately, {}
         self._queue.append((second, lost))
+        self._woken.set()
+
+    def reopen(self) -> None:
+        """Show what is written so far, and begin new files. Called on the loop; never waits."""
+        self._must_reopen = True
         self._woken.set()
 
     def close(self, timeout_s: float) -> bool:
@@ -159,6 +165,9 @@ class Scribe:
             except Exception as error:  # noqa: BLE001 - a bug in one second must not end the others
                 self._log.error("records_failed", exc_info=error)
             self._taken += second.size
+        if self._must_reopen:
+            self._must_reopen = False
+            self._writer.close()
         self._writer.tick(self._clock())
         self._tell()
 

@@ -3,6 +3,7 @@
 Rules:
 - No clock and no thread: the times come in as arguments. It belongs to one thread.
 - `write` never raises: rows that the disk did not take are counted in `dropped`, and their `seq` is missed.
+- A growing file that was removed is begun again with the next rows: nothing is written where no reader looks.
 - A file is closed `rotate_ms` after it was begun, at `rotate_bytes`, and at the end of its day (UTC).
 """
 
@@ -96,13 +97,13 @@ class Writer:
         return min(self._due_ms.values(), default=None)
 
     def close(self) -> None:
-        """Close every file."""
+        """Close every file. Rows that come later begin new ones."""
         for family in list(self._growing):
             self._rotate(family)
 
     def _append(self, family: str, lines: bytes, ts_ms: int, now_ms: int) -> None:
         growing = self._growing.get(family)
-        if growing is not None and not growing.has_room(ts_ms):
+        if growing is not None and (growing.is_gone or not growing.has_room(ts_ms)):
             self._rotate(family)
             growing = None
         if growing is None:
@@ -128,6 +129,9 @@ class Writer:
         growing = self._growing.pop(family)
         self._due_ms.pop(family, None)
         try:
+            if growing.is_gone:
+                growing.abandon()
+                return
             closed: Closed = growing.close()
         except OSError as error:  # it stays hidden until it is adopted
             self._left_behind, self.fault = True, error

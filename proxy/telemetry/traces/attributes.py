@@ -79,6 +79,8 @@ def of_request(trail: Trail, topic: str) -> Attributes:
         found["sluice.throttle_time_ms"] = quiet_ms
     if trail.refused:
         found["sluice.refused.code"] = trail.refused
+        if trail.refused_by:
+            found["sluice.refused.policy"] = trail.refused_by
     error = error_type(trail)
     if error is not None:
         found["error.type"] = error

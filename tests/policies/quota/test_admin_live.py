@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.api import FORWARD, Hold, PolicyConfigError, Respond, Throttle
+from policies.api import FORWARD, Hold, Peer, PolicyConfigError, Respond, Throttle
+from policies.chain import Chain, Entry
 from policies.quota.entity import QuotaEntity
 from policies.quota.overrides import decode
 from policies.quota.policy import Quota
-from policies.testing import BenchHost, PolicyBench
+from policies.settings import try_convert
+from policies.testing import BenchHost, BenchReporter, PolicyBench
 from tests.support.quota_messages import (
     Named,
     alter_body,
@@ -61,6 +63,39 @@ def test_a_change_holds_at_once(enforcement: str) -> None:
     assert answered(bench.ask(altering(bench, None))) == [0]
     assert decode(bench.host.files[FILE]) == {}
     assert bench.chain.hooks(heartbeat.api_key).on_request is None
+
+
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
+def test_an_entry_that_observes_alters_nothing_and_lets_the_request_through(
+    enforcement: str,
+) -> None:
+    """Neither the book nor the file; the request is the broker's, and what would have been answered is reported."""
+    settings = {"admins": ["ANONYMOUS"], "state_file": FILE, "enforcement": enforcement}
+    config, _ = try_convert(Quota.Config, settings, "config")
+    host, reporter = BenchHost("quota", observes=True), BenchReporter()
+    policy = Quota(config, host)
+    chain = Chain([Entry("quota", policy, mode="observe")], reporter)
+    request = bench_with().request("AlterClientQuotas", body=alter_body([(ME, {RATE: 1.0})]))
+    ask = chain.hooks(request.api_key).on_request
+    assert ask is not None
+    assert ask(request, Peer(1, "127.0.0.1", 50_000, client_id="bench"), 0) is FORWARD
+    assert (policy.quotas.overrides, host.files, host.reconsidered) == ({}, {}, 0)
+    ((name, verdict),) = reporter.observed
+    assert (name, answered(verdict)) == ("quota", [0])
+
+
+def test_who_may_not_alter_quotas_is_told_of_as_refused() -> None:
+    """The reply is the API's own; operators read its code and words as of any refusal."""
+    bench = bench_with(admins=["root"])
+    verdict = bench.ask(altering(bench, 1.0))
+    assert answered(verdict) == [31]
+    assert isinstance(verdict, Respond)
+    assert verdict.refuses is not None
+    assert (verdict.refuses.code, verdict.refuses.message[:32]) == (
+        31,
+        "ANONYMOUS may not alter quotas: ",
+    )
+    assert bench.host.files == {}
 
 
 def test_a_disk_that_is_full_changes_nothing() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.quota.books import Books
 from policies.quota.entity import (
@@ -13,6 +15,7 @@ from policies.quota.entity import (
     REQUEST_RATE,
     QuotaEntity,
     Quotas,
+    Resolved,
     check_name,
     check_value,
     spelt,
@@ -252,3 +255,105 @@ def test_an_entity_is_somebody():
     """A limit for nobody in particular has no bucket."""
     with pytest.raises(ValueError, match="entity"):
         Quotas().set(QuotaEntity(), RATE, 5)
+
+
+@pytest.mark.parametrize("value", [1.7976931348623157e308, 1e12 + 1])
+@pytest.mark.parametrize("key", KEYS)
+def test_a_limit_that_no_cluster_can_reach_is_refused(key, value):
+    """Products of such values lose their digits, up to NaN, and NaN lets everything pass."""
+    assert "at most 1000000000000" in str(check_value(key, value))
+    assert check_value(key, 1e12) is None
+
+
+def test_a_principal_that_calls_itself_default_is_not_the_default():
+    """Kafka keeps the two apart: the default's limit is a template, with a bucket for each client."""
+    quotas = Quotas()
+    quotas.set(QuotaEntity(ANY, "app"), REQUEST_RATE, 5.0)
+    quotas.set(QuotaEntity(None, ANY), REQUEST_RATE, 7.0)
+    found = quotas.resolve(REQUEST_RATE, ANY, "app")
+    assert found == Resolved(5.0, (ANY, "app"), QuotaEntity(ANY, "app"), is_default=True)
+    assert quotas.resolve(REQUEST_RATE, "alice", ANY) == Resolved(
+        7.0, ("", ANY), QuotaEntity(None, ANY), is_default=True
+    )
+
+
+def test_a_change_costs_the_same_however_many_limits_there_are(monkeypatch):
+    """No step of it looks at the other limits: not for the levels, not for the digest."""
+    hashed = []
+    monkeypatch.setattr("policies.quota.entity._hash_of", lambda *args: hashed.append(args) or 1)
+    quotas = Quotas()
+    for number in range(4000):
+        quotas.set(QuotaEntity(f"user-{number}"), REQUEST_RATE, 1.0)
+    assert len(hashed) == 4000
+    tables = quotas._tables[REQUEST_RATE]
+    quotas._tables[REQUEST_RATE] = Unlooped(tables)
+    quotas.set_override(QuotaEntity("user-7"), REQUEST_RATE, 2.0)
+    quotas.set_override(QuotaEntity("user-7"), REQUEST_RATE, None)
+    assert len(hashed) == 4000 + 4
+    assert quotas.get(QuotaEntity("user-7"), REQUEST_RATE) == 1.0
+
+
+class Unlooped(dict):
+    """A table that cannot be walked."""
+
+    def __iter__(self):
+        raise AssertionError("a change has walked the whole table")
+
+
+def book_of(*entities: QuotaEntity) -> Quotas:
+    quotas = Quotas()
+    for place, each in enumerate(entities, 1):
+        quotas.set(each, REQUEST_RATE, float(place))
+    return quotas
+
+
+NAMES = st.sampled_from([None, ANY, "a", "b"])
+ENTITIES = st.builds(QuotaEntity, NAMES, NAMES).filter(lambda each: each != QuotaEntity())
+
+
+@given(st.sets(ENTITIES, min_size=1))
+def test_a_limit_is_outranked_exactly_if_no_client_ever_gets_it(entities):
+    """By trying every client there can be."""
+    quotas = book_of(*entities)
+    clients = [(user, client_id) for user in ("a", "b", "c") for client_id in ("a", "b", "c", "")]
+    holding = {
+        found.entity
+        for user, client_id in clients
+        if (found := quotas.resolve(REQUEST_RATE, user, client_id)) is not None
+    }
+    for each in entities:
+        winner = quotas.maybe_outranked(each, REQUEST_RATE)
+        if winner is not None:
+            assert each not in holding
+            assert quotas.get(winner, REQUEST_RATE) is not None
+        elif each.user is None:
+            assert each in holding
+
+
+@given(st.sets(ENTITIES, min_size=1))
+def test_a_ranking_lists_all_limits_that_fit_and_begins_with_the_one_that_holds(entities):
+    """What is left when the first is taken away is the rest."""
+    quotas = book_of(*entities)
+    for user, client_id in (("a", "b"), ("c", "a"), ("c", "")):
+        ranking = quotas.ranking(REQUEST_RATE, user, client_id)
+        assert quotas.resolve(REQUEST_RATE, user, client_id) == (ranking[0] if ranking else None)
+        if ranking:
+            less = book_of(*(each for each in entities if each != ranking[0].entity))
+            rest = less.ranking(REQUEST_RATE, user, client_id)
+            assert [each.entity for each in rest] == [each.entity for each in ranking[1:]]
+
+
+@given(st.dictionaries(ENTITIES, st.integers(1, 3)), st.dictionaries(ENTITIES, st.integers(1, 3)))
+def test_the_overrides_of_another_book_are_taken_over(mine, theirs):
+    """All of them replace ours, or lie over ours; limits and digest are those of a book made so."""
+    for replace_all in (True, False):
+        ours, other, wanted = Quotas(), Quotas(), Quotas()
+        for entity, value in mine.items():
+            ours.set_override(entity, REQUEST_RATE, value)
+        for entity, value in theirs.items():
+            other.set_override(entity, REQUEST_RATE, value)
+        for entity, value in (theirs if replace_all else {**mine, **theirs}).items():
+            wanted.set_override(entity, REQUEST_RATE, value)
+        ours.take_overrides(other, replace_all=replace_all)
+        assert ours.overrides == wanted.overrides
+        assert ours.digest() == wanted.digest()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import count
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.api import FORWARD, Forward, Hold, Outcome, Patch, Peer, Throttle
+from policies.api import ANONYMOUS, FORWARD, Forward, Hold, Outcome, Patch, Peer, Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
@@ -121,12 +122,33 @@ def test_only_the_entity_that_is_over_waits():
     assert made.ask(made.request("Metadata"), peer(3, user="carol")) is FORWARD
 
 
-def test_the_first_api_versions_of_a_connection_is_free_and_only_that():
-    """Nobody can be known before it."""
-    made = PolicyBench(Quota, {"quotas": [{"user": "alice", "request_rate": 0.1}]}, EPOCH_MS)
-    assert made.ask(made.request("ApiVersions"), peer()) is FORWARD
-    assert made.ask(made.request("ApiVersions"), peer()) == Throttle(8000)
-    assert isinstance(made.ask(made.request("ApiVersions"), peer(2)), Hold)
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
+def test_api_versions_is_never_charged(enforcement):
+    """Newer Java clients ask twice on a connection, before it is known who they are."""
+    quotas = [{"user": "alice", "request_rate": 0.1}]
+    made = PolicyBench(Quota, {"quotas": quotas, "enforcement": enforcement}, EPOCH_MS)
+    for _ in range(60):
+        asked = made.request("ApiVersions")
+        assert made.ask(asked, peer()) is FORWARD
+        assert made.reply(asked, 100, peer=peer()) is FORWARD
+    assert list(made.policy.usage(EPOCH_MS)) == []
+
+
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
+def test_where_clients_authenticate_what_comes_before_is_charged_to_no_bucket(enforcement):
+    """Sixty connections that ask before they sign on delay no client that signs on."""
+    quotas = [{"user": "<default>", "request_rate": 1}]
+    made = PolicyBench(Quota, {"quotas": quotas, "enforcement": enforcement}, EPOCH_MS)
+    signed_on = replace(peer(1, user="alice"), principal_source="sasl")
+    asked = made.request("Metadata")
+    assert made.ask(asked, signed_on) is FORWARD
+    made.reply(asked, 100, peer=signed_on)
+    for session_id in range(2, 62):
+        asked = made.request("Metadata")
+        before = replace(peer(session_id, user=ANONYMOUS), principal_source="none")
+        assert made.ask(asked, before) is FORWARD
+        assert made.reply(asked, 100, peer=before) is FORWARD
+    assert [each.user for each in made.policy.usage(EPOCH_MS)] == ["alice"]
 
 
 def test_who_asks_nothing_of_the_broker_is_throttled_too():
@@ -206,6 +228,56 @@ def test_fetches_that_waited_are_spaced_by_what_the_last_ones_cost_and_settled()
     assert [each[1] for each in released(made)] == [each.exchange_id for each in asked[:2]]
 
 
+def test_fetches_in_flight_share_one_burst():
+    """Fifty polls that wait for data: when it comes, their replies are worth one burst, not fifty."""
+    made = bench({"user": "alice", "consumer_byte_rate": 1_000_000})
+    sessions = range(1, 51)
+    polls = {each: fetch(made) for each in sessions}
+    for each in sessions:
+        made.ask(polls[each], peer(each))
+    asked_for = 0
+    for each in sessions:  # nothing came in time: all of them poll again
+        made.reply(polls[each], 100, peer=peer(each))
+        polls[each] = fetch(made)
+        verdict = made.ask(polls[each], peer(each))
+        asked_for += int.from_bytes(verdict.patches[0].data, "big")
+    assert asked_for <= 2_000_000
+    for each in sessions:
+        made.reply(polls[each], 100, peer=peer(each))
+    alone = made.ask(fetch(made), peer(1))
+    assert alone == Forward((Patch(12, (2_000_000).to_bytes(4, "big")),))
+
+
+def test_a_client_that_leaves_has_no_fetch_in_flight_any_more():
+    """What the others may ask for grows again."""
+    made = bench({"user": "alice", "consumer_byte_rate": 1_000_000})
+    made.ask(fetch(made), peer(1))
+    assert made.ask(fetch(made), peer(2)).patches[0].data == (1_000_000).to_bytes(4, "big")
+    made.leave(peer(1))
+    made.leave(peer(2))
+    assert made.ask(fetch(made), peer(3)).patches[0].data == (2_000_000).to_bytes(4, "big")
+
+
+def test_without_a_burst_a_fetch_may_still_ask_for_a_second_s_worth():
+    """A clip to one byte would make one reply of each batch."""
+    made = bench({"user": "alice", "consumer_byte_rate": 1_000_000}, burst_seconds=0)
+    assert made.ask(fetch(made), peer()).patches[0].data == (1_000_000).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("entity", [ALICE, QuotaEntity("alice", "c")])
+def test_a_change_of_limits_looks_at_a_crowd_a_part_at_a_time_and_in_order(entity):
+    """A thousand held requests do not hold the loop in one go, in the same bucket or another."""
+    made = bench({"user": "alice", "request_rate": 0.1})
+    burst(made, 1, peer())
+    asked = [made.request("Metadata") for _ in range(1000)]
+    for session_id, each in enumerate(asked, 2):
+        made.ask(each, peer(session_id))
+    made.policy.change([Change(entity, "request_rate", 1_000_000.0)], made.now_ms)
+    assert len(made.host.woken) <= 256
+    made.advance(10)
+    assert [each[1] for each in released(made)] == [each.exchange_id for each in asked]
+
+
 def test_a_live_change_is_at_once_for_those_who_wait():
     """Raised: they go now; removed: all of them do."""
     made = bench({"user": "alice", "request_rate": 0.1})
@@ -215,6 +287,7 @@ def test_a_live_change_is_at_once_for_those_who_wait():
         made.ask(each, peer(session_id))
     assert made.released == []
     made.policy.change([Change(ALICE, "request_rate", 1000.0)], made.now_ms)
+    made.advance(4)  # what is owed is paid at the new rate
     assert [each[1] for each in released(made)] == [each.exchange_id for each in asked]
     made.policy.change([Change(ALICE, "request_rate", 0.1)], made.now_ms)
     while not isinstance(made.ask(made.request("Metadata"), peer(5)), Hold):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from policies.api import FORWARD, Need, Peer, PolicyConfigError, Throttle
+from policies.api import FORWARD, Excess, Hold, Need, Peer, PolicyConfigError, Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
-from policies.registry import PolicyEntry, available
+from policies.registry import PolicyEntry, available, inspect
 from policies.testing import BenchHost, PolicyBench
 from wire.apis import OFFERED, ApiKey
 
 ADMIN = {ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS}
 ALICE = QuotaEntity("alice")
 PEER = Peer(1, "127.0.0.1", 50_000, client_id="c", user="alice")
+WHY = Excess("user=alice", "request_rate", 2.0, 1.0, "bench")
 MODES = pytest.mark.parametrize("enforcement", ["entity", "channel"])
 
 
@@ -70,7 +73,11 @@ def test_in_entity_mode_no_reply_is_heard_but_a_fetchs():
 def test_a_request_rate_sees_every_api_but_sasl_with_those_outside_the_table():
     """`pass_unknown_apis` may let them through; a quota must hold for them, too."""
     apis = bench({"user": "alice", "request_rate": 5}).policy.apis
-    assert apis >= set(OFFERED) - {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+    assert set(OFFERED) - apis == {
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    }
     assert not apis & {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
     assert 200 in apis
 
@@ -115,11 +122,111 @@ def test_a_live_change_holds_for_all_connections_from_the_next_request_on():
     verdicts = [made.ask(made.request("Metadata"), PEER) for _ in range(3)]
     assert verdicts == [FORWARD, FORWARD, Throttle(1000)]
     made.policy.change([Change(ALICE, "request_rate", 10.0)], made.now_ms)
-    assert made.ask(made.request("Metadata"), PEER) is FORWARD
+    assert made.host.reviews[-1](PEER, verdicts[2].why) == made.now_ms + 100
+    made.advance(100)  # one request is owed: a tenth of a second
+    assert isinstance(made.ask(made.request("Metadata"), PEER), Throttle)
     made.policy.change([Change(ALICE, "request_rate", None)], made.now_ms)
     assert made.policy.quotas.get(ALICE, "request_rate") == 1
     (row,) = made.policy.usage(made.now_ms)
-    assert (row.limit, row.rate) == (1, 0.4)
+    assert (row.limit, row.rate) == (1, pytest.approx(0.4, abs=0.01))
+
+
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
+@pytest.mark.parametrize("value", [1000.0, None])
+def test_a_throttle_is_reviewed_by_the_limit_that_holds_now(enforcement, value):
+    """A limit of one request in 100,000 s gave it; raised or removed, it ends."""
+    config = {"quotas": [], "enforcement": enforcement, "quota_window_size_seconds": 3600}
+    made = PolicyBench(Quota, config, 1_700_000_000_000)
+    made.policy.change([Change(ALICE, "request_rate", 0.00001)], made.now_ms)
+    asked = made.request("Metadata")
+    verdict = made.ask(asked, PEER)
+    if enforcement == "channel":
+        verdict = made.reply(asked, peer=PEER)
+    assert verdict.throttle_time_ms >= 3_600_000
+    assert verdict.why.policy == made.host.name
+    made.policy.change([Change(ALICE, "request_rate", value)], made.now_ms)
+    until_ms = made.host.reviews[-1](PEER, verdict.why)
+    assert until_ms <= made.now_ms + 1
+
+
+def test_raising_a_limit_again_and_again_grants_no_burst_that_was_not_saved():
+    """From 50 to 100 and back, each second for ten seconds, with a client that takes all it gets."""
+    made = bench({"user": "alice", "request_rate": 50})
+    passed = 0
+    busy_until_ms = 0
+    for at_ms in range(10_000):
+        if at_ms % 1000 == 0:
+            limit = 50.0 if at_ms % 2000 == 0 else 100.0
+            made.policy.change([Change(ALICE, "request_rate", limit)], made.now_ms)
+            busy_until_ms = min(busy_until_ms, made.host.reviews[-1](PEER, WHY))
+        while made.now_ms >= busy_until_ms:
+            verdict = made.ask(made.request("Metadata"), PEER)
+            assert not isinstance(verdict, Hold)
+            passed += 1
+            if isinstance(verdict, Throttle):
+                busy_until_ms = made.now_ms + verdict.throttle_time_ms
+        made.advance(1)
+    assert (
+        passed <= 100 * 5 + 50 * 5 + 50 * 2 + 10 + 1
+    )  # the rates, the first burst, one owed a change
+
+
+def test_a_state_file_that_a_reload_adds_holds_the_live_changes_of_that_moment():
+    """The next start finds them."""
+    old = bench({"user": "alice", "request_rate": 1})
+    old.policy.change([Change(ALICE, "request_rate", 10.0)], 1000)
+    new = bench({"user": "alice", "request_rate": 1}, state_file="state/quotas.json")
+    new.policy.adopt(old.policy)
+    again = Quota(new.policy.config, BenchHost(files=new.host.files))
+    assert again.quotas.overrides == {ALICE: {"request_rate": 10.0}}
+
+
+def test_a_live_change_taken_back_while_a_reload_reads_the_state_file_stays_taken_back():
+    """The policy that runs knows better than the file as it was read."""
+    old = bench({"user": "alice", "request_rate": 1}, state_file="state/quotas.json")
+    old.policy.change([Change(ALICE, "request_rate", 10.0)], 1000)
+    heir = Quota(old.policy.config, BenchHost(files=dict(old.host.files)))
+    assert heir.quotas.overrides == {ALICE: {"request_rate": 10.0}}
+    old.policy.change([Change(ALICE, "request_rate", None)], 1001)
+    heir.adopt(old.policy)
+    assert heir.quotas.overrides == {}
+
+
+def test_one_state_file_for_two_entries_is_refused():
+    """Each would overwrite what the other has saved."""
+    config = {"quotas": [], "state_file": "state/quotas.json"}
+    again = {**config, "state_file": "state/../state/quotas.json"}
+    (problem,) = inspect(
+        [PolicyEntry(use="quota", config=config), PolicyEntry(use="quota", name="b", config=again)]
+    )
+    assert problem.path == "policies[1].config.state_file"
+    assert "the entry quota keeps its state in the same file" in str(problem)
+
+
+def test_the_bound_on_buckets_made_from_a_default_holds_over_reloads():
+    """What the policy before has counted is counted on."""
+    settings = {"max_default_buckets": 10}
+    made = bench({"user": "<default>", "request_rate": 0.001}, **settings)
+    for reload in range(5):
+        for number in range(20):
+            asked = made.request("Metadata")
+            made.ask(asked, replace(PEER, session_id=number, user=f"u{reload}-{number}"))
+        new = bench({"user": "<default>", "request_rate": 0.001}, **settings)
+        new.policy.adopt(made.policy)
+        made = new
+    tables = made.policy.books._tables["request_rate"]
+    assert len(tables) <= 10
+
+
+def test_a_reload_reviews_the_throttles_that_the_policy_before_gave():
+    """By the limits of the new one, as soon as the loop has its next turn."""
+    old = bench({"user": "alice", "request_rate": 0.001})
+    new = bench({"user": "alice", "request_rate": 1000})
+    old.ask(old.request("Metadata"), PEER)
+    new.policy.adopt(old.policy)
+    assert new.host.reviews == []
+    new.advance(0)
+    assert new.host.reviews[-1](PEER, WHY) <= new.now_ms + 1
 
 
 def test_live_changes_are_kept_in_the_state_file():

@@ -41,7 +41,7 @@ def test_a_throttle_says_whose_limit_it_is_and_the_rate_it_follows_from():
     """The burst of 2 s and one more: 100 ms to be quiet, which is Kafka's formula for 10.1 of 10."""
     made = bench({**ALICE, "request_rate": 10})
     *_, last = (made.ask(made.request("Metadata"), peer()) for _ in range(21))
-    assert why(last) == Excess("user=alice", "request_rate", pytest.approx(10.1), 10.0)
+    assert why(last) == Excess("user=alice", "request_rate", pytest.approx(10.1), 10.0, "bench")
     assert last.throttle_time_ms == 100
 
 
@@ -82,7 +82,9 @@ def test_the_longer_of_both_delays_is_the_reason():
         burst_seconds=0,
     )
     verdict = made.ask(made.request("Produce", size_bytes=5000), peer())
-    assert why(verdict) == Excess("user=alice,client-id=c", "producer_byte_rate", 1500.0, 1000.0)
+    assert why(verdict) == Excess(
+        "user=alice,client-id=c", "producer_byte_rate", 1500.0, 1000.0, "bench"
+    )
     assert follows(why(verdict)) == verdict.throttle_time_ms == 5000
 
 
@@ -95,7 +97,7 @@ def test_a_fetch_that_is_clipped_says_why_it_is_throttled():
         asked.head = FetchHead(500, 1, 1 << 20)
         verdicts.append(made.ask(asked, peer()))
     assert verdicts[1].forward.patches
-    assert why(verdicts[1]) == Excess("user=alice", "request_rate", 1.1, 1.0)
+    assert why(verdicts[1]) == Excess("user=alice", "request_rate", 1.1, 1.0, "bench")
 
 
 def test_a_question_about_quotas_is_throttled_for_the_same_reason():
@@ -103,7 +105,7 @@ def test_a_question_about_quotas_is_throttled_for_the_same_reason():
     made = bench({**ALICE, "request_rate": 1}, burst_seconds=0)
     asked = made.request("DescribeClientQuotas")
     asked.body = b"\x01\x00\x00"
-    assert why(made.ask(asked, peer())) == Excess("user=alice", "request_rate", 1.1, 1.0)
+    assert why(made.ask(asked, peer())) == Excess("user=alice", "request_rate", 1.1, 1.0, "bench")
 
 
 def test_kafkas_rule_says_why_too():
@@ -112,12 +114,12 @@ def test_kafkas_rule_says_why_too():
     asked = made.request("Produce", size_bytes=500, acks=-1)
     assert made.ask(asked, peer()) is FORWARD
     verdict = made.reply(asked, peer=peer())
-    assert why(verdict) == Excess("user=alice", "producer_byte_rate", 50.0, 1.0)
+    assert why(verdict) == Excess("user=alice", "producer_byte_rate", 50.0, 1.0, "bench")
     for _ in range(2):
         asked = made.request("Metadata")
         made.ask(asked, peer())
         verdict = made.reply(asked, peer=peer())
-    assert why(verdict) == Excess("user=alice", "request_rate", pytest.approx(0.3), 0.1)
+    assert why(verdict) == Excess("user=alice", "request_rate", pytest.approx(0.3), 0.1, "bench")
 
 
 def test_one_delay_after_the_other_tells_the_rate_as_of_the_end_of_the_first():
@@ -127,7 +129,9 @@ def test_one_delay_after_the_other_tells_the_rate_as_of_the_end_of_the_first():
     made.ask(asked, peer())
     verdict = made.reply(asked, peer=peer())
     assert verdict.throttle_time_ms == 100 + 1000
-    assert why(verdict) == Excess("user=alice", "request_rate", pytest.approx(1 / 10.1), 0.05)
+    assert why(verdict) == Excess(
+        "user=alice", "request_rate", pytest.approx(1 / 10.1), 0.05, "bench"
+    )
 
 
 def test_the_brokers_own_delay_has_no_reason_of_ours():
@@ -156,17 +160,6 @@ def test_what_an_exempt_principal_does_is_counted_by_nobody(name, enforcement):
             asked = made.request(name, acks=-1, size_bytes=5000)
             assert made.ask(asked, peer(user=user)) is verdict
             assert made.reply(asked, 5000, peer=peer(user=user)) is FORWARD
-
-
-def test_the_first_api_versions_is_free_and_the_core_knows_that():
-    """It says so itself for every connection; to say it twice would be to count it twice."""
-    made = PolicyBench(
-        Quota,
-        {"quotas": [{**ALICE, "request_rate": 1}], "cluster_principals": ["mirror"]},
-        EPOCH_MS,
-    )
-    assert made.ask(made.request("ApiVersions"), peer(user="mirror")) is FORWARD
-    assert made.ask(made.request("ApiVersions"), peer(user="mirror")) is EXEMPT
 
 
 @pytest.mark.parametrize("key", ["request_rate", "producer_byte_rate"])

@@ -32,7 +32,7 @@ async def echo(scope, receive, send):
 
 
 def guarded(app=echo, *, token=None, hosts=LOCAL) -> Guard:
-    return Guard(app, Audit("control", lambda: 0), token=token, hosts=hosts)
+    return Guard(app, Audit("control"), token=token, hosts=hosts)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_no_change_is_open(with_token, logged, path, method):
         "",
         "Bearer",
         "Bearer ",
-        f"bearer {TOKEN}",
+        f"bearer {TOKEN.upper()}",
         TOKEN,
         f"Bearer {TOKEN}x",
         f"Basic {TOKEN}",

@@ -7,7 +7,9 @@ import os
 import socket
 import stat
 import time
+from contextlib import suppress
 
+import h11
 import pytest
 import structlog
 import trio
@@ -15,9 +17,12 @@ import trio.testing
 
 from proxy.admin.guard import BODY_MOST_BYTES
 from proxy.admin.pulse import Pulse
-from proxy.admin.server import serve
+from proxy.admin.server import serve, tell
+from proxy.admin.shapes import Limits
 from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin
 from proxy.ctl.client import NO_PATH, Client, Place
+from proxy.telemetry import log
+from proxy.telemetry.line_limits import LIMITS
 from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
 from tests.support.ports import free_ports
 
@@ -100,9 +105,10 @@ async def test_a_body_that_is_too_long_is_not_read(room, chunked):
     with structlog.testing.capture_logs() as lines:
         async with await trio.open_tcp_stream(*address(room.admin.control)) as stream:
             await stream.send_all("\r\n".join((*head, "", "")).encode() + body)
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 answer = await stream.receive_some()
-            await trio.sleep(0.05)  # the line is written behind the answer
+                while not lines:  # noqa: ASYNC110 - the line is written behind the answer
+                    await trio.sleep(0.01)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert [(line["event"], line["status"]) for line in lines] == [("admin_refused", 413)]
 
@@ -119,6 +125,45 @@ async def test_a_change_over_the_socket_is_told_with_the_callers_uid(room):
     assert line["quotas"] == {"request_rate": 5.0}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "fields"),
+    [
+        ("PUT", "/v1/log-level", {"level": "error"}, {"level": "error", "before": "info"}),
+        (
+            "PUT",
+            "/v1/quotas?client_id=c",
+            {"request_rate": 5},
+            {"user": None, "client_id": "c", "quotas": {"request_rate": 5.0}},
+        ),
+        (
+            "DELETE",
+            "/v1/quotas?user=a&quota=request_rate",
+            {},
+            {"user": "a", "client_id": None, "quotas": {"request_rate": None}},
+        ),
+        (
+            "DELETE",
+            "/v1/quotas?user=a",
+            {},
+            {"user": "a", "client_id": None, "quotas": dict.fromkeys(Limits.__struct_fields__)},
+        ),
+        ("POST", "/v1/reload", {}, {"changed": [], "problems": 0}),
+    ],
+    ids=["level", "quota set", "quota removed", "all quotas removed", "reload"],
+)
+async def test_what_a_change_has_changed_is_in_its_line(room, method, path, body, fields):
+    """An operator reads in the log what became of the settings, not only that somebody asked."""
+    log.set_level("info")
+    with structlog.testing.capture_logs() as lines:
+        async with room.http("socket") as http:
+            answer = await http.request(method, path, json=body)
+            await trio.testing.wait_all_tasks_blocked(0.05)  # the line is written behind the answer
+    log.set_level("info")
+    assert answer.status_code == 200
+    (line,) = [each for each in lines if each["event"] == "admin_change"]
+    assert {name: line[name] for name in fields} == fields
+
+
 async def test_a_flood_of_connections_does_not_keep_a_probe_away(room):
     """The oldest makes room; so a kubelet is answered, and descriptors stay few."""
     where = address(room.admin.listen)
@@ -126,7 +171,7 @@ async def test_a_flood_of_connections_does_not_keep_a_probe_away(room):
     await trio.sleep(0.1)
     async with room.http("listen") as http:
         assert (await http.get("/live")).status_code == 200
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         assert await idle[0].receive_some() == b""
     for stream in idle:
         await stream.aclose()
@@ -160,6 +205,74 @@ async def test_bytes_that_are_no_request_hurt_nobody(room, data):
         assert (await http.get("/live")).status_code == 200
 
 
+BAD_CHUNKS = [
+    b"zz\r\n",
+    b"5\r\nabcdefgh\r\n",
+    b"ffffffffffffffffffffffffff\r\n",
+    b"-1\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("with_token", [True, False])
+async def test_malformed_chunks_are_a_line_now_and_then_and_no_traceback(room, capsys, with_token):
+    """Hypercorn would write a traceback for each; the next caller is served."""
+    log.configure("info", "json", lambda: 0)
+    loaded_ms = room.inside.reloaded_ms
+    head = (
+        "POST /v1/reload HTTP/1.1",
+        f"host: {room.admin.control}",
+        f"authorization: Bearer {TOKEN if with_token else 'wrong'}",
+        "content-type: application/json",
+        "transfer-encoding: chunked",
+    )
+    for number in range(100):
+        stream = await trio.open_tcp_stream(*address(room.admin.control))
+        async with stream:
+            await stream.send_all("\r\n".join((*head, "", "")).encode())
+            if number % 2:  # the bad chunk comes alone, once it is waited for
+                await trio.testing.wait_all_tasks_blocked()
+            await stream.send_all(BAD_CHUNKS[number % len(BAD_CHUNKS)])
+            with trio.move_on_after(5), suppress(trio.BrokenResourceError):
+                while await stream.receive_some():
+                    pass
+    async with room.http("control") as http:
+        assert (await http.get("/v1/state")).status_code == 200
+    text = capsys.readouterr().err
+    assert "Traceback" not in text
+    assert (
+        len(text.splitlines()) <= LIMITS["admin_refused"].lines + LIMITS["admin_bad_request"].lines
+    )
+    assert room.inside.reloaded_ms == loaded_ms, "half a request is none"
+    structlog.reset_defaults()
+
+
+def test_only_a_callers_faults_are_told_without_a_traceback(capsys):
+    """Of several at once, or of our own, everything is told."""
+    log.configure("info", "json", lambda: 0)
+    callers = [
+        ExceptionGroup("one", [ExceptionGroup("two", [h11.LocalProtocolError("their state")])]),
+        BrokenPipeError(32, "gone"),
+    ]
+    ours = [
+        ExceptionGroup("both", [h11.LocalProtocolError("x"), ZeroDivisionError()]),
+        PermissionError(13, "the token file"),
+        ZeroDivisionError(),
+    ]
+    for fault in callers:
+        tell(fault)
+        (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+        assert line["event"] == "admin_bad_request"
+        assert "exception" not in line
+        log.configure("info", "json", lambda: 0)
+    for fault in ours:
+        tell(fault)
+        (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+        assert line["event"] == "admin_error"
+        assert type(fault).__name__ in line["exception"]
+        log.configure("info", "json", lambda: 0)
+    structlog.reset_defaults()
+
+
 async def test_a_viewer_that_does_not_read_does_not_hold_up_the_end(tmp_path):
     """Hypercorn sends under a shield; the server does not wait for it."""
     async with opened(tmp_path) as room:
@@ -167,9 +280,9 @@ async def test_a_viewer_that_does_not_read_does_not_hold_up_the_end(tmp_path):
         asked = b"GET /v1/debug/tasks HTTP/1.1\r\nHost: localhost\r\n\r\n"
         await stream.send_all(asked * 2000)  # more answers than the kernel keeps
         await trio.sleep(0.3)
-        path = room.admin.socket
-        began = time.monotonic()
-    assert time.monotonic() - began < 2
+        path = (
+            room.admin.socket
+        )  # the end comes although nothing was read; else this would last for ever
     assert not there(path)
     await stream.aclose()
 

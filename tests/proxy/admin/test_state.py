@@ -11,6 +11,8 @@ from policies.api import Peer
 from proxy.admin import state as making
 from proxy.admin.shapes import Event, State
 from proxy.admin.state import KEPT_MS, Arrivals, Watch, memory_limit_bytes
+from proxy.config import container, sizing
+from proxy.config.container import MemoryLimit
 from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support.admin_room import quota_entry, roomy
@@ -55,7 +57,15 @@ async def test_who_is_throttled_is_seen_everywhere(room):
     state = json.loads(await watch(room).state())
     (principal,) = state["principals"]
     assert (principal["client_id"], principal["connections"]) == ("tests", 1)
-    assert principal["limit"] == 1.0
+    (bucket,) = state["buckets"]
+    assert principal["bucket"] == 0
+    assert (bucket["entity"], bucket["quota"], bucket["limit"]) == (
+        "client-id=tests",
+        "request_rate",
+        1.0,
+    )
+    assert bucket["used_percent"] == 100.0
+    assert bucket["wait_ms"] > 0
     assert principal["throttled_now"] == 1
     (connection,) = state["connections"]
     assert connection["id"] == session.peer.session_id
@@ -134,14 +144,30 @@ def test_arrivals_are_forgotten_with_their_connections():
     assert arrivals.opened_ms == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "limit"), [("268435456\n", 268435456), ("max\n", None), (str(2**63 - 4096), None)]
-)
-def test_the_containers_limit_is_the_first_file_that_knows(tmp_path, monkeypatch, text, limit):
-    """Either kind of cgroup; no limit is None."""
-    file = tmp_path / "limit"
-    file.write_text(text)
-    monkeypatch.setattr(making, "_MEMORY_LIMITS", (tmp_path / "none", file))
+@pytest.mark.parametrize("limit_bytes", [268435456, None])
+def test_the_dashboard_shows_the_limit_that_the_memory_budget_is_made_for(monkeypatch, limit_bytes):
+    """One reader for both: the smallest limit on the way up to the root."""
+    found = None if limit_bytes is None else MemoryLimit(limit_bytes, "here")
+    monkeypatch.setattr(making, "memory_limit", lambda: found)
     memory_limit_bytes.cache_clear()
-    assert memory_limit_bytes() == limit
+    assert memory_limit_bytes() == limit_bytes
     memory_limit_bytes.cache_clear()
+    assert sizing.memory_limit is container.memory_limit
+
+
+async def test_a_broker_that_owes_answers_and_sends_nothing_is_shown_silent(room, monkeypatch):
+    """With for how long; one that has answered says how long ago."""
+    now_ms = room.engine.now_ms
+    monkeypatch.setattr(room.inside, "now_ms", lambda: now_ms)
+    nodes = room.engine.topology.nodes
+    silent, heard = nodes.health(1), nodes.health("10.0.0.1:9092")
+    silent.on_answered_here(now_ms - 4000)
+    heard.heard_ms = now_ms - 70
+    room.link(1)
+    watching = watch(room)
+    bootstrap, node = json.loads(await watching.state())["nodes"]
+    assert (bootstrap["silent_ms"], bootstrap["heard_ago_ms"]) == (0, 70)
+    assert (node["silent_ms"], node["heard_ago_ms"]) == (4000, None)
+    del heard  # its last connection is gone
+    now_ms += KEPT_MS
+    assert json.loads(await watching.state())["nodes"][0]["heard_ago_ms"] == 70 + KEPT_MS

@@ -18,6 +18,18 @@ def test_the_file_without_the_space_around_it(tmp_path):
     assert not token.fits(f"Bearer {FIRST}\n")
 
 
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_scheme_is_taken_in_any_case_of_letters(tmp_path, scheme):
+    """RFC 9110; the token is taken as it is."""
+    file = tmp_path / "token"
+    file.write_text(FIRST)
+    token = Token(str(file))
+    assert token.fits(f"{scheme} {FIRST}")
+    assert token.fits(f"{scheme}  {FIRST}")
+    for wrong in (f"{scheme} {FIRST.upper()}", f"{scheme}{FIRST}", FIRST, f"Basic {FIRST}", ""):
+        assert not token.fits(wrong)
+
+
 def test_a_changed_file_is_read_again(tmp_path):
     """Secrets are rotated while the proxy runs."""
     file = tmp_path / "token"

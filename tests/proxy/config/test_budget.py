@@ -9,6 +9,7 @@ from proxy.config.budget import (
     BASE_BYTES,
     DEFAULT_POOL_BYTES,
     DERIVED_CONNECTIONS,
+    KEPT_REPLY_BYTES,
     MIB,
     NO_BOUND,
     RESIDUE_BYTES,
@@ -16,6 +17,7 @@ from proxy.config.budget import (
     Demand,
     settle,
 )
+from proxy.core.reply_line import OWN_BYTES
 
 
 def test_without_a_limit_the_pools_have_a_fixed_size():
@@ -52,6 +54,7 @@ def test_what_is_derived_fits_wherever_anything_fits(limit, wanted, more, connec
         + 2 * wanted
         + more
         + BASE_BYTES
+        + KEPT_REPLY_BYTES
         + RESIDUE_BYTES * (connections or DERIVED_CONNECTIONS)
     )
     problems = list(budget.problems())
@@ -73,12 +76,14 @@ def test_the_sum_is_all_that_is_counted():
             connections=32,
         )
     )
-    assert budget.most_bytes == 30 * MIB + 9 * MIB + 32 * RESIDUE_BYTES + BASE_BYTES
+    rest_bytes = 32 * RESIDUE_BYTES + BASE_BYTES
+    assert budget.most_bytes == 30 * MIB + 9 * MIB + KEPT_REPLY_BYTES + rest_bytes
     text = "\n".join(budget.lines())
     for words in (
         "10.0 MiB  requests",
         "20.0 MiB  replies",
         "9.0 MiB  the largest",
+        "8.0 MiB  replies kept whole",
         "1.0 MiB  32 c",
     ):
         assert words in text
@@ -126,3 +131,8 @@ def test_without_bound_nothing_is_promised_and_nothing_refused():
     assert budget.most_bytes is None
     assert list(budget.problems()) == []
     assert "unbounded  in all" in "\n".join(budget.lines())
+
+
+def test_the_budget_reckons_with_what_the_core_grants():
+    """Replies that are kept whole have as much beyond their pool as is planned for them."""
+    assert KEPT_REPLY_BYTES == OWN_BYTES

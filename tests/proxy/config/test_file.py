@@ -8,8 +8,9 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from yaml.composer import Composer
 
-from proxy.config.file import read_file, read_yaml
+from proxy.config.file import _Loader, read_file, read_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,3 +107,58 @@ values = st.recursive(
 def test_reads_what_yaml_writes(data: dict[str, object]) -> None:
     """Any plain data survives, and nothing in it is a problem."""
     assert read_yaml(yaml.safe_dump(data), "f")[::2] == (data, [])
+
+
+def test_a_mistake_is_shown_with_its_line_and_a_caret() -> None:
+    """Below the place where the reader gave up."""
+    _, _, (problem,) = read_yaml("a: {b: 1\nc: 2\n", "s.yaml")
+    assert str(problem).splitlines()[1:] == ["    2 | c: 2", "      |  ^"]
+
+
+def test_a_tab_is_called_a_tab() -> None:
+    """It cannot be seen, and looks like spaces."""
+    _, _, (problem,) = read_yaml("a:\n\tb: 1\n", "s.yaml")
+    assert "a tab cannot indent YAML: use spaces" in str(problem)
+    assert "2 | \u2192b: 1" in str(problem)
+
+
+def test_a_long_line_is_cut_around_the_mistake() -> None:
+    """And what a terminal must not be sent is not shown."""
+    _, _, (problem,) = read_yaml("a: " + "x" * 5000 + "\n  : }\n", "s.yaml")
+    assert max(map(len, str(problem).splitlines())) < 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " + "[" * 5000 + "]" * 5000,
+        "a: " + "[" * 300 + "]" * 300,
+        "\n".join(
+            [
+                "a0: &a0 [x]",
+                *(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)),
+            ]
+        ),
+    ],
+    ids=["brackets", "levels", "aliases"],
+)
+def test_what_unfolds_without_bound_is_refused(text: str) -> None:
+    """Once, in few steps, however much it would be."""
+    data, _, problems = read_yaml(text, "s.yaml")
+    assert data is None or data == {}
+    (problem,) = problems
+    assert "expected at most" in str(problem)
+
+
+def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """It is no configuration."""
+    file = tmp_path / "s.yaml"
+    with file.open("wb") as opened:
+        opened.truncate(1 << 34)
+    _, _, (problem,) = read_file(file)
+    assert "expected at most 16777216 bytes" in str(problem)
+
+
+def test_no_call_makes_all_nodes_of_a_file_at_once() -> None:
+    """Another thread, the loop's, has its turns while a large file is read."""
+    assert _Loader.get_single_node is Composer.get_single_node

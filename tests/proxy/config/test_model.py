@@ -185,6 +185,14 @@ def test_a_policy_is_called_by_its_use_unless_named() -> None:
     assert PolicyEntry(use="limits", name="mine").name == "mine"
 
 
+@pytest.mark.parametrize("value", [1, "Fetch", "Metadata"])
+def test_an_api_of_the_table_cannot_be_let_through_unread(value: int | str) -> None:
+    """A newer Fetch could carry a broker's address."""
+    (found,) = problems_of(upstream={"bootstrap_servers": ["a:1"]}, pass_unknown_apis=[value])
+    assert found.startswith("pass_unknown_apis[0]: ")
+    assert "versions" in found
+
+
 def test_unknown_apis_by_key_or_name() -> None:
     """Names and numbers end as keys."""
     config = Config(upstream=Upstream(bootstrap_servers=("a:1",)), pass_unknown_apis=(1234, "Vote"))

@@ -121,6 +121,7 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_METRICS_OTLP": "true",
         "SLUICE_TRACES_EXPORT": "none",
         "SLUICE_TRACES_FILE_MOST_BYTES": "77777",
+        "SLUICE_AUDIT_MAX_BYTES": "77777",
         "SLUICE_RECORDS_FAMILIES": "entity,capture",
         "SLUICE_RECORDS_ROTATE_MS": "7777",
         "SLUICE_RECORDS_ROTATE_BYTES": "77777",
@@ -221,4 +222,23 @@ def test_a_variable_with_a_slip_gets_a_hint_and_kubernetes_does_not() -> None:
     }
     assert load(None, environ, UPSTREAM).hints == (
         "SLUICE_LISTEN_PROT is not a setting; did you mean SLUICE_LISTEN_PORT?",
+    )
+
+
+def test_a_quota_that_holds_for_no_client_is_worth_a_hint(tmp_path: Path) -> None:
+    """It names the line, and the one that wins."""
+    file = tmp_path / "sluice.yaml"
+    file.write_text(
+        "upstream: {bootstrap_servers: [a:1]}\n"
+        "policies:\n"
+        "- use: quota\n"
+        "  config:\n"
+        "    quotas:\n"
+        "    - {client_id: noisy, request_rate: 50, producer_byte_rate: 1000}\n"
+        "    - {user: <default>, request_rate: 1000}\n"
+    )
+    (hint,) = load(file, {}, {}).hints
+    assert hint.startswith(
+        "policies[0].config.quotas[0].request_rate: it holds for no client: the request_rate of "
+        "{user: <default>} outranks it"
     )

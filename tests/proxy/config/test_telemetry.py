@@ -18,9 +18,10 @@ def problems_of(**sections: object) -> list[str]:
 
 
 def test_nothing_is_served_exported_or_written_unless_asked_for() -> None:
-    """An operator who says nothing opens no port and fills no disk."""
+    """An operator who says nothing opens no port and fills no disk. The socket is in a private folder of the user."""
     admin, traces, records = Admin(), Traces(), Records()
-    assert (admin.listen, admin.socket, admin.control) == ("", "", "")
+    assert (admin.listen, admin.socket, admin.control) == ("", "auto", "")
+    assert not admin.is_served
     assert (traces.file, traces.sample_every) == ("", 0)
     assert (records.directory, records.topic) == ("", "")
     assert not Metrics().otlp
@@ -116,5 +117,20 @@ def test_every_family_may_be_asked_for() -> None:
 
 def test_each_listener_of_the_admin_server_takes_its_descriptors() -> None:
     """And nobody else's, where there is none."""
-    assert Admin().connections_most() == 0
+    assert Admin(socket="none").connections_most() == 0
+    assert Admin().connections_most() == ADMIN_CONNECTIONS_MOST
     assert Admin(listen="h:1", socket="/s").connections_most() == 2 * ADMIN_CONNECTIONS_MOST
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "is_auto"),
+    [("auto", "", True), ("none", "", False), ("", "", False), ("/run/s", "/run/s", False)],
+)
+def test_the_admin_socket_is_the_default_one_a_path_or_none(
+    text: str,
+    path: str,
+    is_auto: bool,  # noqa: FBT001 - pytest gives it by name
+) -> None:
+    """Two words, or a path."""
+    admin = Admin(socket=text)
+    assert (admin.socket_path, admin.is_auto) == (path, is_auto)

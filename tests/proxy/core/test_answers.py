@@ -9,10 +9,14 @@ from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
 from proxy.core.requests import REFUSED_MOST_BYTES
 from tests.support import frames as f
+from tests.support.kafka_messages import api_of
 from tests.support.policies import Recorder, Silent
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import produce9
+from wire import messages
+from wire.apis import ApiKey
 from wire.errors import ErrorCode
+from wire.schema import blank
 
 NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
 REFUSE = Reject(ErrorCode.POLICY_VIOLATION)
@@ -98,6 +102,30 @@ def test_an_error_in_every_shape_can_carry_a_throttle():
         (answer,) = f.split(wire.to_client)
         assert answer[at] == (500).to_bytes(4, "big")
         assert f.correlation_id(answer) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Reject(44), "POLICY_VIOLATION"),
+        (Reject(44, message="no topic of this kind"), "no topic of this kind"),
+        (Throttle(7, Reject(44, message="no topic of this kind")), "no topic of this kind"),
+    ],
+    ids=["code", "message", "throttled"],
+)
+def test_a_refused_client_is_told_by_which_policy_and_why(verdict, words):
+    """Where the response has an error_message: so that its owner knows whom to ask."""
+    api = api_of(ApiKey.CREATE_PARTITIONS, 2)
+    shape = messages.request_shape(api)
+    topic = blank(shape.field("topics").shape, 0, {"name": "orders"})
+    body = messages.encode(blank(shape, 0, {"topics": (topic,)}))
+    wire = Wire(make_engine([Recorder(), Recorder(lambda _: verdict), Recorder()]))
+    wire.client(f.request(ApiKey.CREATE_PARTITIONS, 2, 1, body, tagged=True))
+    (reply,) = f.split(wire.to_client)
+    (result,) = messages.decode_response(api, reply[9:]).results  # behind size, id and tags
+    assert (result.name, int(result.error_code)) == ("orders", 44)
+    assert result.error_message == f"refused by policy p1 of Sluice: {words}"
+    assert wire.to_broker == b""
 
 
 def test_a_refused_request_without_reply_closes_and_mutes_nobody():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.core.bounds import Bounds
-from proxy.core.engine import REPLY_LEAST_BYTES, REPLY_MOST_BYTES
+from proxy.core.reply_line import OWN_BYTES, REPLY_MOST_BYTES
 from tests.support.memory import Link, kept, small_engine
 from tests.support.sessions import make_engine
 
@@ -15,7 +15,7 @@ def test_without_any_nothing_is_bounded():
     assert engine.room.most_requests == -1
     assert engine.room.share_most == 1.0
     assert engine.request_pool.max_single_bytes == 4 + engine.request_max_bytes
-    assert engine.reply_max_bytes == REPLY_MOST_BYTES
+    assert engine.reply_line.max_bytes == 2 * REPLY_MOST_BYTES
 
 
 def test_the_pools_may_get_other_sizes():
@@ -32,19 +32,19 @@ def test_the_pools_may_get_other_sizes():
     assert engine.request_pool.max_single_bytes == 64 << 20
     assert engine.reply_pool.size_bytes == 5000
     engine.resize(-1, -1)
-    assert engine.reply_max_bytes == REPLY_MOST_BYTES
+    assert engine.reply_line.max_bytes == 2 * REPLY_MOST_BYTES
     assert engine.request_pool.used_bytes == 1200 + len(waiting.session.client.carry)
     holder.client(kept(1, 600)[100:])
     assert holder.to_broker == kept(1, 600)
 
 
 def test_each_bound_has_its_place():
-    """The largest frame kept whole is the largest request, or the pool; of replies at least a usual Metadata."""
+    """The largest frame kept whole is the largest request, or the pool; replies have a part of their own besides."""
     bounds = Bounds(request_bytes=5000, response_bytes=7000, requests=3, share_most=0.5)
     engine = make_engine(bounds=bounds)
     assert engine.request_pool.size_bytes == engine.request_pool.max_single_bytes == 5000
     assert engine.reply_pool.size_bytes == 7000
-    assert engine.reply_max_bytes == REPLY_LEAST_BYTES
+    assert engine.reply_line.max_bytes == 7000 + OWN_BYTES
     assert (engine.room.most_requests, engine.room.share_most) == (3, 0.5)
     small = make_engine(bounds=bounds, request_max_bytes=100)
     assert small.request_pool.max_single_bytes == 104

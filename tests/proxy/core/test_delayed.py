@@ -139,13 +139,15 @@ def test_one_that_is_overdue_behind_one_that_is_not_waits_for_it():
     assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1, 2, 3]
 
 
-def test_one_that_is_overdue_goes_soon_after_the_reply_before_it():
-    """It is looked for again after a quarter of its lateness, and at least every 20 ms or so."""
+def test_a_requests_time_counts_from_when_it_became_the_oldest_of_its_connection():
+    """The broker answers in order: before that it was not its turn."""
     wire = Wire().client(f.beat(1) + fetch(2))
     wire.advance(FETCH_MS)
     wire.broker(f.beat_reply(1))
-    wire.advance(20)
-    assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1, 2]
+    wire.advance(FETCH_MS - 1)
+    assert ids(wire.to_client) == [1]
+    wire.advance(1)
+    assert ids(wire.to_client) == [1, 2]
 
 
 def test_looking_again_becomes_rare():

@@ -8,6 +8,7 @@ from policies.api import FORWARD, Need, Outcome, Reject, Throttle
 from policies.chain import PolicyFault
 from proxy.core.channel import Mute
 from proxy.core.errors import BrokerProtocolError, ClientProtocolError, CloseReason
+from proxy.core.guess import WANTS_SASL, WANTS_TLS
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.policies import Recorder, Silent
@@ -145,6 +146,62 @@ def test_a_client_that_resets_is_owed_nothing():
     assert wire.session.reason is CloseReason.CLIENT_RESET
     assert wire.held_bytes == 0
     assert policy.completed == [(1, Outcome.DISCONNECTED)]
+
+
+# -- a bootstrap broker that hangs up at once -----------------------------------------------------
+
+TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
+NO_APIS = bytes(6)  # no error, and none listed
+
+
+def bootstrap(node_id: int | None = None) -> Wire:
+    """A session at a broker that was dialled as a bootstrap broker."""
+    wire = Wire(make_engine(now_ms=1000), node_id)
+    if node_id is None:
+        wire.session.node = wire.engine.topology.nodes.health("10.0.0.1:9093")
+    return wire
+
+
+@pytest.mark.parametrize("last_words", [b"", TLS_ALERT])
+@pytest.mark.parametrize("reason", [CloseReason.BROKER_CLOSED, CloseReason.BROKER_RESET])
+def test_a_bootstrap_that_closes_before_its_first_answer_is_told_as_wanting_tls(last_words, reason):
+    """A TLS listener takes a plain request for nonsense, and says no more than an alert."""
+    wire = bootstrap().client(f.request(f.API_VERSIONS, 0, 1))
+    if last_words:
+        wire.broker(last_words)
+    wire.session.broker_gone(reason, 1000)
+    assert wire.watcher.hung_up == [("10.0.0.1:9093", WANTS_TLS)]
+
+
+def test_a_bootstrap_that_answers_api_versions_only_is_told_as_wanting_sasl():
+    """As long as no broker has named a node: afterwards it is a broker that went down."""
+    wire = (
+        bootstrap()
+        .client(f.request(f.API_VERSIONS, 0, 1))
+        .broker(f.reply(1, NO_APIS))
+        .client(f.metadata_request(2))
+    )
+    wire.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
+    assert wire.watcher.hung_up == [("10.0.0.1:9093", WANTS_SASL)]
+    wire.engine.topology.learn({1: (b"kafka-1", 9092)})
+    wire = Wire(wire.engine).client(f.request(f.API_VERSIONS, 0, 1)).broker(f.reply(1, NO_APIS))
+    wire.client(f.metadata_request(2))
+    wire.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
+    assert len(wire.watcher.hung_up) == 1
+
+
+def test_a_broker_that_closes_while_it_owes_nothing_is_not_told():
+    """Nor is one behind a node's port, nor one whose client is on its way out."""
+    idle = bootstrap()
+    idle.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
+    node = bootstrap(1).client(f.heartbeat(1))
+    node.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
+    leaving = bootstrap().client(f.heartbeat(1))
+    leaving.session.client_gone(1000)
+    leaving.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
+    for wire in (idle, node, leaving):
+        assert wire.session.ended
+        assert wire.watcher.hung_up == []
 
 
 def test_what_the_broker_did_reply_is_still_delivered_when_it_goes():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from policies.api import FORWARD, Policy, Reject
 from policies.chain import Chain
 from policies.testing import BenchHost
@@ -110,7 +112,7 @@ def test_draining_ends_every_session_and_calls_the_hub():
     engine = make_engine()
     idle, busy = Wire(engine), Wire(engine).client(f.heartbeat(1))
     engine.drain()
-    assert {idle.session, busy.session} == set(engine.attending)
+    assert {idle.session, busy.session} == set(engine.ready)
     assert idle.session.ended
     assert not busy.session.ended
     busy.broker(f.heartbeat_reply(1))
@@ -119,12 +121,12 @@ def test_draining_ends_every_session_and_calls_the_hub():
 
 
 def test_what_happens_outside_a_read_is_brought_to_the_hubs_attention():
-    """In the order in which it happened."""
+    """In the order in which it happened, and each session once."""
     engine = make_engine()
     first, second = Wire(engine).session, Wire(engine).session
-    for session in (second, first):
+    for session in (second, first, second):
         engine.attend(session)
-    assert engine.attending == [second, first]
+    assert list(engine.ready) == [second, first]
     assert first.attention
     assert second.attention
 
@@ -192,10 +194,60 @@ def test_a_request_that_waits_for_others_is_no_silence():
 
 
 def test_a_reply_that_is_on_its_way_is_no_silence():
-    """However slowly it comes."""
-    wire = silent(f.heartbeat(1)).broker(f.reply(1, bytes(100))[:50])
-    wire.advance(5000)
+    """However slowly it comes, as long as it comes."""
+    wire = silent(f.heartbeat(1))
+    for at in range(50):
+        wire.broker(f.reply(1, bytes(100))[at : at + 1])
+        wire.advance(900)
     assert not wire.session.ended
+
+
+def test_a_broker_that_stops_inside_a_reply_is_timed_out():
+    """What is held for it is given back, whether or not its client is still there."""
+    for gone in (False, True):
+        wire = silent(f.heartbeat(1)).broker(f.reply(1, bytes(100))[:50])
+        if gone:
+            wire.session.client_gone(wire.now_ms)
+        wire.advance(999)
+        assert not wire.session.ended
+        wire.advance(1)
+        assert wire.session.reason is (
+            CloseReason.CLIENT_CLOSED if gone else CloseReason.UPSTREAM_REQUEST_TIMEOUT
+        )
+        assert "a reply stopped 58 bytes before its end, for 1000 ms" in wire.session.detail
+        wire.release()
+        assert wire.held_bytes == 0
+        assert wire.engine.timers.size == 0
+
+
+@pytest.mark.parametrize("data", [f.produce(1, acks=0), f.heartbeat(1)])
+def test_a_broker_that_does_not_take_a_request_is_timed_out(data):
+    """Also where no reply is due. As long as it takes a little now and then, it is waited for."""
+    engine = make_engine(request_timeout_ms=1000)
+    wire = Wire(engine).client(data)
+    wire.session.broker.put(data[5:])  # the kernel took no more
+    for _ in range(5):
+        engine.advance(engine.now_ms + 900)
+        wire.session.broker.sent(1)
+    for _ in range(3):
+        engine.advance(engine.now_ms + 250)
+        assert not wire.session.ended
+    for _ in range(6):
+        engine.advance(engine.now_ms + 250)
+    assert wire.session.ended
+    assert "bytes of requests not taken for" in wire.session.detail
+    wire.release()
+    assert wire.held_bytes == 0
+    assert engine.timers.size == 0
+
+
+def test_a_question_of_our_own_has_a_deadline_too():
+    """What stands behind it would wait for ever."""
+    wire = Wire(make_engine(request_timeout_ms=1000))
+    wire.session.inquire(f.heartbeat(77), 77, lambda _: None)
+    wire.settle()
+    wire.advance(1000)
+    assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
 
 
 def test_a_client_that_does_not_read_its_replies_is_not_the_brokers_silence():

@@ -17,6 +17,7 @@ from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Watcher, Wire, make_engine
 from wire import apis
+from wire import metadata as wire_metadata
 from wire.apis import Api, ApiKey
 from wire.messages import encode
 
@@ -103,6 +104,33 @@ def test_the_names_remembered_are_bounded(monkeypatch):
     metadata_through(engine, 12, {ONE: "one", TWO: "two"})
     metadata_through(engine, 12, {THREE: "three"})
     assert engine.topics == {THREE: "three"}
+
+
+def test_a_reply_of_more_names_than_are_remembered_keeps_the_bound(monkeypatch):
+    """The bound holds within one reply too."""
+    monkeypatch.setattr(engine_module, "TOPICS_MOST", 2)
+    engine = make_engine([Recorder(needs=Need.HEAD)])
+    metadata_through(engine, 12, {ONE: "one", TWO: "two", THREE: "three"})
+    assert engine.topics == {ONE: "one", TWO: "two"}
+
+
+def test_learning_names_never_fails_a_reply(monkeypatch):
+    """A reply whose topics cannot be read, or are too many, passes all the same, and is counted."""
+    engine = make_engine([Recorder(needs=Need.HEAD)])
+    body = metadata(12, {ONE: "orders"})
+    at = body.index(b"orders")
+    asked = f.request(f.METADATA, 12, 1, bytes(9), tagged=True)
+    wire = Wire(engine).client(asked)
+    wire.broker(f.reply(1, body[:at] + b"\xff\xfe" + body[at + 2 :], tagged=True))
+    assert not wire.session.ended
+    assert b"kafka-1.real" not in wire.to_client
+    assert b"\xff\xfeders" in wire.to_client
+    assert (engine.topics, engine.names_unread) == ({}, 1)
+    monkeypatch.setattr(wire_metadata, "REPLY_ELEMENT_BUDGET", 2)
+    metadata_through(engine, 12, {ONE: "one", TWO: "two"})
+    assert (engine.topics, engine.names_unread) == ({}, 2)
+    metadata_through(engine, 12, {ONE: "one"})
+    assert (engine.topics, engine.names_unread) == ({ONE: "one"}, 2)
 
 
 # -- what must be rewritten ---------------------------------------------------------------------

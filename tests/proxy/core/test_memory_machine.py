@@ -175,7 +175,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def attend(self) -> None:
         """As the hub: also what is freed and woken in the course of it."""
         for _ in range(3 * MOST_SESSIONS):
-            if not self.engine.attending:
+            if not self.engine.ready:
                 return
             for link in self.links[:1]:
                 link._attend()

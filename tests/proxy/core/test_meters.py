@@ -95,3 +95,42 @@ def test_nobody_is_retired_twice() -> None:
     book.retire(old)
     assert [each.replied for each in book.by_api()] == [2]
     assert len(book.each()) == 1
+
+
+def parted(max_parts: int) -> MeterBook:
+    """One with meters of one client and broker."""
+    book = MeterBook()
+    book.part(max_parts)
+    return book
+
+
+def test_meters_of_one_client_and_broker_are_so_many_and_the_others_share_one() -> None:
+    """The sums by API are the same with and without them."""
+    book = parted(2)
+    first = book.find(0, "Produce", "alice", "a", 1)
+    second = book.find(0, "Produce", "alice", "a", 2)
+    shared = book.find(0, "Produce", "bob", "b", 1)
+    assert book.find(0, "Produce", "alice", "a", 2) is second
+    assert book.find(0, "Produce", "carol", "c", 3) is shared
+    assert [(each.user, each.node) for each in book.each()] == [
+        ("alice", 1),
+        ("alice", 2),
+        ("", None),
+    ]
+    for meter in (first, second, shared):
+        meter.upstream[9] += 1
+    assert [each.replied for each in book.by_api()] == [3]
+    assert book.of("alice", "a") == [first, second]
+
+
+def test_a_swept_meter_makes_room_for_another_client() -> None:
+    """It is retired at the second sweep without a connection."""
+    book = parted(1)
+    book.find(0, "Produce", "alice", "a", 1).upstream[9] += 1
+    book.sweep(())
+    assert book.find(0, "Produce", "bob", "b", 1).user == ""
+    book.sweep({("alice", "a")})
+    book.sweep(())
+    book.sweep(())
+    assert book.of("alice", "a") == ()
+    assert [each.replied for each in book.by_api()] == [1]

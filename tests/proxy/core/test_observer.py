@@ -8,6 +8,7 @@ import pytest
 
 from policies.api import Peer, Reject
 from policies.chain import Reporter
+from policies.ruling import Ruling
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.core.trail import Trail
@@ -17,9 +18,11 @@ from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch
 
 PEER = Peer(1, "10.0.0.9", 40000)
+RULING = Ruling("mine", Reject(44), PEER, "Fetch", 7)
 TELLINGS = {
     "on_session_opened": (PEER,),
     "on_session_closed": (PEER, CloseReason.DRAINED, "detail"),
+    "on_bootstrap_closed": (PEER, "kafka-1:9092", "tls"),
     "on_node_learned": (1, "kafka-1", 9092),
     "on_unmapped_node": (99,),
     "on_trail": (Trail(0),),
@@ -28,13 +31,19 @@ TELLINGS = {
     "on_expired": (PEER, "Fetch"),
     "on_pool_depleted": ("requests",),
     "on_pool_recovered": ("requests", 7),
+    "on_connections_full": (96,),
+    "on_descriptors_exhausted": ("Too many open files",),
     "on_internal_error": (RuntimeError("bug"),),
     "on_policy_error": ("mine", "on_request", RuntimeError("bug")),
-    "on_policy_observed": ("mine", Reject(44)),
+    "on_policy_observed": (RULING,),
+    "on_policy_refused": (RULING,),
+    "on_audited": (Trail(0),),
+    "on_policy_slow": ("mine", "on_request", "Fetch", 5_000),
+    "on_slow_step": (50, ["mine"]),
 }
 HOOKS = {name for name in vars(Observer) if name.startswith("on_")}
-OFTEN = {"on_trail", "on_unmuted", "on_second"}
-"""Told by the hundred, or each second whatever happens: for figures and traces, not for lines."""
+OFTEN = {"on_trail", "on_unmuted", "on_second", "on_audited"}
+"""Told by the hundred, or each second whatever happens: for figures, traces and the audit log, not for lines."""
 
 
 def test_these_are_all_the_hooks():

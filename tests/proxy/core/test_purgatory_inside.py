@@ -26,7 +26,7 @@ def test_the_second_try_sees_what_happened_since_the_first():
     assert room.purgatory.try_complete_else_watch(late, ["a", "b"], 20, 0)
     assert seen == [({}, False), ({"a": ["late"], "b": ["late"]}, False)]
     assert room.purgatory.num_delayed == room.timers.size == 0
-    assert room.purgatory.watched == 2  # until the keys are checked, or purged
+    assert room.purgatory.watched == 0
     assert room.purgatory.estimated_total == 1
 
 
@@ -150,40 +150,28 @@ def test_the_purge_begins_with_a_new_estimate():
     assert room.purgatory.purge() == 0
 
 
-def test_one_that_was_cancelled_is_purged_only_once_it_is_complete():
-    """Its other keys may still be checked until then."""
+def test_one_that_was_cancelled_is_in_no_list_any_more():
+    """Whoever took its key away has it in hand; its other keys find nothing to try."""
     room = Room(purge_interval=0)
     room.call("watch r1 a b")
     (taken,) = room.purgatory.cancel_for_key("a")
-    assert room.purgatory.maybe_purge() == 0
-    assert room.lists() == {"b": ["r1"]}
-    taken.force_complete(0)
-    assert room.purgatory.maybe_purge() == 1
     assert room.lists() == {}
+    assert room.call("check b") == 0
+    assert taken.force_complete(0)
+    assert room.purgatory.maybe_purge() == 1
+    assert room.purgatory.maybe_purge() is None
 
 
-def test_what_a_check_found_and_no_other_list_has_need_not_be_purged():
-    """So the ordinary case, one key for one operation, is never purged and kept no longer than it waits."""
-    room = Room()
-    room.call("watch r1 a")
-    room.call("watch r2 a b")
-    for name in ("r1", "r2"):
-        room.call(f"allow {name}")
-    assert room.call("check a") == 2
-    assert [str(one) for one in room.purgatory.finished] == ["r2"]
-
-
-def test_only_itself_is_spared_the_purge():
-    """Not another that it completed on its way."""
+def test_one_that_completes_another_on_its_way_leaves_no_trace_of_either():
+    """Both are out of all lists when the check returns, also of those that it did not look at."""
     room = Room()
     room.operations["first"] = Chained("first", lambda: room.call("force second"))
-    room.call("watch first a")
-    room.call("watch second b")
+    room.call("watch first a c")
+    room.call("watch second b c")
     room.call("allow first")
     assert room.call("check a") == 1
-    assert room.lists() == {"b": ["second"]}
-    assert room.purgatory.purge() == 1
     assert room.lists() == {}
+    assert room.purgatory.estimated_total == 2
 
 
 def test_a_subclass_says_when_it_is_complete_and_what_happens_then():

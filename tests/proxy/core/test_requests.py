@@ -9,12 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Need, Outcome, Patch, Reject, Respond
+from proxy.core.channel import Mute
+from proxy.core.delayed import LABOUR_STEP_BYTES, WALK_STEPS_MAX
 from proxy.core.errors import CloseReason
-from proxy.core.requests import LABOUR_MOST_BYTES, REFUSED_MOST_BYTES
+from proxy.core.requests import (
+    LABOUR_KEPT_BYTES,
+    LABOUR_MOST_BYTES,
+    LABOUR_STREAMED_BYTES,
+    REFUSED_MOST_BYTES,
+)
+from proxy.core.session import KEEP_STEPS_MAX
 from tests.support import frames as f
 from tests.support.policies import Recorder, Silent
+from tests.support.quiet import Quiet
 from tests.support.sessions import Wire, make_engine
 from wire.errors import ErrorCode
+from wire.primitives import ELEMENT_BUDGET, encode_compact_count
+from wire.primitives import encode_compact as compact
 
 CHUNKS = st.integers(1, 200)
 
@@ -59,6 +70,26 @@ def test_a_key_that_is_let_through_on_purpose_is_paired_by_correlation_id_only()
     asked = f.request(999, 3, 5, b"?" * 30)
     wire = Wire(engine).client(asked).broker(f.reply(5, b"!" * 30))
     assert wire.to_broker == asked
+    assert wire.to_client == f.reply(5, b"!" * 30)
+
+
+def test_a_version_outside_the_table_of_a_key_in_it_is_refused_whatever_is_let_through():
+    """Its reply may carry a broker's address in a place that is not known."""
+    engine = make_engine()
+    engine.pass_unknown = frozenset({1})
+    wire = Wire(engine).client(f.request(1, 18, 5, b"?" * 30))
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert wire.to_broker == b""
+
+
+def test_what_is_let_through_is_judged_by_the_policies_like_any_request():
+    """By its header: a quota counts it, and mutes its client."""
+    policy = Quiet(needs=Need.BODY)
+    engine = make_engine([policy])
+    engine.pass_unknown = frozenset({999})
+    wire = Wire(engine).client(f.request(999, 3, 5, b"?" * 30))
+    assert wire.session.client.muted == Mute.THROTTLED
+    wire.broker(f.reply(5, b"!" * 30))
     assert wire.to_client == f.reply(5, b"!" * 30)
 
 
@@ -218,19 +249,84 @@ def test_odd_frames_are_taken_a_bounded_number_at_a_time():
     """Nobody's frames hold up everybody: the rest waits for the next turn, counted, in order."""
     stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
     wire = Wire().client(stream)
-    assert wire.turns == pytest.approx(len(stream) / LABOUR_MOST_BYTES, abs=1)
+    labour_bytes = len(stream) + 2000 * LABOUR_STREAMED_BYTES
+    assert wire.turns == pytest.approx(labour_bytes / LABOUR_MOST_BYTES, rel=0.05)
     assert wire.to_broker == stream
     wire.release()
     assert wire.held_bytes == 0
 
 
 def test_refused_frames_cost_four_times_as_much_of_a_turn():
-    """Each is kept, read and answered."""
+    """Each is kept, read and answered; and it costs as much again however small it is."""
     refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION), apis={f.HEARTBEAT})
     stream = b"".join(f.heartbeat(n) for n in range(2000))
     wire = Wire(make_engine([refuse])).client(stream)
-    assert wire.turns == pytest.approx(4 * len(stream) / LABOUR_MOST_BYTES, abs=2)
+    labour_bytes = 4 * len(stream) + 2000 * LABOUR_KEPT_BYTES
+    assert wire.turns == pytest.approx(labour_bytes / LABOUR_MOST_BYTES, rel=0.1)
     assert len(f.split(wire.to_client)) == 2000
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def tagged_produce(n: int, partitions: int, tags: int = 60, acks: int = -1) -> bytes:
+    """A Produce v9 whose partitions have no records, and so many tagged fields each."""
+    section = bytes([tags]) + b"".join(bytes([tag, 0]) for tag in range(tags))
+    topic = compact(b"orders") + encode_compact_count(partitions)
+    topic += b"".join(struct.pack(">iB", each, 1) + section for each in range(partitions))
+    body = b"\0" + struct.pack(">hi", acks, 30_000) + b"\x02" + topic + b"\0\0"
+    return f.request(f.PRODUCE, 9, n, body, tagged=True)
+
+
+@pytest.mark.parametrize("chunk", [4_001, 1 << 18])
+@pytest.mark.parametrize("policies", [[], [Silent(needs=Need.HEAD)]], ids=["kept", "head"])
+def test_a_body_that_is_walked_is_labour_of_the_turn(policies, chunk):
+    """A Produce of many tagged fields is walked in turns, and what follows it keeps its order."""
+    stream = tagged_produce(1, 250) + f.heartbeat(2) + tagged_produce(3, 250) + f.heartbeat(4)
+    wire = Wire(make_engine(policies)).client(stream, chunk)
+    steps = 2 * 250 * (1 + 1 + 60)
+    if chunk > LABOUR_MOST_BYTES:  # a smaller read is a turn of its own
+        assert wire.turns == pytest.approx(steps * LABOUR_STEP_BYTES / LABOUR_MOST_BYTES, abs=2)
+    assert wire.to_broker == stream
+    assert [each.correlation_id for each in wire.session.queue] == [1, 2, 3, 4]
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_body_of_more_elements_than_the_budget_passes_unread():
+    """Where no policy asked for its head: the walk ends, and the bytes go on."""
+    stream = tagged_produce(1, 8_000) + f.heartbeat(2)
+    wire = Wire().client(stream)
+    walked_bytes = (
+        ELEMENT_BUDGET - 8_000
+    ) * LABOUR_STEP_BYTES  # the partitions are paid for at once
+    assert wire.turns == pytest.approx(walked_bytes / LABOUR_MOST_BYTES, abs=2)
+    assert wire.to_broker == stream
+    assert not wire.session.ended
+
+
+def test_many_whole_requests_of_many_elements_are_labour_too():
+    """The fast loop visits a bounded number of elements in one read."""
+    stream = b"".join(tagged_produce(n, 15) for n in range(100))
+    wire = Wire().client(stream)
+    steps = 100 * 15 * (1 + 1 + 60)
+    assert wire.turns >= steps // (KEEP_STEPS_MAX + 2 * WALK_STEPS_MAX) - 1
+    assert wire.to_broker == stream
+    assert len(wire.session.queue) == 100
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_session_may_end_in_the_middle_of_a_frame_that_waits_for_its_turn():
+    """Everything is given back."""
+    wire = Wire()
+    buf = bytearray(tagged_produce(1, 300))
+    assert wire.session.from_client(buf, 0, len(buf), 0) < 0
+    assert wire.session.paced
+    assert wire.session.request_left
+    wire.settle()
+    assert 0 < len(wire.to_broker) < len(buf)
+    wire.session.client_lost(0)
+    wire.settle()
     wire.release()
     assert wire.held_bytes == 0
 

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import Respond
-from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
-from proxy.core.session import IN_FLIGHT_MOST
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
@@ -72,17 +70,6 @@ def test_a_request_that_may_wait_is_not_timed_out_here():
     for _ in range(5):
         wire.advance(1000)
     assert not wire.session.ended
-
-
-def test_too_many_requests_in_flight_mute_the_client_until_half_are_answered():
-    """A client that only asks and never listens is not read without end."""
-    wire = Wire()
-    stream = b"".join(f.heartbeat(n) for n in range(IN_FLIGHT_MOST + 1))
-    wire.client(stream)
-    assert wire.session.client.muted & Mute.IN_FLIGHT
-    wire.broker(b"".join(f.heartbeat_reply(n) for n in range(IN_FLIGHT_MOST // 2 + 2)))
-    assert not wire.session.client.muted
-    assert wire.to_broker == stream
 
 
 def test_a_request_behind_a_long_poll_has_its_full_time_once_it_is_its_turn():

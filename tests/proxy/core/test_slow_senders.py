@@ -101,6 +101,8 @@ def be_patient_with(link: Link) -> None:
     """It may take its time, so that it is still there when others are judged."""
     if link.session.read_timer is not None:
         link.session.read_timer.cancel()
+    if link.session.share is not None:
+        link.session.share.holders.clear()
 
 
 def waiting(

@@ -45,7 +45,7 @@ def test_two_reasons_to_be_muted_are_taken_away_one_by_one():
     assert not session.paced
     session.unhush(Mute.UPSTREAM_AUTH)
     assert session.paced
-    assert session in wire.engine.attending
+    assert session in wire.engine.ready
     wire.advance(0)
     assert wire.to_broker == f.heartbeat(1)
     assert_usual_again(wire)
@@ -73,7 +73,7 @@ def test_nobody_is_unmuted_twice():
     """A reason that does not hold is taken away without a word."""
     wire = Wire()
     wire.session.unhush(Mute.THROTTLED)
-    assert wire.engine.attending == []
+    assert not wire.engine.ready
     assert not wire.session.paced
 
 

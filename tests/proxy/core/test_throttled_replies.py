@@ -108,11 +108,10 @@ def test_a_reply_that_asks_for_less_does_not_shorten_a_throttle():
     assert wire.to_broker.endswith(f.beat(4))
 
 
-@pytest.mark.parametrize("ms", [0, -1, -(2**40)])
-def test_a_throttle_of_no_time_is_none(ms):
+def test_a_throttle_of_no_time_is_none():
     """Nothing is muted, nothing written, nothing armed."""
-    policy = Quiet(ms)
-    heard = Recorder(hear=lambda _: Throttle(ms))
+    policy = Quiet(0)
+    heard = Recorder(hear=lambda _: Throttle(0))
     wire = Wire(make_engine([policy, heard])).client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1))
     assert wire.to_client == f.beat_reply(1)
     assert wire.to_broker == f.beat(1) + f.beat(2)

@@ -285,3 +285,37 @@ def test_throttled_channels_are_counted_until_they_are_released():
     timers.advance(until_ms)
     assert released == [until_ms]
     assert timers.size == case["queue_size"][1]
+
+
+class Moving(TimerEntry):
+    """Notes when it fires, and then does what it is given."""
+
+    def __init__(self, at_ms, fired, then=lambda: None):
+        super().__init__(at_ms)
+        self.fired = fired
+        self.then = then
+
+    def fire(self, now_ms):
+        self.fired.append((self, now_ms))
+        self.then()
+
+
+@pytest.mark.parametrize(("at_ms", "when_ms"), [(20, 20), (5, 10), (10, 10), (5000, 5000)])
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_entry_that_its_neighbour_moves_in_the_same_batch_fires_once(at_ms, when_ms, times):
+    """Whether it is moved into the future or to a time that has passed."""
+    timers, fired = Timers(), []
+    second = Moving(10, fired)
+
+    def move():
+        for _ in range(times):
+            second.at_ms = at_ms
+            timers.add(second)
+
+    first = Moving(10, fired, move)
+    timers.add(first)
+    timers.add(second)
+    for now_ms in (10, 20, 21, 5000, 6000):
+        timers.advance(now_ms)
+    assert fired == [(first, 10), (second, when_ms)]
+    assert timers.size == 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from proxy.core.topology import NO_NODE, Topology
+import pytest
+
+from proxy.core.errors import BrokerProtocolError
+from proxy.core.topology import NO_NODE, UNMAPPED_MAX, Topology
 from tests.support.sessions import Watcher
 
 
@@ -53,5 +56,35 @@ def test_concealing_learns_nothing():
 def test_nobody_is_not_learnt():
     """FindCoordinator says node -1 while there is no coordinator."""
     topology, watcher = make()
-    topology.learn({NO_NODE: (b"", -1), 0: (b"", 9092), 1: (b"h", 0)})
+    topology.learn({NO_NODE: (b"", -1), 0: (b"", 9092)})
     assert watcher.learned == {}
+
+
+def test_a_broker_that_names_any_number_of_nodes_does_not_grow_the_memory():
+    """Only declared nodes are learnt, and of the others a bounded number is remembered."""
+    topology, watcher = make()
+    for node_id in range(100, 100 + 3 * UNMAPPED_MAX):
+        assert topology.advertise(node_id, b"kafka-%d.real" % node_id, 9092)[1] == 19092
+    topology.learn(dict.fromkeys(range(100, 200), (b"kafka.real", 9092)))
+    assert topology.address_of(100) is None
+    assert watcher.learned == {}
+    assert len(topology.unmapped_nodes) == len(watcher.unmapped) == UNMAPPED_MAX
+    assert topology.unmapped_total == 3 * UNMAPPED_MAX
+
+
+@pytest.mark.parametrize("node_id", [1, 99])
+@pytest.mark.parametrize(
+    ("host", "port"), [(b"kafka\0.evil", 9092), (b"kafka", 0), (b"kafka", -1), (b"kafka", 65536)]
+)
+def test_an_address_that_cannot_be_dialled_is_the_brokers_fault(node_id, host, port):
+    """It is refused, not cut to something that can be dialled; and what was known stays."""
+    topology, _ = make()
+    topology.advertise(1, b"kafka-1.real", 9092)
+    for take in (
+        topology.advertise,
+        topology.conceal,
+        lambda node_id, host, port: topology.learn({node_id: (host, port)}),
+    ):
+        with pytest.raises(BrokerProtocolError, match=f"node {node_id}"):
+            take(node_id, host, port)
+    assert topology.address_of(1) == ("kafka-1.real", 9092)

@@ -8,19 +8,9 @@ from policies.api import Throttle
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
 from tests.support import frames as f
-from tests.support.memory import Keeper, Link, kept, request_bytes_of, small_engine
+from tests.support.memory import Keeper, Link, begun, finish, kept, request_bytes_of, small_engine
 from tests.support.policies import Recorder
-
-
-def begun(engine, number: int = 1, size: int = 600, host: str = "10.0.0.9") -> Link:
-    """A session inside a request that is kept whole; its size was read before, so it is not left unread."""
-    link = Link(engine, host)
-    link.session.client.keep(kept(number, size)[:8])
-    return link.client(kept(number, size)[8:100])
-
-
-def finish(link: Link, number: int = 1, size: int = 600) -> None:
-    link.client(kept(number, size)[100:])
+from tests.support.sessions import forget_ready
 
 
 def test_memory_is_taken_when_the_size_is_known_and_once():
@@ -145,7 +135,7 @@ def test_beginnings_of_those_who_wait_never_stop_everybody():
     for link in throttled:
         link.session.mute_until(100)
         link.session.client.keep(kept(1, 600)[:300])  # read before the mute
-    engine.attending.clear()
+    forget_ready(engine)
     assert engine.request_pool.is_out_of_memory()
     for link in throttled:
         link.advance(100)
@@ -165,7 +155,7 @@ def test_who_may_be_muted_for_memory():
     holder = begun(engine)
     sized, silent = Link(engine), Link(engine)
     sized.session.client.keep(kept(1)[:8])
-    engine.attending.clear()
+    forget_ready(engine)
     assert engine.request_pool.is_out_of_memory()
     holder.client(kept(1, 600)[100:200])
     passing.client(f.produce(1, size_bytes=500)[100:200])

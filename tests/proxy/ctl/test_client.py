@@ -114,11 +114,62 @@ def test_events_come_one_by_one_until_the_server_ends(server):
         next(Client(place(server)).events())
 
 
-def test_nobody_there_is_said_in_words(tmp_path):
-    """The system's own, or better ones."""
-    with pytest.raises(UnreachableError, match=r"none: there is no such socket"):
-        Client(Place(path=str(tmp_path / "none"))).get("/")
+def test_a_refusal_without_words_is_put_into_words(server):
+    """A status alone says nothing to a person."""
+    for status, words in ((422, "nothing was changed"), (401, "token"), (418, "HTTP status 418")):
+        server.answer = (status, b"")
+        with pytest.raises(RefusedError, match=words):
+            Client(place(server)).get("/")
+
+
+def test_why_no_sluice_answers_is_said_with_what_to_do(tmp_path, monkeypatch):
+    """No socket, a dead one, one of another user, a port where nothing listens, a server that is silent."""
+
+    def said(where: Place) -> str:
+        with pytest.raises(UnreachableError) as raised:
+            Client(where).get("/")
+        return str(raised.value)
+
+    path = str(tmp_path / "none")
+    missing = said(Place(path=path))
+    assert missing.startswith(f"No Sluice answers at {path}: there is no such socket. Start `sl")
+    assert missing.endswith("name the path that its admin.socket has.")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    with pytest.raises(UnreachableError, match="Connection refused"):
-        list(Client(Place(address=f"127.0.0.1:{port}")).events())
+    refused = said(Place(address=f"127.0.0.1:{port}"))
+    assert "refused. Start `sluice run`, and see that its admin.control is this one." in refused
+    dead = str(tmp_path / "dead")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(dead)
+        silent.listen()
+        monkeypatch.setattr("proxy.ctl.client.TIMEOUT_S", 0.01)
+        assert "did not answer in time" in said(Place(path=dead))
+    assert "refused. Start" in said(Place(path=dead))
+    assert "host name is unknown" in said(Place(address="no-such-host.invalid:1"))
+
+    def forbidden(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("proxy.ctl.client._UnixConnection.connect", forbidden)
+    assert "Ask as the user that runs Sluice, or as root" in said(Place(path=dead))
+
+
+def test_a_server_that_hangs_up_is_told_from_one_that_is_no_sluice(tmp_path):
+    """Both have spoken, in a way."""
+    for spoken, words in ((b"", "closed the connection"), (b"\0\0\0\1x", "no admin server")):
+        path = str(tmp_path / f"s{len(spoken)}")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path)
+            listening.listen()
+
+            def answer(listening: socket.socket = listening, spoken: bytes = spoken) -> None:
+                accepted, _ = listening.accept()
+                with accepted:
+                    accepted.recv(65536)
+                    accepted.sendall(spoken)
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            with pytest.raises(UnreachableError, match=words):
+                Client(Place(path=path)).get("/")
+            thread.join()

@@ -29,12 +29,12 @@ async def room(tmp_path):
 def run(room):
     """`sluice ctl ...` in a thread, as the process of its own that it is."""
 
-    async def made(*arguments: str, command=ctl, code: int = 0) -> str:
+    async def made(*arguments: str, command=ctl, code: int = 0, answer: str = "") -> str:
         *path, last = arguments or ("",)
         named = [*path, last] if last else []
         options = ["--socket", room.admin.socket]
         result = await trio.to_thread.run_sync(
-            lambda: CliRunner().invoke(command, _with(named, options, command))
+            lambda: CliRunner().invoke(command, _with(named, options, command), input=answer)
         )
         assert result.exit_code == code, result.output
         return result.output
@@ -123,13 +123,25 @@ async def test_a_reload_says_what_changed_or_what_is_wrong(room, run):
     assert await run("reload") == "Nothing is different.\n"
     room.settings = config_of(log=Log(level="error"), policies=(quota_entry(),), admin=room.admin)
     assert await run("reload") == "Changed: log.level.\n"
-    room.settings = SettingsError([Problem("listen.port", "found 0", "a port")])
-    assert "listen.port" in await run("reload", code=1)
+    problems = [Problem("listen.port", "0", "a port"), Problem("log.level", "'x'", "a level")]
+    room.settings = SettingsError(problems)
+    first, *others = (await run("reload", code=1)).splitlines()
+    assert first == "Sluice refused: the configuration cannot be used, so nothing was changed:"
+    assert [line.split(":")[0] for line in others] == ["  listen.port", "  log.level"]
 
 
-async def test_a_drain_begins(room, run):
-    """It is told, and done."""
-    assert await run("drain") == "It drains.\n"
+async def test_a_drain_asks_first_unless_it_is_told_not_to(room, run, monkeypatch):
+    """A script, which cannot answer, must say --yes; a person may say no."""
+    room.link()
+    assert "needs a yes: give --yes" in await run("drain", code=2)
+    monkeypatch.setattr("proxy.ctl.command.is_asked", lambda: True)
+    said = await run("drain", code=1, answer="n\n")
+    assert "Sluice has 1 client connection. Drain and end it? [y/N]" in said
+    assert not room.drained
+    assert (await run("drain", answer="y\n")).endswith("It drains.\n")
+    assert room.drained
+    room.drained = False
+    assert await run("drain", "--yes") == "It drains.\n"
     assert room.drained
 
 

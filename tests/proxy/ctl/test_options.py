@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from proxy import admin_socket
 from proxy.ctl import options
 from proxy.ctl.client import Place, RefusedError, UnreachableError
 
@@ -68,7 +69,6 @@ def test_the_configuration_says_it_as_well(asked, tmp_path, token):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "Say where"),
         (("--address", "h:1"), "needs --token-file"),
         (("--address", "h:1", "--token-file", "none"), "cannot be read"),
         (("-c", "none.yaml"), "cannot be used"),
@@ -109,3 +109,45 @@ def test_a_file_that_is_no_token_is_not_shown(asked, tmp_path, content):
     assert result.exit_code == 2
     assert "holds no token" in result.output
     assert not content or content not in result.output
+
+
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    """A folder of this test for default sockets."""
+    monkeypatch.setattr(admin_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return {"XDG_RUNTIME_DIR": str(tmp_path)}
+
+
+def test_without_options_the_one_sluice_that_runs_here_is_asked(asked, runtime, tmp_path):
+    """By its default socket; with a configuration that of its port."""
+    file = tmp_path / "sluice.yaml"
+    settings = {"upstream": {"bootstrap_servers": ["kafka:9092"]}, "listen": {"port": 7}}
+    file.write_text(json.dumps(settings))
+    one = admin_socket.listen(7, runtime)
+    try:
+        for given in ((), ("--socket", "auto"), ("-c", str(file))):
+            assert asked(*given) == Place(path=one.path)
+        other = admin_socket.listen(8, runtime)
+        try:
+            result = asked()
+            assert result.exit_code == 2
+            assert "Several Sluices run here" in result.output
+            assert one.path in result.output
+            assert other.path in result.output
+            assert asked("-c", str(file)) == Place(path=one.path)
+        finally:
+            other.close()
+    finally:
+        one.close()
+
+
+def test_where_no_sluice_runs_it_is_said_where_it_was_looked_for(asked, runtime, tmp_path):
+    """Exit code 1, and what to do. Where the settings say that there is no socket, that is said."""
+    result = asked()
+    assert result.exit_code == 1
+    assert f"No Sluice of this user answers in {tmp_path}/sluice or " in result.output
+    assert "start `sluice run`" in result.output
+    result = asked("--socket", "none")
+    assert result.exit_code == 2
+    assert "admin.socket is none" in result.output

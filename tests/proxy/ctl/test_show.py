@@ -44,8 +44,8 @@ def test_columns_are_as_wide_as_they_must_be():
 
 
 def test_names_cannot_play_with_the_terminal():
-    """A client id is the client's choice."""
-    assert show.name("a\x1b[2J\n") == "a?[2J?"
+    """A client id is the client's choice: what is not printable is shown as an escape."""
+    assert show.name("a\x1b[2J\n\u202e") == "a\\x1b[2J\\n\\u202e"
     assert show.name("") == show.name(None) == "-"
 
 
@@ -54,7 +54,6 @@ def test_every_kind_of_row_has_its_cells(connections):
     """As many as there are columns."""
     state = made_up(connections)
     for names, cells, rows in (
-        (show.PRINCIPALS, show.principal, state["principals"]),
         (show.CONNECTIONS, show.connection, state["connections"]),
         (show.WAITING, show.waiting, state["purgatory"]["oldest"]),
         (show.DECISIONS, show.decision, state["decisions"]),
@@ -82,11 +81,62 @@ def test_the_status_says_what_matters():
     assert "draining" in show.status({**quiet["now"], "draining": True}, quiet["purgatory"])
 
 
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_every_table_and_the_status_fit_their_terminal(width):
+    """A client id of 249 characters among others."""
+    state = made_up(5000)
+    long = "app-" + "x" * 244 + "7"
+    state["principals"][0]["client_id"] = long
+    state["connections"][0]["client_id"] = long
+    state["purgatory"]["oldest"][0].update(user=long, client_id=long, waits_for=long)
+    text = show.columns(show.PRINCIPALS, [line for line, _ in show.principals(state)], width)
+    assert max(map(len, text.splitlines())) <= width
+    for figure in ("requests_per_s", "throttled"):
+        assert all(show.figure(row[figure]) in text for row in state["principals"])
+    for names, cells, rows in (
+        (show.CONNECTIONS, show.connection, state["connections"]),
+        (show.WAITING, show.waiting, state["purgatory"]["oldest"]),
+        (show.DECISIONS, show.decision, state["decisions"]),
+    ):
+        text = show.columns(names, list(map(cells, rows)), width)
+        assert max(map(len, text.splitlines())) <= width
+    text = show.status(state["now"], state["purgatory"], width)
+    assert max(map(len, text.splitlines())) <= width
+    assert f"{state['purgatory']['oldest'][0]['age_ms']} ms" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
 @pytest.mark.parametrize("connections", [0, 3, 5000])
-def test_the_live_picture_fits_its_terminal(connections):
-    """And says how many it leaves out."""
-    console = Console(width=140, height=30, record=True, file=io.StringIO())
-    console.print(show.live(made_up(connections), console.height))
+def test_the_live_picture_fits_its_terminal(connections, width):
+    """And says how many rows it leaves out."""
+    console = Console(width=width, height=40, record=True, file=io.StringIO())
+    console.print(show.live(made_up(connections), width, console.height))
     lines = console.export_text().splitlines()
     assert len(lines) <= console.height
+    assert max(map(len, lines)) <= width
     assert ("more" in lines[-1]) == (connections == 5000)
+
+
+def test_the_limit_that_binds_is_shown_with_its_unit():
+    """Requests, or bytes from or to the client; what waits is said apart from what is used."""
+    bucket = {"limit": 50.0, "used_percent": 100.0, "wait_ms": 1234, "waiting": 3}
+    assert show.limit({**bucket, "quota": "request_rate"}) == ("50/s", "100 %", "1234 ms, 3 held")
+    calm = {**bucket, "limit": 1 << 20, "used_percent": 12.4, "wait_ms": 0, "waiting": 0}
+    assert show.limit({**calm, "quota": "producer_byte_rate"}) == ("1 MiB/s in", "12 %", "-")
+    assert show.limit({**calm, "quota": "consumer_byte_rate"})[0] == "1 MiB/s out"
+    assert show.limit(None) == ("-", "-", "-")
+
+
+def test_clients_of_one_bucket_follow_a_line_with_its_sums():
+    """The bucket's use is said once; each client says what it did itself."""
+    state = made_up(400)
+    lines = show.principals(state)
+    assert {len(cells) for cells, _ in lines} == {len(show.PRINCIPALS)}
+    place = next(n for n, (cells, _) in enumerate(lines) if cells[1] == "user=fraud")
+    head, throttled = lines[place]
+    assert (head[0], head[4:7]) == ("25 clients", ("8 MiB/s in", "100 %", "1840 ms, 4 held"))
+    assert throttled
+    members = [cells for cells, _ in lines[place + 1 : place + 26]]
+    assert {(cells[0], cells[4]) for cells in members} == {("fraud", show.SHARED)}
+    assert int(head[2]) == sum(int(cells[2]) for cells in members)
+    assert len(lines) == len(state["principals"]) + 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from proxy.demo.comparison import Arm, Progress
-from proxy.demo.contest import LIMIT_PER_S, Contest, Script, script_of
+from proxy.demo.contest import BURST, LIMIT_PER_S, Contest, Script, script_of
 from proxy.demo.cpu import Used
 from proxy.demo.figures import Latencies
 from proxy.demo.messages import Tick
@@ -112,6 +112,28 @@ async def test_each_arm_is_measured_by_itself(autojump_clock: MockClock) -> None
         assert len(comparison.samples(arm)) == 3
     assert [(each.turn, each.arm) for each in told] == [(n, arm) for n in (1, 2, 3) for arm in Arm]
     assert comparison.limit_per_s == LIMIT_PER_S
+
+
+async def test_the_burst_of_a_quota_is_used_up_before_it_is_measured(
+    autojump_clock: MockClock,
+) -> None:
+    """However long the noisy one needs for it: the sample begins when so many replies have been counted."""
+    world = World(autojump_clock)
+    counted: list[float] = []
+    polite, noisy = Actor(world), Actor(world)
+
+    async def limit(requests_per_s: float | None) -> None:
+        await world.set_limit(requests_per_s)
+        counted.append(world.answered)
+
+    def used() -> None:
+        counted.append(world.answered)
+
+    made = Contest(cast("Child", polite), cast("Child", noisy), limit, used)
+    await made.play(Script(job_s=0, rounds=1, settle_s=0.1))
+
+    with_quota = counted[-4:]  # set; before and after its sample; taken away
+    assert with_quota[1] - with_quota[0] >= BURST
 
 
 async def test_everything_is_as_before_in_the_end(autojump_clock: MockClock) -> None:

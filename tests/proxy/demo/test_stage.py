@@ -96,11 +96,13 @@ async def test_the_demo_passes_through_sluice(tmp_path: Path) -> None:
 async def test_the_noisy_one_is_held_through_sluice() -> None:
     """One round is enough to see the quota hold, and all that was held back is answered in the end.
 
-    Latencies are the demo's to judge: this machine may be busy with other tests.
+    Latencies are the demo's to judge: this machine may be busy with other tests. A rate within the quota's burst is
+    then not judged either; one beyond it is a failure on any machine.
     """
     _, text = await perform(Sluice, Script(job_s=1, rounds=1))
 
-    assert "ok   the noisy one is held to its quota" in text, text
+    assert "the noisy one is held to its quota" in text, text
+    assert "FAIL the noisy one is held to its quota" not in text, text
     assert "ok   every record acked" in text, text
 
 

@@ -230,6 +230,34 @@ def test_what_others_may_have_done_is_not_held_against_sluice() -> None:
     assert "took 40% of" in told["with it the polite one is untouched"].detail
 
 
+@pytest.mark.parametrize(
+    ("noisy_per_s", "others", "verdict"),
+    [
+        (150.0, 0.4, None),
+        (60.0, 0.4, None),
+        (150.0, 0.0, False),
+        (60.0, 0.0, False),
+        (301.0, 0.4, False),
+        (0.0, 0.4, False),
+        (100.0, 0.4, True),
+    ],
+)
+def test_a_rate_that_the_quotas_burst_allows_is_not_judged_on_a_busy_machine(
+    *, noisy_per_s: float, others: float, verdict: bool | None
+) -> None:
+    """A client that stood still may catch up, by the burst and no further; on a quiet machine it may not."""
+    seen = good()
+    seen.comparison = Comparison(limit_per_s=100)
+    for _ in range(5):
+        seen.comparison.add(Arm.ALONE, ALONE, others)
+        seen.comparison.add(Arm.WITHOUT, SUFFERING, others)
+        seen.comparison.add(Arm.WITH, UNTOUCHED._replace(noisy_per_s=noisy_per_s), others)
+
+    told = {check.name: check for check in judge(seen)}
+
+    assert told["the noisy one is held to its quota"].holds is verdict
+
+
 def test_a_play_of_the_first_part_alone_is_judged_by_it() -> None:
     """Nothing is said of quotas when that part was not played."""
     seen = good()

@@ -224,3 +224,37 @@ def test_the_other_commands_do_not_pay_for_it() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     assert told.stdout.strip() == ""
+
+
+def test_a_limit_that_holds_for_no_client_is_set_with_a_warning(server: QuotaServer) -> None:
+    """It names the limit that outranks it; the change is made all the same."""
+    invoke(server, "set", "--default-user", f"{RATE}=1000")
+    result = invoke(server, "set", "--client-id", "noisy", f"{RATE}=50")
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        f"warning: {RATE} is set, but it holds for no client: the {RATE} of {{user: <default>}}"
+    )
+    assert server.book.quotas.get(QuotaEntity(None, "noisy"), RATE) == 50
+
+
+def test_explain_says_which_limits_hold_and_which_they_outrank(server: QuotaServer) -> None:
+    """For one client, key by key."""
+    invoke(server, "set", "--default-user", f"{RATE}=1000")
+    invoke(server, "set", "--client-id", "noisy", f"{RATE}=50", "producer_byte_rate=4096")
+    result = invoke(server, "explain", "--user", "bob", "--client-id", "noisy")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        f"{RATE}: 1000 per second, by {{user: <default>}}",
+        "  One bucket for user bob, over all connections and brokers of this Sluice.",
+        "  It outranks {client_id: noisy}, 50 per second.",
+        "producer_byte_rate: 4096 per second, by {client_id: noisy}",
+        "  One bucket for client id noisy, over all connections and brokers of this Sluice.",
+        "consumer_byte_rate: no limit holds",
+    ]
+
+
+def test_explain_is_about_one_client(server: QuotaServer) -> None:
+    """A default stands for many."""
+    result = invoke(server, "explain", "--default-user")
+    assert result.exit_code == 2
+    assert "Name one client" in result.stderr

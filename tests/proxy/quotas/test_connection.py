@@ -22,6 +22,13 @@ def ask(connection: Connection) -> list[object]:
     return connection.ask(request).entries
 
 
+def test_a_password_is_not_shown_where_a_login_is() -> None:
+    """A traceback, or a line for debugging."""
+    login = Login("root", USERS["root"], "PLAIN")
+    assert USERS["root"] not in f"{login} {login!r}"
+    assert "root" in repr(login)
+
+
 def test_it_asks() -> None:
     """A request, its response, and another on the same connection."""
     with QuotaServer() as server, Connection(server.server, None) as connection:

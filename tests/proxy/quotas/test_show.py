@@ -20,7 +20,7 @@ from proxy.quotas.show import (
     quotas_json,
     usage_cells,
     usage_json,
-    usage_table,
+    usage_picture,
 )
 
 QUOTAS = [
@@ -84,14 +84,40 @@ def test_json_says_it_in_full() -> None:
     }
 
 
-def test_a_table_that_fits() -> None:
+def test_a_live_picture_that_fits() -> None:
     """What has no room is counted; names are shown as they are, never read as markup."""
     rows = [Usage("[red]x[/red]", "", "request_rate", 1.0, 2.0, None, None, 0), *ROWS]
     console = Console(file=io.StringIO(), width=120, force_terminal=False)
-    console.print(usage_table(rows, "12:00:00", 2))
+    console.print(usage_picture(rows, "12:00:00", 120, 7))
     shown = console.file.getvalue()
+    assert len(shown.splitlines()) <= 7
     assert "12:00:00" in shown
     assert "[red]x[/red]" in shown
     assert "alice" in shown
     assert "report" not in shown
     assert "and 1 more" in shown
+
+
+NASTY = "a\x1b[2J\u202eb\n"
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_long_and_nasty_names_fit_the_terminal_and_leave_the_figures_whole(width: int) -> None:
+    """Names are cut in the middle, control characters are escapes, figures are complete."""
+    long = "client-" + "x" * 241 + "7"
+    usage = [Usage(NASTY, long, "producer_byte_rate", 1048576.0, 1048000.5, 12.4, 50, 3), *ROWS]
+    quotas = [Quota(QuotaEntity(NASTY, long), "producer_byte_rate", 1048576.0, "file"), *QUOTAS]
+    for text, figures in (
+        (lines(USAGE_COLUMNS, list(map(usage_cells, usage)), width), ["1048576", "1048000.5"]),
+        (lines(QUOTA_COLUMNS, list(map(quota_cells, quotas)), width), ["1048576", "config file"]),
+        (usage_picture(usage, NASTY, width, 24).plain, ["1048576", "1048000.5"]),
+    ):
+        assert max(map(len, text.splitlines())) <= width
+        assert all(figure in text for figure in figures)
+        assert "…" in text
+        assert long not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    piped = lines(QUOTA_COLUMNS, list(map(quota_cells, quotas)))
+    assert long in piped
+    assert len(piped.splitlines()) == len(quotas) + 1

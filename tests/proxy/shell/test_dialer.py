@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 import socket
 import struct
 
@@ -143,6 +146,21 @@ async def test_a_refused_dial_says_where_and_why():
     assert caught.value.reason is CloseReason.UPSTREAM_REFUSED
 
 
+async def test_a_lack_of_descriptors_is_not_told_as_the_brokers_refusal():
+    """It is ours."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        lowest_free = os.dup(broker.fileno())
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+        try:
+            with pytest.raises(DialError, match=os.strerror(errno.EMFILE)) as failed:
+                await dial(*broker.getsockname(), 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert failed.value.reason is CloseReason.TOO_MANY_CONNECTIONS
+
+
 async def test_a_dial_that_takes_too_long_is_given_up(autojump_clock, monkeypatch):
     """In virtual time."""
 
@@ -153,15 +171,3 @@ async def test_a_dial_that_takes_too_long_is_given_up(autojump_clock, monkeypatc
     with pytest.raises(DialError) as caught:
         await dial("10.255.255.1", 9092, 3)
     assert caught.value.reason is CloseReason.UPSTREAM_DIAL_TIMEOUT
-
-
-async def test_try_each_tells_of_every_bootstrap_broker(nursery):
-    """For `sluice check --connect`."""
-    broker = FakeBroker()
-    await nursery.start(broker.serve)
-    down = free_port()
-    dialer = Dialer(topology(), [("127.0.0.1", broker.port), ("127.0.0.1", down)], 5)
-    (first, second) = await dialer.try_each()
-    assert first == (f"127.0.0.1:{broker.port}", None)
-    assert second[0] == f"127.0.0.1:{down}"
-    assert second[1] is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+import pytest
 import trio
 
 from proxy.core.errors import CloseReason
@@ -84,6 +85,32 @@ async def test_while_traffic_flows_others_run_every_few_milliseconds(nursery):
     assert turns >= 1000 // (TURN_MS + 3)
     hub.close()
     engine.close()
+
+
+@pytest.mark.parametrize("place", [0, 1, 7])
+async def test_a_step_that_took_longer_than_five_milliseconds_is_told_to_the_engine(nursery, place):
+    """Whether it was the first of a turn or not; a shorter one is not."""
+    clock = FakeClock()
+    bench = Bench()
+    told: list[int] = []
+
+    class Slow(FakeHub):
+        """As the hub: the engine's clock is read when the step begins. One step takes 50 ms, one 5 ms."""
+
+        def step(self, timeout_s: float) -> int:
+            bench.engine.now_ms = clock.now_ms
+            clock.now_ms += {place: 49, place + 9: 4}.get(len(self.waits), 0)
+            return super().step(timeout_s)
+
+    hub = Slow([1] * 40, clock)
+    bench.engine.on_slow_step = told.append
+    nursery.start_soon(drive, hub, bench.engine, clock)
+    while hub.events:
+        await trio.lowlevel.checkpoint()
+    nursery.cancel_scope.cancel()
+    assert told == [50]
+    hub.close()
+    bench.close()
 
 
 async def test_while_clients_are_being_connected_it_does_not_wait_for_traffic(nursery):

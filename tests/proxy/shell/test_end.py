@@ -15,8 +15,8 @@ def test_an_end_knows_its_side_and_is_read_from_at_first():
     far, near = tcp_pair()
     try:
         transport = PlainTransport(near)
-        client = End(transport, session, session.client, session.from_client)
-        broker = End(transport, session, session.broker, session.from_broker)
+        client = End(transport, session, session.client, session.from_client, [0])
+        broker = End(transport, session, session.broker, session.from_broker, [0])
         assert client.is_client
         assert not broker.is_client
         assert client.expect == IN

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,16 +11,13 @@ from policies.api import FORWARD, Hold
 from proxy.core.bounds import Bounds
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
-from proxy.core.slow_senders import ReadLimits
+from proxy.core.slow_senders import HASTY_MS, ReadLimits
 from proxy.shell import hub as hub_module
 from proxy.shell.hub import LINGER_MS
 from tests.support import frames as f
 from tests.support.memory import Keeper, kept, small_engine
 from tests.support.sessions import make_engine
-from tests.support.sockets import Bench, receive, reset
-
-if TYPE_CHECKING:
-    from proxy.core.channel import Channel
+from tests.support.sockets import Bench, pour, receive, reset
 
 POOL = 1 << 20
 LARGE = 1 << 20
@@ -54,21 +49,6 @@ def send_all(client: socket.socket, data: bytes, bench: Bench) -> None:
         bench.hub.step(0.01)
     sender.join()
     bench.run()
-
-
-def pour(bench: Bench, sides: list[tuple[socket.socket, bytes, Channel]]) -> None:
-    """Send all of it from each side, as far as it is taken, until none of them is read any more."""
-    left = {far: memoryview(data) for far, data, _ in sides}
-    for far in left:
-        far.setblocking(False)
-    for _ in range(20_000):
-        for far, data in left.items():
-            with suppress(BlockingIOError):
-                left[far] = data[far.send(data[: 1 << 16]) :]
-        bench.hub.step(0)
-        if all(channel.muted for _, _, channel in sides):
-            return
-    raise AssertionError("somebody is read for ever")
 
 
 def test_who_finds_no_memory_is_not_read_and_goes_on_when_there_is_some(make_bench):
@@ -228,6 +208,52 @@ def test_clients_that_never_read_cost_less_and_less():
         bench.close()
 
 
+def test_clients_that_never_read_metadata_cost_no_more_than_others():
+    """Forty clients with 8 MiB each: the addresses are rewritten as it streams, so the pool of replies holds."""
+    bench = Bench(make_engine(bounds=Bounds(response_bytes=8 << 20)))
+    try:
+        links = [bench.link() for _ in range(40)]
+        brokers = [(1, "kafka-1.real", 9092)]
+        body = f.metadata_reply(1, brokers)[8:-4] + bytes(8 << 20)
+        reply = f.reply(1, body)
+        for client, _, _ in links:
+            client.sendall(f.metadata_request(1))
+        bench.run()
+        pour(bench, [(broker, reply, session.broker) for _, broker, session in links])
+        pool = bench.engine.reply_pool
+        assert not any(session.ended for _, _, session in links)
+        assert 0 < pool.peak_bytes <= (8 << 20) + 40 * (8 << 10)
+        held = sum(s.client.unsent_bytes + s.client.head_at for _, _, s in links)
+        assert pool.used_bytes == held
+    finally:
+        bench.close()
+
+
+def test_what_is_announced_counts_until_the_broker_is_told_that_it_will_not_come():
+    """A client that goes in the middle gives its place to the next one as soon as the broker's connection is closed."""
+    bench = Bench(make_engine(bounds=Bounds(announced_bytes=1 << 20)))
+    try:
+        asked = f.produce(1, acks=1, size_bytes=1 << 20)
+        going, _, gone = bench.link()
+        going.sendall(asked[:5000])
+        bench.run()
+        staying, broker, waiting = bench.link()
+        staying.sendall(asked[:5000])
+        bench.run()
+        assert waits(waiting)
+        reset(going)
+        bench.run()
+        bench.clock.now_ms += LINGER_MS
+        bench.run()
+        assert gone.ended
+        assert not waits(waiting)
+        assert receive(broker, 5000) == asked[:5000]
+        assert bench.engine.announced.bytes_of(None) == len(asked)
+    finally:
+        bench.close()
+    assert bench.engine.announced.bytes_of(None) == 0
+
+
 def test_replies_pass_while_requests_wait(make_bench):
     """They have a pool of their own, so whoever waits is not waited for."""
     bench = make_bench()
@@ -254,10 +280,9 @@ def test_a_slow_sender_is_closed_and_its_memory_is_somebody_elses():
         honest.sendall(kept(2, 100))
         bench.run()
         assert waits(waiting)
-        for _ in range(5):
-            slow.sendall(b"\x00")
-            bench.clock.now_ms += 1000
-            bench.run()
+        slow.sendall(b"\x00")
+        bench.clock.now_ms += HASTY_MS  # it has more than its share, and somebody waits
+        bench.run()
         assert receive(honest_broker, 100) == kept(2, 100)
         assert session.reason is CloseReason.REQUEST_READ_TIMEOUT
         assert slow.recv(10) == b""

@@ -86,10 +86,12 @@ async def test_running_out_of_descriptors_pauses_accepting(autojump_clock, nurse
         accepted.close()
         arrived.set()
 
+    told: list[str] = []
     began = trio.current_time()
-    nursery.start_soon(listeners.serve, handler, lambda: True)
+    nursery.start_soon(listeners.serve, handler, lambda: True, told.append)
     await arrived.wait()
     assert trio.current_time() - began == pytest.approx(2 * PAUSE_S)
+    assert told == ["as told"] * 2, "who has gone is no lack of descriptors"
     nursery.cancel_scope.cancel()
     fake.close()
 

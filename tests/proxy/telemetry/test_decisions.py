@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from policies.api import Excess, Outcome, Peer
+from policies.api import Excess, Forward, Hold, Outcome, Peer, Reject, Respond, Throttle
+from policies.ruling import Ruling
 from proxy.core.trail import Stage, Trail
-from proxy.telemetry.decisions import KEPT, Decisions, decision_of, delayed_ms
+from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT, Decisions, decision_of, delayed_ms
 from wire import apis
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode
 
 S_US = 1_000_000
+PEER = Peer(7, "10.0.0.9", 40000, client_id="billing-1", user="alice")
 
 
 def trail(outcome=Outcome.REPLIED, **fields) -> Trail:
     """One of a Produce that came at 100 s and was over at 103 s."""
     made = Trail(100 * S_US)
-    made.peer = Peer(7, "10.0.0.9", 40000, client_id="billing-1", user="alice")
+    made.peer = PEER
     made.api = apis.find(ApiKey.PRODUCE, 9)
     made.correlation_id = 1
     made.size_bytes = 100
@@ -63,6 +65,18 @@ EXCESS = Excess("user alice", "request_rate", 263.44, 250)
         ),
         ({"refused": 4711}, "refused", 3000, "error code 4711"),
         (
+            {"refused": ErrorCode.POLICY_VIOLATION, "refused_by": "limits"},
+            "refused",
+            3000,
+            "POLICY_VIOLATION by policy limits",
+        ),
+        (
+            {"refused": 44, "refused_by": "limits", "refused_because": "it is\x07 late"},
+            "refused",
+            3000,
+            "POLICY_VIOLATION by policy limits: it is? late",
+        ),
+        (
             {"outcome": Outcome.EXPIRED},
             "expired",
             3000,
@@ -95,6 +109,60 @@ def test_a_request_that_was_only_sampled_is_no_news():
     decisions = Decisions()
     decisions.on_trail(trail(sampled=True))
     assert decisions.latest(10) == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ms", "detail"),
+    [
+        (
+            Reject(44, message="too late"),
+            0,
+            "would be refused: POLICY_VIOLATION by policy limits: too late",
+        ),
+        (Respond(b""), 0, "would be answered here: by policy limits"),
+        (
+            Throttle(30, why=EXCESS),
+            30,
+            "would be throttled: by policy limits: request_rate 263.44 of 250.00 (user alice)",
+        ),
+        (Hold(20, "key"), 20, "would be held: by policy limits"),
+        (Forward(body=b""), 0, "would be changed: by policy limits"),
+    ],
+)
+def test_what_an_observing_entry_would_have_done_is_told_with_who_asked(verdict, ms, detail):
+    """So that offenders are found before a policy is switched on."""
+    decisions = Decisions()
+    decisions.on_policy_observed(Ruling("limits", verdict, PEER, "Produce", 5))
+    (said,) = decisions.latest(10)
+    assert (said.what, said.ms, said.detail, said.policy) == ("observed", ms, detail, "limits")
+    assert (said.user, said.client_id, said.api, said.ts_ms) == (
+        "alice",
+        "billing-1",
+        "Produce",
+        5,
+    )
+
+
+def test_a_client_that_is_refused_at_its_connect_is_told_of():
+    """It has no request, and so no trail; a request that is refused is told of once, by its trail."""
+    decisions = Decisions()
+    for api_name in ("", "Produce"):
+        decisions.on_policy_refused(Ruling("wall", Reject(44), PEER, api_name, 5))
+    (said,) = decisions.latest(10)
+    assert (said.what, said.api, said.policy) == ("refused", "connect", "wall")
+    assert said.detail == "POLICY_VIOLATION by policy wall"
+
+
+def test_what_would_have_been_drives_out_nothing_that_was():
+    """Two rings, told as one, the newest first."""
+    decisions = Decisions()
+    decisions.on_trail(trail(slow=True))
+    for n in range(2 * KEPT):
+        decisions.on_policy_observed(Ruling("limits", Hold(1, ""), PEER, "Produce", 102_500 + n))
+    told = decisions.latest(10 * KEPT)
+    assert len(told) == 1 + OBSERVED_KEPT
+    assert [each.ts_ms for each in told] == sorted((each.ts_ms for each in told), reverse=True)
+    assert [each.what for each in told].count("slow") == 1
 
 
 def test_the_newest_come_first_and_the_oldest_go():

@@ -33,6 +33,17 @@ def test_each_listener_is_told_in_order():
     assert book == ["first", "second"]
 
 
+def test_a_listener_that_comes_later_hears_from_then_on():
+    """Also where what tells it was taken hold of before."""
+    book: list[str] = []
+    fan = Fan([Ear(book, "first")])
+    tell = fan.on_session_opened
+    tell(PEER)
+    fan.add([Ear(book, "late")])
+    tell(PEER)
+    assert book == ["first", "first", "late"]
+
+
 def test_a_listener_that_raises_is_told_of_and_stops_nobody():
     """The first one writes the log; the last one still hears."""
     book: list[str] = []

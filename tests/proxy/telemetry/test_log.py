@@ -8,7 +8,8 @@ import re
 import pytest
 import structlog
 
-from policies.api import Forward, Patch, Peer, Reject, Respond
+from policies.api import Forward, Hold, Patch, Peer, Reject, Respond, Throttle
+from policies.ruling import Ruling
 from proxy.core.errors import CloseReason
 from proxy.core.timers import Timers
 from proxy.telemetry import log
@@ -22,6 +23,7 @@ ORDINARY = [
     CloseReason.CLIENT_RESET,
     CloseReason.DRAINED,
 ]
+LIMIT_REACHED = CloseReason.TOO_MANY_CONNECTIONS
 SECRET = "hunter2"  # noqa: S105 - stands for one in a payload
 
 
@@ -31,7 +33,7 @@ class Lines:
     def __init__(self, capsys, form="json", level="debug"):
         self.form = form
         self.clock = HandClock()
-        log.configure(level, form)
+        log.configure(level, form, self.clock)
         self.timers = Timers(self.clock())
         self.observer = LogObserver(self.clock, self.timers.arm)
         self._capsys = capsys
@@ -115,7 +117,9 @@ def test_an_ordinary_end_is_worth_a_line_only_to_who_debugs(lines, reason):
     assert (line["level"], line["reason"]) == ("debug", reason.value)
 
 
-@pytest.mark.parametrize("reason", [each for each in CloseReason if each not in ORDINARY])
+@pytest.mark.parametrize(
+    "reason", [each for each in CloseReason if each not in (*ORDINARY, LIMIT_REACHED)]
+)
 def test_an_end_that_somebody_should_know_of_is_a_warning_with_its_detail(lines, reason):
     """Why, who, and what was seen."""
     written = lines(level="warning")
@@ -152,22 +156,35 @@ def test_a_bug_is_written_with_its_traceback_and_without_its_variables(lines, fo
 @pytest.mark.parametrize(
     ("verdict", "fields"),
     [
-        (Reject(44), {"verdict": "Reject", "code": 44}),
-        (Respond(SECRET.encode()), {"verdict": "Respond"}),
-        (Forward((Patch(0, SECRET.encode()),)), {"verdict": "Forward"}),
-        (Forward(body=SECRET.encode()), {"verdict": "Forward"}),
+        (Reject(44), {"verdict": "reject", "error": "POLICY_VIOLATION"}),
+        (
+            Throttle(30, Reject(44, message="why")),
+            {"verdict": "reject", "error": "POLICY_VIOLATION", "reason": "why", "delay_ms": 30},
+        ),
+        (Respond(SECRET.encode()), {"verdict": "respond"}),
+        (Forward((Patch(0, SECRET.encode()),)), {"verdict": "change"}),
+        (Forward(body=SECRET.encode()), {"verdict": "change"}),
+        (Hold(20, SECRET), {"verdict": "hold", "delay_ms": 20}),
     ],
-    ids=["reject", "respond", "patch", "body"],
+    ids=["reject", "throttled reject", "respond", "patch", "body", "hold"],
 )
 def test_what_an_observer_would_have_done_is_told_without_a_payload_byte(lines, verdict, fields):
-    """Its kind, and the code if it has one."""
+    """Its kind, the error and the reason if it refuses; and who asked, for what, as of what was refused for good."""
     written = lines()
-    written.observer.on_policy_observed("mine", verdict)
+    ruling = Ruling("mine", verdict, PEER, "Fetch", 7)
+    written.observer.on_policy_observed(ruling)
+    written.observer.on_policy_refused(ruling)
     text = written.text()
     assert SECRET not in text
-    line = json.loads(text)
-    assert line["event"] == "policy_would_refuse"
-    assert {key: line[key] for key in line.keys() - {"event", "level", "ts", "policy"}} == fields
+    observed, refused = map(json.loads, text.splitlines())
+    assert (observed.pop("event"), refused.pop("event")) == (
+        "policy_would_refuse",
+        "policy_refused",
+    )
+    assert observed == refused | {"ts": observed["ts"]}
+    assert (observed["policy"], observed["api"], observed["user"]) == ("mine", "Fetch", PEER.user)
+    who = {"level", "ts", "policy", "api", "user", "session", "client", "client_id", "node"}
+    assert {key: observed[key] for key in observed.keys() - who} == fields
 
 
 def test_a_storm_is_let_through_a_few_times_a_second_and_then_counted(lines):

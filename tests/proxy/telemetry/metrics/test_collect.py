@@ -265,6 +265,8 @@ def test_what_the_application_tells_is_shown() -> None:
         spans_dropped=3,
         records_dropped=4,
         log_suppressed={"expired": 5},
+        log_lines_lost=9,
+        audit_lost={"disk": 6, "rate": 0},
         reloads=Reloads(2, 1, last_ok=False, loaded_ms=1_700_000_000_500),
         features=[Feature("compiled_wheel", "alpha", enabled=True)],
     )
@@ -276,6 +278,8 @@ def test_what_the_application_tells_is_shown() -> None:
     assert found["sluice_spans_dropped_total"] == {NONE: 3}
     assert found["sluice_records_dropped_total"] == {NONE: 4}
     assert found["sluice_log_suppressed_total"] == {("expired",): 5}
+    assert found["sluice_log_lines_lost_total"] == {(): 9}
+    assert found["sluice_audit_lines_lost_total"] == {("disk",): 6, ("rate",): 0}
     assert found["sluice_config_reloads_total"] == {("success",): 2, ("failure",): 1}
     assert found["sluice_config_last_reload_successful"] == {NONE: 0}
     assert found["sluice_config_last_reload_timestamp_seconds"] == {NONE: 1_700_000_000.5}

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from policies.api import Hold
+from policies.api import Hold, Peer, Reject
+from policies.guard import HookTime
+from policies.ruling import Ruling
 from proxy.core.usage import UsageBook, UsageRow
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.observer import FOLD_EVERY_MS, Metrics
@@ -133,16 +135,31 @@ def test_a_held_request_that_is_traced_is_an_exemplar() -> None:
 
 def test_faults_are_counted() -> None:
     """Our own bugs, a policy's, and what a policy on probation would have done."""
-    _, metrics = listen()
+    wire, metrics = listen()
     metrics.on_internal_error(ValueError())
     metrics.on_policy_error("quota", "on_request", ValueError())
     metrics.on_policy_error("quota", "on_request", ValueError())
-    metrics.on_policy_observed("limits", HOLD)
+    ruling = Ruling("limits", HOLD, Peer(1, "10.0.0.9", 40000), "Fetch", 7)
+    metrics.on_policy_observed(ruling)
+    for verdict in (Reject(44), Reject(44), Reject(44, close=True)):
+        metrics.on_policy_refused(ruling._replace(verdict=verdict))
+    metrics.on_policy_refused(ruling._replace(verdict=Reject(44), api_name=""))
+    guard = wire.engine.chain.guard
+    times = guard.times["quota", "on_tick"] = HookTime()
+    times.calls, times.took_us, times.slow = 4, 7_500, 1
 
     found = read(metrics)
     assert found["sluice_internal_errors_total"] == {(): 1}
     assert found["sluice_policy_errors_total"] == {("on_request", "quota"): 2}
-    assert found["sluice_policy_observed_total"] == {("limits",): 1}
+    assert found["sluice_policy_observed_total"] == {("Fetch", "limits", "hold"): 1}
+    assert found["sluice_policy_refused_total"] == {
+        ("Fetch", "limits", "reject"): 2,
+        ("Fetch", "limits", "close"): 1,
+        ("connect", "limits", "close"): 1,
+    }
+    assert found["sluice_policy_hook_calls_total"] == {("on_tick", "quota"): 4}
+    assert found["sluice_policy_hook_seconds_total"] == {("on_tick", "quota"): 0.0075}
+    assert found["sluice_policy_slow_hooks_total"] == {("on_tick", "quota"): 1}
 
 
 @pytest.mark.parametrize("openmetrics", [False, True])

@@ -155,7 +155,7 @@ def test_a_timeout_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
         begun = time.monotonic()
 
         assert not send()
-        assert 0.19 < time.monotonic() - begun < 3
+        assert 0.19 < time.monotonic() - begun < 9  # by itself the SDK waits for ten seconds
 
 
 def test_a_timeout_that_is_no_number_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,3 +92,20 @@ def test_one_that_cannot_be_made_whole_stays_hidden(
     with pytest.raises(OSError, match="half a line"):
         growing.close()
     assert [path.name for path in (tmp_path / "entity").iterdir()] == [NAME.hidden]
+
+
+@pytest.mark.parametrize("after", ["moved", "removed", "replaced"])
+def test_one_that_was_taken_away_is_noticed(tmp_path: Path, after: str) -> None:
+    """It is closed as it is; nothing of that name is touched."""
+    growing = GrowingFile.begin(tmp_path / "entity", NAME, 0)
+    growing.append(b"one\n")
+    assert not growing.is_gone
+    if after == "removed":
+        growing.path.unlink()
+    else:
+        growing.path.rename(tmp_path / "elsewhere")
+    if after == "replaced":
+        growing.path.touch()
+    assert growing.is_gone
+    growing.abandon()
+    assert growing.path.exists() == (after == "replaced")

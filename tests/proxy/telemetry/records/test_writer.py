@@ -166,6 +166,30 @@ def test_a_new_process_shows_what_the_old_one_left(tmp_path: Path) -> None:
     assert lines(tmp_path) == [row(1)]
 
 
+@pytest.mark.parametrize("how", ["file", "folder"])
+def test_a_file_that_was_removed_costs_no_row_that_comes_later(tmp_path: Path, how: str) -> None:
+    """The next rows begin another, whether it is seen at them or at the end of its time."""
+    writer = open_writer(tmp_path)
+
+    def remove() -> None:
+        for path in [*(tmp_path / "topic").iterdir()]:
+            path.unlink()
+        if how == "folder":
+            (tmp_path / "topic").rmdir()
+
+    writer.write("topic", [row(1)], 0)
+    remove()
+    writer.write("topic", [row(2)], 0)
+    writer.write("topic", [row(3)], 0)
+    remove()
+    writer.tick(10**9)
+    assert (writer.fault, writer.next_ms()) == (None, None)
+    writer.write("topic", [row(4)], 10**9)
+    writer.close()
+    assert lines(tmp_path) == [row(4)]
+    assert writer.dropped == 0
+
+
 def test_a_directory_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
     """The start fails with the system's own words, before anything is served."""
     (tmp_path / "file").write_bytes(b"")

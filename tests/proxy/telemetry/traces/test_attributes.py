@@ -98,8 +98,10 @@ def test_a_watch_key_without_words_is_not_shown():
 def test_a_refusal_is_named_as_kafka_names_it(code, name):
     """`error.type` is Kafka's name of the code, or its number."""
     made = trail(upstream_us=None, outcome=Outcome.ANSWERED)
-    made.refused = code
+    made.refused, made.refused_by = code, "limits"
     found = attributes.of_request(made, "")
+
+    assert found["sluice.refused.policy"] == "limits"
 
     assert (found["error.type"], found["sluice.refused.code"]) == (name, code)
     assert found["sluice.reasons"] == ("refused",)

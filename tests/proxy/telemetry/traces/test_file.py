@@ -118,6 +118,58 @@ def test_the_file_is_rotated_at_its_size(tmp_path):
     assert len(lines(tmp_path / "traces.jsonl.1")) == 3
 
 
+@pytest.mark.parametrize("after", ["moved", "removed", "replaced"])
+def test_a_file_that_was_taken_away_is_begun_again(tmp_path, after):
+    """By logrotate, say: the next line goes where readers look, without any signal."""
+    path, moved = tmp_path / "traces.jsonl", tmp_path / "traces.jsonl-2026"
+    writer = sink(path)
+    assert writer.send(spans()) == ""
+    if after == "removed":
+        path.unlink()
+    else:
+        path.rename(moved)
+        assert len(lines(moved)) == 1
+    if after == "replaced":
+        path.touch()
+    for _ in range(2):
+        assert writer.send(spans()) == ""
+    writer.close()
+    assert len(lines(path)) == 2
+    assert not moved.exists() or len(lines(moved)) == 1
+
+
+def test_a_file_that_was_cut_goes_on_from_its_end(tmp_path, monkeypatch):
+    """Copytruncate: a failed write afterwards leaves no hole either."""
+    path = tmp_path / "traces.jsonl"
+    writer = sink(path)
+    assert writer.send(spans()) == ""
+    os.truncate(path, 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", no_space)
+        assert writer.send(spans()) == os.strerror(errno.ENOSPC)
+    assert path.stat().st_size == 0
+    assert writer.send(spans()) == ""
+    writer.close()
+    assert len(lines(path)) == 1
+
+
+def test_a_folder_that_is_gone_is_told_and_tried_again(tmp_path):
+    """Each line tries; the first after the folder is back is written."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    writer = sink(folder / "traces.jsonl")
+    folder.rename(tmp_path / "elsewhere")
+    assert writer.send(spans()) == os.strerror(errno.ENOENT)
+    folder.mkdir()
+    assert writer.send(spans()) == ""
+    writer.close()
+    assert len(lines(folder / "traces.jsonl")) == 1
+
+
+def no_space(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_line_larger_than_the_file_is_still_written(tmp_path):
     """Into a file of its own."""
     path = tmp_path / "traces.jsonl"

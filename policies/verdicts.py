@@ -1,0 +1,205 @@
+"""What a hook may return, checked where it enters: the kind of verdict, and each of its fields.
+
+Rules:
+- FORWARD is recognised by identity and never comes here, so an ordinary request pays nothing.
+- The exact types count. A subclass, a `bool` for a number, a `float` or a `str` is a mistake of the policy.
+- What is wrong is said in one sentence: the field, its value, and the allowed range. Of a value that may be somebody's
+  data, or whose `repr` would be a policy's code, only the type is said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.api import Excess, Forward, Hold, InForce, Patch, Reject, Respond, Throttle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.api import Request
+
+MAX_MS: Final = 1 << 40
+"""The longest throttle or delay, 34 years. A reply's `throttle_time_ms`, an int32, says at most 2,147,483,647."""
+MAX_BODY_BYTES: Final = 2_147_483_647 - 65_536
+"""The largest body: a frame's size is an int32, and a header of 64 KiB stands before it."""
+MAX_MESSAGE_CHARS: Final = 250
+"""The longest message of a refusal: a reply repeats it for each item of the request."""
+_MAX_OFFSET: Final = 2_147_483_647
+_CODES: Final = (-32_768, 32_767)
+_SHOWN_CHARACTERS: Final = 20
+_SHOWN: Final = (int, float, bool, type(None))
+
+
+class VerdictError(TypeError):
+    """A hook has returned something that is no verdict, or a verdict with a field out of its range."""
+
+
+def check_request(verdict: object) -> None:
+    """Raise VerdictError unless `on_request` may return this."""
+    kind = type(verdict)
+    if kind is Throttle:
+        assert isinstance(verdict, Throttle)  # noqa: S101 - for the type checker
+        _check_throttle(verdict)
+    elif kind is Hold:
+        assert isinstance(verdict, Hold)  # noqa: S101 - for the type checker
+        _check_hold(verdict)
+    else:
+        _check_end(verdict, "a verdict")
+
+
+def check_patches(verdict: object, request: Request) -> None:
+    """Raise VerdictError when a patch cannot lie in the body of this request, or in the new one.
+
+    Where the policy has not asked for the body, its size is known up to the header's.
+    """
+    ends = verdict.forward if isinstance(verdict, Throttle) else verdict
+    ends = ends.then if isinstance(ends, Hold) else ends
+    if isinstance(ends, Forward) and ends.patches:
+        body = request.body if ends.body is None else ends.body
+        check_bounds(ends.patches, request.size_bytes if body is None else len(body))
+
+
+def check_bounds(patches: Iterable[Patch], body_bytes: int) -> None:
+    """Raise VerdictError when a patch leaves a body of so many bytes."""
+    for patch in patches:
+        stop = patch.offset + len(patch.data)
+        if patch.offset < 0 or stop > body_bytes:
+            words = f"a Patch lies at {patch.offset}..{stop}"
+            raise VerdictError(f"{words}, expected a place in 0..{body_bytes}, the body")
+
+
+def check_response(verdict: object) -> None:
+    """Raise VerdictError unless `on_response` may return this."""
+    if type(verdict) is Throttle:
+        _check_throttle(verdict)
+    elif type(verdict) is not Forward:
+        raise VerdictError(f"expected FORWARD or a Throttle, got {shown(verdict)}")
+
+
+def check_connect(verdict: object) -> None:
+    """Raise VerdictError unless `on_connect` may return this."""
+    if type(verdict) is Reject:
+        _check_reject(verdict)
+    elif type(verdict) is not Forward:
+        raise VerdictError(f"expected FORWARD or a Reject, got {shown(verdict)}")
+
+
+def check_in_force(found: object) -> None:
+    """Raise VerdictError unless `in_force` may return this."""
+    if found is None:
+        return
+    if type(found) is not InForce or type(found.rate) not in {int, float}:
+        raise VerdictError(f"expected an InForce with a rate, or None, got {shown(found)}")
+    if not all(type(text) is str for text in (found.enforcement, found.entity, found.rev)):
+        raise VerdictError(f"expected text in the fields of an InForce, got {shown(found)}")
+
+
+def check_time(found: object) -> None:
+    """Raise VerdictError unless this is a time in ms, or infinite."""
+    if type(found) not in {int, float} or found != found:  # noqa: PLR0124 - so is only a nan
+        raise VerdictError(f"expected a time in ms, or infinity, got {shown(found)}")
+
+
+def shown(value: object) -> str:
+    """Return the value in a few characters: numbers as they are, text cut, of anything else the type."""
+    kind = type(value)
+    if kind is str or kind in _SHOWN:
+        text = repr(value)
+        return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"an object of type {kind.__name__}"
+
+
+def _check_end(verdict: object, expected: str) -> None:
+    if type(verdict) is Forward:
+        _check_forward(verdict)
+    elif type(verdict) is Respond:
+        _check_bytes("Respond.body", verdict.body)
+        refuses: object = verdict.refuses
+        if type(refuses) is Reject:
+            _check_reject(refuses)
+        elif refuses is not None:
+            raise VerdictError(f"Respond.refuses is {shown(refuses)}, expected a Reject or None")
+    elif type(verdict) is Reject:
+        _check_reject(verdict)
+    else:
+        raise VerdictError(f"expected {expected}, got {shown(verdict)}")
+
+
+def _check_throttle(verdict: Throttle) -> None:
+    _check_int("Throttle.throttle_time_ms", verdict.throttle_time_ms, 0, MAX_MS)
+    _check_end(verdict.forward, "a Forward, Respond or Reject as Throttle.forward")
+    _check_why("Throttle.why", verdict.why)
+
+
+def _check_hold(verdict: Hold) -> None:
+    _check_int("Hold.max_delay_ms", verdict.max_delay_ms, 0, MAX_MS)
+    try:
+        hash(verdict.watch)
+    except BaseException as error:
+        words = f"Hold.watch is {shown(verdict.watch)}, expected a hashable key"
+        raise VerdictError(words) from error
+    then: object = verdict.then
+    if type(then) is not Forward and type(then) is not Reject:
+        raise VerdictError(f"expected a Forward or Reject as Hold.then, got {shown(then)}")
+    _check_end(then, "a verdict")
+    _check_bool("Hold.throttles", verdict.throttles)
+    _check_why("Hold.why", verdict.why)
+
+
+def _check_forward(verdict: Forward) -> None:
+    _check_bool("Forward.exempt", verdict.exempt)
+    if verdict.body is not None:
+        _check_bytes("Forward.body", verdict.body)
+    patches: object = verdict.patches
+    if type(patches) is not tuple:
+        raise VerdictError(f"Forward.patches is {shown(patches)}, expected a tuple of Patch")
+    for patch in patches:
+        if type(patch) is not Patch:
+            raise VerdictError(f"expected a Patch in Forward.patches, got {shown(patch)}")
+        _check_int("Patch.offset", patch.offset, 0, _MAX_OFFSET)
+        _check_bytes("Patch.data", patch.data)
+
+
+def _check_reject(verdict: Reject) -> None:
+    code: object = verdict.code
+    if not isinstance(code, int) or isinstance(code, bool) or not _CODES[0] <= code <= _CODES[1]:
+        words = f"expected an integer in {_CODES[0]}..{_CODES[1]}"
+        raise VerdictError(f"Reject.code is {shown(code)}, {words}")
+    _check_bool("Reject.close", verdict.close)
+    message: object = verdict.message
+    if type(message) is not str:
+        raise VerdictError(f"Reject.message is {shown(message)}, expected text")
+    if len(message) > MAX_MESSAGE_CHARS:
+        words = f"expected {MAX_MESSAGE_CHARS} characters at most"
+        raise VerdictError(f"Reject.message has {len(message)} characters, {words}")
+
+
+def _check_why(field: str, why: object) -> None:
+    if why is None:
+        return
+    if type(why) is not Excess:
+        raise VerdictError(f"{field} is {shown(why)}, expected an Excess or None")
+    if type(why.entity) is not str or type(why.quota) is not str:
+        raise VerdictError(f"{field} is {shown(why)}, expected text as its entity and quota")
+    for number in (why.observed, why.bound):
+        if type(number) is not float and type(number) is not int:
+            raise VerdictError(f"{field} is {shown(why)}, expected numbers as observed and bound")
+
+
+def _check_int(field: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise VerdictError(f"{field} is {shown(value)}, expected an integer in {least}..{most}")
+
+
+def _check_bool(field: str, value: object) -> None:
+    if type(value) is not bool:
+        raise VerdictError(f"{field} is {shown(value)}, expected True or False")
+
+
+def _check_bytes(field: str, value: object) -> None:
+    if type(value) is not bytes:
+        raise VerdictError(f"{field} is {shown(value)}, expected bytes")
+    if len(value) > MAX_BODY_BYTES:
+        raise VerdictError(f"{field} has {len(value)} bytes, expected {MAX_BODY_BYTES} at most")

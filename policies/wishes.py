@@ -1,0 +1,58 @@
+"""What a policy wishes to see and when it wants its tick: its attributes, read once and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.api import Need
+from policies.verdicts import shown
+
+if TYPE_CHECKING:
+    from policies.api import Policy
+
+_MAX_TICK_MS: Final = 2_147_483_647
+
+
+class Wishes(NamedTuple):
+    """The checked values of the attributes of the same names; see `Policy`."""
+
+    apis: frozenset[int] | None
+    hears: frozenset[int] | None
+    needs: Need | Mapping[int, Need]
+    tick_ms: int
+
+    def need(self, api_key: int) -> Need:
+        """Return how much of a request of this API must be there."""
+        needs = self.needs
+        return needs if isinstance(needs, Need) else needs.get(api_key, Need.HEADER)
+
+
+def wishes_of(policy: Policy) -> Wishes:
+    """Read the wishes of a policy.
+
+    Raises:
+        TypeError: one of them is not what `Policy` says. The message names it, and what was expected.
+    """
+    tick_ms: object = policy.tick_ms
+    if type(tick_ms) is not int or not 0 <= tick_ms <= _MAX_TICK_MS:
+        raise TypeError(f"tick_ms is {shown(tick_ms)}, expected an integer in 0..{_MAX_TICK_MS}")
+    return Wishes(
+        _keys("apis", policy.apis), _keys("hears", policy.hears), _needs(policy.needs), tick_ms
+    )
+
+
+def _keys(name: str, value: object) -> frozenset[int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, frozenset | set) or not all(isinstance(key, int) for key in value):
+        raise TypeError(f"{name} is {shown(value)}, expected a frozenset of API keys, or None")
+    return frozenset(value)
+
+
+def _needs(value: object) -> Need | Mapping[int, Need]:
+    if isinstance(value, Need):
+        return value
+    if isinstance(value, Mapping) and all(isinstance(need, Need) for need in value.values()):
+        return dict(value)
+    raise TypeError(f"needs is {shown(value)}, expected a Need, or a mapping of API keys to Needs")

@@ -1,0 +1,137 @@
+"""Who asks for how much against which limit: the rows of the principals, put together with the buckets they share.
+
+Rules:
+- Those who did something in the last second come first, then those who are connected and did not.
+- A client's limit is the one that stops it first, by requests or by bytes; its use is the bucket's, not the client's.
+- The hub has its turn after every SLICE rows.
+- Those who share a bucket stand together, where the first of them would stand.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import ceil
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.admin.shapes import NAME_SHOWN_MAX_CHARS, Bucket, Principal, Quantiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from proxy.admin.inside import AdminInside, Binding
+
+PRINCIPALS_MAX = 200
+SLICE = 25
+"""Rows between two turns of the hub: half a millisecond."""
+WAIT_MAX_MS = 1 << 53
+"""What a page can count to."""
+_NOTHING = Quantiles(None, None)
+
+
+class _Shared:
+    """A bucket, and what those who draw on it did."""
+
+    def __init__(self, binding: Binding) -> None:
+        self.binding = binding
+        self.requests_per_s = 0.0
+        self.principals = 0
+
+    def shape(self) -> Bucket:
+        """As it is shown."""
+        binding = self.binding
+        rate = self.requests_per_s if binding.rate is None else binding.rate
+        used = min(1.0, rate / binding.limit) if binding.used is None else binding.used
+        return Bucket(
+            binding.entity,
+            binding.quota,
+            binding.limit,
+            round(rate, 3),
+            round(100 * used, 1),
+            min(ceil(binding.wait_ms), WAIT_MAX_MS),
+            binding.waiting,
+            self.principals,
+        )
+
+
+async def principals(
+    inside: AdminInside,
+    throttled: Mapping[tuple[str, str], int],
+    now_ms: int,
+    latency: Callable[[str, str], tuple[float, float] | None],
+) -> tuple[list[Principal], list[Bucket]]:
+    """PRINCIPALS_MAX rows at most, and the buckets that they name. `throttled`: muted connections of each;
+    `latency`: the median and the 99th percentile of a client's answers, in ms.
+    """
+    shared: dict[tuple[str, str], _Shared] = {}
+    places: dict[tuple[str, str], int] = {}
+    rows: list[Principal] = []
+    seen: set[tuple[str, str]] = set()
+
+    def place_of(key: tuple[str, str], requests_per_s: float) -> int | None:
+        binding = inside.binding_limit(*key, now_ms)
+        if binding is None:
+            return None
+        name = binding.entity, binding.quota
+        if name not in shared:
+            places[name] = len(shared)
+            shared[name] = _Shared(binding)
+        shared[name].requests_per_s += requests_per_s
+        shared[name].principals += 1
+        return places[name]
+
+    for place, (busy, throttles) in enumerate(inside.principals.busiest(PRINCIPALS_MAX, now_ms)):
+        if place % SLICE == SLICE - 1:
+            await trio.lowlevel.checkpoint()
+        key = busy.user, busy.client_id
+        seen.add(key)
+        rows.append(
+            Principal(
+                busy.user,
+                busy.client_id[:NAME_SHOWN_MAX_CHARS],
+                busy.connections,
+                float(busy.requests),
+                float(busy.request_bytes),
+                float(busy.response_bytes),
+                _quantiles(latency(*key)),
+                inside.signals.errors_of(*key),
+                place_of(key, busy.requests),
+                throttled.get(key, 0),
+                _quantiles(throttles.quantiles_ms(now_ms) if throttles else None),
+                throttles.count if throttles else 0,
+                throttles.total_ms if throttles else 0,
+            )
+        )
+    quiet = (item for item in inside.engine.usage.keys.items() if item[0] not in seen)
+    for place, (key, usage) in enumerate(tuple(islice(quiet, PRINCIPALS_MAX - len(rows)))):
+        if place % SLICE == SLICE - 1:
+            await trio.lowlevel.checkpoint()
+        row = Principal(
+            key[0],
+            key[1][:NAME_SHOWN_MAX_CHARS],
+            usage.connections,
+            *(0.0, 0.0, 0.0),
+            _quantiles(latency(*key)),
+            inside.signals.errors_of(*key),
+            place_of(key, 0.0),
+            throttled.get(key, 0),
+            _NOTHING,
+            *(0, 0),
+        )
+        rows.append(row)
+    return together(rows), [each.shape() for each in shared.values()]
+
+
+def _quantiles(found: tuple[float, float] | None) -> Quantiles:
+    return Quantiles(*found) if found else _NOTHING
+
+
+def together(rows: list[Principal]) -> list[Principal]:
+    """The same rows; those of one bucket where the first of them stands."""
+    first: dict[int, int] = {}
+    order = []
+    for place, row in enumerate(rows):
+        at = place if row.bucket is None else first.setdefault(row.bucket, place)
+        order.append((at, place))
+    return [rows[place] for _, place in sorted(order)]

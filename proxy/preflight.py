@@ -1,0 +1,125 @@
+"""What `run` would refuse although the settings can be read: files, folders, variables of the environment.
+
+Rules:
+- `sluice check` and `sluice run` ask the same question here, so that a check that passes is a start that passes; only
+  whether a port is free is left to the start, for a proxy that runs already has it.
+- Every problem is named, not the first. Nothing is created, opened for writing or connected.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policies.settings import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from proxy.config import Config
+
+FOLDER_WORDS = "a folder that Sluice may write to"
+
+
+def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Every reason that is known before the start why `run` could not start, by key path or variable."""
+    yield from _token(config.admin.token_file)
+    yield from _socket(config.admin.socket_path)
+    if config.records.directory:
+        yield from _folder("records.directory", Path(config.records.directory), makes=True)
+    yield from _traces(config, environ)
+    if config.audit.file:
+        yield from _file("audit.file", config.audit.file)
+    if config.metrics.otlp:
+        yield from _numbers(
+            environ, ("OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT")
+        )
+
+
+def _token(file: str) -> Iterator[Problem]:
+    if not file:
+        return
+    from proxy.admin.token import Token  # noqa: PLC0415 - only where there is one
+
+    try:
+        Token(file)
+    except OSError as error:
+        yield Problem(
+            "admin.token_file", f"{file!r}: {error.strerror or error}", "a readable token"
+        )
+
+
+def _socket(path: str) -> Iterator[Problem]:
+    if not path:
+        return
+    yield from _folder("admin.socket", Path(path).parent, makes=False)
+    mode = _mode(Path(path))
+    if mode is not None and not stat.S_ISSOCK(mode):
+        yield Problem("admin.socket", f"{path!r}, a file that is no socket", "a path that is free")
+
+
+def _traces(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
+    from proxy.telemetry.traces import resource  # noqa: PLC0415 - only what the command needs
+
+    traces = config.traces
+    if not resource.wants_traces(traces.export, traces.file, environ):
+        return
+    if traces.export == "otlp" or (traces.export == "auto" and resource.wants_otlp(environ)):
+        yield from _asked(lambda: resource.check_otlp(environ))
+        yield from _asked(lambda: resource.timeout_ms(environ))
+    elif not traces.file:
+        yield Problem("traces.file", "nothing", "a path, because traces.export is file")
+    else:
+        yield from _file("traces.file", traces.file)
+    yield from _numbers(
+        environ,
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"),
+    )
+
+
+def _numbers(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterator[Problem]:
+    from proxy.telemetry.traces import resource  # noqa: PLC0415 - only what the command needs
+
+    for name in names:
+        yield from _asked(lambda name=name: resource.setting(environ, name, 0))  # type: ignore[misc] # mypy infers no type for a default of a lambda
+
+
+def _asked(ask: Callable[[], object]) -> Iterator[Problem]:
+    """What `ask` raises about a variable."""
+    from proxy.telemetry.traces.resource import TracesError  # noqa: PLC0415 - as above
+
+    try:
+        ask()
+    except TracesError as error:
+        yield Problem("", str(error), origin="the environment")
+
+
+def _file(path: str, name: str) -> Iterator[Problem]:
+    """A file that Sluice appends to, and makes where it is not there yet."""
+    file = Path(name)
+    yield from _folder(path, file.parent, makes=False)
+    mode = _mode(file)
+    if mode is not None and not (stat.S_ISREG(mode) and os.access(file, os.W_OK)):
+        yield Problem(path, repr(name), "a file that Sluice may write to")
+
+
+def _folder(path: str, folder: Path, *, makes: bool) -> Iterator[Problem]:
+    """`makes`: Sluice makes the folder where it is not there yet, with those above it."""
+    above = folder
+    while makes and _mode(above) is None and above != above.parent:
+        above = above.parent
+    mode = _mode(above)
+    if mode is None:
+        yield Problem(path, f"{str(folder)!r}, which is not there", FOLDER_WORDS)
+    elif not (stat.S_ISDIR(mode) and os.access(above, os.W_OK | os.X_OK)):
+        yield Problem(path, repr(str(above)), FOLDER_WORDS)
+
+
+def _mode(path: Path) -> int | None:
+    """The kind of what is there; None when nothing is, or nothing can be seen."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,173 @@
+"""Tables of text, for a pipe and for a terminal of any width.
+
+Rules:
+- A pipe gets one line a row and whole cells, so that they can be cut and searched.
+- A terminal gets lines that fit. Names are cut in the middle first, down to NAME_MIN cells; when that is not enough, a
+  row takes several lines, and so does the header. Figures are cut only where one alone is wider than the terminal.
+- A width is counted in cells of the terminal: a wide character takes two, a combining mark none.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+NAME_MIN: Final = 12
+"""Cells. A name is cut to less only where a line has room for nothing else."""
+USUAL_WIDTH: Final = 80
+"""Of a terminal that does not tell its width."""
+GAP: Final = 2
+ELLIPSIS: Final = "…"
+CUT: Final = frozenset({"user", "client id", "client", "broker", "policy"})
+"""Columns of names, whose length somebody else chose."""
+
+
+def terminal_width() -> int | None:
+    """The width of the terminal that standard output is, in cells; None where it is a pipe or a file."""
+    if not sys.stdout.isatty():
+        return None
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isascii() and wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
+    except OSError:
+        return USUAL_WIDTH
+
+
+def plain(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: frozenset[str],
+    width: int | None = None,
+) -> str:
+    """A table under the `names` of its columns; those in `right` are aligned to the right. `width`: of the terminal."""
+    return "\n".join(line for record in records(names, rows, right, width) for line in record)
+
+
+def records(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: frozenset[str],
+    width: int | None = None,
+) -> list[list[str]]:
+    """The lines of the header, then those of each row: all have equally many."""
+    table = [names, *rows]
+    natural = [max(cells(row[place]) for row in table) for place in range(len(names))]
+    folds = _folds(names, natural, width)
+    return [
+        [
+            _line(names, row, fold, right, indent=GAP if number else 0)
+            for number, fold in enumerate(folds)
+        ]
+        for row in table
+    ]
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal `text` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells_of, text))
+
+
+def cut(text: str, width: int) -> str:
+    """`text`, with an ellipsis in its middle if it is wider than `width` cells."""
+    if cells(text) <= width:
+        return text
+    if width <= 1:
+        return ELLIPSIS[:width]
+    tail = (width - 1) // 2
+    head = width - 1 - tail
+    return _first(text, head) + ELLIPSIS + _last(text, tail)
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """Lines of prose, each folded at spaces to fit the terminal."""
+    if width is None:
+        return text
+    import textwrap  # noqa: PLC0415 - start-up of other commands
+
+    return "\n".join(
+        folded
+        for line in text.splitlines()
+        for folded in textwrap.wrap(line, max(width, 2 * GAP), subsequent_indent=" " * GAP) or [""]
+    )
+
+
+def _folds(
+    names: Sequence[str], natural: Sequence[int], width: int | None
+) -> list[list[tuple[int, int]]]:
+    """For each line of a row its columns: their places, and the cells that each gets."""
+    if width is None:
+        return [list(enumerate(natural))]
+    least = [
+        min(wide, width - GAP, max(NAME_MIN, len(name)) if name in CUT else wide)
+        for name, wide in zip(names, natural, strict=True)
+    ]
+    folds: list[list[int]] = [[]]
+    for place in range(len(names)):
+        if folds[-1] and _needed(least, [*folds[-1], place], len(folds) > 1) > width:
+            folds.append([])
+        folds[-1].append(place)
+    return [
+        list(_shared(fold, natural, least, width - _needed(least, fold, number > 0)))
+        for number, fold in enumerate(folds)
+    ]
+
+
+def _needed(least: Sequence[int], fold: Sequence[int], is_indented: bool) -> int:  # noqa: FBT001 - two calls
+    return sum(least[place] for place in fold) + GAP * (len(fold) - 1 + is_indented)
+
+
+def _shared(
+    fold: Sequence[int], natural: Sequence[int], least: Sequence[int], spare: int
+) -> Iterator[tuple[int, int]]:
+    """What is left of a line goes to the narrowest of the columns that are cut, until they are equal."""
+    widths = {place: least[place] for place in fold}
+    while spare > 0:
+        short = [place for place in fold if widths[place] < natural[place]]
+        if not short:
+            break
+        widths[min(short, key=lambda place: widths[place])] += 1
+        spare -= 1
+    yield from widths.items()
+
+
+def _line(
+    names: Sequence[str],
+    row: Sequence[str],
+    fold: Sequence[tuple[int, int]],
+    right: frozenset[str],
+    indent: int,
+) -> str:
+    shown = []
+    for place, width in fold:
+        cell = cut(row[place], width)
+        space = " " * (width - cells(cell))
+        shown.append(space + cell if names[place] in right else cell + space)
+    return " " * indent + (" " * GAP).join(shown).rstrip()
+
+
+def _cells_of(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def _first(text: str, width: int) -> str:
+    used = 0
+    for place, character in enumerate(text):
+        used += _cells_of(character)
+        if used > width:
+            return text[:place]
+    return text
+
+
+def _last(text: str, width: int) -> str:
+    return _first(text[::-1], width)[::-1]

@@ -1,0 +1,149 @@
+"""How many lines each event may write: so that the log stays small whatever a client, a broker or a caller sends.
+
+Rules:
+- Every event stands in LIMITS, with who can cause it. One that does not is held to UNKNOWN (a test finds it).
+- What is beyond the limit is counted; the next line of that event that passes carries `suppressed`.
+- An event with `by` has a limit for each value of these fields; only fields whose values our own code or the
+  configuration chooses may be named.
+- At level debug each event has DEBUG_LINES a second.
+- Texts are cut: a field at FIELD_MAX_CHARS, a traceback at TRACEBACK_MAX_CHARS, a list at LIST_MAX_ITEMS.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+FIELD_MAX_CHARS: Final = 1_000
+TRACEBACK_MAX_CHARS: Final = 16_000
+LIST_MAX_ITEMS: Final = 50
+DEBUG_LINES: Final = 100
+_S: Final = 1_000
+
+
+class Limit(NamedTuple):
+    """At most `lines` in each `period_ms`, for each value of `by`. `cause`: who can bring the event about."""
+
+    lines: int
+    period_ms: int
+    cause: str
+    by: tuple[str, ...] = ()
+
+
+UNKNOWN: Final = Limit(1, _S, "unknown")
+DEBUG: Final = Limit(DEBUG_LINES, _S, "whatever is told at this level")
+LIMITS: Final[Mapping[str, Limit]] = {
+    # clients
+    "session_opened": Limit(5, _S, "a client"),
+    "session_closed": Limit(5, _S, "a client or a broker", by=("reason",)),
+    "expired": Limit(2, _S, "a broker that is silent"),
+    "pool_depleted": Limit(2, _S, "clients and brokers", by=("pool",)),
+    "pool_recovered": Limit(2, _S, "clients and brokers", by=("pool",)),
+    "policy_refused": Limit(5, _S, "a client", by=("policy",)),
+    "policy_would_refuse": Limit(5, _S, "a client", by=("policy",)),
+    "policy_error": Limit(1, _S, "a client, where a policy has a bug", by=("policy", "hook")),
+    "policy_slow": Limit(1, _S, "a client, where a policy is slow", by=("policy", "hook")),
+    "slow_step": Limit(1, _S, "a client, where a policy is slow"),
+    "internal_error": Limit(1, _S, "a client or a broker, where Sluice has a bug"),
+    "connections_full": Limit(1, 60 * _S, "clients"),
+    "descriptors_exhausted": Limit(1, 60 * _S, "clients, or other processes"),
+    # brokers
+    "bootstrap_closed": Limit(1, 10 * _S, "a broker", by=("likely",)),
+    "node_learned": Limit(100, 60 * _S, "a broker"),
+    "unmapped_node": Limit(5, _S, "a broker"),
+    "records_not_published": Limit(1, _S, "a broker"),
+    "records_published_again": Limit(1, _S, "a broker"),
+    # callers of the admin server
+    "admin_change": Limit(100, _S, "a caller with rights; the server takes fewer changes"),
+    "admin_refused": Limit(5, _S, "a caller", by=("way",)),
+    "admin_bad_request": Limit(1, 10 * _S, "a caller"),
+    "admin_error": Limit(1, _S, "a caller, where Sluice has a bug"),
+    # operators
+    "config_reloaded": Limit(5, _S, "an operator"),
+    "config_reload_failed": Limit(5, _S, "an operator"),
+    "draining": Limit(5, _S, "an operator"),
+    "stopped": Limit(5, _S, "an operator"),
+    "memory": Limit(5, _S, "the start"),
+    "ready": Limit(5, _S, "the start"),
+    "no_admin_socket": Limit(5, _S, "the start"),
+    "cannot_start": Limit(5, _S, "the start"),
+    # disks, collectors, libraries
+    "records_adopted": Limit(5, _S, "the start"),
+    "records_failed": Limit(1, _S, "a bug"),
+    "records_not_written": Limit(1, _S, "the disk"),
+    "records_written_again": Limit(1, _S, "the disk"),
+    "traces_undelivered": Limit(1, _S, "the disk or a collector"),
+    "traces_delivered_again": Limit(1, _S, "the disk or a collector"),
+    "library_message": Limit(1, _S, "a library, whatever moved it"),
+}
+
+
+class _Window:
+    """The lines of one event, or of one value of its `by`, in the period that ends at `until_ms`."""
+
+    __slots__ = ("lines", "max_lines", "period_ms", "suppressed", "until_ms")
+
+    def __init__(self, limit: Limit) -> None:
+        self.max_lines = limit.lines
+        self.period_ms = limit.period_ms
+        self.until_ms = 0
+        self.lines = 0
+        self.suppressed = 0
+
+
+class LineLimits:
+    """See the module. `suppressed`: lines held back since the start, by event."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.suppressed: Counter[str] = Counter()
+        self._now_ms = now_ms
+        self._windows: dict[object, _Window] = {}
+
+    def is_full(self, event: str, fields: Mapping[str, object]) -> bool:
+        """Whether no more lines of this may pass now. If so, the one asked about is counted as held back."""
+        window = self._window(event, fields)
+        if window.lines < window.max_lines:
+            return False
+        window.suppressed += 1
+        self.suppressed[event] += 1
+        return True
+
+    def pass_one(self, event: str, fields: Mapping[str, object]) -> int:
+        """Let a line pass, after `is_full` said no. Returns how many were held back since the last."""
+        window = self._window(event, fields)
+        window.lines += 1
+        suppressed, window.suppressed = window.suppressed, 0
+        return suppressed
+
+    def _window(self, event: str, fields: Mapping[str, object]) -> _Window:
+        limit = LIMITS.get(event, UNKNOWN)
+        key: object = event
+        if fields.get("level") == "debug":
+            limit, key = DEBUG, (event,)
+        elif limit.by:
+            key = (event, *map(fields.get, limit.by))
+        window = self._windows.get(key)
+        if window is None:
+            window = self._windows[key] = _Window(limit)
+        now_ms = self._now_ms()
+        if now_ms >= window.until_ms:
+            window.until_ms = now_ms - now_ms % window.period_ms + window.period_ms
+            window.lines = 0
+        return window
+
+
+def cut(value: object, max_chars: int = FIELD_MAX_CHARS) -> object:
+    """The same, but no longer than a line can bear."""
+    if isinstance(value, str):
+        if len(value) <= max_chars:
+            return value
+        half = max_chars // 2
+        return f"{value[:half]} [{len(value) - 2 * half} characters left out] {value[-half:]}"
+    if isinstance(value, (list, tuple)):
+        shown = [cut(each) for each in value[:LIST_MAX_ITEMS]]
+        more = len(value) - len(shown)
+        return [*shown, f"and {more} more"] if more else shown
+    return value

@@ -1,0 +1,117 @@
+"""What went wrong with whom, and what passed: errors by client, and bytes, errors and failed dials by broker.
+
+Rules:
+- Errors are requests that nobody but Sluice answered (the broker was silent), and those that were lost with their
+  connection. What a policy refused is no error.
+- Rates are of the last second, from counts that the hub adds to at each read.
+- At most MAX_KEYS clients are remembered, the last that failed. Brokers are those of our ports.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.api import Outcome
+from proxy.core.errors import CloseReason
+from proxy.core.observer import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.api import Peer
+    from proxy.core.engine import Engine
+    from proxy.core.trail import Trail
+    from proxy.core.usage import UsageRow
+
+MAX_KEYS: Final = 1000
+MAX_PARTS: Final = 2000
+"""Meters of one user, client id, API and broker: 3 KiB each."""
+SWEEP_EVERY: Final = 10
+"""Seconds between two sweeps of the meters of clients that are gone."""
+_ERRORS: Final = frozenset({Outcome.EXPIRED, Outcome.DISCONNECTED})
+_DIALS: Final = frozenset({CloseReason.UPSTREAM_REFUSED, CloseReason.UPSTREAM_DIAL_TIMEOUT})
+_LOST: Final = frozenset(
+    {
+        CloseReason.BROKER_RESET,
+        CloseReason.BROKER_PROTOCOL,
+        CloseReason.UPSTREAM_REQUEST_TIMEOUT,
+    }
+)
+
+
+class Flow(NamedTuple):
+    """Bytes a second, from clients and from the broker."""
+
+    in_per_s: float = 0.0
+    out_per_s: float = 0.0
+
+
+class Signals(Observer):
+    """See the module. Counts are since the start. Nothing can be read before `attach`."""
+
+    def __init__(self) -> None:
+        self.dial_failures: Counter[int | None] = Counter()
+        """Clients whose broker could not be reached, by node."""
+        self.lost: Counter[int | None] = Counter()
+        """Connections that a broker broke off, or that ended because it answered nothing or nonsense."""
+        self.node_errors: Counter[int | None] = Counter()
+        self.errors_in_second = 0
+        """In the second that runs."""
+        self.flows: dict[int | None, Flow] = {}
+        self._errors: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._before: dict[int | None, tuple[int, int]] = {}
+        self._before_ms = 0
+        self._seconds = 0
+        self._engine: Engine
+
+    def attach(self, engine: Engine) -> None:
+        """The engine is made, and may run already: from now on it counts by client and broker."""
+        self._engine = engine
+        engine.meters.part(MAX_PARTS)
+        engine.forget_plans()  # those of the connections that are open have the meters of before
+
+    def errors_of(self, user: str, client_id: str) -> int:
+        """How many requests of this client failed."""
+        return self._errors.get((user, client_id), 0)
+
+    def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
+        """See Observer."""
+        if reason in _DIALS:
+            self.dial_failures[peer.node_id] += 1
+        elif reason in _LOST:
+            self.lost[peer.node_id] += 1
+
+    def on_trail(self, trail: Trail) -> None:
+        """See Observer."""
+        if trail.outcome not in _ERRORS:
+            return
+        self.errors_in_second += 1
+        self.node_errors[trail.peer.node_id] += 1
+        key = trail.peer.user, trail.peer.client_id
+        self._errors[key] = self._errors.pop(key, 0) + 1
+        if len(self._errors) > MAX_KEYS:
+            self._errors.popitem(last=False)
+
+    def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
+        """See Observer."""
+        self.errors_in_second = 0
+        elapsed_ms = ts_ms - self._before_ms
+        now = {
+            node: (from_clients[0], from_broker[0])
+            for node, (from_clients, from_broker) in self._engine.topology.nodes.traffic.items()
+        }
+        if elapsed_ms > 0:
+            self.flows = {
+                node: self._flow(node, counts, elapsed_ms) for node, counts in now.items()
+            }
+        self._before, self._before_ms = now, ts_ms
+        self._seconds += 1
+        if self._seconds % SWEEP_EVERY == 0:
+            self._engine.meters.sweep(self._engine.usage.keys)
+
+    def _flow(self, node: int | None, counts: tuple[int, int], elapsed_ms: int) -> Flow:
+        before = self._before.get(node, (0, 0))
+        return Flow(
+            *(1000 * (now - then) / elapsed_ms for now, then in zip(counts, before, strict=True))
+        )

@@ -1,0 +1,186 @@
+"""A log that nobody reads, or that cannot be written, costs its lines and nothing else."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support import frames as f
+from tests.support.ports import free_ports
+from tests.support.raw import receive_until_closed
+from tests.support.sluice_process import COMMAND
+
+JUNK = struct.pack(">i", -1) + bytes(8)
+JUNK_CONNECTIONS = 475
+PIPE_BYTES = 4096
+PATIENCE_SECONDS = 20
+
+
+def junk(port: int) -> None:
+    """Many connections that each end with a line in the log."""
+    for _ in range(JUNK_CONNECTIONS):
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as client:
+            with suppress(ConnectionError):
+                client.sendall(JUNK)
+            assert receive_until_closed(client) == b""
+
+
+def is_served(port: int) -> bool:
+    """Whether a client gets an answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as client:
+        client.sendall(f.heartbeat(5))
+        return bool(client.recv(100))
+
+
+@pytest.fixture
+def full_pipe():
+    """(the end that nobody reads, the other one, which takes nothing more)."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while os.write(writer, b"x" * 1024):
+            pass
+    os.set_blocking(writer, True)
+    yield reader, writer
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_log_that_nobody_reads_freezes_neither_clients_nor_the_end(start, broker, full_pipe):
+    """Standard error is a full pipe: started, served, attacked, served, and drained by SIGTERM."""
+    _, writer = full_pipe
+    sluice = start(broker.server, stderr=writer)
+    assert is_served(sluice.port)
+    junk(sluice.port)
+    assert is_served(sluice.port)
+    sluice.stop()  # insists on exit code 0
+
+
+def test_a_reader_that_comes_late_gets_every_line(start, broker):
+    """The pipe was full for a while; the queue had room for what came meanwhile."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    variables = {"SLUICE_LOG_FORMAT": "json", "SLUICE_LOG_LEVEL": "debug"}
+    sluice = start(broker.server, stderr=writer, variables=variables)
+    os.close(writer)
+    junk(sluice.port)
+    assert is_served(sluice.port)
+    with os.fdopen(reader, "rb") as pipe:
+        first = pipe.readline()
+        sluice.terminate()
+        events = [json.loads(line)["event"] for line in (first, *pipe)]
+    sluice.await_exit()
+    assert events[0] == "memory"
+    assert events[-1] == "stopped"
+    assert "log_lines_lost" not in events
+
+
+@pytest.mark.parametrize("stderr", [">&-", ">/dev/full"])
+def test_a_log_that_cannot_be_written_ends_nothing(start, broker, stderr):
+    """Closed, or a full disk: started, served, attacked, served, and the exit code is 0."""
+    sluice = start(broker.server, stderr=stderr)
+    junk(sluice.port)
+    assert is_served(sluice.port)
+    sluice.stop()
+
+
+def test_a_log_whose_reader_has_gone_ends_nothing(start, broker):
+    """EPIPE, while it runs."""
+    reader, writer = os.pipe()
+    sluice = start(broker.server, stderr=writer)
+    os.close(writer)
+    os.close(reader)
+    junk(sluice.port)
+    assert is_served(sluice.port)
+    sluice.stop()
+
+
+def test_a_hangup_after_logrotate_begins_the_files_again(start, broker, tmp_path):
+    """Log, traces and usage records: what comes after the signal is in new files."""
+    traces, usage = tmp_path / "traces.jsonl", tmp_path / "usage"
+    variables = {
+        "SLUICE_TRACES_FILE": str(traces),
+        "SLUICE_TRACES_SAMPLE_EVERY": "1",
+        "SLUICE_RECORDS_DIRECTORY": str(usage),
+    }
+    sluice = start(broker.server, variables=variables)
+    assert is_served(sluice.port)
+    before = sluice.log.rename(tmp_path / "log.1")
+    traces.rename(tmp_path / "traces.jsonl.1")
+    os.kill(sluice.pid, signal.SIGHUP)
+    assert is_served(sluice.port)
+    sluice.stop()
+    assert "ready" in before.read_text()
+    assert "stopped" not in before.read_text()
+    assert "stopped" in sluice.said()
+    assert traces.read_text().count("Heartbeat")
+
+
+def run(*arguments: str, **streams) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([COMMAND, "run", *arguments], **streams)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--upstream", "no port"), 2, b"upstream.bootstrap_servers"),
+        (("--upstream", "127.0.0.1:1", "--listen", ":{taken}"), 1, b"cannot listen on"),
+    ],
+    ids=["settings", "port taken"],
+)
+def test_why_it_cannot_start_is_said_before_it_ends(arguments, code, said):
+    """And where it cannot be said, the exit code says as much as ever."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = [each.format(taken=port) for each in arguments]
+        with run(*words, stderr=subprocess.PIPE) as heard:
+            _, written = heard.communicate(timeout=PATIENCE_SECONDS)
+        with Path("/dev/full").open("wb") as full, run(*words, stderr=full) as unheard:
+            unheard.wait(PATIENCE_SECONDS)
+    assert said in written
+    assert (heard.returncode, unheard.returncode) == (code, code)
+
+
+def test_a_start_that_fails_does_not_hang_on_a_full_pipe(full_pipe):
+    """The words are lost; the exit code is not."""
+    with run("--upstream", "no port", stderr=full_pipe[1]) as process:
+        assert process.wait(PATIENCE_SECONDS) == 2
+
+
+HANGUP_WHEN_IMPORTED = """
+import os, runpy, signal, sys
+
+class Hangup:
+    def find_spec(self, name, *_):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGHUP)
+
+module = sys.argv.pop(1)
+sys.meta_path.insert(0, Hangup())
+runpy.run_module("proxy", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "proxy.config.sources", "trio", "proxy.app"])
+def test_a_hangup_during_the_start_is_obeyed_once_it_runs(broker, module):
+    """It does not end the process; the settings are read again, for they may have been read before it."""
+    listen = f"127.0.0.1:{free_ports('127.0.0.1', 2)}"
+    words = ("run", "--upstream", broker.server, "--listen", listen, "--nodes", "0")
+    command = [sys.executable, "-c", HANGUP_WHEN_IMPORTED, module, *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if b"config_reloaded" in line:
+                process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0

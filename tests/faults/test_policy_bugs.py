@@ -1,0 +1,66 @@
+"""A plugin with every kind of bug: the process serves on, and ends when it is told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+from tests.support import buggy
+from tests.support import frames as f
+from tests.support.honest import receive_frames
+from tests.support.load import await_that
+from tests.support.raw import receive_until_closed
+from tests.support.sluice_process import STOP_TIMEOUT_SECONDS, SluiceProcess
+
+
+def asked(port: int, client_id: str) -> bytes:
+    """All that comes back to one Heartbeat."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(f.request(f.HEARTBEAT, 0, 7, b"body", client_id=client_id))
+        client.shutdown(socket.SHUT_WR)
+        return receive_until_closed(client)
+
+
+def test_a_policy_is_made_once_per_start_and_once_per_reload(broker, tmp_path) -> None:
+    """To check the settings, to plan the memory and to serve: all by the same instance."""
+    sluice = SluiceProcess(broker.server, tmp_path, variables=buggy.install(tmp_path))
+    sluice.start()
+    try:
+        assert (tmp_path / "made").read_text() == "x"
+        for count in (2, 3):
+            os.kill(sluice.pid, signal.SIGHUP)
+            await_that(
+                lambda: sluice.said().count("config_reloaded") == count - 1,  # noqa: B023
+                "the reload",
+            )
+            assert (tmp_path / "made").read_text() == "x" * count
+    finally:
+        sluice.kill()
+
+
+def test_a_plugin_with_every_bug_ends_no_process_and_sigterm_is_obeyed(broker, tmp_path) -> None:
+    """Each bug closes its own connection and is named in the log; whoever comes behind is served."""
+    sluice = SluiceProcess(broker.server, tmp_path, variables=buggy.install(tmp_path))
+    sluice.start()
+    try:
+        with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as honest:
+            for number, bug in enumerate(buggy.BUGS):
+                assert asked(sluice.port, bug) == b"", bug
+                honest.sendall(f.request(f.HEARTBEAT, 0, number, b"mine", client_id="honest"))
+                (reply,) = receive_frames(honest, 1)
+                assert reply == f.reply(number, b"mine"), bug
+        assert asked(sluice.port, "heard") == b""
+        with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as held:
+            held.sendall(f.request(f.HEARTBEAT, 0, 7, b"body", client_id=buggy.HELD))
+            assert receive_frames(held, 1) == [f.reply(7, b"body")]
+        sluice.terminate()
+        assert sluice.process is not None
+        assert sluice.process.wait(STOP_TIMEOUT_SECONDS) == 0
+        said = sluice.said()
+        assert "policy=odd" in said
+        assert "Throttle.throttle_time_ms is inf, expected an integer in 0.." in said
+        assert "stopped" in said
+    finally:
+        if sluice.process is not None and sluice.process.poll() is None:
+            sluice.kill()

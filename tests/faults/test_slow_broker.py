@@ -1,0 +1,53 @@
+"""A broker that is slow but alive: its own replies reach the client, whatever the request's own deadline was."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import frames as f
+from tests.support.honest import receive_frames
+from tests.support.stub_broker import StubBroker
+from tests.support.throttled import fetch, fetch_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAP = threading.Event()
+FETCH_SECONDS = 1.6
+"""Longer than the half second that the fetch may wait, and the grace of a second."""
+PRODUCE_SECONDS = 0.6
+"""Longer than half of the produce's timeout of a second."""
+
+
+def quick_produce(correlation_id: int) -> bytes:
+    """acks=all, with a timeout of a second."""
+    return f.produce(correlation_id).replace(struct.pack(">i", 30_000), struct.pack(">i", 1_000), 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ask", "reply"),
+    [(FETCH_SECONDS, fetch, fetch_reply), (PRODUCE_SECONDS, quick_produce, f.produce_reply)],
+)
+def test_a_slow_broker_is_waited_for(
+    start, seconds: float, ask: Callable[[int], bytes], reply: Callable[[int], bytes]
+) -> None:
+    """Three in a row get the broker's own reply. A slower machine only makes the broker slower, for 10 s it may be."""
+
+    def answer(request: bytes) -> bytes | None:
+        key, _, ident = struct.unpack_from(">hhi", request, 4)
+        if key not in {f.FETCH, f.PRODUCE}:
+            return stub.usual(request)
+        NAP.wait(seconds)
+        return reply(ident)
+
+    with StubBroker(answer) as stub:
+        sluice = start(stub.server)
+        with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as client:
+            for n in range(3):
+                client.sendall(ask(n))
+                assert receive_frames(client, 1) == [reply(n)]

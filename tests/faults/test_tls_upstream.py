@@ -1,0 +1,50 @@
+"""A bootstrap broker that wants TLS, and is spoken to in plain."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from typing import TYPE_CHECKING
+
+from tests.support.raw import api_versions_request, receive_until_closed
+from tests.support.sluice_process import SluiceProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLIENTS = 20
+
+
+def _hang_up_on_plain_bytes(listener: socket.socket) -> None:
+    """What a TLS listener does: it needs no certificate to refuse what is not TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    while True:
+        try:
+            accepted, _ = listener.accept()
+        except OSError:  # the test is over
+            return
+        try:
+            context.wrap_socket(accepted, server_side=True)
+        except ssl.SSLError:
+            accepted.close()
+
+
+def test_a_tls_listener_spoken_to_in_plain_is_named_in_the_log_a_few_times(tmp_path: Path) -> None:
+    """Each client is closed, and one line says where and why; a storm of clients brings no storm of lines."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_hang_up_on_plain_bytes, args=(listener,), daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        sluice = SluiceProcess(address, tmp_path)
+        sluice.start()
+        for _ in range(CLIENTS):
+            with socket.create_connection((sluice.address, sluice.port), 20) as client:
+                client.sendall(api_versions_request(1))
+                assert receive_until_closed(client) == b""
+        sluice.stop()
+        listener.shutdown(socket.SHUT_RDWR)
+    lines = [line for line in sluice.said().splitlines() if "bootstrap_closed" in line]
+    assert 1 <= len(lines) < CLIENTS
+    assert address in lines[0]
+    assert "wants TLS" in lines[0]
+    assert "sluice check --connect" in lines[0]

@@ -1,0 +1,41 @@
+"""The corpus: conversations that once broke something, or well might. One file each, `corpus/NAME.hex`.
+
+A line is `client HEX`, `broker HEX` (what that side sends next), `again` (on a new connection) or a comment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+FOLDER: Final = Path(__file__).parent / "corpus"
+
+
+class Line(NamedTuple):
+    """What one side sends."""
+
+    by_client: bool
+    data: bytes
+
+
+Conversation = list[Line]
+"""What happens on one connection, in order."""
+
+
+def names() -> list[str]:
+    """Every entry."""
+    return sorted(path.stem for path in FOLDER.glob("*.hex"))
+
+
+def read(name: str) -> list[Conversation]:
+    """The conversations of an entry."""
+    found: list[Conversation] = [[]]
+    for text in (FOLDER / f"{name}.hex").read_text("ascii").splitlines():
+        word, _, data = text.partition(" ")
+        if word == "again":
+            found.append([])
+        elif word in {"client", "broker"}:
+            found[-1].append(Line(word == "client", bytes.fromhex(data)))
+        else:
+            assert word == "#", f"{name}: {text}"
+    return found

@@ -1,0 +1,203 @@
+"""The engines that a fuzzer's bytes meet: every kind of chain and setting, small pools, a policy that says anything."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final
+
+from msgspec import convert, structs
+
+from policies.admission import Admission, AdmissionConfig
+from policies.api import (
+    EXEMPT,
+    FORWARD,
+    Forward,
+    Hold,
+    Need,
+    Patch,
+    Policy,
+    Reject,
+    Respond,
+    Throttle,
+)
+from policies.fetch_floor import FetchFloor, FetchFloorConfig, FloorRule
+from policies.limits import Limits, LimitsConfig
+from policies.quota.config import QuotaConfig
+from policies.quota.policy import Quota
+from policies.testing import BenchHost
+from proxy.core.bounds import Bounds
+from proxy.core.slow_senders import ReadLimits
+from proxy.core.topic_book import TopicBook
+from tests.fuzz.grammar import Host
+from tests.fuzz.peers import OURS
+from tests.fuzz.stock import Stock
+from tests.support.sessions import make_engine
+from wire import messages
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from policies.api import Outcome, Peer, Request, Response, Verdict
+    from proxy.core.engine import Engine
+
+STOCK: Final = Stock()
+OUR_HOST: Final = Host(OURS.encode(), 19093)
+_TIMEOUT_MS: Final = 30_000
+_SMALL: Final = Bounds(
+    request_bytes=20_000, response_bytes=20_000, read_limits=ReadLimits(5_000, 100)
+)
+_BY_ENTITY: Final = convert(
+    {
+        "quotas": [
+            {
+                "client_id": "noisy",
+                "request_rate": 20,
+                "producer_byte_rate": 5000,
+                "consumer_byte_rate": 5000,
+            },
+            {"client_id": "fuzz", "request_rate": 500},
+            {"user": "<default>", "request_rate": 100_000},
+        ],
+        "admins": ["ANONYMOUS"],
+    },
+    QuotaConfig,
+)
+_BY_CHANNEL: Final = structs.replace(_BY_ENTITY, enforcement="channel")
+_CHAIN: Final = (
+    (
+        Limits,
+        LimitsConfig(
+            forbidden_apis=("DeleteTopics", "CreateTopics", "ElectLeaders"),
+            request_max_bytes=1500,
+            required_acks="1",
+        ),
+    ),
+    (
+        FetchFloor,
+        FetchFloorConfig(consumers=(FloorRule(client_id="fuzz", min_bytes=9, max_wait_ms=50),)),
+    ),
+    (Admission, AdmissionConfig(in_flight_per_node=3, wait_most_ms=100)),
+)
+KINDS: Final = (
+    *("bare", "watched", "entity quota", "channel quota", "chain"),
+    *("whims of bodies", "whims of heads"),
+)
+
+
+class Services:
+    """What the application does for policies, for an engine that comes later."""
+
+    name = "fuzz"
+    observes = False
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+
+    def wake(self, key: Hashable) -> int:
+        return 0 if self.engine is None else self.engine.wake(key)
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        if self.engine is not None:
+            self.engine.timers.arm(at_ms, call)
+
+    def reconsider(self) -> None:
+        if self.engine is not None:
+            self.engine.reconsider()
+
+    def load(self, path: str) -> bytes | None:
+        return None
+
+    def save(self, path: str, data: bytes) -> None:
+        """Nothing is kept."""
+
+
+class Whim(Policy):
+    """Says whatever may be said, as the seed has it; insists on being told once how each request ended."""
+
+    Config = dict
+
+    def __init__(self, needs: Need, seed: int) -> None:
+        super().__init__({}, BenchHost())
+        self.needs = needs
+        self.open: dict[int, Request] = {}
+        self._whim = random.Random(seed)
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        self.open[id(request)] = request
+        whim = self._whim
+        turn = whim.randrange(16)
+        if turn == 0:
+            return Throttle(whim.choice((0, 1, 50, 2000)))
+        if turn == 1:
+            return Hold(whim.choice((1, 40, 900)), whim.choice("ab"))
+        if turn == 2:
+            return Hold(20, "a", Reject(ErrorCode.POLICY_VIOLATION))
+        if turn == 3:
+            return Reject(ErrorCode.POLICY_VIOLATION, close=whim.random() < 0.2)
+        if turn == 4 and messages.is_known(request.api):
+            frame = STOCK.reply(request.api, 0, whim, host=OUR_HOST)
+            return Respond(frame[8 + request.api.response_header_version :])
+        if turn == 5:
+            return Throttle(30, Reject(ErrorCode.POLICY_VIOLATION))
+        if turn == 6:
+            return EXEMPT
+        if turn == 7 and request.body is not None:
+            return Forward(body=bytes(request.body))
+        if turn == 8 and request.body:
+            return Forward(patches=(Patch(0, bytes(request.body[:1])),))
+        return FORWARD
+
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Throttle:
+        return Throttle(20) if self._whim.random() < 0.05 else FORWARD
+
+    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+        assert self.open.pop(id(request), None) is request, "a request completed that was not open"
+
+
+def configured(*policies: tuple[type[Policy], object], **options: object) -> Engine:
+    """An engine with these policies and settings, which reach it as they do in the application."""
+    services = Services()
+    engine = make_engine([kind(config, services) for kind, config in policies], **options)
+    services.engine = engine
+    return engine
+
+
+def engine_of(kind: str, seed: int) -> Engine:
+    """The proxy that the bytes of an episode meet; one of KINDS."""
+    if kind == "bare":
+        return make_engine(request_timeout_ms=_TIMEOUT_MS)
+    if kind == "watched":
+        return make_engine(
+            keeps_trails=True,
+            topic_book=TopicBook(),
+            sample_every=3,
+            slow_ms=1,
+            meters_by_key=True,
+            request_timeout_ms=_TIMEOUT_MS,
+        )
+    if kind == "entity quota":
+        return configured((Quota, _BY_ENTITY), bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
+    if kind == "channel quota":
+        return configured(
+            (Quota, _BY_CHANNEL),
+            keeps_trails=True,
+            topic_book=TopicBook(),
+            request_timeout_ms=_TIMEOUT_MS,
+        )
+    if kind == "chain":
+        return configured(
+            *_CHAIN, (Quota, _BY_ENTITY), bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS
+        )
+    if kind == "whims of bodies":
+        return make_engine([Whim(Need.BODY, seed)], bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
+    assert kind == "whims of heads", kind
+    return make_engine(
+        [Whim(Need.HEAD, seed + 1), Whim(Need.HEADER, seed + 2)],
+        topic_book=TopicBook(),
+        keeps_trails=True,
+        bounds=Bounds(request_bytes=20_000, requests=3, share_most=0.5),
+        request_timeout_ms=_TIMEOUT_MS,
+    )

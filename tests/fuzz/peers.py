@@ -1,0 +1,139 @@
+"""Both ends of a connection as a fuzzer plays them: what is sent, what is due, and what came back.
+
+`Asked` reads requests out of a byte stream as a broker does, `Answered` reads replies as a client does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.support.stub_broker import ADDRESS
+from wire import messages
+from wire.apis import BY_WORD, ApiKey
+from wire.errors import WireError
+from wire.primitives import skip_compact, skip_string, skip_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wire.apis import Api
+
+OURS: Final = "127.0.0.1"
+"""What clients are told to dial."""
+_HEAD: Final = struct.Struct(">iii")
+
+
+class Due(NamedTuple):
+    """A request that a broker has to answer."""
+
+    api: Api
+    correlation_id: int
+
+
+class Asked:
+    """The requests in a stream of bytes that goes to a broker; `due` waits to be answered."""
+
+    def __init__(self) -> None:
+        self.due: deque[Due] = deque()
+        self.frames = 0
+        self._unread = b""
+
+    def read(self, data: bytes) -> None:
+        """More of the stream."""
+        self._unread += data
+        at, end = 0, len(self._unread)
+        while end - at >= _HEAD.size:
+            size, word, correlation_id = _HEAD.unpack_from(self._unread, at)
+            assert size >= 8, f"a request of {size} bytes went to the broker"
+            stop = at + 4 + size
+            if stop > end:
+                break
+            api = BY_WORD.get(word)
+            assert api is not None, f"api {word >> 16} v{word & 0xFFFF} went to the broker"
+            self.frames += 1
+            if api.always_replies or not is_silent(self._unread[at:stop], api):
+                self.due.append(Due(api, correlation_id))
+            at = stop
+        self._unread = self._unread[at:]
+
+
+class Answered:
+    """The replies in a stream that goes to a client, against the requests that it sent."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self._apis: dict[int, Api | None] = {}
+        self._unread = b""
+
+    def sent(self, frame: bytes) -> None:
+        """The client has sent this; what it is if two have the same correlation id cannot be told."""
+        if len(frame) >= _HEAD.size:
+            _, word, correlation_id = _HEAD.unpack_from(frame)
+            known = correlation_id in self._apis
+            self._apis[correlation_id] = None if known else BY_WORD.get(word & 0xFFFF_FFFF)
+
+    def sent_stream(self, data: bytes) -> None:
+        """The client has sent these frames."""
+        at = 0
+        while len(data) - at >= _HEAD.size:
+            self.sent(data[at:])
+            at += 4 + max(0, struct.unpack_from(">i", data, at)[0])
+
+    def read(self, data: bytes) -> None:
+        """More of the stream: no byte of it is the broker's address, in no reply is a host but ours."""
+        seen = self._unread[-len(ADDRESS) :] + data
+        assert ADDRESS.encode() not in seen, f"the broker's address went to the client: {seen!r}"
+        self._unread += data
+        at, end = 0, len(self._unread)
+        while end - at >= 8:
+            size, correlation_id = struct.unpack_from(">ii", self._unread, at)
+            stop = at + 4 + size
+            if size < 4 or stop > end:
+                break
+            self.frames += 1
+            api = self._apis.get(correlation_id)
+            if api is not None and api.carries_addresses:
+                check_hosts(api, self._unread[at:stop])
+            at = stop
+        self._unread = self._unread[at:]
+
+
+def check_hosts(api: Api, frame: bytes) -> None:
+    """Every host in this reply is ours, or none."""
+    try:
+        message = messages.decode_response(api, frame[8 + api.response_header_version :])
+    except WireError:
+        return  # what nobody can read tells nobody anything
+    for struct_ in structs(message):
+        host = getattr(struct_, "host", OURS)
+        assert host in {OURS, "", None}, f"{api.name} v{api.version} names {host!r}: {frame.hex()}"
+
+
+def structs(message: object) -> Iterator[object]:
+    """The message and every struct in it."""
+    if isinstance(message, tuple):
+        for item in message:
+            yield from structs(item)
+    elif is_dataclass(message):
+        yield message
+        for field in fields(message):
+            yield from structs(getattr(message, field.name))
+
+
+def is_silent(frame: bytes, api: Api) -> bool:
+    """Whether a Produce asks for no reply (acks=0); one that cannot be read gets one."""
+    if api.key != ApiKey.PRODUCE:
+        return False
+    end = len(frame)
+    try:
+        at = skip_string(frame, 12, end)
+        if api.flexible:
+            at = skip_compact(frame, skip_tags(frame, at, end), end)
+        elif api.version >= 3:
+            at = skip_string(frame, at, end)
+        return frame[at : at + 2] == b"\x00\x00"
+    except WireError:
+        return False

@@ -1,0 +1,255 @@
+"""A real `sluice run` between hostile clients and a lying broker, with honest clients beside them.
+
+Everything is on: a quota, metrics, traces into a file, usage records, topic names, small pools. What must hold:
+
+- The process lives, its log has no traceback, its metrics count no internal error and no policy's.
+- Each honest client gets exactly its own replies, all the time.
+- No host but ours stands in what the hostile ones receive.
+- Afterwards connections, descriptors, pools and parked requests are where they were, and the process is idle.
+
+How long an honest request took is told (`Outcome`), and judged by `make fuzz` only: no test depends on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import psutil
+from prometheus_client.parser import text_string_to_metric_families as read_metrics
+
+from tests.support.honest import Honest
+from tests.support.load import await_that
+from tests.support.ports import free_ports
+from tests.support.sluice_process import NODES, SluiceProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HONEST: Final = 3
+PAUSE_SECONDS: Final = 0.005
+POOL_BYTES: Final = 4 << 20
+IDLE_SECONDS: Final = 1.0
+IDLE_SHARE_MAX: Final = 0.5
+"""Of a core; a loop that spins takes all that it is given. A busy machine gives less, so this fails nothing good."""
+SPARE_DESCRIPTORS: Final = 4
+ROOT: Final = Path(__file__).parents[2]
+_POLICIES: Final = [
+    {"use": "limits", "config": {"forbidden_apis": ["DeleteTopics"], "request_max_bytes": 1 << 20}},
+    {
+        "use": "quota",
+        "config": {
+            "quotas": [
+                {"client_id": "noisy", "request_rate": 1000, "producer_byte_rate": 10_000_000}
+            ],
+            "admins": ["ANONYMOUS"],
+        },
+    },
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened, in figures; `waits_s` are the honest requests' times, sorted."""
+
+    connections: int
+    frames: int
+    replies: int
+    waits_s: list[float]
+    cpu_s: float
+    growth_bytes: int
+
+    def p99_ms(self) -> float:
+        """Of the honest requests."""
+        return self.waits_s[len(self.waits_s) * 99 // 100] * 1000
+
+    def __str__(self) -> str:
+        return (
+            f"{self.connections} hostile connections, {self.frames} frames, {self.replies} replies; "
+            f"{len(self.waits_s)} honest requests, p50 {self.waits_s[len(self.waits_s) // 2] * 1000:.1f} ms, "
+            f"p99 {self.p99_ms():.1f} ms, longest {self.waits_s[-1] * 1000:.0f} ms; "
+            f"{self.cpu_s:.1f} s of CPU, memory {self.growth_bytes / (1 << 20):+.1f} MiB"
+        )
+
+
+class HonestClients:
+    """They ask from entering to leaving; leaving raises AssertionError unless each got all its replies."""
+
+    def __init__(self, port: int) -> None:
+        self.waits_s: list[float] = []
+        self._clients = [Honest(port, f"honest{n}") for n in range(HONEST)]
+        self._ending = threading.Event()
+        self._problems: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._run, args=(each,), daemon=True) for each in self._clients
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(60)
+        for client in self._clients:
+            client.socket.close()
+        assert kind is not None or not self._problems, self._problems
+
+    def _run(self, client: Honest) -> None:
+        try:
+            while not self._ending.wait(PAUSE_SECONDS):
+                began = time.monotonic()
+                client.ask()
+                self.waits_s.append(time.monotonic() - began)
+        except (OSError, AssertionError) as problem:
+            self._problems.append(f"{client.name} after {client.asked}: {problem!r}")
+
+
+class Fuzzed:
+    """A Sluice before `upstream`, and what is known of it."""
+
+    def __init__(self, upstream: str, directory: Path) -> None:
+        self._admin = f"127.0.0.1:{free_ports('127.0.0.1')}"
+        self.sluice = SluiceProcess(
+            upstream,
+            directory,
+            variables={
+                "SLUICE_ADMIN_LISTEN": self._admin,
+                "SLUICE_POLICIES": json.dumps(_POLICIES),  # JSON is YAML
+                "SLUICE_MEMORY_QUEUED_MAX_REQUEST_BYTES": str(POOL_BYTES),
+                "SLUICE_MEMORY_QUEUED_MAX_RESPONSE_BYTES": str(POOL_BYTES),
+                "SLUICE_MEMORY_REQUEST_READ_TIMEOUT_MS": "3000",
+                "SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "6000",
+                "SLUICE_UPSTREAM_DIAL_TIMEOUT_MS": "1000",
+                "SLUICE_PURGATORY_WAIT_MOST_MS": "3000",
+                "SLUICE_PURGATORY_SILENCE_MS": "3000",
+                "SLUICE_TRACES_FILE": str(directory / "traces.jsonl"),
+                "SLUICE_TRACES_SAMPLE_EVERY": "10",
+                "SLUICE_TRACES_SLOW_MS": "1",
+                "SLUICE_RECORDS_DIRECTORY": str(directory / "usage"),
+                "SLUICE_RECORDS_FAMILIES": "entity,api,instance,topic",
+            },
+        )
+        self.sluice.start()
+        self._process = psutil.Process(self.sluice.pid)
+
+    def metrics(self) -> dict[str, float]:
+        """The sum of each family's samples, of the gauges and counters."""
+        with urllib.request.urlopen(f"http://{self._admin}/metrics", timeout=30) as reply:
+            page = reply.read().decode()
+        found: dict[str, float] = {}
+        for family in read_metrics(page):
+            for sample in family.samples:
+                found[sample.name] = found.get(sample.name, 0) + sample.value
+        return found
+
+    def descriptors(self) -> int:
+        """How many are open."""
+        return self._process.num_fds()
+
+    def cpu_s(self) -> float:
+        """Spent so far."""
+        times = self._process.cpu_times()
+        return times.user + times.system
+
+    def rss_bytes(self) -> int:
+        """What is resident."""
+        return self._process.memory_info().rss
+
+    def await_rest(self, descriptors: int) -> None:
+        """Until nothing is left of those who went: connections, descriptors, pools, what was parked."""
+        gauges = (
+            "sluice_connections",
+            "sluice_pool_used_bytes",
+            "sluice_purgatory_delayed_operations",
+        )
+
+        def rests() -> bool:
+            now = self.metrics()
+            return (
+                not any(now[name] for name in gauges)
+                and self.descriptors() <= descriptors + SPARE_DESCRIPTORS
+            )
+
+        try:
+            await_that(rests, "everything to be given back")
+        except AssertionError:
+            now = self.metrics()
+            held = {name: now[name] for name in gauges}
+            raise AssertionError(
+                f"{held}, {self.descriptors()} descriptors of {descriptors}"
+            ) from None
+
+    def check(self) -> None:
+        """It is to blame for nothing that happened, and idle."""
+        now = self.metrics()
+        for name in ("sluice_internal_errors_total", "sluice_policy_errors_total"):
+            assert not now.get(name), f"{name} {now[name]}: {self.sluice.said()[-4000:]}"
+        said = self.sluice.said()
+        assert "Traceback" not in said, said
+        assert "internal_error" not in said, said
+        began, busy = time.monotonic(), self.cpu_s()
+        threading.Event().wait(IDLE_SECONDS)
+        share = (self.cpu_s() - busy) / (time.monotonic() - began)
+        assert share < IDLE_SHARE_MAX, f"idle, it takes {share:.2f} of a core"
+
+
+@contextmanager
+def lying_broker(seed: int, lies: float) -> Iterator[str]:
+    """HOST:PORT of one in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.fuzz.lying_broker", str(seed), str(lies)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        assert process.poll() is None, "the broker fell over"
+        process.communicate(timeout=30)
+
+
+def attack(port: int, seed: int, wild: float, seconds: float) -> dict[str, int]:
+    """What the hostile clients have seen in so many seconds."""
+    arguments = [str(each) for each in (port, NODES, seed, wild, seconds)]
+    command = [sys.executable, "-m", "tests.fuzz.hostile_client", *arguments]
+    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    told: dict[str, int] = json.loads(ended.stdout)
+    problems = told.pop("problems")
+    assert not problems, problems
+    return told
+
+
+def fuzz(directory: Path, seed: int, seconds: float, *, wild: float, lies: float) -> Outcome:
+    """Attack a new Sluice; `wild` is how often a request is mutated, `lies` how often a reply is wrong."""
+    with lying_broker(seed, lies) as upstream:
+        fuzzed = Fuzzed(upstream, directory)
+        sluice = fuzzed.sluice
+        try:
+            with Honest(sluice.port) as first:
+                first.ask()  # whatever is opened once is open now
+            descriptors, rss, cpu = fuzzed.descriptors(), fuzzed.rss_bytes(), fuzzed.cpu_s()
+            with HonestClients(sluice.port) as honest:
+                told = attack(sluice.port, seed, wild, seconds)
+            outcome = Outcome(
+                waits_s=sorted(honest.waits_s),
+                cpu_s=fuzzed.cpu_s() - cpu,
+                growth_bytes=fuzzed.rss_bytes() - rss,
+                **told,
+            )
+            fuzzed.await_rest(descriptors)
+            fuzzed.check()
+            return outcome
+        finally:
+            sluice.stop()

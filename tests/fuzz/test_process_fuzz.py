@@ -1,0 +1,30 @@
+"""`sluice run` between hostile clients and a lying broker: see `process_fuzz` for what must hold."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fuzz.process_fuzz import fuzz
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECONDS = float(os.environ.get("SECONDS", "30"))
+SEED = int(os.environ.get("SEED", "1"))
+HONEST_P99_MS = float(os.environ.get("HONEST_P99_MS", "0"))
+"""0: told, not judged."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 280)]
+
+
+def test_hostile_clients_and_a_lying_broker_hurt_nobody_else(tmp_path: Path) -> None:
+    """Clients that mutate, cut, dribble, stand still and leave; a broker that stops, doubles, mixes up and mutates."""
+    outcome = fuzz(tmp_path, SEED, SECONDS, wild=0.2, lies=0.2)
+    print(outcome)  # noqa: T201 - shown by `make fuzz`
+    assert outcome.connections
+    assert outcome.replies
+    assert outcome.waits_s
+    assert not HONEST_P99_MS or outcome.p99_ms() <= HONEST_P99_MS, str(outcome)

@@ -1,0 +1,65 @@
+"""How the buckets of a client stand: what is used of which limit, and who waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.quota.books import Books
+from policies.quota.entity import CONSUMER_BYTE_RATE, REQUEST_RATE, QuotaEntity, Quotas
+from policies.quota.standing import Standing, standings
+
+ANYBODY = QuotaEntity(None, "<default>")
+
+
+def books(**options) -> Books:
+    """Each client id may have 10 requests and 1000 bytes out a second."""
+    quotas = Quotas()
+    quotas.set(ANYBODY, REQUEST_RATE, 10)
+    quotas.set(ANYBODY, CONSUMER_BYTE_RATE, 1000)
+    return Books(quotas, burst_ms=1000, **options)
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+def test_looking_makes_no_bucket(smooth):
+    """A client that asks for nothing costs the books nothing, however often it is looked at."""
+    made = books()
+    found = standings(made, "alice", "a", 0, smooth=smooth)
+    assert [each.key for each in found] == [REQUEST_RATE, CONSUMER_BYTE_RATE]
+    assert {(each.entity, each.used, each.wait_ms) for each in found} == {("client-id=a", 0.0, 0.0)}
+    assert (len(list(made)), len(made.accounts)) == (0, 0)
+
+
+def test_a_client_that_is_not_at_hand_is_looked_up_in_its_bucket():
+    """The account may have been forgotten; what is owed is not."""
+    made = books()
+    made.open("alice", "a", 0).request.charge(25, 0)
+    at_hand = standings(made, "alice", "a", 0, smooth=True)
+    made.changed()
+    assert standings(made, "alice", "a", 0, smooth=True) == at_hand
+    assert at_hand[0].wait_ms == 1500
+
+
+@pytest.mark.parametrize(
+    ("limit", "rate", "wait_ms", "used"),
+    [(10, 0, 0, 0.0), (10, 4, 0, 0.4), (10, 0.1, 1, 1.0), (10, 975, 0, 1.0), (10, 975, 5, 1.0)],
+)
+def test_what_is_used_is_between_nothing_and_all(limit, rate, wait_ms, used):
+    """A bucket that lets nothing pass is full, however little it has let through."""
+    assert Standing("e", REQUEST_RATE, limit, rate, wait_ms, 0).used == used
+
+
+def test_where_the_measured_rate_counts_the_wait_is_kafkas():
+    """(O - T) / T times the window."""
+    made = books()
+    made.open("alice", "a", 0).request.rate.record(200, 0)
+    (found, _) = standings(made, "alice", "a", 0, smooth=False)
+    assert (found.rate, found.wait_ms) == (20.0, 10_000)
+
+
+def test_who_is_exempt_stands_nowhere():
+    """Nor does who has not authenticated, where clients do."""
+    made = books(exempt=frozenset({"mirror"}))
+    assert standings(made, "mirror", "m", 0, smooth=True) == []
+    made.authenticates = True
+    assert standings(made, "ANONYMOUS", "m", 0, smooth=True) == []
+    assert len(standings(made, "alice", "m", 0, smooth=True)) == 2

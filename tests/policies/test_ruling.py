@@ -1,0 +1,79 @@
+"""What is told of a verdict that refuses, or would."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import EXEMPT, FORWARD, Forward, Hold, Patch, Peer, Reject, Respond, Throttle
+from policies.ruling import Ruling, is_nothing, words_of
+
+PATCHED = Forward((Patch(0, b"\x01"),))
+REFUSED = Reject(44, message="DeleteTopics is forbidden here")
+
+
+def ruling(verdict, api_name="DeleteTopics"):
+    return Ruling("limits", verdict, Peer(1, "10.0.0.9", 40000), api_name, 7)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind", "delay_ms", "error"),
+    [
+        (Reject(44), "reject", 0, "POLICY_VIOLATION"),
+        (Reject(4711), "reject", 0, "error code 4711"),
+        (Throttle(30, Reject(44)), "reject", 30, "POLICY_VIOLATION"),
+        (Respond(b""), "respond", 0, ""),
+        (Respond(b"", Reject(31)), "reject", 0, "CLUSTER_AUTHORIZATION_FAILED"),
+        (Throttle(30), "throttle", 30, ""),
+        (Hold(20, "key"), "hold", 20, ""),
+        (PATCHED, "change", 0, ""),
+    ],
+)
+def test_a_ruling_has_a_kind_a_delay_and_an_error(verdict, kind, delay_ms, error):
+    """Names from closed sets, so that they may be labels."""
+    made = ruling(verdict)
+    assert (made.kind, made.delay_ms, made.error) == (kind, delay_ms, error)
+
+
+def test_it_closes_where_the_verdict_says_so_and_at_the_connect():
+    """Before its first request a client can be told nothing."""
+    closes = [ruling(Reject(44)), ruling(Reject(44, close=True)), ruling(Reject(44), "")]
+    assert [(each.closes, each.about) for each in closes] == [
+        (False, "DeleteTopics"),
+        (True, "DeleteTopics"),
+        (True, "connect"),
+    ]
+
+
+def test_the_reason_of_a_throttle_that_refuses_is_its_refusals():
+    """Other verdicts have none."""
+    told = [ruling(each).message for each in (REFUSED, Throttle(30, REFUSED), Throttle(30))]
+    assert told == [REFUSED.message, REFUSED.message, ""]
+
+
+def test_a_client_is_told_the_policy_and_its_reason_or_the_code():
+    """As `error_message`."""
+    assert words_of("limits", REFUSED) == (
+        "refused by policy limits of Sluice: DeleteTopics is forbidden here"
+    )
+    assert words_of("mine", Reject(44)) == "refused by policy mine of Sluice: POLICY_VIOLATION"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "nothing"),
+    [
+        (FORWARD, True),
+        (EXEMPT, True),
+        (Throttle(0), True),
+        (Throttle(0, EXEMPT), True),
+        (Throttle(1), False),
+        (Throttle(0, REFUSED), False),
+        (PATCHED, False),
+        (Forward(body=b""), False),
+        (Hold(0, "key"), False),
+        (Respond(b""), False),
+        (REFUSED, False),
+    ],
+)
+def test_a_verdict_that_only_lets_a_request_pass_is_no_news(verdict, nothing):
+    """Exempt or not."""
+    assert is_nothing(verdict) is nothing

@@ -1,0 +1,168 @@
+"""What a hook may return, and what is said about anything else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from policies.api import (
+    EXEMPT,
+    FORWARD,
+    Excess,
+    Forward,
+    Hold,
+    InForce,
+    Patch,
+    Reject,
+    Respond,
+    Throttle,
+)
+from policies.verdicts import (
+    MAX_MS,
+    VerdictError,
+    check_connect,
+    check_in_force,
+    check_request,
+    check_response,
+)
+from wire.errors import ErrorCode
+
+EXCESS = Excess("user a", "request_rate", 9.5, 5)
+
+
+class Odd:
+    """Each of its special methods raises."""
+
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+    def __hash__(self) -> int:
+        raise RuntimeError("no hash")
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        FORWARD,
+        EXEMPT,
+        Forward((Patch(0, b"a"), Patch(9, b""))),
+        Forward(body=b"new"),
+        Respond(b""),
+        Reject(-1),
+        Reject(ErrorCode.POLICY_VIOLATION, close=True),
+        Reject(32767),
+        Throttle(0),
+        Throttle(MAX_MS, EXEMPT, EXCESS),
+        Throttle(5, Respond(b"x")),
+        Throttle(5, Reject(44)),
+        Hold(0, "key"),
+        Hold(MAX_MS, ("a", 1), Reject(44), throttles=True, why=EXCESS),
+        Hold(5, object(), EXEMPT),
+    ],
+)
+def test_every_verdict_of_the_contract_is_accepted(verdict):
+    """Nothing is raised about fields at the ends of their ranges."""
+    check_request(verdict)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (None, "expected a verdict, got None"),
+        (True, "expected a verdict, got True"),
+        (Forward, "expected a verdict, got the class Forward"),
+        (Odd(), "expected a verdict, got an object of type Odd"),
+        (
+            Throttle(math.inf),
+            f"Throttle.throttle_time_ms is inf, expected an integer in 0..{MAX_MS}",
+        ),
+        (Throttle(math.nan), "Throttle.throttle_time_ms is nan"),
+        (Throttle(-1), "Throttle.throttle_time_ms is -1"),
+        (Throttle(True), "Throttle.throttle_time_ms is True"),
+        (Throttle("5"), "Throttle.throttle_time_ms is '5'"),
+        (Throttle(MAX_MS + 1), f"Throttle.throttle_time_ms is {MAX_MS + 1}"),
+        (Throttle(1, None), "expected a Forward, Respond or Reject as Throttle.forward, got None"),
+        (Throttle(1, Throttle(2)), "as Throttle.forward, got an object of type Throttle"),
+        (Throttle(1, Hold(2, "k")), "as Throttle.forward, got an object of type Hold"),
+        (Throttle(1, why="much"), "Throttle.why is 'much', expected an Excess or None"),
+        (Throttle(1, why=Excess(1, "q", 1, 1)), "expected text as its entity and quota"),
+        (Throttle(1, why=Excess("e", "q", "1", 1)), "expected numbers as observed and bound"),
+        (Hold(0.5, "key"), f"Hold.max_delay_ms is 0.5, expected an integer in 0..{MAX_MS}"),
+        (Hold(-1, "key"), "Hold.max_delay_ms is -1"),
+        (Hold(MAX_MS + 1, "key"), f"Hold.max_delay_ms is {MAX_MS + 1}"),
+        (Hold(1, []), "Hold.watch is an object of type list, expected a hashable key"),
+        (Hold(1, Odd()), "Hold.watch is an object of type Odd, expected a hashable"),
+        (
+            Hold(1, "key", Respond(b"")),
+            "expected a Forward or Reject as Hold.then, got an object of type Respond",
+        ),
+        (Hold(1, "key", Reject(1 << 15)), "Reject.code is 32768"),
+        (Hold(1, "key", throttles=1), "Hold.throttles is 1, expected True or False"),
+        (Respond(b"", 44), "Respond.refuses is 44, expected a Reject or None"),
+        (Respond(b"", Reject(1 << 15)), "Reject.code is 32768"),
+        (Respond("text"), "Respond.body is 'text', expected bytes"),
+        (Respond(bytearray(b"x")), "Respond.body is an object of type bytearray, expected bytes"),
+        (Reject(32768), "Reject.code is 32768, expected an integer in -32768..32767"),
+        (Reject(4.0), "Reject.code is 4.0"),
+        (Reject(44, close=1), "Reject.close is 1"),
+        (Reject(44, message=None), "Reject.message is None, expected text"),
+        (Reject(44, message="x" * 251), "Reject.message has 251 characters, expected 250"),
+        (Forward(exempt=1), "Forward.exempt is 1, expected True or False"),
+        (Forward([Patch(0, b"")]), "Forward.patches is an object of type list, expected a tuple"),
+        (Forward((b"x",)), "expected a Patch in Forward.patches, got an object of type bytes"),
+        (Forward((Patch(-1, b"x"),)), "Patch.offset is -1, expected an integer in 0..2147483647"),
+        (Forward((Patch(0, "x"),)), "Patch.data is 'x', expected bytes"),
+        (Forward(body="x"), "Forward.body is 'x', expected bytes"),
+    ],
+)
+def test_anything_else_is_named_with_its_value_and_what_was_expected(verdict, words):
+    """One sentence a policy's author can act on."""
+    with pytest.raises(VerdictError) as raised:
+        check_request(verdict)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "verdict", [b"secret", "x" * 30 + "secret", Throttle(5, Throttle(5, Respond(b"secret")))]
+)
+def test_what_may_be_a_payload_is_not_said(verdict):
+    """A policy may return a request's body by mistake; the log never has it."""
+    with pytest.raises(VerdictError) as raised:
+        check_request(verdict)
+    assert "secret" not in str(raised.value)
+    assert len(str(raised.value)) < 120
+
+
+@pytest.mark.parametrize("verdict", [FORWARD, EXEMPT, Throttle(3)])
+def test_a_reply_may_pass_or_throttle(verdict):
+    """The two verdicts of `on_response`."""
+    check_response(verdict)
+
+
+@pytest.mark.parametrize("verdict", [None, Reject(44), Hold(1, "k"), Respond(b""), Throttle(-1)])
+def test_a_reply_has_no_other_verdict(verdict):
+    """It cannot be refused, held or replaced."""
+    with pytest.raises(VerdictError):
+        check_response(verdict)
+
+
+@pytest.mark.parametrize("verdict", [None, Throttle(1), Hold(1, "k"), Respond(b""), Reject("x")])
+def test_a_connection_is_let_in_or_refused(verdict):
+    """And nothing else."""
+    check_connect(FORWARD)
+    check_connect(Reject(44))
+    with pytest.raises(VerdictError):
+        check_connect(verdict)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [5, InForce("e", "user a", "5", "1"), InForce("e", None, 5.0, "1"), ("e", "a", 5.0, "1")],
+)
+def test_a_limit_in_force_has_a_rate_and_names(found):
+    """It goes into records and metrics as it is."""
+    check_in_force(None)
+    check_in_force(InForce("entity", "user a", 5.0, "1"))
+    with pytest.raises(VerdictError):
+        check_in_force(found)

@@ -1,0 +1,50 @@
+"""What a policy wishes to see: read once, and checked."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from policies.api import Need, Policy
+from policies.testing import BenchHost
+from policies.wishes import wishes_of
+from wire.apis import ApiKey
+
+
+def policy(**wishes: object) -> Policy:
+    """A policy with these attributes."""
+    made = Policy({}, BenchHost())
+    vars(made).update(wishes)
+    return made
+
+
+def test_wishes_are_what_the_attributes_say():
+    """And an API without a need of its own needs the header."""
+    found = wishes_of(
+        policy(apis={ApiKey.FETCH}, hears=frozenset(), needs={1: Need.BODY}, tick_ms=7)
+    )
+    assert found.apis == {1}
+    assert found.hears == frozenset()
+    assert (found.need(1), found.need(0)) == (Need.BODY, Need.HEADER)
+    assert found.tick_ms == 7
+    assert wishes_of(policy(needs=Need.HEAD)).need(18) is Need.HEAD
+
+
+@pytest.mark.parametrize(
+    ("wishes", "words"),
+    [
+        ({"tick_ms": math.inf}, "tick_ms is inf, expected an integer in 0..2147483647"),
+        ({"tick_ms": -1}, "tick_ms is -1"),
+        ({"apis": 1}, "apis is 1, expected a frozenset of API keys, or None"),
+        ({"apis": {"Fetch"}}, "apis is an object of type set"),
+        ({"hears": [1]}, "hears is an object of type list"),
+        ({"needs": "BODY"}, "needs is 'BODY', expected a Need, or a mapping"),
+        ({"needs": {1: 2}}, "needs is an object of type dict"),
+    ],
+)
+def test_a_wish_that_is_none_is_named_with_what_was_expected(wishes, words):
+    """Found when the policy is made, not when the first request comes."""
+    with pytest.raises(TypeError) as raised:
+        wishes_of(policy(**wishes))
+    assert words in str(raised.value)

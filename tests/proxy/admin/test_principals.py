@@ -1,0 +1,155 @@
+"""Who asks for how much against which limit: the binding limit, the bucket's use, and who shares it."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+
+import trio
+
+from policies.chain import Chain, Entry
+from policies.quota.entity import PRODUCER_BYTE_RATE, REQUEST_RATE
+from proxy.admin.inside import Binding
+from proxy.admin.principals import SLICE, principals, together
+from proxy.admin.shapes import Principal, Quantiles
+from proxy.admin.state import Watch
+from proxy.core.usage import UsageRow
+from tests.support import frames as f
+from tests.support.admin_room import quota_entry, roomy
+from tests.support.task_steps import task_steps
+
+NOTHING = Quantiles(None, None)
+
+
+def row(name: str, bucket: int | None) -> Principal:
+    return Principal(name, name, 1, 0.0, 0.0, 0.0, NOTHING, 0, bucket, 0, NOTHING, 0, 0)
+
+
+def step(room, times: int = 20) -> None:
+    for _ in range(times):
+        room.hub.step(0.005)
+
+
+async def state_of(room):
+    room.engine.advance(room.engine.usage.ends_ms)
+    step(room)
+    return json.loads(await Watch(room.inside, room.pulse).state())
+
+
+def test_those_of_one_bucket_stand_where_its_first_does():
+    """The others keep their order, and so do those of the bucket among themselves."""
+    rows = [row("a", None), row("b", 1), row("c", 0), row("d", None), row("e", 1), row("f", 0)]
+    assert [each.user for each in together(rows)] == ["a", "b", "e", "c", "f", "d"]
+
+
+async def test_a_client_held_by_its_bytes_is_shown_full_by_bytes():
+    """Its requests are far below their limit; bytes are what stops it."""
+    quotas = [{"client_id": "tests", "request_rate": 1000, "producer_byte_rate": 1000}]
+    with roomy(policies=(quota_entry(quotas=quotas),)) as room:
+        client, _, _ = room.link(1)
+        for ident in range(1, 4):
+            client.sendall(f.produce(ident, size_bytes=20_000))
+            step(room, 5)
+        state = await state_of(room)
+    (principal,) = state["principals"]
+    bucket = state["buckets"][principal["bucket"]]
+    assert (bucket["quota"], bucket["limit"]) == (PRODUCER_BYTE_RATE, 1000.0)
+    assert bucket["used_percent"] == 100.0
+    assert bucket["wait_ms"] > 1000
+
+
+async def test_clients_that_share_a_bucket_show_the_buckets_use_not_their_own():
+    """Seven client ids of one user's limit: one bucket, full for all of them."""
+    quotas = [{"user": "<default>", "request_rate": 5}]
+    with roomy(policies=(quota_entry(quotas=quotas),)) as room:
+        for n in range(7):
+            client, _, _ = room.link(1)
+            client.sendall(b"".join(f.heartbeat(ident, f"c{n}") for ident in range(1, 5)))
+            step(room, 5)
+        state = await state_of(room)
+    (bucket,) = state["buckets"]
+    assert {each["bucket"] for each in state["principals"]} == {0}
+    assert (bucket["entity"], bucket["principals"]) == ("user=ANONYMOUS", 7)
+    assert bucket["used_percent"] == 100.0
+    assert bucket["waiting"] >= 1
+
+
+async def test_a_held_client_is_never_over_a_hundred_per_cent():
+    """However much it sends: what waits is said apart."""
+    quotas = [{"client_id": "tests", "request_rate": 2}]
+    with roomy(policies=(quota_entry(quotas=quotas),)) as room:
+        for _ in range(3):
+            client, _, _ = room.link(1)
+            client.sendall(b"".join(f.heartbeat(ident) for ident in range(1, 500)))
+            step(room, 3)
+        state = await state_of(room)
+    (bucket,) = state["buckets"]
+    assert bucket["used_percent"] == 100.0
+    assert bucket["waiting"] >= 1
+    assert 0 < bucket["rate"] < 20
+
+
+async def test_a_policy_that_tells_only_a_rate_is_compared_with_the_requests_that_came(monkeypatch):
+    """There is no bucket to look into."""
+    with roomy() as room:
+        now_ms = room.engine.now_ms
+        counts = (1, 1, 0, 50, 46, 0, 90, 1, 0, 0, 0, 0, 0)
+        rows = [UsageRow(now_ms - 1000, "alice", name, *counts) for name in ("a", "b")]
+        room.principals.on_second(now_ms - 1000, rows)
+        monkeypatch.setattr(
+            room.inside, "binding_limit", lambda *_: Binding("everybody", REQUEST_RATE, 4.0)
+        )
+        shown, (bucket,) = await principals(room.inside, {}, now_ms, lambda *_: None)
+    assert [(each.bucket, each.bytes_in_per_s, each.bytes_out_per_s) for each in shown] == [
+        (0, 50.0, 90.0),
+        (0, 50.0, 90.0),
+    ]
+    assert (bucket.rate, bucket.used_percent, bucket.principals) == (2.0, 50.0, 2)
+
+
+async def test_an_exempt_principal_has_no_limit():
+    """Others of the same default have."""
+    quotas = [{"user": "<default>", "request_rate": 5}]
+    entry = quota_entry(quotas=quotas, cluster_principals=["mirror"])
+    with roomy(policies=(entry,)) as room:
+        now_ms = room.engine.now_ms
+        assert room.inside.binding_limit("mirror", "m", now_ms) is None
+        assert room.inside.binding_limit("alice", "m", now_ms) is not None
+
+
+async def test_only_a_policy_that_enforces_limits_anybody_and_a_reload_is_followed():
+    """Quotas that are only observed hold nobody up; those of another chain are seen with the next look."""
+    quotas = [{"user": "<default>", "request_rate": 5}]
+    with roomy(policies=(quota_entry(quotas=quotas),)) as room:
+        now_ms = room.engine.now_ms
+        (enforced,) = room.engine.chain.entries
+        found = room.inside.binding_limit("alice", "a", now_ms)
+        assert found is not None
+        assert found.limit == 5.0
+        observed = Entry(enforced.name, enforced.policy, "observe")
+        room.engine.adopt_chain(Chain([observed], room.watcher))
+        assert room.inside.binding_limit("alice", "a", now_ms) is None
+        room.engine.adopt_chain(Chain([enforced], room.watcher))
+        assert room.inside.binding_limit("alice", "a", now_ms) == found
+
+
+async def test_the_loop_has_its_turn_between_slices_of_rows():
+    """However many clients are connected; who leaves meanwhile does no harm."""
+    with roomy() as room:
+        for n in range(4 * SLICE):
+            room.engine.usage.join("alice", f"c{n}", room.engine.now_ms)
+
+        async def leave() -> None:
+            for n in count(SLICE):
+                room.engine.usage.keys.pop(("alice", f"c{n}"), None)
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leave)
+            with task_steps() as steps:
+                rows, buckets = await principals(
+                    room.inside, {}, room.engine.now_ms, lambda *_: None
+                )
+            nursery.cancel_scope.cancel()
+    assert (len(rows), buckets) == (4 * SLICE, [])
+    assert steps.count >= 4

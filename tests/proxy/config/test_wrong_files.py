@@ -1,0 +1,154 @@
+"""Sixty files with a mistake each, and one with all that can stand beside each other.
+
+Each answer names the key's path, the line, what was expected, and the nearest valid key or value where one is near.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.settings import SettingsError
+from proxy.config.sources import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UP = "upstream: {bootstrap_servers: [a:1]}\n"
+POLICY = UP + "policies:\n- use: "
+LIMITS = POLICY + "limits\n  config: "
+QUOTAS = POLICY + "quota\n  config:\n    quotas:\n    - "
+
+# (the file, the key's path, its line, words of the answer)
+FILES: tuple[tuple[str, str, int, str], ...] = (
+    ("log: {level: info}\n", "upstream.bootstrap_servers", 0, "found nothing"),
+    ("upstream: {bootstrap_servers: []}\n", "upstream.bootstrap_servers", 1, "not empty"),
+    ("upstream: {bootstrap_servers: a:1}\n", "upstream.bootstrap_servers", 1, "a list"),
+    ("upstream: {bootstrap_servers: [a]}\n", "upstream.bootstrap_servers[0]", 1, "HOST:PORT"),
+    ("upstream: {bootstrap_servers: ['a:0']}\n", "upstream.bootstrap_servers[0]", 1, "65535"),
+    ("upstream: {bootstrap_servers: ['a:70000']}\n", "upstream.bootstrap_servers[0]", 1, "65535"),
+    ("upstream: {bootstrap_servers: ['http://a:1']}\n", "upstream.bootstrap_servers[0]", 1, "HOST"),
+    ("upstream: {bootstrap_server: [a:1]}\n", "upstream.bootstrap_server", 1, "servers?"),
+    ("upstream: [a:1]\n", "upstream", 1, "a mapping"),
+    ("upstreem: {bootstrap_servers: [a:1]}\n", "upstreem", 1, "did you mean upstream?"),
+    (UP + "listen: {port: '19092'}\n", "listen.port", 2, "an integer from 1 to 65535"),
+    (UP + "listen: {port: 0}\n", "listen.port", 2, "from 1 to 65535"),
+    (UP + "listen: {port: 65530}\n", "listen.port", 2, "for the ports of all nodes"),
+    (UP + "listen: {prot: 1}\n", "listen.prot", 2, "did you mean port?"),
+    (UP + "listen: {nodes: 3-1}\n", "listen.nodes", 2, "found '3-1'"),
+    (UP + "listen: {nodes: one}\n", "listen.nodes", 2, "found 'one'"),
+    (UP + "listen: {address: ''}\n", "listen.address", 2, "a host name or an IP address"),
+    (UP + "listen: {address: 0.0.0.0}\n", "listen.advertise", 2, "a host that clients can dial"),
+    (UP + "listen: {address: a, advertise: 0.0.0.0}\n", "listen.advertise", 2, "can dial"),
+    (UP + "listen: {port: ${PORT}}\n", "", 2, "this is not YAML"),
+    (UP + "listen: {port: '${PORT}'}\n", "listen.port", 2, "expands no variables"),
+    (UP + "log: {level: warn}\n", "log.level", 2, "did you mean warning?"),
+    (UP + "log: {level: verbose}\n", "log.level", 2, "one of debug, error, info, warning"),
+    (UP + "log: {format: yaml}\n", "log.format", 2, "one of json, text"),
+    (UP + "log: debug\n", "log", 2, "a mapping with"),
+    (UP + "drain: {timeout_ms: 30s}\n", "drain.timeout_ms", 2, "did you mean 30000?"),
+    (UP + "drain: {timeout_ms: -1}\n", "drain.timeout_ms", 2, "found -1"),
+    (UP + "drain: {timeout: 1}\n", "drain.timeout", 2, "did you mean timeout_ms?"),
+    (UP + "drain: {timeout_ms: 1.5}\n", "drain.timeout_ms", 2, "an integer"),
+    (UP + "drain: {timeout_ms: true}\n", "drain.timeout_ms", 2, "found true"),
+    (UP + "memory: {queued_max_request_bytes: 100MB}\n", "memory.queued_max_request_bytes", 2, "104857600?"),
+    (UP + "memory: {queued_max_request_bytes: -2}\n", "memory.queued_max_request_bytes", 2, "found -2"),
+    (UP + "memory: {queued_max_bytes: 1}\n", "memory.queued_max_bytes", 2, "an unknown key"),
+    (UP + "memory: {share_most: 2}\n", "memory.share_most", 2, "found 2"),
+    (UP + "limits: {max_connections: many}\n", "limits.max_connections", 2, "an integer"),
+    (UP + "limits: {socket_request_max_bytes: 0}\n", "limits.socket_request_max_bytes", 2, "found 0"),
+    (UP + "purgatory: {silence_ms: never}\n", "purgatory.silence_ms", 2, "an integer"),
+    (UP + "purgatory: {wait_most_ms: 2 min}\n", "purgatory.wait_most_ms", 2, "did you mean 120000?"),
+    (UP + "admin: {listen: 9644}\n", "admin.listen", 2, "found 9644"),
+    (UP + "admin: {listen: localhost}\n", "admin.listen", 2, "HOST:PORT"),
+    (UP + "admin: {listen: '127.0.0.1:19093'}\n", "admin.listen", 2, "where clients connect"),
+    (UP + "admin: {control: '127.0.0.1:1'}\n", "admin.token_file", 2, "because control is set"),
+    (UP + "admin: {trace_url: jaeger}\n", "admin.trace_url", 2, "http:// or https://"),
+    (UP + "traces: {export: jaeger}\n", "traces.export", 2, "one of auto, file, none, otlp"),
+    (UP + "traces: {slow_ms: 1h}\n", "traces.slow_ms", 2, "did you mean 3600000?"),
+    (UP + "records: {families: [entities]}\n", "records.families[0]", 2, "did you mean entity?"),
+    (UP + "records: {families: []}\n", "records.families", 2, "not empty"),
+    (UP + "identity: {user: ''}\nidentity: {user: a}\n", "identity", 3, "it once (it is on line 2)"),
+    (UP + "pass_unknown_apis: [Fetch]\n", "pass_unknown_apis[0]", 2, "outside the table"),
+    (UP + "pass_unknown_apis: [Fech]\n", "pass_unknown_apis[0]", 2, "found 'Fech'"),
+    (UP + "policies: quota\n", "policies", 2, "a list"),
+    (UP + "policies:\n- quota\n", "policies[0]", 3, "a mapping with"),
+    (UP + "policies:\n- {mode: enforce}\n", "policies[0].use", 3, "found nothing"),
+    (POLICY + "quotas\n", "policies[0].use", 3, "did you mean quota?"),
+    (POLICY + "quota\n  mode: watch\n", "policies[0].mode", 4, "one of enforce, observe"),
+    (POLICY + "quota\n- use: quota\n", "policies[1].name", 4, "a name of its own"),
+    (POLICY + "quota\n  config: {quota: []}\n", "policies[0].config.quota", 4, "did you mean quotas?"),
+    (QUOTAS + "{user: a}\n", "policies[0].config.quotas[0]", 6, "at least one of request_rate"),
+    (QUOTAS + "{request_rate: 1}\n", "policies[0].config.quotas[0]", 6, "user, client_id, or both"),
+    (QUOTAS + "{user: a, request_rate: 0}\n", "policies[0].config.quotas[0].request_rate", 6, "greater than 0"),
+    (QUOTAS + "{user: a, request_rate: 1.0e+13}\n", "policies[0].config.quotas[0].request_rate", 6, "at most"),
+    (QUOTAS + "{user: a, request_rat: 1}\n", "policies[0].config.quotas[0].request_rat", 6, "request_rate?"),
+    (QUOTAS + "{user: a, producer_byte_rate: 1.5}\n", "policies[0].config.quotas[0].producer_byte_rate", 6, "whole"),
+    (LIMITS + "{required_acks: most}\n", "policies[0].config.required_acks", 4, "found 'most'"),
+    (LIMITS + "{forbidden_apis: [DeleteTopic]}\n", "policies[0].config.forbidden_apis[0]", 4, "DeleteTopics?"),
+    (UP + "\tlog: {}\n", "", 2, "a tab cannot indent YAML"),
+    (UP + "log: {level: info\n", "", 3, "this is not YAML"),
+)  # fmt: skip
+
+
+def answer_to(text: str, folder: Path) -> str:
+    """What the settings of a file with this text are told."""
+    file = folder / "sluice.yaml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load(file, {}, {})
+    return str(caught.value)
+
+
+def test_there_are_sixty_files_and_no_two_alike() -> None:
+    """Of every section, and of the policies."""
+    assert len({text for text, *_ in FILES}) == len(FILES) >= 60
+
+
+@pytest.mark.parametrize(("text", "path", "line", "words"), FILES, ids=[each[0] for each in FILES])
+def test_a_wrong_file_is_answered_with_its_key_its_line_and_what_to_write(
+    text: str, path: str, line: int, words: str, tmp_path: Path
+) -> None:
+    """One mistake, one problem."""
+    (problem, *more) = [
+        each for each in answer_to(text, tmp_path).splitlines() if not each.startswith("    ")
+    ]
+    assert more == []
+    assert problem.startswith(f"{path} (" if path else "(") or not line
+    assert path in problem
+    assert words in problem
+    if line:
+        assert f"sluice.yaml:{line}" in problem
+
+
+def test_all_mistakes_of_a_file_come_at_once(tmp_path: Path) -> None:
+    """What one section has wrong hides nothing in another, nor one entry of the policies in the next."""
+    answer = answer_to(
+        """\
+upstream: {bootstrap_servers: [a], dial_timeout_ms: 10s}
+listen: {prot: 1}
+log: {level: warn}
+memory: {share_most: 2}
+admin: {listen: localhost}
+records: {families: [entities]}
+policies:
+- {use: quotas}
+- {use: quota, mode: watch, config: {quotas: [{user: a, request_rat: 1}]}}
+- {use: limits, config: {required_acks: most}}
+""",
+        tmp_path,
+    )
+    assert [each.split(" (")[0] for each in answer.splitlines()] == [
+        "upstream.bootstrap_servers[0]",
+        "upstream.dial_timeout_ms",
+        "listen.prot",
+        "log.level",
+        "memory.share_most",
+        "admin.listen",
+        "records.families[0]",
+        "policies[1].mode",
+        "policies[0].use",
+        "policies[1].config.quotas[0].request_rat",
+        "policies[2].config.required_acks",
+    ]

@@ -1,0 +1,342 @@
+"""Where a read ends must not matter: a fault takes nothing from the frames before it, whatever the chunking."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
+from proxy.core.ending import LAST_REPLIES_MS
+from proxy.core.errors import CloseReason
+from proxy.core.requests import HEAD_MOST_BYTES
+from tests.support import frames as f
+from tests.support.policies import Recorder, Silent
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import KINDS
+from wire.errors import ErrorCode
+
+CHUNKS = pytest.mark.parametrize("chunk", [1, 3, 7, 40, 64, 250, 1 << 18])
+FAULTS = {
+    "a size that cannot be": struct.pack(">i", 3) + b"abcdefgh",
+    "a negative size": struct.pack(">i", -7) + b"abcdefgh",
+    "HTTP": b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n",
+    "an API that is not offered": f.request(999, 0, 99, b"abc"),
+    "a version that is not offered": f.request(f.HEARTBEAT, 77, 99, b"abc"),
+    "a client id longer than its frame": f.frame(struct.pack(">hhih", 12, 0, 99, 300) + b"abc"),
+    "a head that ends in its fields": f.frame(struct.pack(">hhih", 1, 4, 99, -1) + b"abc"),
+}
+REPLY_FAULTS = {
+    "another correlation id": f.heartbeat_reply(4711),
+    "a size that cannot be": struct.pack(">ii", 2, 11),
+    "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+}
+
+
+class Faulty(Recorder):
+    """Raises about the request with this number: when it is asked, or when its reply is heard."""
+
+    def __init__(self, number: int, hook: str, **options):
+        super().__init__(self._judge, hear=self._listen, **options)
+        self.number = number
+        self.hook = hook
+
+    def _judge(self, request):
+        if self.hook == "on_request" and request.exchange_id == self.number:
+            raise ZeroDivisionError
+        return FORWARD
+
+    def _listen(self, request):
+        if self.hook == "on_response" and request.exchange_id == self.number:
+            raise ZeroDivisionError
+        return FORWARD
+
+
+def beats(count: int) -> bytes:
+    return b"".join(f.heartbeat(n) for n in range(1, count + 1))
+
+
+def beat_replies(count: int) -> bytes:
+    return b"".join(f.heartbeat_reply(n) for n in range(1, count + 1))
+
+
+# -- the broker's side ----------------------------------------------------------------------------
+
+
+@CHUNKS
+@pytest.mark.parametrize("fault", REPLY_FAULTS.values(), ids=REPLY_FAULTS)
+@pytest.mark.parametrize("policies", [list, lambda: [Recorder()]], ids=["no-policy", "a-hook"])
+def test_ten_good_replies_are_delivered_before_a_bad_eleventh_ends_the_session(
+    chunk, fault, policies
+):
+    """In one read or in many."""
+    wire = Wire(make_engine(policies())).client(beats(12))
+    wire.broker(beat_replies(10) + fault + f.heartbeat_reply(12), chunk)
+    assert wire.to_client == beat_replies(10)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+@CHUNKS
+@pytest.mark.parametrize("place", [1, 4, 11])
+def test_the_replies_before_one_that_cannot_be_rewritten_are_delivered(chunk, place):
+    """What carries addresses never passes unread, and what came before it is not lost."""
+    wire = Wire()
+    asked = [f.heartbeat(n) for n in range(12)]
+    replies = [f.heartbeat_reply(n) for n in range(12)]
+    asked[place] = f.metadata_request(place)
+    replies[place] = f.reply(place, struct.pack(">i", 5) + b"\x00\x00\x00\x01\x00\x07kafka")
+    wire.client(b"".join(asked)).broker(b"".join(replies), chunk)
+    assert wire.to_client == b"".join(replies[:place])
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
+
+
+@CHUNKS
+def test_the_replies_before_one_that_a_policy_fails_about_are_delivered(chunk):
+    """That one and those behind it are not, for replies leave in order."""
+    policy = Faulty(4, "on_response")
+    wire = Wire(make_engine([policy])).client(beats(6)).broker(beat_replies(6), chunk)
+    assert wire.to_client == beat_replies(3)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    outcomes = [(n, Outcome.REPLIED) for n in (1, 2, 3)]
+    assert policy.completed == outcomes + [(n, Outcome.DISCONNECTED) for n in (4, 5, 6)]
+
+
+@CHUNKS
+def test_replies_made_here_that_had_their_turn_are_delivered_before_the_broker_fails(chunk):
+    """One that waits behind the bad reply is not: its turn never comes."""
+    policy = Silent(lambda r: Respond(b"\x00\x07") if r.exchange_id in {2, 5} else FORWARD)
+    wire = Wire(make_engine([policy])).client(beats(5))
+    wire.broker(f.heartbeat_reply(1) + f.heartbeat_reply(3) + f.heartbeat_reply(5), chunk)
+    made = f.reply(2, b"\x00\x07")
+    assert wire.to_client == f.heartbeat_reply(1) + made + f.heartbeat_reply(3)
+    assert wire.session.ended
+    wire.release()
+    assert sorted(policy.completed) == [
+        (1, Outcome.REPLIED),
+        (2, Outcome.ANSWERED),
+        (3, Outcome.REPLIED),
+        (4, Outcome.DISCONNECTED),
+        (5, Outcome.DISCONNECTED),
+    ]
+    assert wire.held_bytes == 0
+
+
+@pytest.mark.parametrize("policies", [list, lambda: [Recorder()]], ids=["no-policy", "a-hook"])
+def test_what_was_delivered_before_a_fault_is_counted_whatever_the_chunking(policies):
+    """Requests and bytes of both directions, and the meters of those that were answered."""
+    counts = set()
+    for chunk in (1, 9, 100, 1 << 18):
+        wire = Wire(make_engine(policies()))
+        wire.client(beats(7) + FAULTS["HTTP"], chunk)
+        wire.broker(beat_replies(5) + REPLY_FAULTS["HTTP"], chunk)
+        usage = wire.session.usage
+        meters = wire.engine.meters.by_api()
+        counts.add(
+            (
+                usage.requests,
+                usage.request_bytes,
+                usage.response_bytes,
+                tuple((meter.name, meter.replied, *meter.outcomes.values()) for meter in meters),
+                wire.session.reason,
+            )
+        )
+    assert len(counts) == 1
+    (only,) = counts
+    assert only[:3] == (7, len(beats(7)), len(beat_replies(5)))
+
+
+# -- the client's side ------------------------------------------------------------------------------
+
+
+@CHUNKS
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("policies", [list, lambda: [Recorder()]], ids=["no-policy", "a-hook"])
+def test_five_produces_without_acks_reach_the_broker_before_a_bad_frame(chunk, fault, policies):
+    """Nobody else tells their sender what became of them."""
+    produces = b"".join(f.produce(n, acks=0) for n in range(5))
+    wire = Wire(make_engine(policies())).client(produces + fault + f.heartbeat(6), chunk)
+    assert wire.to_broker == produces
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+@CHUNKS
+@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+def test_requests_before_one_that_a_policy_fails_about_go_on_and_are_answered(chunk, needs):
+    """The one at fault does not go on, and the policy hears of its end once."""
+    policy = Faulty(4, "on_request", needs=needs)
+    wire = Wire(make_engine([policy])).client(beats(6), chunk)
+    assert wire.to_broker == beats(3)
+    assert not wire.session.ended
+    wire.broker(beat_replies(3), chunk)
+    assert wire.to_client == beat_replies(3)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    wire.release()
+    assert policy.completed == [
+        (4, Outcome.DISCONNECTED),
+        *((n, Outcome.REPLIED) for n in (1, 2, 3)),
+    ]
+    assert wire.held_bytes == 0
+
+
+@CHUNKS
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_client_at_fault_gets_the_replies_that_are_due_and_then_its_connection_ends(chunk, fault):
+    """Also those that are made here; no request behind the fault is taken."""
+    policy = Silent(lambda r: Respond(b"\x00\x07") if r.exchange_id == 2 else FORWARD)
+    wire = Wire(make_engine([policy])).client(beats(3) + fault + beats(9), chunk)
+    assert wire.to_broker == f.heartbeat(1) + f.heartbeat(3)
+    assert not wire.session.ended
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    wire.client(beats(9), chunk)
+    wire.broker(f.heartbeat_reply(1), chunk)
+    assert not wire.session.ended
+    wire.broker(f.heartbeat_reply(3), chunk)
+    assert wire.to_client == f.heartbeat_reply(1) + f.reply(2, b"\x00\x07") + f.heartbeat_reply(3)
+    assert wire.to_broker == f.heartbeat(1) + f.heartbeat(3)
+    assert wire.session.ended
+    wire.release()
+    assert wire.watcher.closed[0][0] is CloseReason.CLIENT_PROTOCOL
+    assert wire.engine.timers.next_ms() is None
+    assert wire.held_bytes == 0
+    assert sorted(policy.asked) == sorted(number for number, _ in policy.completed)
+
+
+def test_a_session_at_fault_does_not_wait_for_ever_for_the_replies_that_are_due():
+    """A silent broker and a hostile client would keep it."""
+    wire = Wire().client(beats(1) + FAULTS["HTTP"])
+    wire.advance(LAST_REPLIES_MS - 1)
+    assert not wire.session.ended
+    wire.advance(1)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    wire.release()
+    assert wire.engine.timers.next_ms() is None
+
+
+def test_a_broker_that_goes_while_a_client_at_fault_waits_does_not_take_the_blame():
+    """The first reason stands."""
+    wire = Wire().client(beats(2) + FAULTS["HTTP"])
+    wire.session.broker_gone(CloseReason.BROKER_CLOSED, 0)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+
+
+@CHUNKS
+def test_behind_a_request_that_is_half_sent_nothing_goes_to_the_broker(chunk):
+    """Its beginning went on in earlier reads; those before it are answered, and the connection ends."""
+    policy = Silent(needs=Need.HEAD)
+    asked = f.produce(2, size_bytes=400)
+    at = asked.index(f.string("t"))
+    broken = asked[: at + 3] + struct.pack(">i", -9) + asked[at + 7 :]
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1) + broken + f.heartbeat(3), chunk)
+    assert (f.heartbeat(1) + broken).startswith(wire.to_broker)
+    assert len(f.heartbeat(1)) <= len(wire.to_broker) < len(f.heartbeat(1) + broken)
+    if chunk > 500:
+        assert wire.to_broker == f.heartbeat(1)
+    sent = wire.to_broker
+    answers: list[bytes | None] = []
+    wire.session.inquire(f.heartbeat(77), 77, answers.append)
+    assert answers == [None]
+    wire.broker(f.heartbeat_reply(1))
+    wire.settle()
+    assert wire.to_broker == sent
+    assert wire.to_client == f.heartbeat_reply(1)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert policy.completed == [(2, Outcome.DISCONNECTED), (1, Outcome.REPLIED)]
+
+
+@CHUNKS
+def test_a_produce_that_ends_inside_its_fields_is_not_forwarded_whole(chunk):
+    """A policy wants to see its head; the broker gets no whole frame of what cannot be read."""
+    policy = Silent(needs=Need.HEAD)
+    asked = f.produce(2)
+    broken = f.frame(asked[4:-20])
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1) + broken + f.heartbeat(3), chunk)
+    assert len(wire.to_broker) < len(f.heartbeat(1) + broken)
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.to_client == f.heartbeat_reply(1)
+    assert wire.session.ended
+    assert policy.completed == [(2, Outcome.DISCONNECTED), (1, Outcome.REPLIED)]
+
+
+def uvarint(value: int) -> bytes:
+    """Three bytes of it."""
+    return bytes([value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14])
+
+
+@CHUNKS
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_a_head_is_too_long_or_not_whatever_the_chunking(chunk, extra):
+    """The whole of it may come in one read."""
+    chunk = max(chunk, 40) * 10
+    tagged_bytes = 40_000
+    tags = b"\x01\x00" + uvarint(tagged_bytes) + b"x" * tagged_bytes
+    fixed = len(f.request(f.PRODUCE, 9, 1, tagged=True, tags=tags)) + 3 + 2
+    length = HEAD_MOST_BYTES - fixed + extra
+    body = uvarint(length + 1) + b"x" * length + struct.pack(">hi", 1, 30_000) + b"\x01\x00"
+    asked = f.request(f.PRODUCE, 9, 1, body, tagged=True, tags=tags)
+    wire = Wire().client(asked, chunk)
+    if extra > 0:
+        assert wire.to_broker == b""
+        assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    else:
+        assert wire.to_broker == asked
+
+
+def test_clamped_timeouts_are_counted_once_a_kind_whatever_the_chunking():
+    """Kinds of requests are counted, not how often a head was looked at."""
+    found = set()
+    for chunk in (1, 10, 1 << 18):
+        wire = Wire()
+        wire.client(b"".join(long_poll(n) for n in range(4)), chunk)
+        found.add(wire.engine.expired.clamped)
+    assert found == {1}
+
+
+def long_poll(number: int) -> bytes:
+    body = struct.pack(">iiiib", -1, 500_000, 1, 1 << 20, 0) + struct.pack(">i", 0)
+    return f.request(f.FETCH, 4, number, body)
+
+
+# -- whose fault it is ------------------------------------------------------------------------------
+
+
+@CHUNKS
+@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Respond(bytes(6)),
+        Reject(ErrorCode.POLICY_VIOLATION),
+        Throttle(0, Respond(bytes(6))),
+        Throttle(0),
+        FORWARD,
+    ],
+    ids=["respond", "reject", "throttled-respond", "throttled", "forward"],
+)
+def test_garbage_behind_a_judged_request_is_the_clients_fault_not_the_policys(
+    chunk, needs, verdict
+):
+    """The policy has said its word; its request is not completed twice."""
+    kind = KINDS["heartbeat-v1"]
+    policy = Recorder(lambda _: verdict, needs=needs)
+    wire = Wire(make_engine([policy]))
+    wire.client(kind.ask(1) + kind.ask(2) + FAULTS["HTTP"], chunk)
+    if wire.to_broker:
+        wire.broker(kind.reply(1, 0) + kind.reply(2, 0), chunk)
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert wire.watcher.policy_errors == []
+    assert wire.watcher.internal == []
+    assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1, 2]
+    assert [number for number, _ in policy.completed] == [1, 2]

@@ -1,0 +1,116 @@
+"""Replies that are rewritten: what is kept of them, what streams, and who waits for the memory."""
+
+from __future__ import annotations
+
+import struct
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.api import Need, Throttle
+from proxy.core.errors import CloseReason
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.rewritten import bounded, metadata_body, share_fetch
+from tests.support.sessions import Wire, make_engine
+
+MIB = 1 << 20
+
+
+def metadata(number: int, brokers: int = 3, rest_bytes: int = 2 * MIB) -> tuple[bytes, bytes]:
+    """A Metadata v1 reply with as much behind its brokers, and what a client has to get of it."""
+    tail = struct.pack(">i", 1) + bytes(rest_bytes)
+
+    def listed(host: str, first_port: int) -> bytes:
+        body = struct.pack(">i", brokers)
+        for node in range(brokers):
+            port = first_port + node if node < 4 or first_port == 9092 else 19092
+            body += struct.pack(">i", node) + f.string(host) + struct.pack(">i", port)
+            body += f.string(f"rack-{node}")
+        return body
+
+    real = f.reply(number, listed("kafka.internal.example", 9092) + tail)
+    return real, f.reply(number, listed("127.0.0.1", 19093) + tail)
+
+
+def test_a_reply_whose_addresses_stand_in_front_streams_behind_them():
+    """Metadata of a large cluster is never held whole: the list of brokers is, and what came with it."""
+    engine = bounded(MIB)
+    wire = Wire(engine).client(f.metadata_request(1))
+    real, told = metadata(1)
+    wire.broker(real, chunk=4096)
+    assert wire.to_client == told
+    assert engine.reply_pool.peak_bytes < 2 * 4096
+    assert engine.reply_pool.used_bytes == 0
+    assert not wire.session.queue
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 5000),
+    st.integers(0, 60),
+    st.integers(0, 3000),
+    st.booleans(),
+    st.integers(0, 2),
+)
+def test_the_same_bytes_arrive_however_the_reply_is_cut(chunk, brokers, rest, watched, behind):
+    """The rewritten list, the new size, what lies behind it, and the replies behind that; a throttle is stamped."""
+    policies = [Recorder(lambda _: Throttle(500))] if watched else []
+    behind = 0 if watched else behind  # a throttled client is not read
+    wire = Wire(make_engine(policies))
+    asked = f.metadata_request(1)
+    wire.client(asked + f.heartbeat(2) * behind)
+    real, told = metadata(1, brokers, rest)
+    wire.broker(real + f.heartbeat_reply(2) * behind, chunk=chunk)
+    assert wire.to_client == told + f.heartbeat_reply(2) * behind
+    assert not wire.session.queue
+    assert wire.held_bytes == 0
+
+
+def test_a_throttle_is_written_into_a_reply_that_streams_behind_its_addresses():
+    """Metadata v3: its first field stands before the brokers."""
+    brokers = [(1, "kafka-1.real", 9092)]
+    real = f.metadata3_reply(1, brokers)
+    told = f.metadata3_reply(1, [(1, "127.0.0.1", 19094)], 500)
+    for chunk in (1, 9, 30, 1000):
+        wire = Wire(make_engine([Recorder(lambda _: Throttle(500))]))
+        wire.client(f.request(f.METADATA, 3, 1, b"\xff\xff\xff\xff\x00"))
+        wire.broker(real, chunk=chunk)
+        assert wire.to_client == told, chunk
+
+
+def test_a_list_of_brokers_that_never_ends_is_refused():
+    """A lie about the number of brokers costs a bounded part of the reply."""
+    wire = Wire(bounded(64 * MIB)).client(f.metadata_request(1))
+    body = struct.pack(">i", 1_000_000) + bytes(60 * MIB)
+    wire.broker(f.reply(1, body))
+    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
+    assert wire.engine.reply_pool.peak_bytes <= 20 * MIB
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_reply_with_its_addresses_at_the_end_reserves_twice_its_size():
+    """For it and for what it is changed to, before it is read; and its memory is back when the client has it."""
+    engine = bounded(4 * MIB)
+    wire = Wire(engine)
+    asked, reply = share_fetch(1, MIB)
+    wire.client(asked).broker(reply[:1000])
+    assert engine.reply_pool.used_bytes == 2 * len(reply)
+    wire.broker(reply[1000:])
+    assert b"kafka-1.real" not in wire.to_client
+    assert b"127.0.0.1" in wire.to_client
+    assert engine.reply_pool.peak_bytes == 2 * len(reply)
+    assert engine.reply_pool.used_bytes == 0
+
+
+def test_topic_names_are_learnt_from_metadata_that_streams():
+    """Who wants names does not make Metadata be kept whole."""
+    engine = bounded(MIB, Recorder(needs=Need.HEAD, apis={f.PRODUCE}))
+    wire = Wire(engine).client(f.request(f.METADATA, 12, 1, bytes(9), tagged=True))
+    wire.broker(f.reply(1, metadata_body(12, 300, 100), tagged=True), chunk=5000)
+    assert len(engine.topics) == 300
+    assert engine.names_unread == 0
+    assert engine.reply_pool.peak_bytes < 3 * 5000
+    assert b"kafka-1" not in wire.to_client
+    assert not wire.session.queue

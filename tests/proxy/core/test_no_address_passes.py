@@ -1,0 +1,79 @@
+"""No real broker address reaches a client: every API that carries one, any chunking, with and without hooks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policies.api import FORWARD, Need
+from tests.support import frames as f
+from tests.support.kafka_messages import changed, messages_of, name, structs
+from tests.support.policies import Recorder, Silent
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import KINDS
+from tests.support.waiting import asked as produce
+from wire import messages
+from wire.apis import BY_WORD, ApiKey
+
+REAL = "real-broker.internal"
+CARRIERS = [api for api in BY_WORD.values() if api.carries_addresses and messages.is_known(api)]
+HOOKS = {
+    "no policy": list,
+    "told of the end": lambda: [Silent()],
+    "asked and told": lambda: [Recorder(lambda _: FORWARD)],
+    "asked with the body": lambda: [Recorder(needs=Need.BODY)],
+}
+CHUNKS = (1 << 18, 1, 11, 64)
+BEAT = KINDS["heartbeat-v1"]
+
+
+def names_a_broker(message) -> bool:
+    return any(getattr(each, "host", None) for each in structs(message))
+
+
+def really(struct, _owner):
+    """Each broker of the message is at the real address."""
+    if getattr(struct, "host", None):
+        return replace(struct, host=REAL, port=9092)
+    return struct
+
+
+def request_of(api) -> bytes:
+    if api.key == ApiKey.PRODUCE:
+        topic = bytes(16) if api.version >= 13 else b"t"
+        return produce(api.version, [(topic, [(0, b"records")])])
+    return f.request(api.key, api.version, 7, bytes(40), tagged=api.request_header_version == 2)
+
+
+@pytest.mark.parametrize("api", CARRIERS, ids=name)
+@settings(
+    max_examples=5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_no_real_address_reaches_a_client(api, data):
+    """The replies before and behind it arrive as they are."""
+    shape = messages.response_shape(api)
+    message = changed(data.draw(messages_of(shape).filter(names_a_broker)), really)
+    body = messages.encode(message)
+    assert REAL.encode() in body
+    replies = (
+        BEAT.reply(1, 0)
+        + f.reply(7, body, tagged=bool(api.response_header_version))
+        + BEAT.reply(2, 0)
+    )
+    for hooks in HOOKS.values():
+        for chunk in CHUNKS:
+            wire = Wire(make_engine(hooks()))
+            wire.client(BEAT.ask(1) + request_of(api) + BEAT.ask(2))
+            assert len(f.split(wire.to_broker)) == 3
+            wire.broker(replies, chunk)
+            assert REAL.encode() not in wire.to_client
+            first, _, last = f.split(wire.to_client)
+            assert first == BEAT.reply(1, 0)
+            assert last == BEAT.reply(2, 0)
+            assert not wire.session.ended

@@ -1,0 +1,73 @@
+"""Since when a broker has been silent, for all who are connected to it."""
+
+from __future__ import annotations
+
+import gc
+
+from proxy.core.node_health import NodeHealth, Nodes
+
+
+def test_silence_counts_from_the_last_byte_or_from_when_something_was_owed():
+    """Whichever was later."""
+    node = NodeHealth()
+    node.heard_ms = 100
+    assert node.silent_since_ms(50) == 100
+    assert node.silent_since_ms(200) == 200
+
+
+def test_a_broker_that_owes_a_reply_that_was_made_here_has_been_silent_since_then():
+    """For all who come later, until it is heard or owes nothing of that kind any more."""
+    node = NodeHealth()
+    node.heard_ms = 100
+    node.on_answered_here(200)
+    assert node.silent_since_ms(5_000) == 200
+    node.heard_ms = 6_000
+    assert node.silent_since_ms(5_000) == 6_000
+    node.on_answered_here(7_000)
+    assert node.silent_since_ms(9_000) == 7_000
+    node.on_settled()
+    assert node.silent_since_ms(9_000) == 7_000
+    node.on_settled()
+    assert node.silent_since_ms(9_000) == 9_000
+
+
+def test_a_reply_made_here_for_another_reason_says_nothing_about_the_broker():
+    """A drain, a wait that was cut."""
+    node = NodeHealth()
+    node.on_answered_here()
+    assert node.silent_since_ms(5_000) == 5_000
+    node.on_settled()
+
+
+def test_a_broker_is_forgotten_with_its_last_connection():
+    """However many addresses there have been, nothing grows."""
+    nodes = Nodes()
+    one = nodes.health(1)
+    one.heard_ms = 7
+    assert nodes.health(1) is one
+    assert nodes.health("10.0.0.1:9092") is not nodes.health(None)
+    del one
+    gc.collect()
+    assert nodes.health(1).heard_ms == 0
+
+
+def test_brokers_behind_the_bootstrap_port_are_found_by_their_addresses():
+    """A node's port leads to one broker, the bootstrap port to any; whom nobody is connected to is not known."""
+    nodes = Nodes()
+    first, second = nodes.health("10.0.0.1:9092"), nodes.health("10.0.0.2:9092")
+    node, waiting = nodes.health(3), nodes.health(None)
+    assert nodes.at(None) == [first, second]
+    assert nodes.at(3) == [node]
+    assert nodes.at(4) == []
+    del first, waiting
+    assert nodes.at(None) == [second]
+
+
+def test_bytes_are_counted_in_the_same_numbers_for_all_connections_of_a_node():
+    """They stay when its last connection has gone."""
+    nodes = Nodes()
+    from_clients, from_broker = nodes.traffic_of(3)
+    from_clients[0] += 5
+    from_broker[0] += 7
+    assert nodes.traffic_of(3) == ([5], [7])
+    assert nodes.traffic_of(None) == ([0], [0])

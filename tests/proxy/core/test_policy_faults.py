@@ -1,0 +1,303 @@
+"""A policy's bug costs what its entry says, one session or nothing; it is told of each request's end exactly once."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from policies.api import (
+    FORWARD,
+    Forward,
+    Hold,
+    Need,
+    Outcome,
+    Patch,
+    Policy,
+    Reject,
+    Respond,
+    Throttle,
+)
+from policies.chain import Chain, Entry
+from policies.guard import Guard
+from policies.registry import PolicyEntry, _Host
+from proxy.core.engine import Engine
+from proxy.core.errors import CloseReason
+from proxy.core.topology import Topology
+from tests.support import frames as f
+from tests.support.holding import assert_nothing_left
+from tests.support.policies import Recorder
+from tests.support.sessions import Watcher, Wire, make_engine
+
+
+class Odd:
+    """A key that can be hashed once."""
+
+    hashed = False
+
+    def __hash__(self) -> int:
+        if self.hashed:
+            raise RuntimeError("no second hash")
+        self.hashed = True
+        return 5
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+NONSENSE = {
+    "nothing": lambda: None,
+    "a class": lambda: Forward,
+    "a throttle without end": lambda: Throttle(math.inf),
+    "a throttle that is no number": lambda: Throttle(math.nan),
+    "a negative throttle": lambda: Throttle(-5),
+    "a throttle of text": lambda: Throttle("5"),
+    "a throttle of a hold": lambda: Throttle(5, Hold(5, "k")),
+    "a hold of half a millisecond": lambda: Hold(0.5, "k"),
+    "a hold of eternity": lambda: Hold(1 << 80, "k"),
+    "a hold on a list": lambda: Hold(5, []),
+    "a reply of text": lambda: Respond("text"),
+    "a refusal beyond int16": lambda: Reject(1 << 20),
+    "a patch of text": lambda: Forward((Patch(0, "x"),)),
+    "a patch before the body": lambda: Forward((Patch(-1, b"x"),)),
+    "a patch behind the body": lambda: Forward((Patch(1 << 20, b"x"),)),
+    "a body of text": lambda: Forward(body="x"),
+}
+RAISED = [RuntimeError("bug"), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), MemoryError()]
+
+
+class Faulty(Recorder):
+    """Says or raises in each hook what it was given; a call without arguments is made for each answer."""
+
+    def __init__(self, say=lambda: FORWARD, *, needs=Need.HEADER, hear=lambda: FORWARD):
+        super().__init__(lambda _: self.answer(say), needs=needs, hear=lambda _: self.answer(hear))
+
+    def answer(self, say):
+        return say()
+
+
+def raising(error: BaseException):
+    """A function that raises it."""
+
+    def say():
+        raise error
+
+    return say
+
+
+def engine_of(*policies: Policy, on_error: str = "close") -> Engine:
+    """An engine whose entries all have this `on_error`."""
+    watcher = Watcher()
+    entries = [Entry(f"p{n}", policy, on_error=on_error) for n, policy in enumerate(policies)]
+    topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
+    return Engine(topology, Chain(entries, watcher), watcher)
+
+
+SAYINGS = [
+    *(pytest.param(say, id=name) for name, say in NONSENSE.items()),
+    *(pytest.param(raising(each), id=type(each).__name__) for each in RAISED),
+]
+PLACES = pytest.mark.parametrize("others", [0, 1], ids=["alone", "behind another"])
+
+
+@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+@pytest.mark.parametrize("say", SAYINGS)
+@PLACES
+def test_a_fault_about_a_request_closes_its_session_and_the_end_is_told_once(say, needs, others):
+    """on_error: close. The other session of the same process does not notice."""
+    policy = Faulty(say, needs=needs)
+    watcher = Recorder()
+    wire = Wire(engine_of(*[watcher] * others, policy)).client(f.heartbeat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert wire.to_broker == b""
+    assert wire.watcher.policy_errors == [(f"p{others}", "on_request")]
+    assert wire.watcher.internal == []
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert watcher.completed == [(1, Outcome.DISCONNECTED)] * others
+    assert_nothing_left(wire)
+    assert len(policy.completed) == 1
+
+
+@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+@pytest.mark.parametrize("say", SAYINGS)
+@PLACES
+def test_a_fault_about_a_request_forwards_it_where_the_entry_says_so(say, needs, others):
+    """on_error: forward, for nonsense as for an exception; the bytes are the client's own."""
+    policy = Faulty(say, needs=needs)
+    wire = Wire(engine_of(*[Recorder()] * others, policy, on_error="forward"))
+    wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    assert wire.to_broker == f.heartbeat(1)
+    assert wire.to_client == f.heartbeat_reply(1)
+    assert wire.watcher.policy_errors == [(f"p{others}", "on_request")]
+    assert policy.completed == [(1, Outcome.REPLIED)]
+    assert_nothing_left(wire)
+
+
+@pytest.mark.parametrize(
+    "hear", [lambda: None, lambda: Reject(44), lambda: Throttle(math.inf), raising(SystemExit(3))]
+)
+@PLACES
+def test_a_fault_about_a_reply_closes_and_the_end_is_told_once(hear, others):
+    """The reply may be what it guards."""
+    policy = Faulty(hear=hear)
+    wire = Wire(engine_of(*[Recorder()] * others, policy))
+    wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert wire.to_client == b""
+    assert wire.watcher.policy_errors == [(f"p{others}", "on_response")]
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert_nothing_left(wire)
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_a_fault_about_a_reply_made_here_tells_the_end_once(error):
+    """The request that it answers was never forwarded."""
+    policy = Faulty(lambda: Respond(b"\0\0"), hear=raising(error))
+    wire = Wire(engine_of(policy)).client(f.heartbeat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert_nothing_left(wire)
+
+
+def test_what_is_raised_on_hearing_of_the_end_costs_nothing():
+    """The reply is out, the next request passes, and the fault is reported each time."""
+
+    class Ends(Policy):
+        Config = dict
+
+        def on_complete(self, request, outcome, now_ms):
+            raise SystemExit(3)
+
+    wire = Wire(make_engine([Ends({}, None)]))  # type: ignore[arg-type]
+    wire.client(f.heartbeat(1) + f.heartbeat(2)).broker(f.heartbeat_reply(1) + f.heartbeat_reply(2))
+    assert wire.to_client == f.heartbeat_reply(1) + f.heartbeat_reply(2)
+    assert wire.watcher.policy_errors == [("p0", "on_complete")] * 2
+    assert_nothing_left(wire)
+
+
+class Alarmed(Policy):
+    """Each of its hooks beside requests raises SystemExit."""
+
+    Config = dict
+    tick_ms = 10
+
+    def __init__(self):
+        super().__init__({}, None)  # type: ignore[arg-type]
+
+    def on_connect(self, peer, now_ms):
+        raise SystemExit(3)
+
+    def on_disconnect(self, peer, now_ms):
+        raise SystemExit(3)
+
+    def on_tick(self, now_ms):
+        raise SystemExit(3)
+
+    def in_force(self, user, client_id):
+        raise SystemExit(3)
+
+    def close(self):
+        raise SystemExit(3)
+
+
+def test_a_fault_of_a_tick_a_connection_or_the_close_ends_nothing():
+    """Each is reported, and the clock goes on."""
+    engine = engine_of(Alarmed(), on_error="forward")
+    wire = Wire(engine)
+    engine.advance(10)
+    engine.advance(20)
+    assert engine.chain.in_force("a", "b") is None
+    wire.release()
+    engine.chain.close()
+    hooks = ["on_connect", "on_tick", "on_tick", "in_force", "on_disconnect", "close"]
+    assert wire.watcher.policy_errors == [("p0", hook) for hook in hooks]
+
+
+def test_a_fault_of_an_alarm_ends_nothing():
+    """Reported as `call_at`; the timers behind it fire."""
+    engine = make_engine()
+    watcher = engine.observer
+    assert isinstance(watcher, Watcher)
+    rang: list[int] = []
+
+    class Services:
+        wake = reconsider = review_throttles = load = save = None
+
+        def call_at(self, at_ms, call):
+            engine.timers.arm(at_ms, call)
+
+    host = _Host(PolicyEntry(use="mine"), lambda _: None, {})
+    host.connect(Services(), Guard(watcher))  # type: ignore[arg-type]
+    host.call_at(5, lambda _: raising(SystemExit(3))())
+    host.call_at(5, rang.append)
+    engine.advance(5)
+    assert rang == [5]
+    assert watcher.policy_errors == [("mine", "call_at")]
+    for at_ms in (math.inf, math.nan, 0.5, -1, "5", True, 1 << 80, None):
+        with pytest.raises(TypeError, match=r"^at_ms is .*, expected an integer in 0\.\."):
+            host.call_at(at_ms, rang.append)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^call is 5, expected a function of now_ms$"):
+        host.call_at(5, 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", ["wake", "expiry", "drain"])
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_a_fault_when_a_wait_ends_costs_the_session_that_waited_alone(how, error):
+    """Whoever woke it goes on, and its end is told once. At its deadline the policy behind the holder is asked."""
+    says = [Hold(50, "k"), raising(error)]
+
+    def say():
+        verdict = says.pop(0)
+        return verdict() if callable(verdict) else verdict
+
+    holder = Faulty(lambda: Hold(50, "k") if how != "wake" else say())
+    behind = Faulty(raising(error))
+    wire = Wire(engine_of(holder, behind)).client(f.heartbeat(1))
+    assert wire.session.held is not None
+    if how == "wake":
+        assert wire.wake("k") == 1
+    elif how == "expiry":
+        wire.advance(50)
+    else:
+        wire.drain()
+    drained = how == "drain"
+    assert wire.session.reason is (CloseReason.DRAINED if drained else CloseReason.POLICY_FAULT)
+    assert holder.completed == [(1, Outcome.DISCONNECTED)]
+    assert len(wire.watcher.policy_errors) == 1
+    assert_nothing_left(wire)
+
+
+def test_a_key_that_can_be_hashed_once_waits_for_its_deadline():
+    """It was hashable when the verdict was checked; nothing can wake it now."""
+    says = [Hold(50, Odd())]
+    wire = Wire(make_engine([Faulty(lambda: says.pop(0) if says else FORWARD)]))
+    wire.client(f.heartbeat(1))
+    assert wire.session.held is not None
+    wire.advance(50)
+    assert wire.to_broker == f.heartbeat(1)
+    assert_nothing_left(wire)
+
+
+def test_a_key_whose_text_and_comparison_raise_is_held_and_woken():
+    """Another session's key with the same hash is not disturbed."""
+
+    class Key:
+        def __hash__(self) -> int:
+            return 5
+
+        def __eq__(self, other: object) -> bool:
+            raise SystemExit(3)
+
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    keys = [Key(), Key()]
+    says = [Hold(1000, keys[0]), Hold(1000, keys[1])]
+    engine = make_engine([Faulty(lambda: says.pop(0) if says else FORWARD)])
+    first, second = Wire(engine).client(f.heartbeat(1)), Wire(engine).client(f.heartbeat(2))
+    assert first.wake(keys[0]) == 1
+    assert first.to_broker == f.heartbeat(1)
+    assert second.session.held is not None
+    second.advance(1000)
+    assert second.to_broker == f.heartbeat(2)
+    assert second.watcher.internal == second.watcher.policy_errors == []

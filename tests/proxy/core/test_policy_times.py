@@ -1,0 +1,119 @@
+"""How long policies take: what is measured, when, and at which price."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.chain import Chain, Entry
+from policies.guard import Guard
+from proxy.core.engine import MEASURE_MS, MEASURED_EVERY, Engine
+from proxy.core.topology import Topology
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Watcher, Wire
+
+
+class Clock:
+    """Stands still until somebody is slow."""
+
+    us = 0
+
+    def __call__(self) -> int:
+        return self.us
+
+
+class Slow(Recorder):
+    """Takes 50 ms about each request that is marked."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.slow: set[int] = set()
+
+    def on_request(self, request, peer, now_ms):
+        if request.exchange_id in self.slow:
+            self.clock.us += 50_000
+        return super().on_request(request, peer, now_ms)
+
+
+def room(others: int = 0) -> tuple[Engine, Slow, Watcher]:
+    """An engine whose policies are measured by a clock of the test's."""
+    clock, watcher = Clock(), Watcher()
+    policy = Slow(clock)
+    entries = [Entry("slow", policy), *(Entry(f"p{n}", Recorder()) for n in range(others))]
+    topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
+    return (
+        Engine(topology, Chain(entries, watcher, Guard(watcher, clock)), watcher),
+        policy,
+        watcher,
+    )
+
+
+def unmeasured(engine: Engine) -> Wire:
+    """A session that is not one of the sample."""
+    wire = Wire(engine)
+    while wire.session.peer.session_id % MEASURED_EVERY == 0:
+        wire = Wire(engine)
+    return wire
+
+
+def measured(engine: Engine) -> Wire:
+    """A session that is one of the sample."""
+    wire = Wire(engine)
+    while wire.session.peer.session_id % MEASURED_EVERY:
+        wire = Wire(engine)
+    return wire
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "with another"])
+def test_one_session_of_sixteen_is_measured_always(others):
+    """A single freeze of a sampled session is named at once."""
+    engine, policy, watcher = room(others)
+    wire = measured(engine)
+    policy.slow.add(2)
+    wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
+    assert watcher.slow == [("slow", "on_request", "Heartbeat", 50_000)]
+    times = engine.chain.guard.times["slow", "on_request"]
+    assert (times.calls, times.took_us, times.slow) == (3, 50_000, 1)
+
+
+def test_other_sessions_call_the_bare_hook():
+    """Nothing is measured there, so nothing is paid."""
+    engine, policy, watcher = room()
+    wire = unmeasured(engine)
+    policy.slow.add(1)
+    wire.client(f.heartbeat(1))
+    (plan,) = wire.session.plans.values()
+    assert plan.on_request == policy.on_request
+    assert watcher.slow == []
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "with another"])
+def test_after_a_slow_step_every_call_is_measured_for_ten_seconds(others):
+    """The step is reported with the policies that may be why; the hook as soon as it is slow again."""
+    engine, policy, watcher = room(others)
+    wire = unmeasured(engine)
+    policy.slow |= {1, 2, 3, 4}
+    wire.client(f.heartbeat(1))
+    engine.on_slow_step(50)
+    assert watcher.slow_steps == [(50, ["slow", "p0"][: 1 + others])]
+    wire.client(f.heartbeat(2))
+    wire.advance(MEASURE_MS - 1)
+    engine.on_slow_step(50)  # and again, so it goes on
+    wire.advance(MEASURE_MS - 1)
+    wire.client(f.heartbeat(3))
+    assert watcher.slow == [("slow", "on_request", "Heartbeat", 50_000)] * 2
+    wire.advance(1)
+    wire.client(f.heartbeat(4))
+    assert len(watcher.slow) == 2
+    assert policy.asked == [1, 2, 3, 4]
+
+
+def test_a_slow_step_without_a_policy_is_nobodys():
+    """Nothing is told, and no plan is forgotten."""
+    watcher = Watcher()
+    engine = Engine(Topology("127.0.0.1", 19092, {}, watcher), Chain((), watcher), watcher)
+    wire = Wire(engine).client(f.heartbeat(1))
+    engine.on_slow_step(50)
+    assert watcher.slow_steps == []
+    assert wire.session.plans

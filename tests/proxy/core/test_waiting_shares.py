@@ -1,0 +1,181 @@
+"""The line for memory with shares and a bound of requests at once, and shares while others wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.core.errors import CloseReason
+from proxy.core.slow_senders import HEAD_BYTES, ReadLimits
+from tests.support import frames as f
+from tests.support.memory import Link, begun, finish, kept, small_engine
+
+if TYPE_CHECKING:
+    from proxy.core.engine import Engine
+
+
+# -- shares and a bound of requests together ----------------------------------------------------
+
+
+def sent(engine: Engine, number: int, size: int = 600, host: str = "10.0.0.9") -> Link:
+    """A session whose request of this size was sent whole; it is looked at when its turn comes."""
+    return Link(engine, host).client(kept(number, size))
+
+
+def test_a_session_that_leaves_a_shares_line_takes_nothing_with_it():
+    """The next of its pair has the memory, and the count of requests is what is held."""
+    engine = small_engine(1000, share_most=0.5, requests=10)
+    first, second, third = (begun(engine, n, 400, "10.0.0.1") for n in (1, 2, 3))
+    fourth = begun(engine, 4, 400, "10.0.0.1")
+    assert [link.waits for link in (first, second, third, fourth)] == [False, False, True, True]
+    assert third.session.line is fourth.session.line is not None
+    third.session.client_lost(engine.now_ms)
+    assert len(engine.room) == 1
+    finish(first, 1, 400)
+    assert not fourth.waits
+    assert third.session.reserved_bytes == 0
+    assert engine.room.requests == 2
+    for link in (second, third, fourth):
+        link.release()
+    assert engine.room.requests == len(engine.room) == engine.request_pool.used_bytes == 0
+    assert engine.room._shares == {}
+
+
+def test_a_session_that_is_called_and_finds_its_share_used_up_waits_among_its_own():
+    """It was first in the line of all; those behind it that have a share left pass, its own do not."""
+    engine = small_engine(4000, share_most=0.5, requests=2)
+    holder = begun(engine, 1, 2000, "10.0.0.1")
+    other = Link(engine, "10.0.0.3")
+    other.stuck = True
+    other.client(f.heartbeat(1))  # the second request that is held
+    greedy, behind = sent(engine, 2, 600, "10.0.0.1"), sent(engine, 3, 600, "10.0.0.2")
+    assert [link.waits for link in (greedy, behind)] == [True, True]
+    other.unstick()
+    greedy._attend()
+    assert behind.to_broker == kept(3, 600)
+    assert greedy.waits
+    assert greedy.session.line is not engine.room._line
+    finish(holder, 1, 2000)
+    greedy._attend()
+    assert greedy.to_broker == kept(2, 600)
+    assert engine.request_pool.used_bytes == engine.room.requests == 0
+
+
+def test_a_session_that_is_called_and_finds_no_memory_stays_first():
+    """A later one does not overtake it, however small it is; it waits once more, and has its turn next."""
+    engine = small_engine(4000, requests=2)
+    holder, other = begun(engine, 1, 900), Link(engine)
+    other.stuck = True
+    other.client(f.heartbeat(1))
+    first, second = sent(engine, 2, 900), sent(engine, 3, 60)
+    other.stuck = False
+    other.settle()  # the first is called
+    engine.request_pool.force_allocate(4000)  # and something that streams takes what was left
+    first._attend()
+    assert (first.waits, second.waits) == (True, True)
+    assert list(engine.room._line) == [first.session, second.session]
+    assert engine.room._line[first.session] == 900  # its size is known now
+    late = sent(engine, 4, 60)
+    engine.request_pool.release(4000)
+    finish(holder, 1, 900)
+    for link in (first, second, late):
+        link._attend()
+    assert (first.to_broker, second.to_broker) == (kept(2, 900), kept(3, 60))
+    assert late.to_broker == kept(4, 60)
+
+
+def test_a_session_waits_again_after_a_grant_like_any_other():
+    """A grant is for one request: the next one stands at the end of the line."""
+    engine = small_engine(10_000, share_most=0.9, requests=1)
+    first, second, third = (Link(engine, f"10.0.0.{n}") for n in (1, 2, 3))
+    first.stuck = True
+    first.client(kept(1, 900))
+    second.client(kept(2, 900) + kept(22, 900))
+    third.client(kept(3, 900))
+    second.stuck = third.stuck = True
+    first.unstick()
+    assert second.session.broker.outbox
+    assert third.waits
+    second.unstick()
+    third._attend()
+    assert third.session.broker.outbox  # before the second's next one
+    assert second.waits
+    third.unstick()
+    second._attend()
+    assert second.to_broker == kept(2, 900) + kept(22, 900)
+    assert engine.request_pool.used_bytes == engine.room.requests == 0
+
+
+# -- a share while others wait ------------------------------------------------------------------
+
+
+def test_behind_a_loopback_address_a_share_holds_while_others_wait():
+    """One pair may have the whole pool; as soon as another one waits it gets no more, and has its turn later."""
+    engine = small_engine(2000)
+    greedy = [begun(engine, n, 500, "127.0.0.1") for n in range(6)]
+    assert [link.waits for link in greedy] == [False] * 4 + [True] * 2
+    other = begun(engine, 7, 500, "127.0.0.2")
+    assert other.waits
+    finish(greedy[0], 0, 500)
+    assert not other.waits  # though two came before it
+    assert [link.waits for link in greedy] == [False] * 4 + [True] * 2
+    finish(greedy[1], 1, 500)
+    assert not greedy[4].waits  # nobody else waits any more
+    for n in (2, 3, 4):
+        finish(greedy[n], n, 500)
+    finish(other, 7, 500)
+    finish(greedy[5], 5, 500)
+    assert engine.request_pool.used_bytes == 0
+    assert engine.room._shares == {}
+    assert engine.room._aside == engine.room._pairs == engine.room._pair_of == {}
+
+
+def test_slow_requests_beyond_a_share_are_given_up_after_a_second_while_others_wait():
+    """Behind a loopback address too: an honest request does not wait ten seconds for them."""
+    engine = small_engine(40_000, limits=ReadLimits())
+    slow = [begun(engine, n, 10_000, "127.0.0.1") for n in range(4)]
+    slow[0].advance(500)
+    honest = begun(engine, 5, 5000, "127.0.0.2")
+    assert honest.waits
+    honest.advance(999)
+    assert honest.waits
+    honest.advance(1)
+    assert not honest.waits
+    assert slow[0].session.reason is CloseReason.REQUEST_READ_TIMEOUT
+
+
+def test_requests_beyond_a_share_that_take_long_are_given_up_the_slowest_first():
+    """Each comes at the least rate, and together they hold the pool: another pair waits five seconds, not thirty."""
+    engine = small_engine(200_000, limits=ReadLimits())
+    slow = [begun(engine, n, 50_000, "127.0.0.1") for n in range(4)]
+    honest = begun(engine, 5, 5000, "127.0.0.2")
+    for second in range(5):
+        assert honest.waits
+        for n, link in enumerate(slow):
+            start = 100 + second * 2000
+            link.client(kept(n, 50_000)[start : start + 2000 - 100 * n])
+        honest.advance(1000)
+    honest.advance(1000)
+    assert not honest.waits
+    ended = [link.session.ended for link in slow]
+    assert ended == [False, False, False, True]  # as many as it takes: nobody else waits now
+
+
+def test_a_long_head_needs_memory_like_a_body():
+    """Sixty KiB of a head on each of many connections: all but a few wait with no more than a crumb of it."""
+    engine = small_engine(100_000)
+    head = f.request(f.HEARTBEAT, 0, 1, bytes(10), client_id="c" * 32_000)
+    links = [Link(engine) for _ in range(40)]
+    for link in links:
+        link.client(head[:-11], chunk=1000)
+    waiting = [link for link in links if link.waits]
+    assert len(waiting) > 30
+    assert max(len(link.session.client.carry) for link in waiting) <= HEAD_BYTES + 1000
+    assert engine.request_pool.used_bytes < 2 * (65_536 + 32_000) + 40 * (HEAD_BYTES + 1000)
+    for link in links:
+        link.client(head[-11:])
+    for _ in links:
+        for link in links:
+            link._attend()
+            link._go_on()
+    assert all(link.to_broker == head for link in links)
+    assert engine.request_pool.used_bytes == engine.room.requests == 0

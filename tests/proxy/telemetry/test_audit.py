@@ -1,0 +1,239 @@
+"""The audit log: who did which administrative act, or was refused what; bounded, and never a payload."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from policies.api import FORWARD, Hold, Outcome, Peer, Reject
+from policies.ruling import Ruling
+from proxy.core.observer import Observer
+from proxy.telemetry.audit import LINES_PER_SECOND, AuditLog
+from proxy.telemetry.fan import Fan
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+from tests.support.trails import EPOCH_US, PEER, trail
+from wire.apis import ApiKey
+
+SECRET = b"topic-of-a-secret-project"
+REFUSED = Reject(44, message="not today")
+NOW_MS = EPOCH_US // 1000
+
+
+class Trails(Observer):
+    """What other listeners hear."""
+
+    def __init__(self) -> None:
+        self.trails = []
+
+    def on_trail(self, trail) -> None:
+        self.trails.append(trail)
+
+
+class Book:
+    """An audit log, and what it has written."""
+
+    def __init__(self, folder, max_bytes=1 << 20) -> None:
+        self.path = folder / "audit.jsonl"
+        self.log = AuditLog(self.path, max_bytes)
+        self.log.start()
+        self.others = Trails()
+
+    def wire(self, *policies) -> Wire:
+        engine = make_engine(policies, keeps_trails=True, now_ms=NOW_MS)
+        engine.observer = engine.chain._reporter = Fan([self.others, self.log])
+        return Wire(engine)
+
+    def lines(self) -> list[dict]:
+        """The end: everything that was queued is written."""
+        self.log.close(10)
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book(tmp_path)
+
+
+def widen(ident: int) -> bytes:
+    """CreatePartitions v2, of which only the header is ours to read."""
+    return f.request(ApiKey.CREATE_PARTITIONS, 2, ident, SECRET, tagged=True)
+
+
+def test_an_administrative_request_is_told_with_who_when_where_and_what_came_of_it(book):
+    """One line when its reply has left, and no word of its body."""
+    wire = book.wire()
+    wire.client(widen(7))
+    wire.advance(20)
+    wire.broker(f.reply(7, SECRET, tagged=True))
+    assert wire.to_broker == widen(7)
+    (line,) = book.lines()
+    assert SECRET not in book.path.read_bytes()
+    assert line == {
+        "ts": "2026-09-21T14:13:20.020+00:00",
+        "event": "request",
+        "api": "CreatePartitions",
+        "version": 2,
+        "user": "ANONYMOUS",
+        "principal_source": "none",
+        "client_id": "tests",
+        "host": "10.0.0.9",
+        "port": 40000,
+        "node": None,
+        "session": 1,
+        "correlation_id": 7,
+        "size_bytes": len(widen(7)) - 4,
+        "forwarded": True,
+        "outcome": "replied",
+        "took_ms": 20,
+    }
+
+
+def test_who_only_works_or_looks_is_not_told_of_and_pays_nothing(book):
+    """No trail is made of ordinary requests, and their plans are those of a Sluice without an audit log."""
+    wire = book.wire()
+    plain = Wire(make_engine(keeps_trails=True))
+    for each in (wire, plain):
+        each.client(f.heartbeat(1) + f.metadata_request(2) + f.heartbeat(3))
+    assert [exchange.plan.simple for exchange in wire.session.queue] == [
+        exchange.plan.simple for exchange in plain.session.queue
+    ]
+    wire.broker(f.heartbeat_reply(1) + f.metadata_reply(2, []) + f.heartbeat_reply(3))
+    assert book.others.trails == []
+    assert book.lines() == []
+
+
+def test_an_act_to_which_nothing_happened_is_no_news_to_others(book):
+    """No trace and no decision is made of it."""
+    wire = book.wire()
+    wire.client(widen(1)).broker(f.reply(1, b"", tagged=True))
+    assert book.others.trails == []
+    assert len(book.lines()) == 1
+
+
+@pytest.mark.parametrize("request_frame", [f.heartbeat(1), widen(1)], ids=["any", "administrative"])
+def test_whatever_a_policy_refuses_is_told_once_with_the_policy_and_its_reason(book, request_frame):
+    """Administrative or not."""
+    wire = book.wire(Recorder(), Recorder(lambda _: REFUSED))
+    wire.client(request_frame)
+    (line,) = book.lines()
+    assert (line["event"], line["outcome"], line["forwarded"]) == ("refused", "answered", False)
+    assert (line["policy"], line["error"], line["reason"]) == (
+        "p1",
+        "POLICY_VIOLATION",
+        "not today",
+    )
+
+
+def test_a_client_that_is_refused_at_its_connect_is_told_of(book):
+    """It has asked for nothing yet."""
+
+    class Wall(Recorder):
+        def on_connect(self, peer, now_ms):
+            return REFUSED if peer.port == 666 else FORWARD
+
+    wire = book.wire(Wall())
+    assert wire.engine.connect("10.0.0.66", 666, 2) is None
+    (line,) = book.lines()
+    assert (line["event"], line["host"], line["node"]) == ("connect_refused", "10.0.0.66", 2)
+    assert (line["policy"], line["reason"]) == ("p0", "not today")
+
+
+@pytest.mark.parametrize("verdict", [FORWARD, Hold(9000, "key")], ids=["forwarded", "held"])
+def test_an_act_whose_client_is_gone_says_whether_the_broker_has_it(book, verdict):
+    """What has gone on may have been done, whatever its client heard of it."""
+    wire = book.wire(Recorder(lambda _: verdict))
+    wire.client(widen(1))
+    wire.session.client_lost(wire.now_ms)
+    (line,) = book.lines()
+    assert (line["outcome"], line["forwarded"]) == ("disconnected", verdict is FORWARD)
+
+
+def test_a_full_disk_is_counted_and_holds_up_nobody(book, monkeypatch):
+    """The loop hears nothing of it; the file stays as it was."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(book.log._file, "append", full)
+    for n in range(3):
+        book.log.on_audited(ended(n))
+    assert book.lines() == []
+    assert book.log.lost() == {"disk": 3, "rate": 0}
+
+
+def test_lines_that_are_lost_leave_a_line_that_says_so(book, monkeypatch):
+    """Where the gap is."""
+    append, calls = book.log._file.append, []
+
+    def full_at_first(line):
+        calls.append(line)
+        if len(calls) == 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(line)
+
+    monkeypatch.setattr(book.log._file, "append", full_at_first)
+    book.log.on_audited(ended(1))
+    book.log.on_audited(ended(2))
+    told = [(line["event"], line.get("lines"), line.get("correlation_id")) for line in book.lines()]
+    assert told == [("lines_lost", 1, None), ("request", None, 2)]
+
+
+def test_nobody_can_drive_out_what_was_told_of_others(book):
+    """More than so many a second of one user at one address are counted; the next line that is written says so."""
+    loud = replace(PEER, user="mallory")
+    for n in range(LINES_PER_SECOND + 40):
+        book.log.on_audited(ended(n, peer=loud))
+    book.log.on_audited(ended(1000))
+    book.log.on_audited(ended(1001, peer=loud, at_us=EPOCH_US + 1_000_000))
+    lines = book.lines()
+    assert [line["user"] for line in lines] == [
+        *["mallory"] * LINES_PER_SECOND,
+        "alice",
+        "mallory",
+    ]
+    assert [line.get("suppressed") for line in lines[-2:]] == [40, None]
+    assert book.log.lost() == {"disk": 0, "rate": 40}
+
+
+def test_the_file_is_bounded(tmp_path):
+    """At its size it becomes FILE.1, and there is no third."""
+    book = Book(tmp_path, 1 << 16)
+    for n in range(1000):
+        book.log.on_audited(ended(n, at_us=EPOCH_US + n * 100_000))
+    book.lines()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["audit.jsonl", "audit.jsonl.1"]
+    assert all(each.stat().st_size <= 1 << 16 for each in tmp_path.iterdir())
+
+
+def test_a_name_without_end_or_without_utf8_is_cut_and_escaped(book):
+    """A client chooses what it is called."""
+    odd = Peer(1, "10.0.0.9", 40000, client_id="x" * 30_000, user="a\n\ud800\u202e")
+    book.log.on_policy_refused(Ruling("wall", REFUSED, odd, "", NOW_MS))
+    (line,) = book.lines()
+    assert (line["user"], len(line["client_id"])) == ("a\n\\ud800\u202e", 1000)
+    assert len(book.path.read_bytes().splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path):
+    """Not when the first act is done."""
+    with pytest.raises(OSError, match="No such file"):
+        AuditLog(tmp_path / "nowhere" / "audit.jsonl", 1 << 20)
+
+
+def ended(ident: int, *, peer: Peer = PEER, at_us: int = EPOCH_US):
+    made = trail(
+        api_key=ApiKey.DELETE_TOPICS,
+        version=4,
+        peer=peer,
+        outcome=Outcome.REPLIED,
+        upstream_us=0,
+        began_us=at_us,
+    )
+    made.correlation_id = ident
+    return made

@@ -1,0 +1,208 @@
+"""The log stays small whatever is sent: every event is in one table, with who can cause it and how often it is told."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import structlog
+
+from proxy.telemetry import log
+from proxy.telemetry.line_limits import (
+    DEBUG_LINES,
+    FIELD_MAX_CHARS,
+    LIMITS,
+    LIST_MAX_ITEMS,
+    TRACEBACK_MAX_CHARS,
+    UNKNOWN,
+    LineLimits,
+    cut,
+)
+from tests.support.sockets import HandClock
+
+ROOT = Path(__file__).resolve().parents[3]
+METHODS = {"debug", "info", "warning", "error", "exception", "critical", "_warn"}
+BY_SINK = "log_lines_lost"
+STORM_SECONDS = 60
+STORM_PER_SECOND = 500
+
+
+def loggers(tree: ast.AST) -> list[ast.Call]:
+    """Each call that writes a line: `log.warning(...)`, `self._log.info(...)`, `self._warn(...)`, and the like."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner = ast.unparse(node.func.value)
+        is_logger = owner.endswith(("log", "logger", "get_logger()"))
+        if node.func.attr in METHODS and (is_logger or node.func.attr == "_warn"):
+            found.append(node)
+    return found
+
+
+def names(argument: ast.expr, where: str) -> set[str]:
+    """The event of such a call: a text, or one of two."""
+    if isinstance(argument, ast.IfExp):
+        return names(argument.body, where) | names(argument.orelse, where)
+    assert isinstance(argument, ast.Constant), f"{where}: the event is not a text"
+    return {argument.value}
+
+
+def written_events() -> dict[str, str]:
+    """Every event that our code writes, and one place where it does."""
+    found: dict[str, str] = {}
+    for room in ("wire", "policies", "proxy"):
+        for path in (ROOT / room).rglob("*.py"):
+            if "demo" in path.parts:
+                continue
+            for call in loggers(ast.parse(path.read_text("utf-8"))):
+                if path.name == "log.py" and ast.unparse(call.args[0]) == "event":
+                    continue  # `_warn` itself
+                where = f"{path.name}:{call.lineno}"
+                found |= dict.fromkeys(names(call.args[0], where), where)
+    return found
+
+
+def test_every_event_is_declared_with_its_limit_and_its_cause():
+    """A new event is entered in LIMITS; one that is not written any more is taken out."""
+    written = written_events()
+    assert not written.keys() - LIMITS.keys(), written
+    assert not LIMITS.keys() - written.keys()
+    assert all(limit.cause and limit.lines > 0 for limit in LIMITS.values())
+
+
+def test_every_event_is_explained_to_operators():
+    """In the table of docs/operations.md."""
+    text = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    missing = {event for event in (*LIMITS, BY_SINK) if f"`{event}`" not in text}
+    assert not missing
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Lines that were written since the last call, as JSON, by the real pipeline and a clock in hand."""
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    clock = HandClock()
+    log.configure("debug", "json", clock)
+
+    def take() -> list[dict]:
+        lines = [json.loads(line) for line in stderr.getvalue().splitlines()]
+        stderr.seek(0)
+        stderr.truncate()
+        return lines
+
+    take.clock = clock
+    yield take
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize("event", [*LIMITS, "an_event_of_a_plug_in"])
+def test_a_storm_of_any_event_is_a_few_lines_and_its_count(written, event):
+    """Not one is forgotten: lines and `suppressed` add up."""
+    limit = LIMITS.get(event, UNKNOWN)
+    logger = structlog.get_logger()
+    lines: list[dict] = []
+    for _ in range(STORM_SECONDS):
+        for number in range(STORM_PER_SECOND):
+            logger.warning(event, number=number, name="x" * 249)
+        lines += written()
+        written.clock.now_ms += 1000
+    written.clock.now_ms += limit.period_ms
+    logger.warning(event)
+    lines += written()
+    periods = STORM_SECONDS * 1000 // limit.period_ms + 3
+    assert len(lines) <= limit.lines * periods
+    told = sum(1 + line.get("suppressed", 0) for line in lines)
+    assert told == STORM_SECONDS * STORM_PER_SECOND + 1
+    assert log._threshold.limits.suppressed[event] == told - len(lines)
+
+
+def test_twenty_thousand_node_ids_are_kilobytes_not_megabytes(capsys):
+    """A broker that lies in one reply; before it was 3.9 MB."""
+    clock = HandClock()
+    log.configure("info", "text", clock)
+    observer = log.LogObserver(clock, lambda *_: None)
+    for node in range(20_000):
+        observer.on_node_learned(node, f"kafka-{node}.example", 9092)
+        observer.on_unmapped_node(node)
+    assert len(capsys.readouterr().err) < 30_000
+    structlog.reset_defaults()
+
+
+def test_at_level_debug_an_ordinary_event_storms_no_further_than_its_bound(written):
+    """A scanner opens thousands of connections a second."""
+    logger = structlog.get_logger()
+    for number in range(20_000):
+        logger.debug("session_opened", session=number)
+    assert len(written()) == DEBUG_LINES
+    logger.warning("session_opened")
+    assert len(written()) == 1, "its own count"
+
+
+def test_a_noisy_policy_hides_no_others_error(written):
+    """Each policy and hook has its own limit."""
+    logger = structlog.get_logger()
+    for _ in range(100):
+        logger.warning("policy_error", policy="noisy", hook="on_request")
+    logger.warning("policy_error", policy="noisy", hook="on_response")
+    logger.warning("policy_error", policy="calm", hook="on_request")
+    assert len(written()) == 3
+
+
+def test_what_is_below_the_level_takes_no_room_of_what_is_written(written):
+    """Lines that are not wanted are not counted as held back either."""
+    log.set_level("warning")
+    logger = structlog.get_logger()
+    for _ in range(100):
+        logger.info("session_closed", reason="x")
+    logger.warning("session_closed", reason="x")
+    assert [line.get("suppressed") for line in written()] == [None]
+
+
+def test_counts_of_a_period_do_not_carry_over():
+    """A whole period's lines, however long the pause before."""
+    clock = HandClock()
+    limits = LineLimits(clock)
+    limit = LIMITS["unmapped_node"]
+    for _ in range(3):
+        passed = 0
+        while not limits.is_full("unmapped_node", {}):
+            passed += 1
+            limits.pass_one("unmapped_node", {})
+        assert passed == limit.lines
+        clock.now_ms += 7 * limit.period_ms
+
+
+def deep(count: int) -> None:
+    deep(count - 1) if count % 2 else deep(count - 3)
+
+
+def test_a_traceback_of_a_thousand_frames_is_cut_in_its_middle(written):
+    """Its first and last lines say where it came from and what it is."""
+    try:
+        deep(10**6)
+    except RecursionError as error:
+        structlog.get_logger().warning("internal_error", exc_info=error)
+    (line,) = written()
+    assert len(line["exception"]) < TRACEBACK_MAX_CHARS + 100
+    assert line["exception"].startswith("Traceback")
+    assert "RecursionError" in line["exception"].splitlines()[-1]
+
+
+def test_long_fields_are_cut_and_others_are_left_as_they_are():
+    """Texts by characters, lists by items."""
+    assert cut("x" * FIELD_MAX_CHARS) == "x" * FIELD_MAX_CHARS
+    shown = cut("a" * 10_000 + "z")
+    assert len(shown) < FIELD_MAX_CHARS + 50
+    assert shown.startswith("aaa")
+    assert shown.endswith("z")
+    many = cut(["y" * 10_000] * 1000)
+    assert len(many) == LIST_MAX_ITEMS + 1
+    assert many[-1] == f"and {1000 - LIST_MAX_ITEMS} more"
+    assert cut(("a", 1)) == ["a", 1]
+    assert cut(5) == 5

@@ -1,0 +1,111 @@
+"""Errors by client, and bytes, errors and failed dials by broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import Outcome, Peer
+from proxy.core.errors import CloseReason
+from proxy.core.trail import Trail
+from proxy.telemetry.signals import MAX_KEYS, SWEEP_EVERY, Flow, Signals
+from tests.support import frames as f
+from tests.support.admin_room import roomy
+from tests.support.sessions import Wire, make_engine
+
+
+def trail(outcome: Outcome, client_id: str = "c", node: int | None = 1) -> Trail:
+    made = Trail(0)
+    made.peer = Peer(1, "h", 1, node, user="alice", client_id=client_id)
+    made.outcome = outcome
+    return made
+
+
+def attached() -> Signals:
+    signals = Signals()
+    signals.attach(make_engine())
+    return signals
+
+
+def test_requests_that_the_broker_did_not_answer_are_its_errors_and_its_clients():
+    """What a policy answered, or the broker, is no error."""
+    signals = attached()
+    for outcome in Outcome:
+        signals.on_trail(trail(outcome))
+    assert signals.errors_of("alice", "c") == signals.node_errors[1] == 2
+    assert signals.errors_in_second == 2
+    assert signals.errors_of("alice", "d") == 0
+    signals.on_second(0, ())
+    assert signals.errors_in_second == 0
+    assert signals.errors_of("alice", "c") == 2
+
+
+def test_clients_that_were_there_before_are_counted_by_themselves_from_then_on():
+    """Somebody looks in for the first time while the proxy runs; the sums by API leave nothing out."""
+    wire = Wire(node_id=1).client(f.heartbeat(1, "early")).broker(f.heartbeat_reply(1))
+    meters = wire.engine.meters
+    assert meters.of("ANONYMOUS", "early") == ()
+    Signals().attach(wire.engine)
+    wire.client(f.heartbeat(2, "early")).broker(f.heartbeat_reply(2))
+    (own,) = meters.of("ANONYMOUS", "early")
+    assert (own.replied, own.node) == (1, 1)
+    assert [each.replied for each in meters.by_api()] == [2]
+
+
+def test_only_so_many_clients_errors_are_remembered():
+    """Who failed longest ago makes room."""
+    signals = attached()
+    for n in range(MAX_KEYS):
+        signals.on_trail(trail(Outcome.EXPIRED, f"c{n}"))
+    signals.on_trail(trail(Outcome.EXPIRED, "c0"))
+    signals.on_trail(trail(Outcome.EXPIRED, "one more"))
+    assert signals.errors_of("alice", "c0") == 2
+    assert signals.errors_of("alice", "c1") == 0
+    assert signals.errors_of("alice", "c2") == 1
+
+
+@pytest.mark.parametrize("reason", CloseReason)
+def test_a_broker_that_cannot_be_dialled_is_told_apart_from_one_that_breaks_off(reason):
+    """A client that leaves is neither."""
+    signals = attached()
+    signals.on_session_closed(Peer(1, "h", 1, 2), reason, "")
+    dial = reason in {CloseReason.UPSTREAM_REFUSED, CloseReason.UPSTREAM_DIAL_TIMEOUT}
+    lost = reason in {
+        CloseReason.BROKER_RESET,
+        CloseReason.BROKER_PROTOCOL,
+        CloseReason.UPSTREAM_REQUEST_TIMEOUT,
+    }
+    assert (signals.dial_failures[2], signals.lost[2]) == (dial, lost)
+
+
+def test_bytes_are_counted_by_broker_as_they_are_read():
+    """From clients and from the broker, in the second that ended."""
+    with roomy() as room:
+        client, broker, _ = room.link(2)
+        request, reply = f.heartbeat(1), f.heartbeat_reply(1)
+        signals = Signals()  # which hears of no second but those of this test
+        signals.attach(room.engine)
+        signals.on_second(1000, ())
+        client.sendall(request)
+        room.hub.step(0.05)
+        broker.sendall(reply)
+        room.hub.step(0.05)
+        signals.on_second(3000, ())
+        assert signals.flows[2] == Flow(len(request) / 2, len(reply) / 2)
+        signals.on_second(4000, ())
+        assert signals.flows[2] == Flow(0.0, 0.0)
+
+
+def test_meters_of_clients_that_are_gone_are_retired_and_stay_in_the_sums():
+    """Not at once: a reply may still be under way."""
+    signals = attached()
+    engine = signals._engine
+    for n in range(5):
+        engine.meters.find(12, "Heartbeat", "alice", f"c{n}", 1).upstream[7] += 1
+    engine.usage.join("alice", "c0", 0)
+    kept = []
+    for _ in range(3):
+        for second in range(SWEEP_EVERY):
+            signals.on_second(second * 1000, ())
+        kept.append(len(engine.meters.each()))
+    assert kept == [5, 1, 1]
+    assert [each.replied for each in engine.meters.by_api()] == [5]

@@ -1,0 +1,99 @@
+"""The admin socket that nobody had to set: where it is, whose it is, and who finds it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from proxy import admin_socket
+
+
+@pytest.fixture
+def environ(tmp_path, monkeypatch):
+    monkeypatch.setattr(admin_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "tmp").mkdir()
+    return {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "TMPDIR": str(tmp_path / "tmp")}
+
+
+def test_its_folder_and_itself_are_its_users_alone(environ):
+    """Modes 0700 and 0600; closed, it is gone."""
+    made = admin_socket.listen(19092, environ)
+    assert made.path == f"{environ['XDG_RUNTIME_DIR']}/sluice/19092.sock"
+    assert stat.S_IMODE(os.lstat(Path(made.path).parent).st_mode) == 0o700
+    assert stat.S_IMODE(os.lstat(made.path).st_mode) == 0o600
+    made.close()
+    assert not os.path.lexists(made.path)
+
+
+def test_every_sluice_of_this_user_is_found_and_none_that_has_ended(environ):
+    """By its bootstrap port, too; a socket that a crash left behind is passed over, and replaced."""
+    first, second = (admin_socket.listen(port, environ) for port in (1, 2))
+    assert admin_socket.find(environ) == [first.path, second.path]
+    assert admin_socket.find(environ, 2) == [second.path]
+    assert admin_socket.find(environ, 3) == []
+    first.listening.close()
+    assert admin_socket.find(environ) == [second.path]
+    first = admin_socket.listen(1, environ)
+    assert admin_socket.find(environ) == [first.path, second.path]
+    first.close()
+    second.close()
+
+
+def test_a_second_sluice_of_the_same_port_does_not_take_it_away(environ):
+    """Behind another address, say: the second one has none."""
+    first = admin_socket.listen(1, environ)
+    with pytest.raises(OSError, match="somebody listens there"):
+        admin_socket.listen(1, environ)
+    assert admin_socket.find(environ) == [first.path]
+    first.close()
+
+
+def test_a_folder_that_others_may_open_is_not_used(environ):
+    """Neither by Sluice, which takes the next one, nor by its tools."""
+    folder = Path(environ["XDG_RUNTIME_DIR"]) / "sluice"
+    folder.mkdir()
+    folder.chmod(0o755)
+    made = admin_socket.listen(1, environ)
+    assert made.path.startswith(environ["TMPDIR"])
+    assert admin_socket.find(environ) == [made.path]
+    os.chmod(Path(made.path).parent, 0o770)  # noqa: PTH101, S103 - as beside it
+    assert admin_socket.find(environ) == []
+    made.close()
+    with pytest.raises(OSError, match=r"not a folder that only its user may open"):
+        admin_socket.listen(
+            1, {"TMPDIR": environ["TMPDIR"]} | {"XDG_RUNTIME_DIR": environ["XDG_RUNTIME_DIR"]}
+        )
+
+
+def test_a_link_to_a_folder_is_not_used(environ, tmp_path):
+    """Whoever may write to the folder for temporary files could have put it there."""
+    target = tmp_path / "target"
+    target.mkdir(mode=0o700)
+    variables = {"TMPDIR": environ["TMPDIR"]}
+    (folder,) = [
+        each for each in admin_socket.folders(variables) if each.name.startswith("sluice-")
+    ]
+    folder.symlink_to(target)
+    assert folder not in [Path(path).parent for path in admin_socket.find(variables)]
+    assert not admin_socket._is_private(folder)
+
+
+def test_a_tool_without_the_variables_of_a_login_finds_it_all_the_same(environ):
+    """And the other way round: both look where either may have begun."""
+    service = admin_socket.listen(1, {"TMPDIR": environ["TMPDIR"]})
+    try:
+        assert admin_socket.find(environ) == [service.path]
+    finally:
+        service.close()
+
+
+def test_a_runtime_folder_of_another_user_is_left_alone(environ, monkeypatch):
+    """As that of the user who became root."""
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    assert [str(each) for each in admin_socket.folders(environ)] == [
+        f"{environ['TMPDIR']}/sluice-12345"
+    ]

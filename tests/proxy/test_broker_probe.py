@@ -1,0 +1,172 @@
+"""What stands at a bootstrap address: each kind of server is told apart from the others."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import threading
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from proxy.broker_probe import probe
+from tests.support.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Answer = Callable[[bytes], bytes | None]
+
+TIMEOUT_S = 5.0
+API_VERSIONS, METADATA, SASL_HANDSHAKE = 18, 3, 17
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def versions() -> bytes:
+    return frame(struct.pack(">ihi", 0, 0, 1) + struct.pack(">hhh", 3, 0, 12))
+
+
+def metadata(correlation_id: bytes) -> bytes:
+    broker = struct.pack(">ih", 7, 1) + b"k" + struct.pack(">ih", 9092, -1)
+    return frame(correlation_id + struct.pack(">i", 1) + broker + struct.pack(">ii", 7, 0))
+
+
+def kafka(request: bytes) -> bytes | None:
+    key = struct.unpack_from(">h", request, 4)[0]
+    return {API_VERSIONS: versions(), METADATA: metadata(request[8:12])}.get(key)
+
+
+def kafka_with_sasl(request: bytes) -> bytes | None:
+    key = struct.unpack_from(">h", request, 4)[0]
+    names = b"".join(struct.pack(">h", len(each)) + each for each in (b"SCRAM-SHA-512", b"PLAIN"))
+    handshake = frame(struct.pack(">ihi", 0, 0, 2) + names)
+    return {API_VERSIONS: versions(), SASL_HANDSHAKE: handshake}.get(key)
+
+
+def http(_: bytes) -> bytes | None:
+    return b"HTTP/1.1 400 Bad Request\r\n\r\n"
+
+
+def tls_alert(_: bytes) -> bytes | None:
+    return b"\x15\x03\x03\x00\x02\x02\x28"
+
+
+def chatter(_: bytes) -> bytes | None:
+    return b"+OK redis\r\n"
+
+
+def closes(_: bytes) -> bytes | None:
+    return None
+
+
+def served(answer: Answer) -> Callable[[trio.SocketStream], Awaitable[None]]:
+    """Answers each frame (or each piece, of what is none); None closes."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        data = b""
+        while more := await stream.receive_some():
+            data += more
+            while len(data) >= 4:
+                size = 4 + struct.unpack_from(">i", data)[0]
+                size = size if 12 <= size <= 1000 else len(data)
+                if len(data) < size:
+                    break
+                reply = answer(data[:size])
+                data = data[size:]
+                if reply is None:
+                    return
+                await stream.send_all(reply)
+
+    async def serve_until_gone(stream: trio.SocketStream) -> None:
+        async with stream:
+            with suppress(trio.BrokenResourceError):
+                await serve(stream)
+
+    return serve_until_gone
+
+
+async def started(nursery: trio.Nursery, handler: Callable[..., Awaitable[None]]) -> int:
+    listeners = await nursery.start(partial(trio.serve_tcp, handler, 0, host="127.0.0.1"))
+    port: int = listeners[0].socket.getsockname()[1]
+    return port
+
+
+async def test_a_kafka_broker_names_its_brokers(nursery: trio.Nursery) -> None:
+    """As it would name them to a client."""
+    report = await probe("127.0.0.1", await started(nursery, served(kafka)), TIMEOUT_S)
+    assert report.problem == ""
+    assert report.brokers == {7: ("k", 9092)}
+
+
+async def test_a_broker_that_wants_sasl_is_no_problem_and_told_as_such(
+    nursery: trio.Nursery,
+) -> None:
+    """Its clients authenticate through Sluice."""
+    report = await probe("127.0.0.1", await started(nursery, served(kafka_with_sasl)), TIMEOUT_S)
+    assert report.problem == ""
+    assert "SASL (SCRAM-SHA-512, PLAIN)" in report.note
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (http, "it speaks HTTP"),
+        (tls_alert, "it wants TLS"),
+        (chatter, "something else than the Kafka protocol: b'+OK redis"),
+        (closes, "does not answer ApiVersions"),
+    ],
+)
+async def test_a_server_that_is_no_broker_is_named_for_what_it_is(
+    nursery: trio.Nursery, answer: Answer, words: str
+) -> None:
+    """So that the user knows what to change."""
+    report = await probe("127.0.0.1", await started(nursery, served(answer)), TIMEOUT_S)
+    assert words in report.problem
+    assert report.brokers == {}
+
+
+async def test_a_listener_for_tls_is_recognised() -> None:
+    """By its alert, for it has no certificate here."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for _ in range(2):  # the question in plain text, then the handshake
+            client, _ = listener.accept()
+            with client, suppress(OSError):
+                context.wrap_socket(client, server_side=True).close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    report = await probe("127.0.0.1", listener.getsockname()[1], TIMEOUT_S)
+    assert "it wants TLS" in report.problem
+    with suppress(OSError):
+        socket.create_connection(listener.getsockname(), 1).close()  # whatever was not asked
+    thread.join()
+    listener.close()
+
+
+async def test_nothing_listens_there() -> None:
+    """In the system's own words."""
+    report = await probe("127.0.0.1", free_ports("127.0.0.1", 1), TIMEOUT_S)
+    assert report.problem.endswith("Connection refused")
+
+
+async def test_a_server_that_says_nothing_is_given_up(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Every question has its deadline."""
+    report = await probe("127.0.0.1", await started(nursery, silent), TIMEOUT_S)
+    assert report.problem == "it accepts connections, but does not answer ApiVersions"
+
+
+async def silent(stream: trio.SocketStream) -> None:
+    async with stream:
+        await trio.sleep_forever()

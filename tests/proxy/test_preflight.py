@@ -1,0 +1,99 @@
+"""What a start would refuse is found before it: files, folders, variables."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.config.sources import load
+from proxy.preflight import problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proxy.config import Config
+
+UPSTREAM = {"upstream.bootstrap_servers": ("a:1", "--upstream")}
+
+
+def config(**variables: object) -> Config:
+    environ = {f"SLUICE_{name}": str(value) for name, value in variables.items()}
+    return load(None, environ, UPSTREAM).config
+
+
+def paths(settings: Config, **environ: str) -> list[str]:
+    return [each.path or str(each) for each in problems(settings, environ)]
+
+
+def test_of_the_defaults_nothing_is_refused() -> None:
+    """They name no file."""
+    assert paths(config()) == []
+
+
+def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
+    """Folders that a start would make, files that it would begin."""
+    settings = config(
+        RECORDS_DIRECTORY=tmp_path / "new" / "records",
+        TRACES_FILE=tmp_path / "traces.jsonl",
+        AUDIT_FILE=tmp_path / "audit.jsonl",
+        ADMIN_SOCKET=tmp_path / "admin.sock",
+    )
+    assert paths(settings) == []
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - the names are enough
+
+
+@pytest.mark.parametrize(
+    ("variable", "path"),
+    [
+        ("RECORDS_DIRECTORY", "records.directory"),
+        ("TRACES_FILE", "traces.file"),
+        ("AUDIT_FILE", "audit.file"),
+        ("ADMIN_SOCKET", "admin.socket"),
+    ],
+)
+def test_a_file_where_a_folder_must_be_is_refused(variable: str, path: str, tmp_path: Path) -> None:
+    """Whoever Sluice runs as."""
+    (tmp_path / "file").touch()
+    assert paths(config(**{variable: tmp_path / "file" / "below"})) == [path]
+
+
+def test_only_a_socket_may_be_in_a_socket_s_place(tmp_path: Path) -> None:
+    """A start replaces a dead one, and nothing else."""
+    place = tmp_path / "admin.sock"
+    place.touch()
+    assert paths(config(ADMIN_SOCKET=place)) == ["admin.socket"]
+    place.unlink()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(place))
+    assert paths(config(ADMIN_SOCKET=place)) == []
+
+
+@pytest.mark.parametrize("content", [None, "short", "two words that are long enough"])
+def test_a_token_that_cannot_be_used_is_refused(content: str | None, tmp_path: Path) -> None:
+    """It is not there, too short, or more than a header can carry."""
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    assert paths(config(ADMIN_TOKEN_FILE=file)) == ["admin.token_file"]
+    file.write_text("a-token-of-twenty-chars")
+    assert paths(config(ADMIN_TOKEN_FILE=file)) == []
+
+
+def test_every_variable_of_traces_that_cannot_be_used_is_named() -> None:
+    """Not its value, which may be a secret."""
+    environ = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "collector",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "soon",
+        "OTEL_BSP_SCHEDULE_DELAY": "-1",
+    }
+    found = paths(config(TRACES_EXPORT="otlp"), **environ)
+    assert [name for name in environ if any(name in text for text in found)] == list(environ)
+    assert not any("collector" in text or "soon" in text for text in found)
+
+
+def test_variables_of_what_is_off_are_not_looked_at() -> None:
+    """They may be another program's."""
+    assert paths(config(TRACES_EXPORT="none"), OTEL_BSP_SCHEDULE_DELAY="x") == []

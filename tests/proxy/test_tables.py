@@ -1,0 +1,116 @@
+"""Tables at every width: what is cut, what is folded, and what a pipe gets."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy import tables
+
+NAMES = ("user", "client id", "quota", "limit/s", "used/s", "waiting")
+RIGHT = frozenset({"limit/s", "used/s", "waiting"})
+LONG = "payments-" + "x" * 238 + "-7"
+ROWS = [
+    ("alice", LONG, "consumer_byte_rate", "1048576", "1048000.5", "3"),
+    ("bob", "app", "request_rate", "20", "19", "-"),
+]
+
+
+def test_a_pipe_gets_whole_names_and_one_line_a_row():
+    """So that they can be cut and searched."""
+    lines = tables.plain(NAMES, ROWS, RIGHT).splitlines()
+    assert len(lines) == 3
+    assert LONG in lines[1]
+
+
+def test_160_columns_take_a_long_name_cut_in_its_middle():
+    """Its two ends are what tells names apart."""
+    first, second, _ = tables.plain(NAMES, ROWS, RIGHT, 160).splitlines()
+    assert first.split() == ["user", "client", "id", "quota", "limit/s", "used/s", "waiting"]
+    shown = second.split()[1]
+    assert shown.startswith("payments-xxx")
+    assert shown.endswith("xxx-7")
+    assert "…" in shown
+    assert len(second) == 160
+
+
+def test_80_columns_hold_a_row_on_one_line():
+    """The name gives way, the figures do not."""
+    lines = tables.plain(NAMES, ROWS, RIGHT, 80).splitlines()
+    assert lines == [
+        "user   client id                 quota               limit/s     used/s  waiting",
+        "alice  payments-xxx…xxxxxxxxx-7  consumer_byte_rate  1048576  1048000.5        3",
+        "bob    app                       request_rate             20         19        -",
+    ]
+
+
+def test_40_columns_fold_a_row_and_its_header_alike():
+    """Each column stands at the same place in all rows."""
+    assert tables.plain(NAMES, ROWS, RIGHT, 40).splitlines() == [
+        "user   client id      quota",
+        "  limit/s     used/s  waiting",
+        "alice  paymen…xxxx-7  consumer_byte_rate",
+        "  1048576  1048000.5        3",
+        "bob    app            request_rate",
+        "       20         19        -",
+    ]
+
+
+def test_wide_characters_and_combining_marks_are_counted_in_cells():
+    """A column of names of every script stays a column."""
+    rows = [("日本語", "1"), ("e\u0301te\u0301", "2"), ("abc", "3")]
+    lines = tables.plain(("user", "n"), rows, frozenset({"n"})).splitlines()
+    assert [tables.cells(line) for line in lines] == [9, 9, 9, 9]
+
+
+@given(text=st.text(max_size=40), width=st.integers(0, 30))
+def test_a_text_that_is_cut_fits_and_keeps_both_its_ends(text, width):
+    """Whatever it is made of."""
+    shown = tables.cut(text, width)
+    assert tables.cells(shown) <= max(width, 0)
+    if tables.cells(text) <= width:
+        assert shown == text
+    elif width:
+        head, _, tail = shown.partition(tables.ELLIPSIS)
+        assert text.startswith(head)
+        assert text.endswith(tail) or tables.ELLIPSIS in text
+
+
+@given(
+    width=st.integers(40, 200),
+    rows=st.lists(
+        st.tuples(
+            *[st.text("ab日-", max_size=249)] * 3, *[st.text("0123456789.", max_size=12)] * 3
+        ),
+        max_size=4,
+    ),
+)
+def test_no_line_is_wider_than_its_terminal(width, rows):
+    """At any width from 40 on, and every figure is complete."""
+    records = tables.records(NAMES, rows, RIGHT, width)
+    for row, record in zip(rows, records[1:], strict=True):
+        assert max(map(tables.cells, record)) <= width
+        assert all(figure in " ".join(record) for figure in row[3:])
+
+
+@pytest.mark.parametrize(("columns", "width"), [(40, 40), (160, 160), (0, tables.USUAL_WIDTH)])
+def test_the_width_is_that_of_the_terminal(monkeypatch, columns, width):
+    """COLUMNS goes before it; a pipe has none."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    leader, follower = os.openpty()
+    fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(follower, "w") as terminal, os.fdopen(leader, "rb"):
+        monkeypatch.setattr("sys.stdout", terminal)
+        assert tables.terminal_width() == width
+        monkeypatch.setenv("COLUMNS", "99")
+        assert tables.terminal_width() == 99
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as pipe, os.fdopen(reader):
+        monkeypatch.setattr("sys.stdout", pipe)
+        assert tables.terminal_width() is None

@@ -1,0 +1,65 @@
+"""Fixtures of tests that look at the dashboard: a browser, made-up feeds, and pages that may complain of nothing."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.browser import WIDE, Complaints, NoBrowserError, chromium
+from tests.support.dashboard_feed import DashboardFeed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser, Page, ViewportSize
+
+    Open = Callable[..., Page]
+    Serve = Callable[..., DashboardFeed]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for all tests."""
+    try:
+        with chromium() as running:
+            yield running
+    except NoBrowserError as error:
+        pytest.skip(f"no browser here: {error}")
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts a feed; it ends after the pages that read it."""
+    with ExitStack() as stack:
+
+        def served(connections: int, **more: Any) -> DashboardFeed:
+            return stack.enter_context(DashboardFeed(connections, **more))
+
+        yield served
+
+
+@pytest.fixture
+def open_page(browser: Browser, serve: Serve) -> Iterator[Open]:
+    """Opens the dashboard of a feed; at the end nothing may have been complained of."""
+    watched: list[Complaints] = []
+    contexts = []
+
+    def opened(
+        address: str, size: ViewportSize = WIDE, scheme: str = "light", awaited: str = "serving"
+    ) -> Page:
+        context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        watched.append(Complaints(page, address.partition("#")[0]))
+        page.goto(address)
+        page.locator("#mode", has_text=awaited).wait_for()
+        return page
+
+    yield opened
+    said = [line for complaints in watched for line in complaints.said]
+    for context in contexts:
+        context.close()
+    assert not said

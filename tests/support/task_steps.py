@@ -1,0 +1,33 @@
+"""How often a task gives the loop its turn."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class TaskSteps(trio.abc.Instrument):
+    """Counts how often Trio resumes one task: once for each checkpoint, however Trio shuffles its tasks."""
+
+    def __init__(self, task: trio.lowlevel.Task) -> None:
+        self.count = 0
+        self._task = task
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += task is self._task
+
+
+@contextmanager
+def task_steps() -> Iterator[TaskSteps]:
+    """Counts the steps of the current task for as long as the block runs."""
+    steps = TaskSteps(trio.lowlevel.current_task())
+    trio.lowlevel.add_instrument(steps)
+    try:
+        yield steps
+    finally:
+        trio.lowlevel.remove_instrument(steps)

@@ -1,0 +1,65 @@
+"""Which APIs are administrative: a new one has to be judged before a client may send it."""
+
+from __future__ import annotations
+
+from wire.administrative import ADMINISTRATIVE
+from wire.apis import OFFERED, name_of
+
+NOT = {
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",
+    "ListGroups",
+    "SaslHandshake",
+    "ApiVersions",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+    "DescribeAcls",
+    "DescribeConfigs",
+    "DescribeLogDirs",
+    "SaslAuthenticate",
+    "DescribeDelegationToken",
+    "ListPartitionReassignments",
+    "DescribeClientQuotas",
+    "DescribeUserScramCredentials",
+    "DescribeQuorum",
+    "DescribeCluster",
+    "DescribeProducers",
+    "DescribeTransactions",
+    "ListTransactions",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
+    "GetTelemetrySubscriptions",
+    "PushTelemetry",
+    "ListConfigResources",
+    "DescribeTopicPartitions",
+    "ShareGroupHeartbeat",
+    "ShareGroupDescribe",
+    "ShareFetch",
+    "ShareAcknowledge",
+    "StreamsGroupHeartbeat",
+    "StreamsGroupDescribe",
+    "DescribeShareGroupOffsets",
+    "StreamsGroupTopologyDescriptionUpdate",
+}
+"""What clients do for themselves, and what only describes."""
+
+
+def test_every_api_that_is_offered_is_administrative_or_known_not_to_be():
+    """No API is both, and none is forgotten."""
+    administrative = {name_of(key) for key in ADMINISTRATIVE}
+    assert not administrative & NOT
+    assert administrative | NOT == {name_of(key) for key in OFFERED}

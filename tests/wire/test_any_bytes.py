@@ -1,0 +1,154 @@
+"""Any bytes at all: every reader of `wire` returns, says "not all there yet", or raises WireError.
+
+Nothing else escapes. `throttle_at` has the same property in its own test.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from struct import pack
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import api_of, apis_known, messages_of, name, survives
+from wire import (
+    addresses,
+    client_quotas,
+    fetch,
+    header,
+    messages,
+    metadata,
+    produce_skeleton,
+    sasl,
+    versions,
+)
+from wire.apis import BY_WORD, OFFERED, Api, ApiKey
+from wire.errors import WireError
+from wire.fetch_topics import FetchTopics
+from wire.produce import ProduceWalker, acks_at
+from wire.produce_topics import ProduceTopics
+from wire.record_batches import BatchCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SMALL = st.sampled_from(
+    [b"\x00", b"\x01", b"\x02", b"\x03", b"\xff", b"\x00\x00\x00\x01", b"\xff\xff\xff\xff"]
+)
+ANY = st.binary(max_size=200) | st.lists(SMALL, max_size=60).map(b"".join)
+"""Bytes of every kind, and those that look like counts: null, none, one, two."""
+
+
+def told(*_: object) -> tuple[bytes, int]:
+    return b"proxy", 19092
+
+
+def framed(data: bytearray) -> bytearray:
+    return bytearray(pack(">ii", len(data) + 4, 7) + data)
+
+
+def versions_of(key: int) -> list[Api]:
+    return [api for api in BY_WORD.values() if api.key == key]
+
+
+def readers() -> dict[str, Callable[[bytearray], object]]:
+    """Every reader of bytes that come from outside, in every version."""
+    found: dict[str, Callable[[bytearray], object]] = {
+        "metadata brokers": lambda b: metadata.brokers(framed(b)),
+        "client id": lambda b: header.client_id_of(b, 0, len(b)),
+        "mechanism": sasl.mechanism,
+        "handshake error": sasl.handshake_error,
+        "plain": lambda b: sasl.plain_names(bytes(b)),
+        "scram": lambda b: sasl.scram_first(bytes(b)),
+        "batches": lambda b: BatchCounter().feed(b, 0, len(b)),
+    }
+    for version in range(3):
+        found[f"request head {version}"] = lambda b, v=version: header.body_at(b, 0, len(b), v)
+        found[f"reply head {version}"] = lambda b, v=version: header.response_body_at(
+            b, 0, len(b), v
+        )
+        found[f"token {version}"] = lambda b, v=version: sasl.auth_bytes(b, v)
+        found[f"authenticated {version}"] = lambda b, v=version: sasl.authenticate_reply(b, v)
+    for api in BY_WORD.values():
+        rewrite = addresses.rewriter(api)
+        if rewrite is not None:
+            found[f"addresses of {name(api)}"] = lambda b, r=rewrite: r(b, 0, len(b), told)
+    for api in versions_of(ApiKey.METADATA):
+        found[f"names of {name(api)}"] = lambda b, a=api: metadata.topic_names(b, 0, len(b), a)
+    for api in versions_of(ApiKey.API_VERSIONS):
+        found[f"narrow {name(api)}"] = lambda b, a=api: versions.narrow(
+            b, 0, len(b), a.version, OFFERED
+        )
+    for version in range(14):
+        found[f"acks {version}"] = lambda b, v=version: acks_at(b, 0, len(b), v)
+        found[f"produce walker {version}"] = lambda b, v=version: ProduceWalker(v).feed(
+            b, 0, len(b)
+        )
+        found[f"produce topics {version}"] = lambda b, v=version: ProduceTopics(v).feed(
+            b, 0, len(b)
+        )
+        found[f"skeleton {version}"] = lambda b, v=version: produce_skeleton.topics(b, 0, len(b), v)
+        found[f"head end {version}"] = lambda b, v=version: produce_skeleton.head_end(
+            b, 0, len(b), v
+        )
+    for version in range(18):
+        found[f"fetch head {version}"] = lambda b, v=version: fetch.read(b, 0, len(b), v)
+        found[f"fetch topics {version}"] = lambda b, v=version: FetchTopics(v).feed(b, 0, len(b))
+    for api in versions_of(ApiKey.ALTER_CLIENT_QUOTAS):
+        found[f"read {name(api)}"] = partial(client_quotas.read_alter, api)
+    for api in versions_of(ApiKey.DESCRIBE_CLIENT_QUOTAS):
+        found[f"read {name(api)}"] = partial(client_quotas.read_describe, api)
+    return found
+
+
+READERS = readers()
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=15, deadline=None)
+@given(data=ANY)
+def test_any_bytes_are_read_or_refused(reader, data):
+    """The one exception that a reader knows is WireError."""
+    survives(READERS[reader], bytearray(data))
+
+
+@settings(max_examples=250, deadline=None)
+@given(api=st.sampled_from(apis_known()), data=ANY, is_request=st.booleans())
+def test_any_body_is_decoded_or_refused(api, data, is_request):
+    """The same for the codec behind its check."""
+    survives(messages.decode_request if is_request else messages.decode_response, api, data)
+
+
+@pytest.mark.parametrize("api", versions_of(ApiKey.ALTER_CLIENT_QUOTAS), ids=name)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_damaged_alteration_is_read_or_refused(api, data):
+    """A real body with overwritten bytes, so that the damage lies deep inside."""
+    body = bytearray(messages.encode(data.draw(messages_of(messages.request_shape(api)))))
+    for at, byte in data.draw(
+        st.lists(
+            st.tuples(st.integers(0, len(body) - 1), st.sampled_from([0, 1, 0xFF])), max_size=4
+        )
+    ):
+        body[at] = byte
+    survives(client_quotas.read_alter, api, body)
+
+
+@pytest.mark.parametrize(
+    ("version", "body"),
+    [
+        (1, "000000"),
+        (1, "02000100000000"),
+        (1, "02010000000000"),
+        (0, "ffffffff00"),
+        (0, "00000001ffffffff0000000000"),
+        (0, "0000000100000000ffffffff00"),
+    ],
+)
+def test_a_null_list_where_none_may_be_is_refused(version, body):
+    """Entries, an entry's entity, an entry's ops: none of them is nullable (AlterClientQuotasRequest.json)."""
+    with pytest.raises(WireError, match=r"array \w+ is null"):
+        client_quotas.read_alter(api_of(ApiKey.ALTER_CLIENT_QUOTAS, version), bytes.fromhex(body))

@@ -1,0 +1,76 @@
+"""Tags that the codec does not know are dropped, wherever they stand; all else stays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import apis_known, messages_of, name
+from wire import messages
+from wire.primitives import array_count, compact_count, encode_uvarint, uvarint
+from wire.schema import FieldShape, Shape, check_value
+
+STRANGER = 10_341
+
+
+def with_strangers(shape: Shape, body: bytes, pos: int, out: bytearray) -> int:
+    """Copy a struct, and put a tag that no class knows behind those of every struct in it."""
+    for field in shape.untagged:
+        pos = with_strangers_in(field, shape.is_flexible, body, pos, out)
+    if not shape.is_flexible:
+        return pos
+    count, pos = uvarint(body, pos, len(body))
+    out += encode_uvarint(count + 1)
+    for _ in range(count):
+        tag, pos = uvarint(body, pos, len(body))
+        size, pos = uvarint(body, pos, len(body))
+        content = bytearray()
+        with_strangers_in(shape.tagged[tag], True, body, pos, content)
+        out += encode_uvarint(tag) + encode_uvarint(len(content)) + content
+        pos += size
+    out += encode_uvarint(STRANGER) + b"\x03???"
+    return pos
+
+
+def with_strangers_in(
+    field: FieldShape, flexible: object, body: bytes, pos: int, out: bytearray
+) -> int:
+    end = len(body)
+    count = 1
+    if field.is_array:
+        count, after = (compact_count if flexible else array_count)(body, pos, end)
+        out += body[pos:after]
+        pos = after
+    elif field.shape is not None and field.is_nullable:
+        out.append(body[pos])
+        pos += 1
+        count = body[pos - 1] != 0xFF
+    for _ in range(count):
+        if field.shape is not None:
+            pos = with_strangers(field.shape, body, pos, out)
+        else:
+            after, _ = check_value(field, bool(flexible), body, pos, end, 1 << 20)
+            out += body[pos:after]
+            pos = after
+    return pos
+
+
+FLEXIBLE = [api for api in apis_known() if api.flexible]
+
+
+@pytest.mark.parametrize("api", FLEXIBLE, ids=name)
+@settings(max_examples=2, deadline=None)
+@given(data=st.data())
+def test_a_body_with_tags_of_the_future_is_decoded_as_without(api, data):
+    """Requests and replies of every flexible API and version, with a stranger in each struct."""
+    for shape, decode in (
+        (messages.request_shape(api), messages.decode_request),
+        (messages.response_shape(api), messages.decode_response),
+    ):
+        message = data.draw(messages_of(shape))
+        body = messages.encode(message)
+        strange = bytearray()
+        with_strangers(shape, body, 0, strange)
+        assert len(strange) > len(body)
+        assert decode(api, strange) == message

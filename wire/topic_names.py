@@ -1,0 +1,118 @@
+"""Topic names and ids read along in a Metadata response that streams, in whatever parts it comes (v10+).
+
+- Fed with the body from its first byte on; nothing of it is kept but the element that is not whole yet.
+- It never raises: what cannot be read is given up, and `unread` says so. The work is linear in the bytes: an element
+  that is cut is tried again when twice as much of it is here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wire.errors import WireError
+from wire.primitives import Buffer, compact_count, compact_length, skip, skip_compact, skip_tags
+
+if TYPE_CHECKING:
+    from wire.apis import Api
+
+KEPT_MAX_BYTES: Final = 64 << 10
+"""No broker, and no topic up to its partitions, is longer."""
+NAMES_MAX: Final = 100_000
+_NAME_MAX_BYTES: Final = 249
+_ID_BYTES: Final = 16
+_PARTITION_FIXED_BYTES: Final = 14
+_START, _BROKERS, _CLUSTER, _TOPICS, _PARTITIONS, _DONE = range(6)
+
+
+class TopicNames:
+    """`names`: topic id to name, of what was read so far."""
+
+    __slots__ = ("_kept", "_left", "_partitions", "_step", "_try_bytes", "names", "unread")
+
+    def __init__(self, api: Api) -> None:
+        self.names: dict[bytes, str] = {}
+        self.unread = False
+        self._kept = bytearray()
+        self._step = _START if api.version >= 10 else _DONE
+        self._left = 0  # brokers, then topics
+        self._partitions = 0  # of the topic that is being read
+        self._try_bytes = 0
+
+    def feed(self, buf: Buffer, start: int, end: int) -> None:
+        """The next part of the body."""
+        kept = self._kept
+        if self._step == _DONE:
+            return
+        kept += memoryview(buf)[start:end]
+        if len(kept) < self._try_bytes:
+            return
+        pos = 0
+        try:
+            while self._step != _DONE:
+                pos = self._next(kept, pos, len(kept))
+        except (WireError, UnicodeDecodeError):
+            pass
+        del kept[:pos]
+        self._try_bytes = 2 * len(kept)
+        if len(kept) > KEPT_MAX_BYTES or len(self.names) > NAMES_MAX:
+            self.unread = True
+            self._step = _DONE
+        if self._step == _DONE:
+            kept.clear()
+
+    def close(self) -> None:
+        """The body is over: what is kept has not doubled, and may be whole all the same."""
+        self._try_bytes = 0
+        self.feed(b"", 0, 0)
+        self.unread = self.unread or bool(self._kept)
+
+    def _next(self, buf: bytearray, pos: int, end: int) -> int:
+        """The offset after the next element. Raises WireError where it is not whole."""
+        step = self._step
+        if step == _PARTITIONS:
+            if self._partitions > 0:
+                pos = _after_partition(buf, pos, end)
+                self._partitions -= 1
+            else:
+                pos = skip_tags(buf, skip(pos, 4, end), end)  # authorized operations
+                self._step = _TOPICS
+        elif step == _TOPICS:
+            pos = self._topic(buf, pos, end) if self._left > 0 else pos
+        elif step == _BROKERS:
+            if self._left > 0:
+                pos = skip_compact(buf, skip(pos, 4, end), end)  # node id, host
+                pos = skip_tags(buf, skip_compact(buf, skip(pos, 4, end), end), end)
+                self._left -= 1
+            else:
+                self._step = _CLUSTER
+        elif step == _START:
+            self._left, pos = compact_count(buf, skip(pos, 4, end), end, 0)  # throttle time
+            self._step = _BROKERS
+        else:
+            pos = skip(skip_compact(buf, pos, end), 4, end)  # cluster id, controller id
+            self._left, pos = compact_count(buf, pos, end, 0)
+            self._step = _TOPICS
+        if self._step == _TOPICS and self._left <= 0:
+            self._step = _DONE
+        return pos
+
+    def _topic(self, buf: bytearray, pos: int, end: int) -> int:
+        length, at = compact_length(buf, skip(pos, 2, end), end)  # error code
+        id_at = at + max(length, 0)
+        pos = skip(id_at, _ID_BYTES + 1, end)  # id, is internal
+        partitions, pos = compact_count(buf, pos, end, 0)
+        topic_id = bytes(buf[id_at : id_at + _ID_BYTES])
+        if 0 < length <= _NAME_MAX_BYTES and any(topic_id):
+            self.names[topic_id] = buf[at:id_at].decode()
+        self._partitions = partitions
+        self._left -= 1
+        self._step = _PARTITIONS
+        return pos
+
+
+def _after_partition(buf: bytearray, pos: int, end: int) -> int:
+    pos = skip(pos, _PARTITION_FIXED_BYTES, end)
+    for _ in range(3):  # replicas, in-sync replicas, offline replicas
+        count, pos = compact_count(buf, pos, end, 4)
+        pos += 4 * max(count, 0)
+    return skip_tags(buf, pos, end)
