@@ -34,7 +34,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.exchanges import Exchange, OwnExchange, Question
 from proxy.core.histogram import BUCKET
 from proxy.core.plan import ACKS_NONE
-from proxy.core.state import STREAM, UNCOUNTED, Pending, Settled
+from proxy.core.state import STREAM, Pending, Settled
 
 if TYPE_CHECKING:
     from collections import deque
@@ -251,7 +251,7 @@ class Session(SessionEnd):
                 pos = replies.rest(self, buf, settled, end, now_ms)
             except Exception as fault:  # noqa: BLE001 - as above
                 return self._fault_at_reply(fault, buf, settled)
-        if self.uncounted != UNCOUNTED:
+        if self.in_flight is not None:
             in_flight.give_back(self)
         return pos
 

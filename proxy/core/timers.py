@@ -60,7 +60,7 @@ class Timers:
     exception leaves `advance`, and what is due fires the next time.
     """
 
-    __slots__ = ("_due", "_now_ms", "_on_error", "_wheel")
+    __slots__ = ("_now_ms", "_on_error", "_wheel", "due")
 
     def __init__(
         self, start_ms: int = 0, on_error: Callable[[TimerEntry, Exception], None] | None = None
@@ -69,12 +69,12 @@ class Timers:
         self._on_error = on_error
         self._wheel = TimingWheel(start_ms)
         # Come up but not yet fired: set for a time already past, or left behind by a call that failed.
-        self._due: deque[TimerEntry] = deque()
+        self.due: deque[TimerEntry] = deque()
 
     @property
     def size(self) -> int:
         """How many wait. Counted when asked."""
-        return self._wheel.size + sum(not entry.cancelled for entry in self._due)
+        return self._wheel.size + sum(not entry.cancelled for entry in self.due)
 
     def arm(self, at_ms: int, call: Callable[[int], None]) -> Timer:
         """Call `call(now_ms)` once `at_ms` has come."""
@@ -83,7 +83,7 @@ class Timers:
         timer.bucket = NOWHERE
         timer.call = call
         if not self._wheel.add(timer):
-            insort(self._due, timer, key=at_ms_of)
+            insort(self.due, timer, key=at_ms_of)
         return timer
 
     def add(self, entry: TimerEntry) -> None:
@@ -92,17 +92,17 @@ class Timers:
         One that was cancelled never fires.
         """
         if not self._wheel.add(entry) and entry.bucket is not None:
-            if entry.bucket is not NOWHERE and entry in self._due:  # its neighbour moves it
-                self._due.remove(entry)
+            if entry.bucket is not NOWHERE and entry in self.due:  # its neighbour moves it
+                self.due.remove(entry)
             entry.bucket = _DUE
-            insort(self._due, entry, key=at_ms_of)
+            insort(self.due, entry, key=at_ms_of)
 
     def advance(self, now_ms: int) -> None:
         """Fire what is due, FIRE_MOST at most, the rest the next time.
 
         A call may arm new timers; those due now fire too.
         """
-        due = self._due
+        due = self.due
         if now_ms <= self._now_ms and not due:
             return
         wheel = self._wheel
@@ -132,7 +132,7 @@ class Timers:
 
         For what is distant this is earlier than its time: its bucket comes up and it moves down.
         """
-        due = self._due
+        due = self.due
         while due and due[0].cancelled:
             due.popleft()
         if due:

@@ -21,7 +21,8 @@ Rules:
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, islice
+from operator import length_hint
 from typing import TYPE_CHECKING
 
 from proxy.core.channel import Mute
@@ -54,8 +55,10 @@ STEP_US = 2_000
 """The time of a step. Events and turns have half of it each where there are both."""
 SLICE_BYTES = 64 << 10
 """The clock is looked at after so many bytes. An event that is not ordinary costs as much."""
-EVENT_BYTES = 8 << 10
-"""What an ordinary event costs beside its bytes."""
+SLICE_EVENTS = 8
+"""... and after so many events."""
+LARGE_BYTES = 1 << 10
+"""Reads of less are counted as events alone."""
 STALL_US = 50_000
 """The longest time between two steps that is not taken for a stall of the process (or for sleep)."""
 LINGER_MS = 2_000
@@ -64,6 +67,8 @@ FLUSH_MS = 30_000
 """How long an ended side may take to accept what is still due to it."""
 _QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY
 """Who is not read for so long that it may be gone."""
+_NOTHING = -1
+"""No event is this."""
 _LINGERING = -1
 """`expect` of an end whose bytes are thrown away: every event of it is unusual."""
 
@@ -81,6 +86,8 @@ class Hub:
         self._wary = False  # the last poll was no ordinary one: look again after the next
         self._behind = False  # there may be more in the sockets than was read: timers wait
         self._unfired = 0  # for so many events by now
+        self._fired_ms = -1  # timers know no time between two milliseconds
+        self._due = engine.timers.due
         self._pools = (engine.request_pool, engine.reply_pool)
         self._poller = make_poller()
         self._ends: dict[int, End] = {}
@@ -146,21 +153,22 @@ class Hub:
         self._then_us = now_us
         engine.now_us = now_us
         engine.now_ms = now_ms = now_us // 1000
-        find = self._ends.get
+        ends = self._ends
         at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
         requests, replies = self._pools
-        careful = requests.pressed or replies.pressed
-        if careful:
+        usual = IN  # or nothing is, and each read takes what is granted
+        if requests.pressed or replies.pressed:
+            usual = _NOTHING
             events = in_fair_order(events, requests)
         elif ready:
-            careful = True  # one of them may be muted, and not yet known to the poll set
+            usual = _NOTHING  # one of them may be muted, and not yet known to the poll set
         left, budget = SLICE_BYTES, STEP_BYTES - SLICE_BYTES
         end: End | None = None
         waiting = iter(events)
         while True:
             try:
-                for fd, event in waiting:
+                for fd, event in islice(waiting, SLICE_EVENTS):
                     if left < 0:
                         budget += left
                         if budget <= 0 or self._is_over(now_us):
@@ -168,12 +176,14 @@ class Hub:
                             break
                         left = SLICE_BYTES
                         budget -= SLICE_BYTES
-                    end = find(fd)
-                    if end is None:
+                    try:
+                        end = ends[fd]
+                    except KeyError:
                         continue  # closed earlier in this very step
-                    if careful or event != IN or end.expect != IN:
+                    if event != usual or end.expect != IN:
                         left -= SLICE_BYTES + self._unusual(end, event, now_ms)
-                        careful = careful or requests.pressed
+                        if requests.pressed:
+                            usual = _NOTHING
                         continue
                     try:
                         received = end.recv_into(area)
@@ -181,18 +191,21 @@ class Hub:
                         left -= SLICE_BYTES
                         self._refused(end, error, now_ms)
                         continue
-                    left -= received + EVENT_BYTES
+                    if received >= LARGE_BYTES:
+                        left -= received
                     end.traffic[0] += received
                     if not received or end.channel.carry:
                         left -= SLICE_BYTES
                         self._received(end, received, now_ms)
-                        careful = requests.pressed
+                        if requests.pressed:
+                            usual = _NOTHING
                         continue
                     stop = end.take(scratch, at, at + received, now_ms)
                     if stop < 0:
                         left -= SLICE_BYTES
                         self._settle(end)
-                        careful = requests.pressed
+                        if requests.pressed:
+                            usual = _NOTHING
                         continue
                     try:
                         sent = end.forward(view[at:stop])
@@ -201,11 +214,14 @@ class Hub:
                         sent = 0
                     if at + sent != stop:
                         self._keep(end.other, at + sent, stop)
-                break
+                if not length_hint(waiting):
+                    break
+                left -= SLICE_BYTES + 1  # it is negative now: the clock is looked at
             except Exception as error:  # noqa: BLE001 - whatever it is, it costs this session only
-                left -= SLICE_BYTES
+                left -= SLICE_BYTES + 1  # it is negative now: the clock is looked at
                 self._fail(end, error, now_ms)
-        if not (self._tail or self._behind):
+        if (now_ms != self._fired_ms or self._due) and not (self._tail or self._behind):
+            self._fired_ms = now_ms
             engine.fire(now_ms)
         if ready:
             self._serve(now_ms, now_us + STEP_US)

@@ -35,6 +35,7 @@ def one_event_a_step(monkeypatch):
     """A step has time for one event."""
     monkeypatch.setattr(hub_module, "STEP_BYTES", 1)
     monkeypatch.setattr(hub_module, "SLICE_BYTES", 0)
+    monkeypatch.setattr(hub_module, "SLICE_EVENTS", 1)
 
 
 def settled(bench: Bench) -> None:
