@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from proxy.admin import shapes
-from proxy.admin.guard import BODY_MOST_BYTES
+from proxy.admin.middleware import BODY_MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -31,9 +31,9 @@ from starlette.exceptions import HTTPException
 from proxy.admin.audit import Audit, printable
 from proxy.admin.bind import bind_tcp, bind_unix, inode_of, unlink
 from proxy.admin.control import Control
-from proxy.admin.guard import LOCAL, Guard, bare
 from proxy.admin.health import Probes
 from proxy.admin.inside import RefusedError
+from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
 from proxy.admin.pages import Pages
 from proxy.admin.patient import PatientStream
 from proxy.admin.replies import error
@@ -91,11 +91,11 @@ class Listener:
     """One socket and what it serves. `first`: a connection that was accepted already."""
 
     def __init__(
-        self, bound: socket.socket, guard: Guard, first: socket.socket | None = None
+        self, bound: socket.socket, middleware: AdminMiddleware, first: socket.socket | None = None
     ) -> None:
         self._first = first
         self._listening = trio.SocketListener(trio.socket.from_stdlib_socket(bound))
-        self._app = ASGIWrapper(guard)  # type: ignore[arg-type] # the same calls, in other words
+        self._app = ASGIWrapper(middleware)  # type: ignore[arg-type] # the same calls, in other words
         self._config = _config()
         self._context = WorkerContext(None)
         self._streams: dict[PatientStream, None] = {}  # the oldest first
@@ -155,29 +155,29 @@ async def serve(
         listeners = []
         if settings.listen:
             open_to_all = opened.enter_context(bind_tcp(settings.listen, "admin.listen"))
-            guard = Guard(app_of(probes.routes()), Audit("listen"))
-            listeners.append(Listener(open_to_all, guard))
+            middleware = AdminMiddleware(app_of(probes.routes()), Audit("listen"))
+            listeners.append(Listener(open_to_all, middleware))
         path = settings.socket_path
         if path:
             bound = opened.enter_context(bind_unix(path, "admin.socket"))
             opened.callback(unlink, path, inode_of(path))
         if bound is not None:
-            guard = Guard(
+            middleware = AdminMiddleware(
                 app_of(everything),
                 Audit("socket"),
                 hosts=LOCAL | _named(settings.hosts),
             )
-            listeners.append(Listener(bound, guard, first))
+            listeners.append(Listener(bound, middleware, first))
         if settings.control:
             controlled = opened.enter_context(bind_tcp(settings.control, "admin.control"))
             hosts = LOCAL | _named((settings.control, bare(settings.control), *settings.hosts))
-            guard = Guard(
+            middleware = AdminMiddleware(
                 app_of(everything),
                 Audit("control"),
                 token=Token(settings.token_file),
                 hosts=hosts,
             )
-            listeners.append(Listener(controlled, guard))
+            listeners.append(Listener(controlled, middleware))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pulse.beat)
             for listener in listeners:

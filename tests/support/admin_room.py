@@ -200,7 +200,7 @@ async def opened(
 
 
 def everything(room: AdminRoom) -> ASGIApp:
-    """What is behind the guard of the socket and of control, without a listener."""
+    """What is behind the middleware of the socket and of control, without a listener."""
     watch = Watch(room.inside, room.pulse, "http://traces/{trace_id}")
     control = Control(room.inside, watch, Viewers(watch))
     return app_of([*Probes(room.inside).routes(), *control.routes(), *Pages().routes()])

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from proxy.admin.audit import Audit, note, printable
-from proxy.admin.guard import CHANGES_AT_ONCE, CHANGES_PER_SECOND
+from proxy.admin.middleware import CHANGES_AT_ONCE, CHANGES_PER_SECOND
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
 from tests.support.sockets import HandClock

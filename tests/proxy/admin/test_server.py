@@ -15,7 +15,7 @@ import structlog
 import trio
 import trio.testing
 
-from proxy.admin.guard import BODY_MOST_BYTES
+from proxy.admin.middleware import BODY_MOST_BYTES
 from proxy.admin.pulse import Pulse
 from proxy.admin.server import serve, tell
 from proxy.admin.shapes import Limits

@@ -49,7 +49,7 @@ HEADERS = [
 ]
 
 
-class Guard:
+class AdminMiddleware:
     """An ASGI application around another. `hosts` None: whatever name we are called by."""
 
     def __init__(

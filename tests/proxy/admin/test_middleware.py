@@ -7,9 +7,16 @@ import structlog
 import trio
 from starlette.responses import Response
 
-from proxy.admin import guard
+from proxy.admin import middleware
 from proxy.admin.audit import Audit
-from proxy.admin.guard import BODY_MOST_BYTES, CHANGES_AT_ONCE, HEADERS, LOCAL, Guard, bare
+from proxy.admin.middleware import (
+    BODY_MOST_BYTES,
+    CHANGES_AT_ONCE,
+    HEADERS,
+    LOCAL,
+    AdminMiddleware,
+    bare,
+)
 from proxy.admin.token import Token
 from tests.support.asgi import ask
 
@@ -31,12 +38,12 @@ async def echo(scope, receive, send):
     await Response(message.get("body", b""))(scope, receive, send)
 
 
-def guarded(app=echo, *, token=None, hosts=LOCAL) -> Guard:
-    return Guard(app, Audit("control"), token=token, hosts=hosts)
+def guarded(app=echo, *, token=None, hosts=LOCAL) -> AdminMiddleware:
+    return AdminMiddleware(app, Audit("control"), token=token, hosts=hosts)
 
 
 @pytest.fixture
-def with_token(tmp_path) -> Guard:
+def with_token(tmp_path) -> AdminMiddleware:
     file = tmp_path / "token"
     file.write_text(TOKEN)
     return guarded(token=Token(str(file)))
@@ -171,7 +178,7 @@ async def test_a_body_is_bounded_whether_its_length_is_said_or_not(logged):
 async def test_a_body_that_does_not_come_is_not_waited_for(autojump_clock, logged):
     """Five seconds."""
     assert (await ask(guarded(), "/v1/drain", "POST", [], **JSON)).status == 408
-    assert trio.current_time() == pytest.approx(guard.TIMEOUT_S)
+    assert trio.current_time() == pytest.approx(middleware.TIMEOUT_S)
 
 
 async def test_a_handler_that_hangs_is_ended(autojump_clock):
