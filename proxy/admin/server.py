@@ -35,8 +35,8 @@ from proxy.admin.health import Probes
 from proxy.admin.inside import RefusedError
 from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
 from proxy.admin.pages import Pages
-from proxy.admin.patient import PatientStream
 from proxy.admin.replies import error
+from proxy.admin.send_timeout import SendTimeoutStream
 from proxy.admin.state import Watch
 from proxy.admin.stream import Viewers
 from proxy.admin.token import Token
@@ -98,7 +98,7 @@ class Listener:
         self._app = ASGIWrapper(middleware)  # type: ignore[arg-type] # the same calls, in other words
         self._config = _config()
         self._context = WorkerContext(None)
-        self._streams: dict[PatientStream, None] = {}  # the oldest first
+        self._streams: dict[SendTimeoutStream, None] = {}  # the oldest first
 
     async def serve(self) -> None:
         """Accept until it is cancelled; then nobody is waited for."""
@@ -117,7 +117,7 @@ class Listener:
             oldest = next(iter(self._streams))
             del self._streams[oldest]
             oldest.drop()
-        stream = PatientStream(accepted)
+        stream = SendTimeoutStream(accepted)
         self._streams[stream] = None
         try:
             state = ConnectionState({"peer": stream.peer()})

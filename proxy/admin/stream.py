@@ -1,7 +1,7 @@
 """Server-sent events: the state once a second, for as long as somebody listens.
 
 All who listen get the same bytes. Who takes them slowly misses some; who does not take them at all is hung up on by the
-server (`server.PatientStream`).
+server (`send_timeout`).
 """
 
 from __future__ import annotations

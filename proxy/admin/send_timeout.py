@@ -19,7 +19,7 @@ SEND_MOST_S = 10.0
 _CREDENTIALS = struct.Struct("3i")
 
 
-class PatientStream:
+class SendTimeoutStream:
     """What hypercorn's TCPServer uses of a SocketStream."""
 
     def __init__(self, stream: trio.SocketStream) -> None:

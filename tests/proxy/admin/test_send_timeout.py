@@ -9,14 +9,14 @@ import pytest
 import trio
 import trio.testing
 
-from proxy.admin import patient
-from proxy.admin.patient import PatientStream
+from proxy.admin import send_timeout
+from proxy.admin.send_timeout import SendTimeoutStream
 
 
-def pair(family: int = socket.AF_UNIX) -> tuple[PatientStream, trio.SocketStream]:
+def pair(family: int = socket.AF_UNIX) -> tuple[SendTimeoutStream, trio.SocketStream]:
     ours, theirs = socket.socketpair(family)
     streams = [trio.SocketStream(trio.socket.from_stdlib_socket(each)) for each in (ours, theirs)]
-    return PatientStream(streams[0]), streams[1]
+    return SendTimeoutStream(streams[0]), streams[1]
 
 
 async def test_a_peer_that_does_not_read_is_given_up(autojump_clock):
@@ -70,4 +70,4 @@ async def test_the_kernel_says_who_is_at_a_unix_socket():
     await theirs.aclose()
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener, await trio.open_tcp_stream(*listener.socket.getsockname()) as other:
-        assert PatientStream(other).peer() == ""
+        assert SendTimeoutStream(other).peer() == ""
