@@ -221,7 +221,7 @@ class App:
         if admin.is_served and looking is not None and self._inside is not None:
             from proxy.admin.server import serve  # noqa: PLC0415 - a web server: only where one is wanted
 
-            await nursery.start(serve, admin, self._inside, looking.pulse, bound)
+            await nursery.start(serve, admin, self._inside, looking.loop_lag, bound)
         elif bound is not None:
             nursery.start_soon(self._serve_when_asked, bound)
 
@@ -249,7 +249,7 @@ class App:
             bound.close()
             return
         if self._inside is not None:
-            await serve(self._config.admin, self._inside, looking.pulse, bound, first)
+            await serve(self._config.admin, self._inside, looking.loop_lag, bound, first)
 
     def _say_ready(self) -> None:
         listen, budget = self._config.listen, self._budget

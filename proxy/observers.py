@@ -43,7 +43,7 @@ class Looking:
     """What is kept for those who look in: metrics, decisions, history, principals, arrivals."""
 
     def __init__(self, config: Config, now_ms: Callable[[], int]) -> None:
-        from proxy.admin.pulse import Pulse  # noqa: PLC0415 - see the module
+        from proxy.admin.loop_lag import LoopLag  # noqa: PLC0415 - see the module
         from proxy.admin.state import Arrivals  # noqa: PLC0415 - see the module
         from proxy.telemetry.decisions import Decisions  # noqa: PLC0415 - see the module
         from proxy.telemetry.history import History  # noqa: PLC0415 - see the module
@@ -58,7 +58,7 @@ class Looking:
         self.principals = Principals()
         self.signals = Signals()
         self.arrivals = Arrivals(now_ms)
-        self.pulse = Pulse()
+        self.loop_lag = LoopLag()
 
     def listeners(self) -> list[Observer]:
         """In the order they hear."""
@@ -121,7 +121,7 @@ class Observers:
             self.looking.metrics.attach(engine, inside)
             self.looking.signals.attach(engine)
             self.looking.history.attach(
-                engine, self.looking.pulse.p99_ms, lambda: signals.errors_in_second
+                engine, self.looking.loop_lag.p99_ms, lambda: signals.errors_in_second
             )
 
     def start(self) -> None:
@@ -186,7 +186,7 @@ class Observers:
 
 def load_looking() -> None:
     """Import what `Looking` needs, on any thread."""
-    from proxy.admin import pulse, state  # noqa: F401, PLC0415 - see the module
+    from proxy.admin import loop_lag, state  # noqa: F401, PLC0415 - see the module
     from proxy.telemetry import decisions, history, principals, signals  # noqa: F401, PLC0415 - see the module
     from proxy.telemetry.metrics import observer  # noqa: F401, PLC0415 - see the module
 

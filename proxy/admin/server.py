@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from proxy.admin.inside import AdminInside
-    from proxy.admin.pulse import Pulse
+    from proxy.admin.loop_lag import LoopLag
     from proxy.config.telemetry import Admin
 
 IDLE_S = 15.0
@@ -133,7 +133,7 @@ class Listener:
 async def serve(
     settings: Admin,
     inside: AdminInside,
-    pulse: Pulse,
+    loop_lag: LoopLag,
     bound: socket.socket | None = None,
     first: socket.socket | None = None,
     *,
@@ -145,7 +145,7 @@ async def serve(
     is the connection that was accepted there before.
     """
     with ExitStack() as opened:
-        watch = Watch(inside, pulse, settings.trace_url)
+        watch = Watch(inside, loop_lag, settings.trace_url)
         probes = Probes(inside)
         everything = [
             *probes.routes(),
@@ -179,7 +179,7 @@ async def serve(
             )
             listeners.append(Listener(controlled, middleware))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(pulse.beat)
+            nursery.start_soon(loop_lag.beat)
             for listener in listeners:
                 nursery.start_soon(listener.serve)
             task_status.started()

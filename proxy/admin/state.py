@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.api import Peer
     from proxy.admin.inside import AdminInside
     from proxy.admin.look import Look
-    from proxy.admin.pulse import Pulse
+    from proxy.admin.loop_lag import LoopLag
     from proxy.core.errors import CloseReason
     from proxy.core.memory import MemoryPool
 
@@ -59,9 +59,9 @@ class Arrivals(Observer):
 class Watch:
     """See the module."""
 
-    def __init__(self, inside: AdminInside, pulse: Pulse, trace_url: str = "") -> None:
+    def __init__(self, inside: AdminInside, loop_lag: LoopLag, trace_url: str = "") -> None:
         self._inside = inside
-        self._pulse = pulse
+        self._loop_lag = loop_lag
         self._trace_url = trace_url
         self._lock = trio.Lock()
         self._seen: shapes.Seen | None = None
@@ -146,7 +146,7 @@ class Watch:
             self._lag(),
             facts.process.resident_bytes,
             memory_limit_bytes(),
-            self._pulse.cpu_percent,
+            self._loop_lag.cpu_percent,
             found.total,
             inside.history.latest(now_ms).requests_per_s,
             self.pools(),
@@ -156,7 +156,7 @@ class Watch:
         )
 
     def _lag(self) -> shapes.Quantiles:
-        found = self._pulse.quantiles_ms()
+        found = self._loop_lag.quantiles_ms()
         return shapes.Quantiles(*found) if found else _NOTHING
 
     def _purgatory(self, found: Look) -> shapes.Purgatory:

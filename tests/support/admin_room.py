@@ -17,8 +17,8 @@ from policies import registry
 from policies.chain import Chain
 from proxy.admin.control import Control
 from proxy.admin.health import Probes
+from proxy.admin.loop_lag import LoopLag
 from proxy.admin.pages import Pages
-from proxy.admin.pulse import Pulse
 from proxy.admin.server import app_of, serve
 from proxy.admin.state import Arrivals, Watch
 from proxy.admin.stream import Viewers
@@ -82,9 +82,11 @@ class AdminRoom:
         self.reloader = Reloader(
             config, self._load, self.engine, self, observer, self._knobs(), self.clock
         )
-        self.pulse = Pulse()
+        self.loop_lag = LoopLag()
         self.signals.attach(self.engine)
-        self.history.attach(self.engine, self.pulse.p99_ms, lambda: self.signals.errors_in_second)
+        self.history.attach(
+            self.engine, self.loop_lag.p99_ms, lambda: self.signals.errors_in_second
+        )
         self.drained = False
         self.full = False
         self.inside = ProxyInside(
@@ -192,7 +194,7 @@ async def opened(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(drive, room.hub, room.engine, room.clock)
-            await nursery.start(serve, settings, room.inside, room.pulse)
+            await nursery.start(serve, settings, room.inside, room.loop_lag)
             yield room
             nursery.cancel_scope.cancel()
     finally:
@@ -201,7 +203,7 @@ async def opened(
 
 def everything(room: AdminRoom) -> ASGIApp:
     """What is behind the middleware of the socket and of control, without a listener."""
-    watch = Watch(room.inside, room.pulse, "http://traces/{trace_id}")
+    watch = Watch(room.inside, room.loop_lag, "http://traces/{trace_id}")
     control = Control(room.inside, watch, Viewers(watch))
     return app_of([*Probes(room.inside).routes(), *control.routes(), *Pages().routes()])
 

@@ -23,7 +23,7 @@ def document():
 def test_every_route_is_in_it_and_nothing_else(document):
     """With its methods; HEAD is GET without its body, and not named."""
     with roomy() as room:
-        watch = Watch(room.inside, room.pulse)
+        watch = Watch(room.inside, room.loop_lag)
         routes = [
             *Probes(room.inside).routes(),
             *Control(room.inside, watch, Viewers(watch)).routes(),

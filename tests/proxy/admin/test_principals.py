@@ -33,7 +33,7 @@ def step(room, times: int = 20) -> None:
 async def state_of(room):
     room.engine.advance(room.engine.usage.ends_ms)
     step(room)
-    return json.loads(await Watch(room.inside, room.pulse).state())
+    return json.loads(await Watch(room.inside, room.loop_lag).state())
 
 
 def test_those_of_one_bucket_stand_where_its_first_does():

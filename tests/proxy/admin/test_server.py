@@ -15,8 +15,8 @@ import structlog
 import trio
 import trio.testing
 
+from proxy.admin.loop_lag import LoopLag
 from proxy.admin.middleware import BODY_MOST_BYTES
-from proxy.admin.pulse import Pulse
 from proxy.admin.server import serve, tell
 from proxy.admin.shapes import Limits
 from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin
@@ -306,9 +306,9 @@ async def test_nothing_is_bound_before_everything_can_be(tmp_path):
     admin = Admin(socket=path, control=f"127.0.0.1:{port}", token_file=str(tmp_path / "none"))
     room = AdminRoom(config_of(admin=admin))
     with socket.create_server(("127.0.0.1", port)), pytest.raises(OSError, match=r"admin\.control"):
-        await serve(admin, room.inside, Pulse())
+        await serve(admin, room.inside, LoopLag())
     with pytest.raises(FileNotFoundError):
-        await serve(admin, room.inside, Pulse())
+        await serve(admin, room.inside, LoopLag())
     assert not there(path)
     room.close()
 

@@ -25,7 +25,7 @@ def room():
 
 
 def watch(room) -> Watch:
-    return Watch(room.inside, room.pulse, "http://traces/{trace_id}")
+    return Watch(room.inside, room.loop_lag, "http://traces/{trace_id}")
 
 
 def step(room, times: int = 20) -> None:

@@ -42,7 +42,7 @@ class Viewer:
 @pytest.fixture
 def viewers():
     with roomy() as room:
-        yield Viewers(Watch(room.inside, room.pulse))
+        yield Viewers(Watch(room.inside, room.loop_lag))
 
 
 async def test_an_event_comes_at_once_and_then_each_second(viewers, nursery, autojump_clock):

@@ -25,7 +25,7 @@ CPU_EVERY = 10
 """Beats."""
 
 
-class Pulse:
+class LoopLag:
     """See the module. Run `beat` in a task."""
 
     def __init__(self, cpu_s: Callable[[], float] = time.process_time) -> None:

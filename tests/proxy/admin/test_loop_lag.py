@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 import trio
 
-from proxy.admin import pulse as beating
-from proxy.admin.pulse import EVERY_S, KEPT, START_S, Pulse
+from proxy.admin import loop_lag as beating
+from proxy.admin.loop_lag import EVERY_S, KEPT, START_S, LoopLag
 
 
 async def test_nothing_is_known_before_the_first_beat():
     """A dash, not a nought."""
-    assert Pulse().quantiles_ms() is None
-    assert Pulse().p99_ms() == 0.0
+    assert LoopLag().quantiles_ms() is None
+    assert LoopLag().p99_ms() == 0.0
 
 
 async def test_a_loop_that_is_never_late_shows_it(autojump_clock, nursery):
     """The clock jumps to the very deadline."""
-    pulse = Pulse()
-    nursery.start_soon(pulse.beat)
+    loop_lag = LoopLag()
+    nursery.start_soon(loop_lag.beat)
     await trio.sleep(5)
-    assert pulse.quantiles_ms() == (0.0, 0.0)
+    assert loop_lag.quantiles_ms() == (0.0, 0.0)
 
 
 async def test_the_start_of_the_process_is_no_lag(monkeypatch, autojump_clock, nursery):
@@ -31,10 +31,10 @@ async def test_the_start_of_the_process_is_no_lag(monkeypatch, autojump_clock, n
         await sleep_until(due + (0.3 if trio.current_time() < began + START_S else 0))
 
     monkeypatch.setattr(beating.trio, "sleep_until", late)
-    pulse = Pulse()
-    nursery.start_soon(pulse.beat)
+    loop_lag = LoopLag()
+    nursery.start_soon(loop_lag.beat)
     await trio.sleep(5)
-    assert pulse.p99_ms() == 0.0
+    assert loop_lag.p99_ms() == 0.0
 
 
 async def test_lateness_is_seen_in_the_percentiles(monkeypatch, autojump_clock, nursery):
@@ -47,18 +47,18 @@ async def test_lateness_is_seen_in_the_percentiles(monkeypatch, autojump_clock, 
         await sleep_until(due + (0.05 if beats[0] in {10, 20} else 0))
 
     monkeypatch.setattr(beating.trio, "sleep_until", late)
-    pulse = Pulse()
-    nursery.start_soon(pulse.beat)
+    loop_lag = LoopLag()
+    nursery.start_soon(loop_lag.beat)
     await trio.sleep(START_S + KEPT * EVERY_S + 0.15)
-    median, p99 = pulse.quantiles_ms() or (0, 0)
+    median, p99 = loop_lag.quantiles_ms() or (0, 0)
     assert median == pytest.approx(0, abs=0.01)
     assert p99 == pytest.approx(50, abs=0.1)
-    assert pulse.p99_ms() == p99
+    assert loop_lag.p99_ms() == p99
 
 
 async def test_cpu_time_is_told_as_a_share_of_the_last_second(autojump_clock, nursery):
     """Of one core."""
-    pulse = Pulse(cpu_s=lambda: trio.current_time() * 0.25)
-    nursery.start_soon(pulse.beat)
+    loop_lag = LoopLag(cpu_s=lambda: trio.current_time() * 0.25)
+    nursery.start_soon(loop_lag.beat)
     await trio.sleep(2.5)
-    assert pulse.cpu_percent == pytest.approx(25)
+    assert loop_lag.cpu_percent == pytest.approx(25)
