@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import trio
 
 from proxy.admin.inside import Binding, Held, RefusedError
-from proxy.admin.shapes import Check, Quota, Quotas, Reloaded
+from proxy.admin.schemas import Check, Quota, Quotas, Reloaded
 from proxy.core.errors import CloseReason
 from proxy.reload import BusyError
 from proxy.shell.driver import nudge

@@ -16,14 +16,14 @@ from proxy.admin import openapi, tasks
 from proxy.admin.audit import note, printable
 from proxy.admin.inside import RefusedError
 from proxy.admin.replies import JSON, answer, queried, read, whole
-from proxy.admin.shapes import NAME_MOST_CHARS, Decided, Draining, Limits, LogLevel, Pools
+from proxy.admin.schemas import NAME_MOST_CHARS, Decided, Draining, Limits, LogLevel, Pools
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from proxy.admin.inside import AdminInside
-    from proxy.admin.shapes import Quotas, Tasks
+    from proxy.admin.schemas import Quotas, Tasks
     from proxy.admin.state import Watch
     from proxy.admin.stream import Viewers
 

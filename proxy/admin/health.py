@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy.admin.replies import answer
-from proxy.admin.shapes import Check, Health, Version
+from proxy.admin.schemas import Check, Health, Version
 from proxy.telemetry.metrics.page import OPENMETRICS, TEXT, wants_openmetrics
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.admin.shapes import Check, Quotas, Reloaded
+    from proxy.admin.schemas import Check, Quotas, Reloaded
     from proxy.admin.state import Arrivals
     from proxy.core.engine import Engine
     from proxy.telemetry.decisions import Decisions

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
-from proxy.admin.shapes import Age, Connection, Waiting
+from proxy.admin.schemas import Age, Connection, Waiting
 from proxy.core.channel import Mute
 from proxy.core.exchanges import Exchange
 from wire.api_keys import ApiKey

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what `control` and `health` do, written down; the shapes come from their types.
+"""The OpenAPI document: what `control` and `health` do, written down; the schemas come from their types.
 
 A route that is not here, or answers otherwise than it says here, is a mistake that a test finds.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from proxy.admin import shapes
+from proxy.admin import schemas
 from proxy.admin.middleware import BODY_MOST_BYTES
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
-_SHAPES = (
-    shapes.State, shapes.Event, shapes.Connections, shapes.Purgatory, shapes.Pools, shapes.Decided, shapes.Quotas,
-    shapes.Limits, shapes.LogLevel, shapes.Reloaded, shapes.Draining, shapes.Tasks, shapes.Version, shapes.Health,
-    shapes.Error,
+_SCHEMAS = (
+    schemas.State, schemas.Event, schemas.Connections, schemas.Purgatory, schemas.Pools, schemas.Decided, schemas.Quotas,
+    schemas.Limits, schemas.LogLevel, schemas.Reloaded, schemas.Draining, schemas.Tasks, schemas.Version, schemas.Health,
+    schemas.Error,
 )  # fmt: skip
 _WHY = {
     400: "what is asked cannot be read",
@@ -52,8 +52,8 @@ def encoded() -> bytes:
 
 
 def document() -> dict[str, Any]:
-    """The document. Keys and shapes are OpenAPI's, version 3.1."""
-    _, components = msgspec.json.schema_components(_SHAPES, ref_template=REF)
+    """The document. Keys and schemas are OpenAPI's, version 3.1."""
+    _, components = msgspec.json.schema_components(_SCHEMAS, ref_template=REF)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -195,7 +195,7 @@ def _quotas() -> dict[str, Any]:
             "name": name,
             "in": "query",
             "description": words,
-            "schema": {"type": "string", "minLength": 1, "maxLength": shapes.NAME_MOST_CHARS},
+            "schema": {"type": "string", "minLength": 1, "maxLength": schemas.NAME_MOST_CHARS},
         }
         for name in ("user", "client_id")
     ]
@@ -209,7 +209,7 @@ def _quotas() -> dict[str, Any]:
         "name": "quota",
         "in": "query",
         "description": "Only this one.",
-        "schema": {"enum": list(shapes.Limits.__struct_fields__)},
+        "schema": {"enum": list(schemas.Limits.__struct_fields__)},
     }
     why_not = (*_CHANGES, 404, 409, 412, 500)
     changed = {200: _json("Quotas")}

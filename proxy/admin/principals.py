@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.admin.shapes import NAME_SHOWN_MAX_CHARS, Bucket, Principal, Quantiles
+from proxy.admin.schemas import NAME_SHOWN_MAX_CHARS, Bucket, Principal, Quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

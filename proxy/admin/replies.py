@@ -1,4 +1,4 @@
-"""Answers: JSON of the types in `shapes`, and what is wrong with a request in words."""
+"""Answers: JSON of the types in `schemas`, and what is wrong with a request in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from proxy.admin.inside import RefusedError
-from proxy.admin.shapes import Error
+from proxy.admin.schemas import Error
 
 if TYPE_CHECKING:
     from collections.abc import Collection

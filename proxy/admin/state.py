@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from proxy.admin import shapes
+from proxy.admin import schemas
 from proxy.admin.latency import Latencies
 from proxy.admin.look import LISTED, look
 from proxy.admin.principals import principals
@@ -37,7 +37,7 @@ KEPT_MS = 900
 WINDOW_LOOKS = 30
 """How far back the share of time goes that a pool was depleted, in looks: half a minute, while somebody looks."""
 DECISIONS_MOST = 100
-_NOTHING = shapes.Quantiles(None, None)
+_NOTHING = schemas.Quantiles(None, None)
 
 
 class Arrivals(Observer):
@@ -64,7 +64,7 @@ class Watch:
         self._loop_lag = loop_lag
         self._trace_url = trace_url
         self._lock = trio.Lock()
-        self._seen: shapes.Seen | None = None
+        self._seen: schemas.Seen | None = None
         self._event = b""
         self._heard_ms: dict[int | None, int] = {}
         self._latencies = Latencies(inside.engine.meters)
@@ -75,7 +75,7 @@ class Watch:
         seen = await self._look()
         points = self._inside.history.points(self._inside.now_ms())
         fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
-        return msgspec.json.encode(shapes.State(**fields, history=points))
+        return msgspec.json.encode(schemas.State(**fields, history=points))
 
     async def event(self) -> bytes:
         """JSON of an `Event`: the same bytes for all who ask in the same second."""
@@ -83,19 +83,19 @@ class Watch:
         if not self._event:
             point = self._inside.history.latest(self._inside.now_ms())
             fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
-            self._event = msgspec.json.encode(shapes.Event(**fields, point=point))
+            self._event = msgspec.json.encode(schemas.Event(**fields, point=point))
         return self._event
 
-    async def connections(self, most: int) -> shapes.Connections:
+    async def connections(self, most: int) -> schemas.Connections:
         """As many as wanted, straight from the sessions."""
         found = await look(self._inside.engine, self._inside.arrivals.opened_ms, most)
-        return shapes.Connections(found.total, found.connections())
+        return schemas.Connections(found.total, found.connections())
 
-    async def purgatory(self) -> shapes.Purgatory:
+    async def purgatory(self) -> schemas.Purgatory:
         """What waits."""
         return (await self._look()).purgatory
 
-    def pools(self) -> list[shapes.Pool]:
+    def pools(self) -> list[schemas.Pool]:
         """Both, as they are now."""
         engine = self._inside.engine
         now_ms = self._inside.now_ms()
@@ -107,7 +107,7 @@ class Watch:
                 looks.append((now_ms, pool.depleted_ms(now_ms)))
         return found
 
-    async def _look(self) -> shapes.Seen:
+    async def _look(self) -> schemas.Seen:
         async with self._lock:
             seen = self._seen
             now_ms = self._inside.now_ms()
@@ -118,7 +118,7 @@ class Watch:
                     inside, found.throttled, now_ms, self._latencies.of
                 )
                 await self._latencies.read([(each.user, each.client_id) for each in rows], now_ms)
-                seen = self._seen = shapes.Seen(
+                seen = self._seen = schemas.Seen(
                     self._now(found, now_ms),
                     rows,
                     buckets,
@@ -131,18 +131,18 @@ class Watch:
                 self._event = b""
             return seen
 
-    def _now(self, found: Look, now_ms: int) -> shapes.Now:
+    def _now(self, found: Look, now_ms: int) -> schemas.Now:
         inside = self._inside
         facts = inside.facts()
         reloads = facts.reloads
         last = reloads.last_ok
-        return shapes.Now(
+        return schemas.Now(
             now_ms,
             facts.version,
             int(facts.process.started_s * 1000),
             facts.draining,
             inside.config_hash,
-            None if last is None else shapes.LastReload(last, inside.reloaded_ms),
+            None if last is None else schemas.LastReload(last, inside.reloaded_ms),
             self._lag(),
             facts.process.resident_bytes,
             memory_limit_bytes(),
@@ -151,28 +151,28 @@ class Watch:
             inside.history.latest(now_ms).requests_per_s,
             self.pools(),
             dict(found.muted),
-            shapes.Dropped(facts.spans_dropped, facts.records_dropped),
+            schemas.Dropped(facts.spans_dropped, facts.records_dropped),
             self._trace_url,
         )
 
-    def _lag(self) -> shapes.Quantiles:
+    def _lag(self) -> schemas.Quantiles:
         found = self._loop_lag.quantiles_ms()
-        return shapes.Quantiles(*found) if found else _NOTHING
+        return schemas.Quantiles(*found) if found else _NOTHING
 
-    def _purgatory(self, found: Look) -> shapes.Purgatory:
+    def _purgatory(self, found: Look) -> schemas.Purgatory:
         engine = self._inside.engine
-        return shapes.Purgatory(
+        return schemas.Purgatory(
             engine.holds.num_delayed,
             found.waiting["produce"],
             found.waiting["fetch"],
             engine.holds.watched,
             engine.timers.size,
             found.ages(),
-            shapes.Outcomes(**engine.completions),
+            schemas.Outcomes(**engine.completions),
             found.oldest(),
         )
 
-    def _nodes(self, found: Look, now_ms: int) -> list[shapes.Node]:
+    def _nodes(self, found: Look, now_ms: int) -> list[schemas.Node]:
         """Bootstrap, and every node that is known or connected to."""
         topology = self._inside.engine.topology
         nodes = []
@@ -185,7 +185,7 @@ class Watch:
 
     def _node(
         self, node: int | None, port: int, address: str, connections: int, now_ms: int
-    ) -> shapes.Node:
+    ) -> schemas.Node:
         signals, answers = self._inside.signals, self._latencies.nodes.get(node)
         healths = self._inside.engine.topology.nodes.at(node)
         flow = signals.flows.get(node, Flow())
@@ -194,13 +194,13 @@ class Watch:
         # A broker's health is forgotten with its last connection; when it was heard is remembered from look to look.
         heard_ms = self._heard_ms[node] = max(heard_ms, self._heard_ms.get(node, 0))
         silent_ms = [now_ms - each.silent_since_ms(now_ms) for each in healths if each.is_silent]
-        return shapes.Node(
+        return schemas.Node(
             node,
             port,
             address,
             connections,
             answers.answers_per_s if answers else None,
-            shapes.Quantiles(*quantiles) if quantiles else _NOTHING,
+            schemas.Quantiles(*quantiles) if quantiles else _NOTHING,
             flow.in_per_s,
             flow.out_per_s,
             max(0, now_ms - heard_ms) if heard_ms else None,
@@ -218,13 +218,13 @@ def _address(address: tuple[str, int] | None) -> str:
     return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
 
 
-def _pool(name: str, pool: MemoryPool, now_ms: int, since: tuple[int, int] | None) -> shapes.Pool:
+def _pool(name: str, pool: MemoryPool, now_ms: int, since: tuple[int, int] | None) -> schemas.Pool:
     spent_ms = pool.depleted_ms(now_ms)
     percent = 0.0
     if since is not None and now_ms > since[0]:
         percent = round(100 * (spent_ms - since[1]) / (now_ms - since[0]), 1)
     bounded = pool.size_bytes != NO_BOUND
-    return shapes.Pool(
+    return schemas.Pool(
         name,
         pool.size_bytes if bounded else None,
         pool.used_bytes,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.admin.shapes import TaskGroup, Tasks
+from proxy.admin.schemas import TaskGroup, Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from policies.settings import Problem, SettingsError
-from proxy.admin import shapes
+from proxy.admin import schemas
 from proxy.telemetry import log
 from tests.support.admin_room import config_of, everything, quota_entry, roomy
 from tests.support.asgi import ask
@@ -33,14 +33,14 @@ def sets(app, query: str, body: object, **headers: str):
 @pytest.mark.parametrize(
     ("path", "shape"),
     [
-        ("/v1/state", shapes.State),
-        ("/v1/connections", shapes.Connections),
-        ("/v1/purgatory", shapes.Purgatory),
-        ("/v1/pool", shapes.Pools),
-        ("/v1/decisions", shapes.Decided),
-        ("/v1/quotas", shapes.Quotas),
-        ("/v1/log-level", shapes.LogLevel),
-        ("/v1/debug/tasks", shapes.Tasks),
+        ("/v1/state", schemas.State),
+        ("/v1/connections", schemas.Connections),
+        ("/v1/purgatory", schemas.Purgatory),
+        ("/v1/pool", schemas.Pools),
+        ("/v1/decisions", schemas.Decided),
+        ("/v1/quotas", schemas.Quotas),
+        ("/v1/log-level", schemas.LogLevel),
+        ("/v1/debug/tasks", schemas.Tasks),
     ],
 )
 async def test_what_is_seen_has_its_shape(app, path, shape):

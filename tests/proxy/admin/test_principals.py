@@ -11,7 +11,7 @@ from policies.chain import Chain, Entry
 from policies.quota.entity import PRODUCER_BYTE_RATE, REQUEST_RATE
 from proxy.admin.inside import Binding
 from proxy.admin.principals import SLICE, principals, together
-from proxy.admin.shapes import Principal, Quantiles
+from proxy.admin.schemas import Principal, Quantiles
 from proxy.admin.state import Watch
 from proxy.core.usage import UsageRow
 from tests.support import frames as f

@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from proxy.admin.inside import RefusedError
 from proxy.admin.replies import answer, error, queried, whole
-from proxy.admin.shapes import Draining
+from proxy.admin.schemas import Draining
 
 
 def request(query: bytes) -> Request:

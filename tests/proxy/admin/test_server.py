@@ -17,8 +17,8 @@ import trio.testing
 
 from proxy.admin.loop_lag import LoopLag
 from proxy.admin.middleware import BODY_MOST_BYTES
+from proxy.admin.schemas import Limits
 from proxy.admin.server import serve, tell
-from proxy.admin.shapes import Limits
 from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin
 from proxy.ctl.client import NO_PATH, Client, Place
 from proxy.telemetry import log

@@ -9,7 +9,7 @@ import pytest
 
 from policies.api import Peer
 from proxy.admin import state as making
-from proxy.admin.shapes import Event, State
+from proxy.admin.schemas import Event, State
 from proxy.admin.state import KEPT_MS, Arrivals, Watch, memory_limit_bytes
 from proxy.config import container, sizing
 from proxy.config.container import MemoryLimit

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from proxy.admin import shapes
+from proxy.admin import schemas
 
 STRUCTS = [
     each
-    for each in vars(shapes).values()
+    for each in vars(schemas).values()
     if isinstance(each, type) and issubclass(each, msgspec.Struct)
 ]
 
@@ -18,10 +18,10 @@ STRUCTS = [
 def test_every_shape_has_a_schema_and_a_word(shape):
     """The OpenAPI document is made of them."""
     _, components = msgspec.json.schema_components([shape])
-    assert components[shape.__name__].get("description") or shape.__module__ != shapes.__name__
+    assert components[shape.__name__].get("description") or shape.__module__ != schemas.__name__
 
 
-@pytest.mark.parametrize("shape", [shapes.Limits, shapes.LogLevel])
+@pytest.mark.parametrize("shape", [schemas.Limits, schemas.LogLevel])
 def test_what_is_taken_has_no_unknown_field(shape):
     """A slip must not pass as nothing."""
     with pytest.raises(msgspec.ValidationError, match="unknown"):
