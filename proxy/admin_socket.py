@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from proxy.admin.bind import bind_unix, inode_of, unlink
+from proxy.admin.sockets import bind_unix, inode_of, unlink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

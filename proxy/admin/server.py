@@ -29,7 +29,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from proxy.admin.audit import Audit, printable
-from proxy.admin.bind import bind_tcp, bind_unix, inode_of, unlink
 from proxy.admin.control import Control
 from proxy.admin.health import Probes
 from proxy.admin.inside import RefusedError
@@ -37,6 +36,7 @@ from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
 from proxy.admin.pages import Pages
 from proxy.admin.replies import error
 from proxy.admin.send_timeout import SendTimeoutStream
+from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
 from proxy.admin.state import Watch
 from proxy.admin.stream import Viewers
 from proxy.admin.token import Token

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.admin.bind import bind_tcp, bind_unix, inode_of, unlink
+from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
 from tests.support.ports import free_ports
 
 
