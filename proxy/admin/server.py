@@ -30,10 +30,10 @@ from starlette.exceptions import HTTPException
 
 from proxy.admin.audit import Audit, printable
 from proxy.admin.control import Control
+from proxy.admin.dashboard import Dashboard
 from proxy.admin.health import Probes
 from proxy.admin.inside import RefusedError
 from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
-from proxy.admin.pages import Pages
 from proxy.admin.replies import error
 from proxy.admin.send_timeout import SendTimeoutStream
 from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
@@ -150,7 +150,7 @@ async def serve(
         everything = [
             *probes.routes(),
             *Control(inside, watch, Viewers(watch)).routes(),
-            *Pages().routes(),
+            *Dashboard().routes(),
         ]
         listeners = []
         if settings.listen:

@@ -16,9 +16,9 @@ from starlette.types import ASGIApp
 from policies import registry
 from policies.chain import Chain
 from proxy.admin.control import Control
+from proxy.admin.dashboard import Dashboard
 from proxy.admin.health import Probes
 from proxy.admin.loop_lag import LoopLag
-from proxy.admin.pages import Pages
 from proxy.admin.server import app_of, serve
 from proxy.admin.state import Arrivals, Watch
 from proxy.admin.stream import Viewers
@@ -205,7 +205,7 @@ def everything(room: AdminRoom) -> ASGIApp:
     """What is behind the middleware of the socket and of control, without a listener."""
     watch = Watch(room.inside, room.loop_lag, "http://traces/{trace_id}")
     control = Control(room.inside, watch, Viewers(watch))
-    return app_of([*Probes(room.inside).routes(), *control.routes(), *Pages().routes()])
+    return app_of([*Probes(room.inside).routes(), *control.routes(), *Dashboard().routes()])
 
 
 @contextmanager

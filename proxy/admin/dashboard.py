@@ -22,7 +22,7 @@ KINDS = {
 INDEX = "index.html"
 
 
-class Pages:
+class Dashboard:
     """See the module."""
 
     def __init__(self) -> None:
