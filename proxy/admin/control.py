@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from proxy.admin.inside import AdminInside
     from proxy.admin.schemas import Quotas, Tasks
+    from proxy.admin.sse import EventStreams
     from proxy.admin.state import Watch
-    from proxy.admin.stream import Viewers
 
 LISTED = 200
 LISTED_MOST = 1000
@@ -38,10 +38,10 @@ IDS_MOST = 2**63 - 1
 class Control:
     """See the module."""
 
-    def __init__(self, inside: AdminInside, watch: Watch, viewers: Viewers) -> None:
+    def __init__(self, inside: AdminInside, watch: Watch, streams: EventStreams) -> None:
         self._inside = inside
         self._watch = watch
-        self._viewers = viewers
+        self._streams = streams
         self._dumped: tuple[float, Tasks] | None = None
 
     def routes(self) -> list[Route]:
@@ -49,7 +49,7 @@ class Control:
         get, put, post, delete = (["GET"], ["PUT"], ["POST"], ["DELETE"])
         return [
             Route("/v1/state", self.state, methods=get),
-            Route("/v1/events", _Stream(self._viewers), methods=get),
+            Route("/v1/events", _Stream(self._streams), methods=get),
             Route("/v1/connections", self.connections, methods=get),
             Route("/v1/connections/{id}", self.close_connection, methods=delete),
             Route("/v1/purgatory", self.purgatory, methods=get),
@@ -176,8 +176,8 @@ class Control:
 class _Stream:
     """An ASGI application, which is what a Route takes for a class's instance."""
 
-    def __init__(self, viewers: Viewers) -> None:
-        self._viewers = viewers
+    def __init__(self, streams: EventStreams) -> None:
+        self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
@@ -185,7 +185,7 @@ class _Stream:
         if scope["method"] == "HEAD":
             await Response(media_type="text/event-stream")(scope, receive, send)
             return
-        await self._viewers.serve(scope, receive, send)
+        await self._streams.serve(scope, receive, send)
 
 
 def _name(query: dict[str, str], kind: str) -> str | None:

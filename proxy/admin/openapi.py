@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
 _SCHEMAS = (
-    schemas.State, schemas.Event, schemas.Connections, schemas.Purgatory, schemas.Pools, schemas.Decided, schemas.Quotas,
-    schemas.Limits, schemas.LogLevel, schemas.Reloaded, schemas.Draining, schemas.Tasks, schemas.Version, schemas.Health,
-    schemas.Error,
+    schemas.State, schemas.Event, schemas.Connections, schemas.Purgatory, schemas.Pools, schemas.Decided,
+    schemas.Quotas, schemas.Limits, schemas.LogLevel, schemas.Reloaded, schemas.Draining, schemas.Tasks,
+    schemas.Version, schemas.Health, schemas.Error,
 )  # fmt: skip
 _WHY = {
     400: "what is asked cannot be read",

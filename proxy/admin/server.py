@@ -37,8 +37,8 @@ from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
 from proxy.admin.replies import error
 from proxy.admin.send_timeout import SendTimeoutStream
 from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
+from proxy.admin.sse import EventStreams
 from proxy.admin.state import Watch
-from proxy.admin.stream import Viewers
 from proxy.admin.token import Token
 from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST
 
@@ -149,7 +149,7 @@ async def serve(
         probes = Probes(inside)
         everything = [
             *probes.routes(),
-            *Control(inside, watch, Viewers(watch)).routes(),
+            *Control(inside, watch, EventStreams(watch)).routes(),
             *Dashboard().routes(),
         ]
         listeners = []

@@ -20,8 +20,8 @@ from proxy.admin.dashboard import Dashboard
 from proxy.admin.health import Probes
 from proxy.admin.loop_lag import LoopLag
 from proxy.admin.server import app_of, serve
+from proxy.admin.sse import EventStreams
 from proxy.admin.state import Arrivals, Watch
-from proxy.admin.stream import Viewers
 from proxy.config import Config, Listen, PolicyEntry, Upstream
 from proxy.config.telemetry import Admin
 from proxy.core.engine import Engine
@@ -204,7 +204,7 @@ async def opened(
 def everything(room: AdminRoom) -> ASGIApp:
     """What is behind the middleware of the socket and of control, without a listener."""
     watch = Watch(room.inside, room.loop_lag, "http://traces/{trace_id}")
-    control = Control(room.inside, watch, Viewers(watch))
+    control = Control(room.inside, watch, EventStreams(watch))
     return app_of([*Probes(room.inside).routes(), *control.routes(), *Dashboard().routes()])
 
 

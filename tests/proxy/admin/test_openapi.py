@@ -10,8 +10,8 @@ import pytest
 from proxy.admin import openapi
 from proxy.admin.control import Control
 from proxy.admin.health import Probes
+from proxy.admin.sse import EventStreams
 from proxy.admin.state import Watch
-from proxy.admin.stream import Viewers
 from tests.support.admin_room import roomy
 
 
@@ -26,7 +26,7 @@ def test_every_route_is_in_it_and_nothing_else(document):
         watch = Watch(room.inside, room.loop_lag)
         routes = [
             *Probes(room.inside).routes(),
-            *Control(room.inside, watch, Viewers(watch)).routes(),
+            *Control(room.inside, watch, EventStreams(watch)).routes(),
         ]
     there = {route.path: (route.methods or set()) - {"HEAD"} for route in routes}
     said = {path: {method.upper() for method in each} for path, each in document["paths"].items()}

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from proxy.admin.state import Watch
 
 EVERY_S = 1.0
-VIEWERS_MOST = 16
+MAX_STREAMS = 16
 
 
-class Viewers:
+class EventStreams:
     """Who listens. One for the whole server."""
 
     def __init__(self, watch: Watch) -> None:
@@ -30,8 +30,8 @@ class Viewers:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One of them, until it goes away."""
-        if self.count >= VIEWERS_MOST:
-            await error(503, f"no more than {VIEWERS_MOST} may look at once")(scope, receive, send)
+        if self.count >= MAX_STREAMS:
+            await error(503, f"no more than {MAX_STREAMS} may look at once")(scope, receive, send)
             return
         self.count += 1
         try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from proxy.admin.sse import MAX_STREAMS, EventStreams
 from proxy.admin.state import Watch
-from proxy.admin.stream import VIEWERS_MOST, Viewers
 from tests.support.admin_room import everything, roomy
 from tests.support.asgi import ask
 
@@ -25,8 +25,8 @@ class Viewer:
         self.events: list[bytes] = []
         self.gone = trio.Event()
 
-    async def look(self, viewers: Viewers) -> None:
-        await viewers.serve({"type": "http", "method": "GET"}, self._receive, self._send)
+    async def look(self, streams: EventStreams) -> None:
+        await streams.serve({"type": "http", "method": "GET"}, self._receive, self._send)
 
     async def _receive(self) -> Message:
         await self.gone.wait()
@@ -40,15 +40,15 @@ class Viewer:
 
 
 @pytest.fixture
-def viewers():
+def streams():
     with roomy() as room:
-        yield Viewers(Watch(room.inside, room.loop_lag))
+        yield EventStreams(Watch(room.inside, room.loop_lag))
 
 
-async def test_an_event_comes_at_once_and_then_each_second(viewers, nursery, autojump_clock):
+async def test_an_event_comes_at_once_and_then_each_second(streams, nursery, autojump_clock):
     """In the form of server-sent events."""
     viewer = Viewer()
-    nursery.start_soon(viewer.look, viewers)
+    nursery.start_soon(viewer.look, streams)
     await trio.sleep(3.5)
     assert len(viewer.events) == 4
     kind, data, *end = viewer.events[0].split(b"\n")
@@ -58,29 +58,29 @@ async def test_an_event_comes_at_once_and_then_each_second(viewers, nursery, aut
     nursery.cancel_scope.cancel()
 
 
-async def test_who_hangs_up_costs_nothing_any_more(viewers, nursery, autojump_clock):
+async def test_who_hangs_up_costs_nothing_any_more(streams, nursery, autojump_clock):
     """At once, not at the next second."""
     viewer = Viewer()
-    nursery.start_soon(viewer.look, viewers)
+    nursery.start_soon(viewer.look, streams)
     await trio.sleep(0.5)
-    assert viewers.count == 1
+    assert streams.count == 1
     viewer.gone.set()
     await trio.sleep(0.1)
-    assert viewers.count == 0
+    assert streams.count == 0
 
 
-async def test_only_so_many_may_look(viewers, nursery, autojump_clock):
+async def test_only_so_many_may_look(streams, nursery, autojump_clock):
     """One more is told so, and may come when another has gone."""
-    looking = [Viewer() for _ in range(VIEWERS_MOST)]
+    looking = [Viewer() for _ in range(MAX_STREAMS)]
     for viewer in looking:
-        nursery.start_soon(viewer.look, viewers)
+        nursery.start_soon(viewer.look, streams)
     await trio.sleep(0.1)
     late = Viewer()
-    await late.look(viewers)
+    await late.look(streams)
     assert late.status == 503
     looking[0].gone.set()
     await trio.sleep(0.1)
-    nursery.start_soon(late.look, viewers)
+    nursery.start_soon(late.look, streams)
     await trio.sleep(0.1)
     assert late.status == 200
     nursery.cancel_scope.cancel()
