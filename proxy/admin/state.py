@@ -1,7 +1,7 @@
 """What the dashboard and `sluice top` show, put together once for all who look.
 
 Rules:
-- A look over all connections is taken at most once in KEPT_MS, however many ask, and only when somebody asks.
+- A snapshot of all connections is taken at most once in KEPT_MS, however many ask, and only on request.
 - Nothing is computed here that a page could compute from what is there.
 """
 
@@ -16,8 +16,8 @@ import trio
 
 from proxy.admin import schemas
 from proxy.admin.latency import Latencies
-from proxy.admin.look import LISTED, look
 from proxy.admin.principals import principals
+from proxy.admin.snapshot import LISTED, take_snapshot
 from proxy.config.container import memory_limit
 from proxy.core.memory import NO_BOUND
 from proxy.core.observer import Observer
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from policies.api import Peer
     from proxy.admin.inside import AdminInside
-    from proxy.admin.look import Look
     from proxy.admin.loop_lag import LoopLag
+    from proxy.admin.snapshot import Snapshot
     from proxy.core.errors import CloseReason
     from proxy.core.memory import MemoryPool
 
 KEPT_MS = 900
-WINDOW_LOOKS = 30
-"""How far back the share of time goes that a pool was depleted, in looks: half a minute, while somebody looks."""
+WINDOW_SNAPSHOTS = 30
+"""Window of a pool's depleted share, in snapshots: half a minute while a viewer is connected."""
 DECISIONS_MOST = 100
 _NOTHING = schemas.Quantiles(None, None)
 
@@ -72,14 +72,14 @@ class Watch:
 
     async def state(self) -> bytes:
         """JSON of a `State`."""
-        seen = await self._look()
+        seen = await self._refreshed()
         points = self._inside.history.points(self._inside.now_ms())
         fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
         return msgspec.json.encode(schemas.State(**fields, history=points))
 
     async def event(self) -> bytes:
         """JSON of an `Event`: the same bytes for all who ask in the same second."""
-        seen = await self._look()
+        seen = await self._refreshed()
         if not self._event:
             point = self._inside.history.latest(self._inside.now_ms())
             fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
@@ -88,12 +88,12 @@ class Watch:
 
     async def connections(self, most: int) -> schemas.Connections:
         """As many as wanted, straight from the sessions."""
-        found = await look(self._inside.engine, self._inside.arrivals.opened_ms, most)
+        found = await take_snapshot(self._inside.engine, self._inside.arrivals.opened_ms, most)
         return schemas.Connections(found.total, found.connections())
 
     async def purgatory(self) -> schemas.Purgatory:
         """What waits."""
-        return (await self._look()).purgatory
+        return (await self._refreshed()).purgatory
 
     def pools(self) -> list[schemas.Pool]:
         """Both, as they are now."""
@@ -101,19 +101,19 @@ class Watch:
         now_ms = self._inside.now_ms()
         found = []
         for name, pool in (("request", engine.request_pool), ("response", engine.reply_pool)):
-            looks = self._depleted.setdefault(name, deque(maxlen=WINDOW_LOOKS))
+            looks = self._depleted.setdefault(name, deque(maxlen=WINDOW_SNAPSHOTS))
             found.append(_pool(name, pool, now_ms, looks[0] if looks else None))
             if not looks or now_ms - looks[-1][0] >= KEPT_MS:
                 looks.append((now_ms, pool.depleted_ms(now_ms)))
         return found
 
-    async def _look(self) -> schemas.Seen:
+    async def _refreshed(self) -> schemas.Seen:
         async with self._lock:
             seen = self._seen
             now_ms = self._inside.now_ms()
             if seen is None or now_ms - seen.now.ts_ms >= KEPT_MS:
                 inside = self._inside
-                found = await look(inside.engine, inside.arrivals.opened_ms, LISTED)
+                found = await take_snapshot(inside.engine, inside.arrivals.opened_ms, LISTED)
                 rows, buckets = await principals(
                     inside, found.throttled, now_ms, self._latencies.of
                 )
@@ -131,7 +131,7 @@ class Watch:
                 self._event = b""
             return seen
 
-    def _now(self, found: Look, now_ms: int) -> schemas.Now:
+    def _now(self, found: Snapshot, now_ms: int) -> schemas.Now:
         inside = self._inside
         facts = inside.facts()
         reloads = facts.reloads
@@ -159,7 +159,7 @@ class Watch:
         found = self._loop_lag.quantiles_ms()
         return schemas.Quantiles(*found) if found else _NOTHING
 
-    def _purgatory(self, found: Look) -> schemas.Purgatory:
+    def _purgatory(self, found: Snapshot) -> schemas.Purgatory:
         engine = self._inside.engine
         return schemas.Purgatory(
             engine.holds.num_delayed,
@@ -172,7 +172,7 @@ class Watch:
             found.oldest(),
         )
 
-    def _nodes(self, found: Look, now_ms: int) -> list[schemas.Node]:
+    def _nodes(self, found: Snapshot, now_ms: int) -> list[schemas.Node]:
         """Bootstrap, and every node that is known or connected to."""
         topology = self._inside.engine.topology
         nodes = []
@@ -191,7 +191,7 @@ class Watch:
         flow = signals.flows.get(node, Flow())
         quantiles = answers.window.quantiles_ms if answers else None
         heard_ms = max((each.heard_ms for each in healths), default=0)
-        # A broker's health is forgotten with its last connection; when it was heard is remembered from look to look.
+        # A broker's health is forgotten with its last connection; when it was heard is kept from snapshot to snapshot.
         heard_ms = self._heard_ms[node] = max(heard_ms, self._heard_ms.get(node, 0))
         silent_ms = [now_ms - each.silent_since_ms(now_ms) for each in healths if each.is_silent]
         return schemas.Node(

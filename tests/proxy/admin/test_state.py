@@ -84,27 +84,27 @@ async def test_who_is_connected_and_silent_is_listed_too(room):
     assert principal["throttle_ms"] == {"p50": None, "p99": None}
 
 
-async def test_all_who_look_at_once_share_one_look(room, monkeypatch):
-    """However many they are, the hub is stopped for it once a second."""
-    looks = []
-    look = making.look
+async def test_viewers_of_one_second_share_one_snapshot(room, monkeypatch):
+    """However many clients ask, connections are visited once a second."""
+    taken = []
+    take_snapshot = making.take_snapshot
 
     async def counted(*args):
-        looks.append(1)
-        return await look(*args)
+        taken.append(1)
+        return await take_snapshot(*args)
 
-    monkeypatch.setattr(making, "look", counted)
+    monkeypatch.setattr(making, "take_snapshot", counted)
     watching = watch(room)
     now_ms = [room.clock()]
     monkeypatch.setattr(room.inside, "now_ms", lambda: now_ms[0])
     events = [await watching.event() for _ in range(50)]
     await watching.state()
     await watching.purgatory()
-    assert len(looks) == 1
+    assert len(taken) == 1
     assert all(event is events[0] for event in events)
     now_ms[0] += KEPT_MS
     assert await watching.event() is not events[0]
-    assert len(looks) == 2
+    assert len(taken) == 2
 
 
 async def test_connections_are_looked_up_anew(room):
@@ -118,7 +118,7 @@ async def test_connections_are_looked_up_anew(room):
 
 
 def test_a_pool_is_told_with_how_long_it_was_dry(room, monkeypatch):
-    """As a share of the time since the first look that is remembered."""
+    """As a share of the time since the first snapshot that is kept."""
     pool = room.engine.request_pool
     pool.resize(100)
     watching = watch(room)

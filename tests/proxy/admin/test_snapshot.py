@@ -1,12 +1,20 @@
-"""A look over all connections: what is counted of each, and which are listed."""
+"""A snapshot of all connections: what is counted of each, and which are listed."""
 
 from __future__ import annotations
 
 import trio
 
 from policies.api import Excess, Hold
-from proxy.admin import look as looking
-from proxy.admin.look import AGES_MS, LISTED, OLDEST, SLICE, Look, connection_of, look
+from proxy.admin import snapshot
+from proxy.admin.snapshot import (
+    AGES_MS,
+    LISTED,
+    OLDEST,
+    SLICE,
+    Snapshot,
+    connection_of,
+    take_snapshot,
+)
 from tests.support import frames as f
 from tests.support.holding import Holding
 from tests.support.sessions import Wire, make_engine
@@ -16,8 +24,8 @@ HOLD = Hold(10_000, "a place at the broker")
 THROTTLE = Hold(10_000, "x", throttles=True, why=Excess("alice", "request_rate", 2, 1))
 
 
-def seen(*wires: Wire, listed: int = LISTED, opened_ms: dict[int, int] | None = None) -> Look:
-    found = Look(wires[0].engine.now_ms, opened_ms or {}, listed)
+def seen(*wires: Wire, listed: int = LISTED, opened_ms: dict[int, int] | None = None) -> Snapshot:
+    found = Snapshot(wires[0].engine.now_ms, opened_ms or {}, listed)
     for wire in wires:
         found.add(wire.session)
     return found
@@ -115,16 +123,16 @@ def test_a_row_says_what_is_kept_for_a_connection():
 
 
 async def test_the_others_have_their_turn_in_between(monkeypatch):
-    """After each slice of sessions, so that the hub never waits for a look."""
+    """After each slice of sessions, so that the hub never waits for a snapshot."""
     turns = []
 
     async def turn() -> None:
         turns.append(1)
 
-    monkeypatch.setattr(looking.trio.lowlevel, "checkpoint", turn)
+    monkeypatch.setattr(snapshot.trio.lowlevel, "checkpoint", turn)
     engine = make_engine()
     wires = [Wire(engine) for _ in range(3 * SLICE)]
-    found = await look(engine, {})
+    found = await take_snapshot(engine, {})
     assert found.total == len(wires)
     assert len(turns) == 3
 
@@ -140,7 +148,7 @@ async def test_sessions_that_end_meanwhile_are_left_out():
                 wire.session.ended = True
 
         nursery.start_soon(end)
-        found = await look(engine, {})
+        found = await take_snapshot(engine, {})
     assert found.total < len(wires)
 
 
@@ -148,6 +156,6 @@ def test_ages_reach_to_infinity():
     """Nothing is too old to be counted."""
     assert AGES_MS[-1] is None
     wire = Wire(make_engine(), 1).client(fetch(1))
-    found = Look(wire.now_ms + 10**9, {})
+    found = Snapshot(wire.now_ms + 10**9, {})
     found.add(wire.session)
     assert found.ages()[-1].count == 1

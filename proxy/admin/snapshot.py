@@ -1,9 +1,9 @@
-"""One look over all connections: counted, and the few that are listed picked out.
+"""A snapshot of all connections: totals, and the few connections that are listed.
 
 Rules:
-- The hub must not wait: after every SLICE sessions the others have their turn. So the sums are of the quarter of a
-  second in which the look was taken, not of one moment; a session that ended meanwhile is left out.
-- Nothing is kept of a session but what is shown of it.
+- The event loop must not wait: other tasks run after every SLICE sessions. So the totals span the time that the
+  snapshot took (up to a quarter of a second), and a session that ends meanwhile is left out.
+- Of a session only the fields that are shown are kept.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _MUTES = [(name, bit) for name, bit in vars(Mute).items() if isinstance(bit, int
 Kind = Literal["hold", "produce", "fetch"]
 
 
-class Look:
-    """What was seen. `rank` is of the connections that are listed: who is muted or has most in flight is first."""
+class Snapshot:
+    """Totals over all connections, and the connections to list: muted ones first, then those with most in flight."""
 
     def __init__(self, now_ms: int, opened_ms: Mapping[int, int], listed: int = LISTED) -> None:
         self.total = 0
@@ -54,7 +54,7 @@ class Look:
         self._serial = 0
 
     def add(self, session: SessionEnd) -> None:
-        """Look at one."""
+        """Snapshot at one."""
         self.total += 1
         peer = session.peer
         self.by_node[peer.node_id] += 1
@@ -147,12 +147,14 @@ def _named(key: Hashable) -> str:
     return key if isinstance(key, str) else type(key).__name__.strip("_").lower()
 
 
-async def look(engine: Engine, opened_ms: Mapping[int, int], listed: int = LISTED) -> Look:
-    """Look at every connection, in slices."""
-    seen = Look(engine.now_ms, opened_ms, listed)
+async def take_snapshot(
+    engine: Engine, opened_ms: Mapping[int, int], listed: int = LISTED
+) -> Snapshot:
+    """Snapshot at every connection, in slices."""
+    taken = Snapshot(engine.now_ms, opened_ms, listed)
     for place, session in enumerate(tuple(engine.sessions)):
         if place % SLICE == SLICE - 1:
             await trio.lowlevel.checkpoint()
         if not session.ended:
-            seen.add(session)
-    return seen
+            taken.add(session)
+    return taken
