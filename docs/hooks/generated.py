@@ -1,0 +1,36 @@
+"""The mkdocs hook: fills the markers of a page with text that is generated from its source.
+
+A marker is a comment on a line of its own: `<!-- generated: NAME -->` or `<!-- generated: NAME: ARGUMENT -->`.
+It is invisible where the page is read as a file. A marker that cannot be filled fails the build.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from bench_results import result_tables
+from change_list import unreleased_changes
+from command_reference import command_reference
+from module_list import module_list
+from policy_reference import policy_reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MARKER = re.compile(r"^<!-- generated: (\w+)(?:: (.+?))? -->$", re.MULTILINE)
+SOURCES: dict[str, Callable[[str], str]] = {
+    "results": result_tables,
+    "changes": lambda _: unreleased_changes(),
+    "commands": lambda _: command_reference(),
+    "modules": lambda _: module_list(),
+    "policy_api": lambda _: policy_reference(),
+}
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Return the page's text with every marker filled.
+
+    Raises KeyError for an unknown NAME, and LookupError for an ARGUMENT that the source does not have.
+    """
+    return MARKER.sub(lambda found: SOURCES[found[1]](found[2] or ""), markdown)

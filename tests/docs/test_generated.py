@@ -1,0 +1,106 @@
+"""Generated parts of the site: they come from the sources, and a page that asks for what is not there fails."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+HOOKS = ROOT / "docs" / "hooks"
+PACKAGES = [
+    path.parent
+    for room in ("wire", "policies", "proxy")
+    for path in (ROOT / room).rglob("__init__.py")
+]
+MAX_WORDS = 1500
+
+
+@pytest.fixture
+def generated(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The hook, imported as mkdocs imports it."""
+    monkeypatch.syspath_prepend(HOOKS)
+    import generated  # noqa: PLC0415 - found only by the path above
+
+    return generated
+
+
+def test_every_module_is_on_the_page_of_modules(generated: ModuleType) -> None:
+    """Each is named below its package with the first sentence of its docstring."""
+    page = generated.on_page_markdown("<!-- generated: modules -->")
+    sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+
+    for package in PACKAGES:
+        rows = dict(
+            re.findall(
+                r"^\| `(\w+)` \| (.*) \|$",
+                sections[".".join(package.relative_to(ROOT).parts)],
+                re.MULTILINE,
+            )
+        )
+        assert set(rows) == {path.stem for path in package.glob("*.py")} - {"__init__"}
+        assert all(rows.values())
+
+
+def test_the_table_of_rooms_names_every_room() -> None:
+    """A package of the first or second level that docs/architecture.md does not explain is found here."""
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rooms = {".".join(path.relative_to(ROOT).parts) for path in PACKAGES}
+
+    named = set(re.findall(r"^\| `([\w.]+)` \|", text, re.MULTILINE))
+
+    assert named == {room for room in rooms if room.count(".") < 2} - {"proxy"}
+
+
+def test_the_architecture_is_short() -> None:
+    """It has at most 1,500 words, one diagram and one table."""
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+
+    assert len(text.split()) <= MAX_WORDS
+    assert text.count("```") == 2
+    assert len(re.findall(r"^\|---", text, re.MULTILINE)) == 1
+
+
+def test_every_command_is_in_the_reference(generated: ModuleType) -> None:
+    """Each command of `sluice` has a section, and each of its options a row."""
+    from proxy.cli import main  # noqa: PLC0415 - it loads the program
+
+    page = generated.on_page_markdown("<!-- generated: commands -->")
+    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+
+    assert {f"sluice {name}" for name in main.commands} <= set(headings)
+    assert "--config FILE" in page
+
+
+def test_every_name_of_the_contract_is_in_the_reference(generated: ModuleType) -> None:
+    """Each public class and constant of `policies.api` has a section, and each hook of `Policy` a row."""
+    from policies import api  # noqa: PLC0415 - beside what is compared with it
+
+    page = generated.on_page_markdown("<!-- generated: policy_api -->")
+    headings = set(re.findall(r"^## (.+)$", page, re.MULTILINE))
+
+    assert {
+        name for name, each in vars(api).items() if getattr(each, "__module__", "") == api.__name__
+    } <= headings
+    assert all(f"| `{hook}(" in page for hook in vars(api.Policy) if hook.startswith("on_"))
+
+
+def test_figures_are_taken_from_the_results(generated: ModuleType) -> None:
+    """A marker is replaced by the tables below that heading of bench/RESULTS.md."""
+    page = generated.on_page_markdown("before\n\n<!-- generated: results: Goals -->\n\nafter\n")
+
+    assert "| goal | must | aim | measured |" in page
+    assert page.startswith("before\n")
+    assert page.endswith("\nafter\n")
+
+
+@pytest.mark.parametrize("marker", ["nonsense", "results: Nonsense"])
+def test_what_cannot_be_generated_fails_the_build(generated: ModuleType, marker: str) -> None:
+    """An unknown marker or heading raises instead of leaving a gap in the page."""
+    with pytest.raises(LookupError):
+        generated.on_page_markdown(f"<!-- generated: {marker} -->")
