@@ -28,9 +28,9 @@ from proxy.core.slow_senders import ReadLimits
 from proxy.core.topology import Topology
 from proxy.knobs import graces_of, knobs
 from proxy.observers import Observers
-from proxy.reception import Reception, most_connections
 from proxy.reload import BusyError, Reloader
 from proxy.shell import files
+from proxy.shell.acceptor import Acceptor, connection_limit
 from proxy.shell.clock import Clock
 from proxy.shell.dialer import Dialer
 from proxy.shell.driver import drive, nudge
@@ -100,13 +100,13 @@ class App:
             self._topology, config.upstream.addresses(), config.upstream.dial_timeout_ms / 1000
         )
         others = len(self._ports) + config.admin.connections_most()
-        self._reception = Reception(
+        self._acceptor = Acceptor(
             self._engine,
             self._hub,
             dialer,
             observer,
             self._clock,
-            most_connections(config.limits.max_connections, others),
+            connection_limit(config.limits.max_connections, others),
         )
         self._leave = trio.Event()
         self._told = trio.Event()  # by SIGHUP, to reload
@@ -116,7 +116,7 @@ class App:
             self._engine,
             self,
             observer,
-            knobs(self._engine, self._reception, others, self._observers.tracer),
+            knobs(self._engine, self._acceptor, others, self._observers.tracer),
             self._clock,
         )
         self._admin_socket: AdminSocket | None = None
@@ -173,7 +173,7 @@ class App:
                     nursery.start_soon(self._heed, signals, draining)
                     nursery.start_soon(self._reload_when_told)
                     self._say_ready()
-                    await self._reception.serve(listeners, self._leave)
+                    await self._acceptor.serve(listeners, self._leave)
                     listeners.close()
                     with draining:
                         await self._drain()
@@ -308,7 +308,7 @@ class App:
             audit=self._observers.audit,
             drain=self._leave.set,
             is_draining=self._leave.is_set,
-            is_full=lambda: self._reception.is_full,
+            is_full=lambda: self._acceptor.is_full,
         )
 
 

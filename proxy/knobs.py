@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from proxy.config.sizing import budget_of
 from proxy.core.delayed import Graces
 from proxy.core.engine import NEVER
-from proxy.reception import most_connections
+from proxy.shell.acceptor import connection_limit
 from proxy.telemetry import log
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from proxy.config import Config
     from proxy.core.engine import Engine
-    from proxy.reception import Reception
+    from proxy.shell.acceptor import Acceptor
     from proxy.telemetry.traces.tracer import Tracer
 
 
 def knobs(
-    engine: Engine, reception: Reception, others: int, tracer: Tracer | None
+    engine: Engine, acceptor: Acceptor, others: int, tracer: Tracer | None
 ) -> dict[str, Callable[[Config], None]]:
     """All of them. `others`: how many sockets are no client's."""
 
@@ -35,7 +35,7 @@ def knobs(
         memory(config)  # derived pools leave room for the largest request
 
     def connections(config: Config) -> None:
-        reception.most_connections = most_connections(config.limits.max_connections, others)
+        acceptor.max_connections = connection_limit(config.limits.max_connections, others)
 
     def memory(config: Config) -> None:
         budget = budget_of(config)

@@ -65,7 +65,7 @@ def test_what_may_change_live_is_listed(tmp_path: Path) -> None:
     traces = Traces(export="file", file=str(tmp_path / "traces.jsonl"))
     app = App(msgspec.structs.replace(config, traces=traces))
     try:
-        live = knobs(app._engine, app._reception, 1, app._observers.tracer)
+        live = knobs(app._engine, app._acceptor, 1, app._observers.tracer)
         assert listed == {"policies", *live}
     finally:
         app._hub.close()

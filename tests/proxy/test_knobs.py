@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Door:
-    """As much of a Reception as is turned."""
+    """As much of a Acceptor as is turned."""
 
-    most_connections = 0
+    max_connections = 0
 
 
 class Rated:
@@ -106,7 +106,7 @@ def test_new_traffic_stays_within_a_pool_that_was_made_smaller(key):
 def test_how_many_may_connect():
     """The door knows at once."""
     _, door, _ = turned("limits.max_connections", limits=Limits(max_connections=7))
-    assert door.most_connections == 7
+    assert door.max_connections == 7
 
 
 @pytest.mark.parametrize(

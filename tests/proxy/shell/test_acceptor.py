@@ -1,4 +1,4 @@
-"""How many clients are let in; what becomes of each is shown by the whole proxy (test_app)."""
+"""How many clients are accepted, and what a fault costs; the rest is tested with the whole proxy (test_app)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from proxy.core.observer import Observer
-from proxy.reception import DESCRIPTORS_SPARE, Reception, most_connections
+from proxy.shell.acceptor import RESERVED_DESCRIPTORS, Acceptor, connection_limit
 from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport
 from tests.support.sessions import Watcher, make_engine
@@ -23,32 +23,30 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("wanted", "soft", "expected"), [(0, 1064, 495), (10, 1064, 10), (600, 1064, 495), (0, 10, 1)]
 )
-def test_there_is_room_for_as_many_as_there_are_descriptors_for(
-    monkeypatch, wanted, soft, expected
-):
-    """Two each, after what the rest of the process needs; fewer if fewer are wanted."""
+def test_the_limit_is_what_the_descriptors_allow(monkeypatch, wanted, soft, expected):
+    """Two descriptors a client, after those of the rest of the process; fewer clients if the setting says so."""
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
-    assert DESCRIPTORS_SPARE == 64
-    assert most_connections(wanted, others=10) == expected
+    assert RESERVED_DESCRIPTORS == 64
+    assert connection_limit(wanted, others=10) == expected
 
 
-def test_who_is_connected_counts_from_the_first_moment():
-    """So that the limit holds while brokers are being dialled."""
+def test_a_client_counts_before_its_broker_is_dialled():
+    """The limit holds while brokers are being dialled."""
     bench = Bench(make_engine())
     try:
         told: list[int] = []
         observer = Observer()
         observer.on_connections_full = told.append
-        reception = Reception(bench.engine, bench.hub, None, observer, bench.clock, 1)
-        assert not reception.is_full
-        assert reception._may_accept()
+        acceptor = Acceptor(bench.engine, bench.hub, None, observer, bench.clock, 1)
+        assert not acceptor.is_full
+        assert acceptor._may_accept()
         session = bench.engine.connect("10.0.0.9", 40000, None)
-        assert reception.is_full
-        assert not reception._may_accept()
+        assert acceptor.is_full
+        assert not acceptor._may_accept()
         assert told == [1]
-        reception.most_connections = 2
-        assert not reception.is_full
+        acceptor.max_connections = 2
+        assert not acceptor.is_full
         session.release(0)
     finally:
         bench.close()
@@ -73,7 +71,7 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
     """The first client is closed and forgotten, and the fault is reported; the second one is served."""
     bench = Bench()
     observer, dials = Watcher(), Dials()
-    reception = Reception(bench.engine, bench.hub, dials, observer, bench.clock, 10)
+    acceptor = Acceptor(bench.engine, bench.hub, dials, observer, bench.clock, 10)
     room = {"connect": bench.engine, "attach": bench.hub}[place]
     whole = getattr(room, place)
     calls: list[object] = []
@@ -89,7 +87,7 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
     port = listeners._bound[0][1].getsockname()[1]
     until = trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(reception.serve, listeners, until)
+        nursery.start_soon(acceptor.serve, listeners, until)
         first = await trio.open_tcp_stream("127.0.0.1", port)
         with suppress(trio.BrokenResourceError):
             assert await first.receive_some(1) == b""

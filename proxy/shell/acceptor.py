@@ -1,4 +1,4 @@
-"""Clients as they come: counted at once, then connected to their broker and handed to the hub."""
+"""Accept clients: each is counted at once, connected to its broker, then handed to the event loop."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from proxy.shell.listeners import Listeners
     from proxy.shell.transport import Transport
 
-DESCRIPTORS_SPARE = 64
-"""Kept for files, pipes and libraries."""
+RESERVED_DESCRIPTORS = 64
+"""File descriptors left for files, pipes and libraries."""
 
 
-class Reception:
-    """`most_connections`: how many clients at once; more wait in the kernel's backlog."""
+class Acceptor:
+    """Accepts at most `max_connections` clients at once; more wait in the kernel's backlog."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Reception:
         dialer: Dialer,
         observer: Observer,
         now_ms: Callable[[], int],
-        most_connections: int,
+        max_connections: int,
     ) -> None:
-        self.most_connections = most_connections
+        self.max_connections = max_connections
         self._engine = engine
         self._hub = hub
         self._dialer = dialer
@@ -49,11 +49,11 @@ class Reception:
 
     @property
     def is_full(self) -> bool:
-        """Whether nobody is let in just now."""
-        return len(self._engine.sessions) >= self.most_connections
+        """Whether no further client is accepted now."""
+        return len(self._engine.sessions) >= self.max_connections
 
     async def serve(self, listeners: Listeners, until: trio.Event) -> None:
-        """Let clients in until the event; who is not connected yet by then is sent away."""
+        """Accept clients until the event; then close those that are not connected to a broker yet."""
         async with trio.open_nursery() as serving:
             serving.start_soon(
                 listeners.serve,
@@ -66,21 +66,21 @@ class Reception:
 
     def _may_accept(self) -> bool:
         if self.is_full:
-            self._observer.on_connections_full(self.most_connections)
+            self._observer.on_connections_full(self.max_connections)
             return False
         return True
 
     def _admit(self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None) -> None:
-        """A client is here: counted at once, so that the limit holds; then served by its own task.
+        """Open a session at once, so that the limit holds, then serve the client in a task of its own.
 
-        Whatever goes wrong costs this client, never the listener.
+        A failure ends this client, never the listener.
         """
         try:
             client = PlainTransport(accepted)
             host, port = accepted.getpeername()[:2]
             session = self._engine.connect(host, port, node_id)
         except OSError:
-            accepted.close()  # gone already
+            accepted.close()  # it has disconnected already
             return
         except Exception as error:  # noqa: BLE001 - see above
             accepted.close()
@@ -92,19 +92,19 @@ class Reception:
             serving.start_soon(self._serve, session, client, node_id)
 
     async def _serve(self, session: Session, client: PlainTransport, node_id: int | None) -> None:
-        """One client, until the hub has it."""
+        """Dial the client's broker and attach both sockets to the event loop."""
         broker: Transport | None = None
         attached = False
         self._hub.arriving += 1
         try:
             broker = await self._dialer.reach(node_id)
-            if node_id is None:  # any broker: those who are silent together are at one address
+            if node_id is None:  # any broker: its health is known by its address
                 session.node = self._engine.topology.nodes.health(broker.peer_address())
             self._hub.attach(session, client, broker)
             attached = True
         except DialError as error:
             session.end(error.reason, error.detail, self._now_ms())
-        except Exception as error:  # noqa: BLE001 - one client's connection must not cost the others theirs
+        except Exception as error:  # noqa: BLE001 - a fault ends one client only
             self._observer.on_internal_error(error)
         finally:
             self._hub.arriving -= 1
@@ -117,19 +117,19 @@ class Reception:
     def _release(self, session: Session) -> None:
         try:
             session.release(self._now_ms())
-        except Exception as error:  # noqa: BLE001 - its socket is closed: nothing is left to be ended
+        except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to end
             self._observer.on_internal_error(error)
             self._engine.sessions.discard(session)
 
 
-def most_connections(wanted: int, others: int) -> int:
-    """As many clients as there are descriptors for (two each), or as configured if that is fewer.
+def connection_limit(wanted: int, others: int) -> int:
+    """The number of clients there are file descriptors for (two each), or `wanted` if that is fewer.
 
-    `others`: how many sockets are no client's, listeners and their guests.
+    `others` is the number of descriptors that listeners and admin connections use. Raises the soft limit first.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # some systems refuse an unlimited soft limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = max(1, (soft - DESCRIPTORS_SPARE - others) // 2)
+    possible = max(1, (soft - RESERVED_DESCRIPTORS - others) // 2)
     return min(wanted, possible) if wanted else possible
