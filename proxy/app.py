@@ -26,7 +26,7 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.slow_senders import ReadLimits
 from proxy.core.topology import Topology
-from proxy.knobs import graces_of, knobs
+from proxy.dynamic_config import dynamic_settings, graces_of
 from proxy.observers import Observers
 from proxy.reload import BusyError, Reloader
 from proxy.shell import files
@@ -116,7 +116,7 @@ class App:
             self._engine,
             self,
             observer,
-            knobs(self._engine, self._acceptor, others, self._observers.tracer),
+            dynamic_settings(self._engine, self._acceptor, others, self._observers.tracer),
             self._clock,
         )
         self._admin_socket: AdminSocket | None = None

@@ -64,7 +64,10 @@ class Tally:
 
 
 class Reloader:
-    """`knobs`: of each path that may change live, besides the policies, what applies it; it covers what is below."""
+    """Reads the configuration again and applies it.
+
+    `dynamic` has the function that applies each setting that may change live; a key path covers the paths below it.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Reloader:
         engine: Engine,
         services: Services,
         reporter: Reporter,
-        knobs: Mapping[str, Callable[[Config], None]],
+        dynamic: Mapping[str, Callable[[Config], None]],
         now_ms: Callable[[], int],
     ) -> None:
         self.config = config
@@ -83,7 +86,7 @@ class Reloader:
         self._engine = engine
         self._services = services
         self._reporter = reporter
-        self._knobs = knobs
+        self._dynamic = dynamic
         self._now_ms = now_ms
         self._running = False
         self._log = structlog.get_logger()
@@ -138,7 +141,7 @@ class Reloader:
             except SettingsError as error:
                 # Only where `load` has not made them.
                 return Result(ok=False, problems=tuple(map(str, error.problems)))
-        for path, apply in self._knobs.items():
+        for path, apply in self._dynamic.items():
             if any(_covers(path, each) for each in changed):
                 apply(config)
         self.config = config
@@ -146,7 +149,7 @@ class Reloader:
         return Result(ok=True, changed=changed)
 
     def _is_live(self, path: str) -> bool:
-        return path == POLICIES or any(_covers(knob, path) for knob in self._knobs)
+        return path == POLICIES or any(_covers(setting, path) for setting in self._dynamic)
 
     def _adopt(self, entries: list[Entry]) -> None:
         """Swap the chains between two requests."""
@@ -202,5 +205,5 @@ def _differing(before: object, after: object, path: str) -> Iterator[str]:
         yield path
 
 
-def _covers(knob: str, path: str) -> bool:
-    return path == knob or path.startswith(f"{knob}.")
+def _covers(setting: str, path: str) -> bool:
+    return path == setting or path.startswith(f"{setting}.")

@@ -11,7 +11,7 @@ import pytest
 from proxy.app import App
 from proxy.config.sources import load, variables
 from proxy.config.telemetry import Traces
-from proxy.knobs import knobs
+from proxy.dynamic_config import dynamic_settings
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text("utf-8")
 UPSTREAM = {"upstream.bootstrap_servers": ("kafka:9092", "--upstream")}
@@ -57,7 +57,7 @@ def test_a_default_is_the_one_that_holds(key: str) -> None:
 
 
 def test_what_may_change_live_is_listed(tmp_path: Path) -> None:
-    """Every knob that there is, and no other."""
+    """The page lists every setting that may change live, and no other."""
     part = PAGE.partition("## Changing it while it runs")[2].partition("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("- ")]
     listed = {key for line in lines for key in re.findall(r"`([\w.]+)`", line)}
@@ -65,7 +65,7 @@ def test_what_may_change_live_is_listed(tmp_path: Path) -> None:
     traces = Traces(export="file", file=str(tmp_path / "traces.jsonl"))
     app = App(msgspec.structs.replace(config, traces=traces))
     try:
-        live = knobs(app._engine, app._acceptor, 1, app._observers.tracer)
+        live = dynamic_settings(app._engine, app._acceptor, 1, app._observers.tracer)
         assert listed == {"policies", *live}
     finally:
         app._hub.close()

@@ -71,7 +71,7 @@ def test_the_hash_is_of_the_settings_and_not_of_their_source():
 # -- whole or not at all -----------------------------------------------------------------------------
 
 
-async def test_what_may_change_live_is_applied_by_its_knob():
+async def test_a_dynamic_setting_is_applied_live():
     """And the configuration in force is the new one."""
     with roomy() as room:
         before = room.reloader.config_hash

@@ -80,7 +80,7 @@ class AdminRoom:
         self.engine = Engine(topology, chain, observer, now_ms=self.clock(), keeps_trails=True)
         self.hub = Hub(self.engine, self.clock)
         self.reloader = Reloader(
-            config, self._load, self.engine, self, observer, self._knobs(), self.clock
+            config, self._load, self.engine, self, observer, self._dynamic_settings(), self.clock
         )
         self.loop_lag = LoopLag()
         self.signals.attach(self.engine)
@@ -168,7 +168,7 @@ class AdminRoom:
     def _drain(self) -> None:
         self.drained = True
 
-    def _knobs(self) -> dict[str, Callable[[Config], None]]:
+    def _dynamic_settings(self) -> dict[str, Callable[[Config], None]]:
         return {"log.level": lambda config: log.set_level(config.log.level)}
 
 

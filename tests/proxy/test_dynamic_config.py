@@ -1,4 +1,4 @@
-"""What may change live is applied where it counts."""
+"""Each setting that may change live takes effect in the engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proxy.core.bounds import Bounds
 from proxy.core.delayed import Graces
 from proxy.core.errors import CloseReason
 from proxy.core.reads import CRUMB_BYTES
-from proxy.knobs import graces_of, knobs
+from proxy.dynamic_config import dynamic_settings, graces_of
 from proxy.telemetry import log
 from tests.support import frames as f
 from tests.support.memory import Link, kept, small_engine
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
 
 
-class Door:
-    """As much of a Acceptor as is turned."""
+class FakeAcceptor:
+    """The part of an Acceptor that a setting changes."""
 
     max_connections = 0
 
 
-class Rated:
-    """As much of a Tracer as is turned."""
+class FakeTracer:
+    """The part of a Tracer that a setting changes."""
 
     def __init__(self) -> None:
         self.rate = 0
@@ -41,26 +41,28 @@ class Rated:
         self.rate = rate
 
 
-def turned(path: str, **sections: object) -> tuple[object, Door, Rated]:
-    """The engine, the door and the tracer after this knob was turned to these settings."""
-    engine, door, tracer = make_engine(), Door(), Rated()
+def changed(path: str, **sections: object) -> tuple[object, FakeAcceptor, FakeTracer]:
+    """The engine, the acceptor and the tracer after this setting changed."""
+    engine, acceptor, tracer = make_engine(), FakeAcceptor(), FakeTracer()
     config = Config(upstream=Upstream(bootstrap_servers=("b:9092",)))
-    knobs(engine, door, 3, tracer)[path](msgspec.structs.replace(config, **sections))
-    return engine, door, tracer
+    dynamic_settings(engine, acceptor, 3, tracer)[path](msgspec.structs.replace(config, **sections))
+    return engine, acceptor, tracer
 
 
-def turn(engine: Engine, path: str, **sections: object) -> None:
-    """Set this knob of the engine to these settings."""
+def change(engine: Engine, path: str, **sections: object) -> None:
+    """Apply this setting to the engine."""
     config = Config(upstream=Upstream(bootstrap_servers=("b:9092",)))
-    knobs(engine, Door(), 3, None)[path](msgspec.structs.replace(config, **sections))
+    dynamic_settings(engine, FakeAcceptor(), 3, None)[path](
+        msgspec.structs.replace(config, **sections)
+    )
 
 
-def test_a_larger_request_is_kept_whole_once_the_largest_is_larger():
-    """A live change reaches what the pool grants, not only what a frame may announce."""
+def test_a_larger_request_is_accepted_after_the_limit_is_raised():
+    """A live change applies to what the pool grants, not only to the announced frame size."""
     engine = small_engine(-1, request_max_bytes=4096)
     before = Link(engine).client(kept(1, 5000)[:100])
     assert before.session.reason is CloseReason.CLIENT_PROTOCOL
-    turn(
+    change(
         engine, "limits.socket_request_max_bytes", limits=Limits(socket_request_max_bytes=1_000_000)
     )
     after = Link(engine).client(kept(1, 900_000), chunk=8192)
@@ -68,12 +70,12 @@ def test_a_larger_request_is_kept_whole_once_the_largest_is_larger():
     assert engine.request_pool.used_bytes == 0
 
 
-def test_a_request_that_was_allowed_is_refused_once_the_largest_is_smaller():
-    """On a connection that has sent such requests before, too."""
+def test_a_request_is_refused_after_the_limit_is_lowered():
+    """Also on a connection that has sent such requests before."""
     engine = small_engine(-1)
     link = Link(engine).client(kept(1, 5000))
     assert link.to_broker == kept(1, 5000)
-    turn(engine, "limits.socket_request_max_bytes", limits=Limits(socket_request_max_bytes=4096))
+    change(engine, "limits.socket_request_max_bytes", limits=Limits(socket_request_max_bytes=4096))
     link.client(kept(2, 5000))
     assert link.session.reason is CloseReason.CLIENT_PROTOCOL
 
@@ -84,7 +86,7 @@ def test_new_traffic_stays_within_a_pool_that_was_made_smaller(key):
     links, size_bytes = 8, 1 << 20
     bench = Bench(make_engine(bounds=Bounds(256 << 20, 256 << 20)))
     try:
-        turn(bench.engine, f"memory.{key}", memory=Memory(**{key: size_bytes}))
+        change(bench.engine, f"memory.{key}", memory=Memory(**{key: size_bytes}))
         made = [bench.link() for _ in range(links)]
         if key == "queued_max_request_bytes":
             frame = f.produce(1, size_bytes=60 << 20)
@@ -103,10 +105,10 @@ def test_new_traffic_stays_within_a_pool_that_was_made_smaller(key):
         bench.close()
 
 
-def test_how_many_may_connect():
-    """The door knows at once."""
-    _, door, _ = turned("limits.max_connections", limits=Limits(max_connections=7))
-    assert door.max_connections == 7
+def test_the_connection_limit_changes():
+    """The acceptor has the new limit at once."""
+    _, acceptor, _ = changed("limits.max_connections", limits=Limits(max_connections=7))
+    assert acceptor.max_connections == 7
 
 
 @pytest.mark.parametrize(
@@ -116,20 +118,20 @@ def test_how_many_may_connect():
         ("queued_max_response_bytes", "reply_pool"),
     ],
 )
-def test_the_pools(key, pool):
-    """They are resized where they stand."""
+def test_the_pools_are_resized(key, pool):
+    """The same pool objects get the new size."""
     size_bytes = 300 << 20
-    engine, _, _ = turned(f"memory.{key}", memory=Memory(**{key: size_bytes}))
+    engine, _, _ = changed(f"memory.{key}", memory=Memory(**{key: size_bytes}))
     assert getattr(engine, pool).size_bytes == size_bytes
 
 
-def test_a_larger_bound_of_what_is_announced_lets_waiting_requests_go_on():
-    """It serves the line at once."""
+def test_waiting_requests_proceed_when_the_announced_bound_grows():
+    """The queue is served at once."""
     engine = make_engine(bounds=Bounds(announced_bytes=1000))
     asked = f.produce(1, size_bytes=100_000)
     first, second = (Wire(engine).client(asked[:1000]) for _ in range(2))
     assert (first.to_broker, second.to_broker) == (asked[:1000], b"")
-    turn(
+    change(
         engine,
         "memory.upstream_announced_max_bytes",
         memory=Memory(upstream_announced_max_bytes=1_000_000),
@@ -138,34 +140,36 @@ def test_a_larger_bound_of_what_is_announced_lets_waiting_requests_go_on():
     assert second.to_broker == asked
 
 
-def test_the_purgatory():
-    """Its graces and how often it is purged."""
+def test_the_purgatory_settings_change():
+    """Grace times and purge interval."""
     section = Purgatory(produce_grace_ms=-200, fetch_grace_ms=300, purge_interval_requests=17)
-    engine, _, _ = turned("purgatory", purgatory=section)
+    engine, _, _ = changed("purgatory", purgatory=section)
     assert engine.graces == Graces(-200, 300, section.wait_most_ms, section.silence_ms)
     assert engine.holds.purge_interval == 17
 
 
-def test_what_is_told():
-    """What is slow, how many are sampled, and how many spans may leave."""
-    engine, _, _ = turned("traces.slow_ms", traces=Traces(slow_ms=70))
+def test_the_trace_settings_change():
+    """The slow threshold, the sampling interval and the span rate."""
+    engine, _, _ = changed("traces.slow_ms", traces=Traces(slow_ms=70))
     assert engine.slow_us == 70_000
-    engine, _, _ = turned("traces.sample_every", traces=Traces(sample_every=9))
+    engine, _, _ = changed("traces.sample_every", traces=Traces(sample_every=9))
     assert engine.sample_every == 9
-    _, _, tracer = turned("traces.spans_per_second", traces=Traces(spans_per_second=50))
+    _, _, tracer = changed("traces.spans_per_second", traces=Traces(spans_per_second=50))
     assert tracer.rate == 50
 
 
-def test_without_traces_there_is_nothing_to_sample():
-    """A change of it needs a restart then."""
-    assert not any("sample" in path for path in knobs(make_engine(), Door(), 1, None))
+def test_sampling_is_not_dynamic_without_traces():
+    """Without a tracer a change needs a restart."""
+    assert not any(
+        "sample" in path for path in dynamic_settings(make_engine(), FakeAcceptor(), 1, None)
+    )
 
 
-def test_how_much_is_logged():
-    """From the next line on."""
+def test_the_log_level_changes():
+    """The new level holds from the next line."""
     before = log.level()
     try:
-        turned(
+        changed(
             "log.level",
             log=msgspec.structs.replace(
                 Config(upstream=Upstream(bootstrap_servers=("b:9092",))).log, level="debug"
@@ -176,7 +180,7 @@ def test_how_much_is_logged():
         log.set_level(before)
 
 
-def test_the_drain_is_read_when_it_is_time():
-    """So there is nothing to apply."""
-    turned("drain", drain=Drain(timeout_ms=1))
+def test_the_drain_timeout_needs_nothing_applied():
+    """It is read when a drain starts."""
+    changed("drain", drain=Drain(timeout_ms=1))
     assert graces_of(Config(upstream=Upstream(bootstrap_servers=("b:9092",))))

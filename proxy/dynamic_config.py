@@ -1,9 +1,9 @@
-"""What may change while the proxy runs, besides the policies: each key path, and what applies it.
+"""The settings that may change live, besides the policies: each key path and the function that applies it.
 
 Rules:
-- Each is called with a whole configuration that has been checked, between two requests.
-- Whoever reads a setting at the time it is needed has nothing to apply, but is named here all the same:
-  what is not here needs a restart.
+- A function is called between two requests, with a configuration that has been checked as a whole.
+- A setting that is read at the time of use has nothing to apply, but is listed too: a setting that is not listed needs
+  a restart.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from proxy.telemetry.traces.tracer import Tracer
 
 
-def knobs(
+def dynamic_settings(
     engine: Engine, acceptor: Acceptor, others: int, tracer: Tracer | None
 ) -> dict[str, Callable[[Config], None]]:
-    """All of them. `others`: how many sockets are no client's."""
+    """The functions by key path. `others` is the number of descriptors that listeners and admin connections use."""
 
     def request_max(config: Config) -> None:
         engine.limit_requests(config.limits.socket_request_max_bytes)
@@ -54,7 +54,7 @@ def knobs(
         engine.forget_plans()
 
     def drain(_config: Config) -> None:
-        """It is read when it is time."""
+        """Nothing to apply: it is read when a drain starts."""
 
     def log_level(config: Config) -> None:
         log.set_level(config.log.level)
@@ -83,7 +83,7 @@ def knobs(
 
 
 def graces_of(config: Config) -> Graces:
-    """When waiting requests are answered here."""
+    """When requests that wait at a broker are answered here, from the settings."""
     purgatory = config.purgatory
     return Graces(
         purgatory.produce_grace_ms,
