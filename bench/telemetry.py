@@ -57,7 +57,7 @@ WHY = Excess("user=bench", "request_rate", 120.0, 100.0)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way to listen: `parts` as `Listeners` knows them, None: nobody does; `families` of usage records."""
+    """One way to listen: `parts` as `Listeners` knows them, None: nobody does; `families` of the usage log."""
 
     name: str
     yardstick: str = ""
@@ -91,11 +91,11 @@ CASES = (
     Case(NOTHING, counted=False),
     Case(COUNTED, NOTHING, metrics=METRICS),
     Case("metrics", NOTHING, parts=("metrics",)),
-    Case("usage records (entity, api, instance)", NOTHING, parts=(), families=FAMILIES),
+    Case("usage log (entity, api, instance)", NOTHING, parts=(), families=FAMILIES),
     Case("traces, one in 1,000 sampled", NOTHING, parts=("traces",), sample_every=SAMPLE_EVERY),
     Case(ALL, NOTHING, parts=PARTS, families=FAMILIES, sample_every=SAMPLE_EVERY),
     Case(
-        "usage records of topics (reads bodies; off by default)",
+        "usage log by topic (reads bodies; off by default)",
         NOTHING,
         parts=(),
         families=("topic",),

@@ -167,7 +167,7 @@ FORWARD = Forward()
 """The usual verdict. Return this very object: the core compares by identity before it looks closer."""
 
 EXEMPT = Forward(exempt=True)
-"""As FORWARD, for a request that no quota counts: the usage records say so. A Forward that changes the request says the
+"""As FORWARD, for a request that no quota counts: the usage log says so. A Forward that changes the request says the
 same by `exempt=True`. What one policy exempts is exempt, whatever the others say."""
 
 
@@ -187,7 +187,7 @@ class Excess(NamedTuple):
 
 
 class InForce(NamedTuple):
-    """What holds for somebody at this moment: for usage records."""
+    """The request rate that a policy enforces on a user and client id now: for the usage log."""
 
     enforcement: str
     entity: str

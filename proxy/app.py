@@ -90,7 +90,8 @@ class App:
             keeps_trails=self._observers.keeps_trails,
             sample_every=config.traces.sample_every if self._observers.tracer else 0,
             slow_ms=config.traces.slow_ms,
-            meters_by_key=self._observers.records is not None and "api" in config.records.families,
+            meters_by_key=self._observers.usage_log is not None
+            and "api" in config.usage_log.families,
             capture=self._observers.capture,
             topic_book=self._observers.topic_book,
         )
@@ -304,7 +305,7 @@ class App:
             arrivals=looking.arrivals,
             signals=looking.signals,
             traces=self._observers.tracer,
-            records=self._observers.records,
+            usage_log=self._observers.usage_log,
             audit=self._observers.audit,
             drain=self._leave.set,
             is_draining=self._leave.is_set,

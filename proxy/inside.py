@@ -92,7 +92,7 @@ class ProxyInside:
         arrivals: Arrivals,
         signals: Signals,
         traces: Dropped | None = None,
-        records: Dropped | None = None,
+        usage_log: Dropped | None = None,
         audit: AuditLog | None = None,
         drain: Callable[[], None],
         is_draining: Callable[[], bool],
@@ -111,7 +111,7 @@ class ProxyInside:
         self._log_observer = log_observer
         self._metrics = metrics
         self._traces: Dropped = traces or Nothing()
-        self._records: Dropped = records or Nothing()
+        self._usage_log: Dropped = usage_log or Nothing()
         self._audit = audit
         self._drain = drain
         self._is_draining = is_draining
@@ -144,7 +144,7 @@ class ProxyInside:
             clock_drift_ms=self._clock.drift_ms(),
             draining=self._is_draining(),
             spans_dropped=self._traces.dropped,
-            records_dropped=self._records.dropped,
+            usage_rows_dropped=self._usage_log.dropped,
             log_suppressed=self._log_observer.suppressed,
             log_lines_lost=self._log_observer.lines_lost,
             audit_lost={} if self._audit is None else self._audit.lost(),

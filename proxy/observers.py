@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from proxy.shell.clock import Clock
     from proxy.telemetry.audit import AuditLog
     from proxy.telemetry.metrics.push import Push
-    from proxy.telemetry.records.records import Records
     from proxy.telemetry.traces.tracer import Tracer
+    from proxy.telemetry.usage_log.usage_log import UsageLogObserver
 
 CLOSE_S = 2.0
 """All of them together."""
@@ -87,14 +87,16 @@ class Observers:
         self.keeps_trails = any((self.tracer, self.looking, self.audit))
         self.capture: Capture | None = None
         self.topic_book: TopicBook | None = None
-        self.records = self._records(config, clock, in_force) if config.records.directory else None
+        self.usage_log = (
+            self._make_usage_log(config, clock, in_force) if config.usage_log.directory else None
+        )
         listeners: list[Observer] = [self.log]
         if self.tracer is not None:
             listeners.append(self.tracer)
         if self.looking is not None:
             listeners += self.looking.listeners()
-        if self.records is not None:
-            listeners.append(self.records)
+        if self.usage_log is not None:
+            listeners.append(self.usage_log)
         if self.audit is not None:
             listeners.append(self.audit)
         self.fan = Fan(listeners)
@@ -110,8 +112,8 @@ class Observers:
         """The engine is made, and so is everything else."""
         if self.tracer is not None:
             self.tracer.attach(engine)
-        if self.records is not None:
-            self.records.attach(engine)
+        if self.usage_log is not None:
+            self.usage_log.attach(engine)
         self.attach_looking(engine, inside)
 
     def attach_looking(self, engine: Engine, inside: ProxyInside | None) -> None:
@@ -126,8 +128,8 @@ class Observers:
 
     def start(self) -> None:
         """Begin to deliver and to write. Raises OSError where that cannot be."""
-        if self.records is not None:
-            self.records.start()
+        if self.usage_log is not None:
+            self.usage_log.start()
         if self.tracer is not None:
             self.tracer.start()
         if self.looking is not None and self.looking.push is not None:
@@ -138,32 +140,32 @@ class Observers:
     def reopen(self) -> None:
         """Begin files again, as after SIGHUP. The trace file and the audit log look for themselves before each line."""
         sink.reopen()
-        if self.records is not None:
-            self.records.reopen()
+        if self.usage_log is not None:
+            self.usage_log.reopen()
 
     def close(self) -> None:
         """Deliver and write what is left, within CLOSE_S. Blocks that long."""
         ends_s = time.monotonic() + CLOSE_S
         metrics = None if self.looking is None else self.looking.metrics
-        for each in (self.audit, self.records, self.tracer, metrics):
+        for each in (self.audit, self.usage_log, self.tracer, metrics):
             if each is not None:
                 each.close(max(0.1, ends_s - time.monotonic()))
 
-    def _records(
+    def _make_usage_log(
         self, config: Config, clock: Clock, in_force: Callable[[str, str], InForce | None]
-    ) -> Records:
+    ) -> UsageLogObserver:
         from proxy.core.capture import Capture  # noqa: PLC0415 - see the module
         from proxy.core.topic_book import TopicBook  # noqa: PLC0415 - see the module
-        from proxy.telemetry.records.publisher import Own, Publisher  # noqa: PLC0415 - see the module
-        from proxy.telemetry.records.records import Records  # noqa: PLC0415 - see the module
+        from proxy.telemetry.usage_log.publisher import Own, Publisher  # noqa: PLC0415 - see the module
+        from proxy.telemetry.usage_log.usage_log import UsageLogObserver  # noqa: PLC0415 - see the module
 
-        settings, listen = config.records, config.listen
+        settings, listen = config.usage_log, config.listen
         self.capture = Capture() if "capture" in settings.families else None
         self.topic_book = TopicBook() if "topic" in settings.families else None
         ports = frozenset((listen.port, *listen.node_ports().values()))
         own = Own((listen.address, listen.advertise), ports)
         tracer = self.tracer
-        return Records(
+        return UsageLogObserver(
             settings.directory,
             settings.instance or socket.gethostname(),
             settings.families,

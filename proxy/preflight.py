@@ -27,8 +27,8 @@ def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
     """Every reason that is known before the start why `run` could not start, by key path or variable."""
     yield from _token(config.admin.token_file)
     yield from _socket(config.admin.socket_path)
-    if config.records.directory:
-        yield from _folder("records.directory", Path(config.records.directory), makes=True)
+    if config.usage_log.directory:
+        yield from _folder("usage_log.directory", Path(config.usage_log.directory), makes=True)
     yield from _traces(config, environ)
     if config.audit.file:
         yield from _file("audit.file", config.audit.file)

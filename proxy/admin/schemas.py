@@ -49,7 +49,7 @@ class Dropped(msgspec.Struct, frozen=True):
     """What telemetry could not keep, since the start."""
 
     spans: Count
-    records: Count
+    usage_rows: Count
 
 
 class Now(msgspec.Struct, frozen=True):

@@ -151,7 +151,7 @@ class Watch:
             inside.history.latest(now_ms).requests_per_s,
             self.pools(),
             dict(found.muted),
-            schemas.Dropped(facts.spans_dropped, facts.records_dropped),
+            schemas.Dropped(facts.spans_dropped, facts.usage_rows_dropped),
             self._trace_url,
         )
 

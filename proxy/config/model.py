@@ -15,7 +15,7 @@ import msgspec
 from policies.registry import PolicyEntry
 from policies.settings import Problem
 from policies.type_words import found
-from proxy.config.telemetry import Admin, Audit, Metrics, Records, Traces
+from proxy.config.telemetry import Admin, Audit, Metrics, Traces, UsageLog
 from proxy.config.values import (
     ANY_ADDRESS,
     Api,
@@ -47,9 +47,9 @@ __all__ = [
     "Metrics",
     "PolicyEntry",
     "Purgatory",
-    "Records",
     "Traces",
     "Upstream",
+    "UsageLog",
 ]
 
 LAST_PORT = 65535
@@ -326,7 +326,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     admin: Admin = msgspec.field(default_factory=Admin)
     metrics: Metrics = msgspec.field(default_factory=Metrics)
     traces: Traces = msgspec.field(default_factory=Traces)
-    records: Records = msgspec.field(default_factory=Records)
+    usage_log: UsageLog = msgspec.field(default_factory=UsageLog)
     audit: Audit = msgspec.field(default_factory=Audit)
     policies: Annotated[
         tuple[PolicyEntry, ...],

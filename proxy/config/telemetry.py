@@ -1,4 +1,4 @@
-"""The settings of what can be seen from outside: the admin server, traces, metrics, usage records."""
+"""The settings of what can be seen from outside: the admin server, traces, metrics, the usage log."""
 
 from __future__ import annotations
 
@@ -187,17 +187,20 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     ] = False
 
 
-class Records(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Usage records: one JSON line per active key and second."""
+class UsageLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The usage log: one JSON line per active key and second."""
 
     directory: Annotated[
-        str, msgspec.Meta(description="Where the files go. Empty = no records.")
+        str, msgspec.Meta(description="Where the files go. Empty = no usage log.")
     ] = ""
     instance: Annotated[
-        str, msgspec.Meta(description="Who writes them. Default: the host's name.")
+        str,
+        msgspec.Meta(
+            description="The name of this process in its files and rows. Default: the host's name."
+        ),
     ] = ""
     families: Annotated[
-        tuple[Family, ...], msgspec.Meta(min_length=1, description="Which records are written.")
+        tuple[Family, ...], msgspec.Meta(min_length=1, description="The families of rows to write.")
     ] = ("entity", "api", "instance")
     rotate_ms: Annotated[
         int, msgspec.Meta(ge=1000, le=_DAY_MS, description="A file is closed after this time ...")
@@ -216,7 +219,7 @@ class Records(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     topic: Annotated[
         str,
         msgspec.Meta(
-            description="A Kafka topic that the records are published to as well, straight at the "
+            description="A Kafka topic to which the rows are published as well, directly at the "
             "brokers. Empty = none."
         ),
     ] = ""

@@ -179,7 +179,7 @@ def status(now: Row, purgatory: Row, width: int | None = None) -> str:
         lines.append("the last reload " + ("succeeded" if reload["ok"] else "failed"))
     dropped = now["dropped"]
     if any(dropped.values()):
-        lines.append(f"dropped: {dropped['spans']} spans, {dropped['records']} records")
+        lines.append(f"dropped: {dropped['spans']} spans, {dropped['usage_rows']} usage rows")
     return tables.wrapped("\n".join(lines), width)
 
 

@@ -42,7 +42,7 @@ class Facts:
     clock_drift_ms: int = 0
     draining: bool = False
     spans_dropped: int = 0
-    records_dropped: int = 0
+    usage_rows_dropped: int = 0
     log_suppressed: Mapping[str, int] = field(default_factory=dict)
     """By event."""
     log_lines_lost: int = 0

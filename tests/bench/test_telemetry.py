@@ -32,20 +32,20 @@ def test_every_case_runs_beside_its_yardstick(tmp_path: Path) -> None:
 
 
 def test_what_listens_was_told(tmp_path: Path) -> None:
-    """Spans and records of each family were written by those cases that want them, and by no other."""
+    """Spans and rows of each family were written by those cases that want them, and by no other."""
     measure(tmp_path, rounds=1, requests=1600)
 
     for place, case in enumerate(CASES):
         folder = tmp_path / str(place)
-        spans, records = folder / "spans.jsonl", folder / "records"
+        spans, usage_log = folder / "spans.jsonl", folder / "usage-log"
         told = bool(case.sample_every) or (case.throttled and case.parts is not None)
         assert (spans.exists() and spans.stat().st_size > 0) == told, case.name
-        written = {each.name for each in records.iterdir()} if records.exists() else set()
+        written = {each.name for each in usage_log.iterdir()} if usage_log.exists() else set()
         assert written == set(case.families), case.name
 
 
 def test_each_part_has_a_row_of_its_own() -> None:
-    """Nothing, the counting alone, metrics, records, traces, all, and what is off by default."""
+    """Nothing, the counting alone, metrics, the usage log, traces, all, and what is off by default."""
     rows = {(case.parts, case.families) for case in CASES if case.batch == module.BATCH}
 
     assert (None, ()) in rows

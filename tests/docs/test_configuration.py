@@ -24,7 +24,7 @@ ROWS = {
 OTHERWISE = {
     "upstream.bootstrap_servers": "required",
     "listen.advertise": "`listen.address`",
-    "records.instance": "the host's name",
+    "usage_log.instance": "the host's name",
 }
 """Defaults that are no value."""
 

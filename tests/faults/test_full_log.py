@@ -107,12 +107,12 @@ def test_a_log_whose_reader_has_gone_ends_nothing(start, broker):
 
 
 def test_a_hangup_after_logrotate_begins_the_files_again(start, broker, tmp_path):
-    """Log, traces and usage records: what comes after the signal is in new files."""
+    """Log, traces and usage log: what comes after the signal is in new files."""
     traces, usage = tmp_path / "traces.jsonl", tmp_path / "usage"
     variables = {
         "SLUICE_TRACES_FILE": str(traces),
         "SLUICE_TRACES_SAMPLE_EVERY": "1",
-        "SLUICE_RECORDS_DIRECTORY": str(usage),
+        "SLUICE_USAGE_LOG_DIRECTORY": str(usage),
     }
     sluice = start(broker.server, variables=variables)
     assert is_served(sluice.port)

@@ -1,6 +1,6 @@
 """A real `sluice run` between hostile clients and a lying broker, with honest clients beside them.
 
-Everything is on: a quota, metrics, traces into a file, usage records, topic names, small pools. What must hold:
+Everything is on: a quota, metrics, traces into a file, a usage log, topic names, small pools. What must hold:
 
 - The process lives, its log has no traceback, its metrics count no internal error and no policy's.
 - Each honest client gets exactly its own replies, all the time.
@@ -136,8 +136,8 @@ class Fuzzed:
                 "SLUICE_TRACES_FILE": str(directory / "traces.jsonl"),
                 "SLUICE_TRACES_SAMPLE_EVERY": "10",
                 "SLUICE_TRACES_SLOW_MS": "1",
-                "SLUICE_RECORDS_DIRECTORY": str(directory / "usage"),
-                "SLUICE_RECORDS_FAMILIES": "entity,api,instance,topic",
+                "SLUICE_USAGE_LOG_DIRECTORY": str(directory / "usage"),
+                "SLUICE_USAGE_LOG_FAMILIES": "entity,api,instance,topic",
             },
         )
         self.sluice.start()

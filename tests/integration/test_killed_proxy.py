@@ -1,4 +1,4 @@
-"""A whole Sluice that writes usage records is killed while clients are busy, and started again."""
+"""A whole Sluice that writes a usage log is killed while clients are busy, and started again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.telemetry.records.names import parse
+from proxy.telemetry.usage_log.names import parse
 from tests.support import frames as f
 from tests.support.raw import receive
 from tests.support.recorded import shown
@@ -71,12 +71,12 @@ def broker() -> Iterator[StubBroker]:
 
 @pytest.fixture
 def sluice(broker: StubBroker, tmp_path: Path) -> Iterator[SluiceProcess]:
-    """Before the stub broker, with records of three families."""
+    """Before the stub broker, with rows of three families."""
     variables = {
-        "SLUICE_RECORDS_DIRECTORY": str(tmp_path / "records"),
-        "SLUICE_RECORDS_FAMILIES": ",".join(FAMILIES),
-        "SLUICE_RECORDS_INSTANCE": "pod-7",
-        "SLUICE_RECORDS_ROTATE_MS": "1500",
+        "SLUICE_USAGE_LOG_DIRECTORY": str(tmp_path / "usage-log"),
+        "SLUICE_USAGE_LOG_FAMILIES": ",".join(FAMILIES),
+        "SLUICE_USAGE_LOG_INSTANCE": "pod-7",
+        "SLUICE_USAGE_LOG_ROTATE_MS": "1500",
     }
     process = SluiceProcess(broker.server, tmp_path / "sluice", variables=variables)
     yield process
@@ -87,7 +87,7 @@ def test_a_kill_costs_the_last_second_at_most(sluice: SluiceProcess, tmp_path: P
     """Killed three times at moments that nobody chose: every request that was answered before the second in which it
     died is in the rows of both families, nothing is counted twice, no file is torn, and no `seq` is missing.
     """
-    directory = tmp_path / "records"
+    directory = tmp_path / "usage-log"
     lives = []
     for life in range(3):
         sluice.start()
@@ -130,7 +130,7 @@ def test_what_a_drained_proxy_has_seen_is_all_there(sluice: SluiceProcess, tmp_p
     for client in clients:
         client.join()
 
-    rows = shown(tmp_path / "records", "entity")
+    rows = shown(tmp_path / "usage-log", "entity")
     for client in clients:
         mine = [row for row in rows if row["client_id"] == client.name]
         answered = len(client.answered_s)
@@ -138,5 +138,7 @@ def test_what_a_drained_proxy_has_seen_is_all_there(sluice: SluiceProcess, tmp_p
         counted = sum(row["requests"] for row in mine)
         assert answered <= counted <= client.sent
         assert sum(row["request_bytes"] for row in mine) == sum(frames[:counted])
-        api = [row for row in shown(tmp_path / "records", "api") if row["client_id"] == client.name]
+        api = [
+            row for row in shown(tmp_path / "usage-log", "api") if row["client_id"] == client.name
+        ]
         assert sum(row["requests"] for row in api) == counted

@@ -1,4 +1,4 @@
-"""The writer of usage records is killed in the middle of its work, again and again, and started anew."""
+"""The writer of the usage log is killed in the middle of its work, again and again, and started again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from proxy.telemetry.records.names import new_boot
-from proxy.telemetry.records.writer import Writer
+from proxy.telemetry.usage_log.names import new_boot
+from proxy.telemetry.usage_log.writer import Writer
 from tests.support.recorded import START_MS, shown
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -256,7 +256,7 @@ def test_check_and_run_refuse_the_same_and_name_every_mistake_at_once(
         f"""\
 upstream: {{bootstrap_servers: [a], dial_timeout_ms: 10s}}
 admin: {{listen: "127.0.0.1:19095", token_file: {tmp_path}/none, socket: {tmp_path}/none/a.sock}}
-records: {{directory: {file_in(tmp_path)}/records}}
+usage_log: {{directory: {file_in(tmp_path)}/usage-log}}
 traces: {{file: {tmp_path}/none/traces.jsonl}}
 policies:
 - {{use: quota, mode: watch, config: {{quotas: [{{user: a, request_rate: many}}]}}}}
@@ -275,7 +275,7 @@ policies:
         "admin.listen",
         "admin.token_file",
         "admin.socket",
-        "records.directory",
+        "usage_log.directory",
         "traces.file",
         "(the environment): OTEL_BSP_MAX_QUEUE_SIZE",
     ):

@@ -94,9 +94,9 @@ def test_new_clients_may_come_unless_it_drains_or_is_full(room, drained, full, b
 
 
 def test_what_is_switched_off_drops_nothing(room):
-    """Neither spans nor records."""
+    """Neither spans nor usage rows."""
     facts = room.inside.facts()
-    assert (facts.spans_dropped, facts.records_dropped) == (0, 0)
+    assert (facts.spans_dropped, facts.usage_rows_dropped) == (0, 0)
     assert (facts.draining, facts.reloads.last_ok) == (False, None)
     assert facts.process.open_fds > 0
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import Peer
 from proxy.config import Config, Upstream
-from proxy.config.telemetry import Admin, Audit, Records, Traces
+from proxy.config.telemetry import Admin, Audit, Traces, UsageLog
 from proxy.observers import Observers
 from proxy.shell.clock import Clock
 
@@ -26,7 +26,7 @@ def make(**sections) -> Observers:
 def test_by_default_only_the_log_listens():
     """No trails are kept, nothing is written."""
     observers = make()
-    assert observers.tracer is observers.looking is observers.records is None
+    assert observers.tracer is observers.looking is observers.usage_log is None
     assert not observers.keeps_trails
     observers.start()
     observers.close()
@@ -70,10 +70,10 @@ def test_an_audit_log_hears_of_acts_and_keeps_trails(tmp_path: Path):
 
 def test_records_want_of_the_core_what_their_families_need(tmp_path: Path):
     """A capture and a book of topics only if they are asked for."""
-    plain = make(records=Records(directory=str(tmp_path)))
-    assert plain.records is not None
+    plain = make(usage_log=UsageLog(directory=str(tmp_path)))
+    assert plain.usage_log is not None
     assert plain.capture is plain.topic_book is None
-    full = make(records=Records(directory=str(tmp_path), families=("topic", "capture")))
+    full = make(usage_log=UsageLog(directory=str(tmp_path), families=("topic", "capture")))
     assert full.capture is not None
     assert full.topic_book is not None
 
@@ -83,7 +83,7 @@ def test_what_is_off_is_not_imported():
     asked = (
         "import sys, proxy.app; "
         "print([name for name in ('starlette', 'hypercorn', 'opentelemetry', 'kafka', 'proxy.admin.server', "
-        "'proxy.telemetry.records.records', 'proxy.telemetry.metrics.observer', 'proxy.telemetry.traces.tracer', "
+        "'proxy.telemetry.usage_log.usage_log', 'proxy.telemetry.metrics.observer', 'proxy.telemetry.traces.tracer', "
         "'proxy.telemetry.audit', 'importlib.metadata') if name in sys.modules])"
     )
     answered = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True)

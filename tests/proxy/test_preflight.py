@@ -36,7 +36,7 @@ def test_of_the_defaults_nothing_is_refused() -> None:
 def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
     """Folders that a start would make, files that it would begin."""
     settings = config(
-        RECORDS_DIRECTORY=tmp_path / "new" / "records",
+        USAGE_LOG_DIRECTORY=tmp_path / "new" / "usage-log",
         TRACES_FILE=tmp_path / "traces.jsonl",
         AUDIT_FILE=tmp_path / "audit.jsonl",
         ADMIN_SOCKET=tmp_path / "admin.sock",
@@ -48,7 +48,7 @@ def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "path"),
     [
-        ("RECORDS_DIRECTORY", "records.directory"),
+        ("USAGE_LOG_DIRECTORY", "usage_log.directory"),
         ("TRACES_FILE", "traces.file"),
         ("AUDIT_FILE", "audit.file"),
         ("ADMIN_SOCKET", "admin.socket"),

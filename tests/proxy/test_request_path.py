@@ -19,9 +19,9 @@ from policies.api import FORWARD, Excess, Hold, Reject, Throttle
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS, LineLimits
 from proxy.telemetry.metrics.otlp import OtlpExporter
-from proxy.telemetry.records.writer import Writer
 from proxy.telemetry.traces.file import FileSink
 from proxy.telemetry.traces.otlp import OtlpSink
+from proxy.telemetry.usage_log.writer import Writer
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire
@@ -218,10 +218,10 @@ def test_the_end_of_a_second_is_only_handed_over(listeners: Listeners) -> None:
         wire.advance(1000)
 
     assert_ours(ran, may=frozenset({"time.time", "time.monotonic", "time.process_time"}))
-    assert "proxy.telemetry.records.records" in ran.modules
+    assert "proxy.telemetry.usage_log.usage_log" in ran.modules
     listeners.close()
-    assert listeners.records is not None
-    assert listeners.records.dropped == 0
+    assert listeners.usage_log is not None
+    assert listeners.usage_log.dropped == 0
 
 
 def test_through_real_sockets_it_is_the_same(listeners: Listeners) -> None:

@@ -99,7 +99,7 @@ def _now(connections: int, ts_ms: int, point: State, trace_url: str) -> State:
         }
         if connections
         else {},
-        "dropped": {"spans": connections // 100, "records": 0},
+        "dropped": {"spans": connections // 100, "usage_rows": 0},
         "trace_url": trace_url,
     }
 

@@ -1,4 +1,4 @@
-"""An engine whose requests are recorded, without a thread, and what a reader of the files is shown."""
+"""An engine with a usage log, without a thread, and what a reader of the files is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policies.chain import Chain, Entry
 from proxy.core.engine import Engine
 from proxy.core.observer import Observer
 from proxy.core.topology import Topology
-from proxy.telemetry.records.records import Records
+from proxy.telemetry.usage_log.usage_log import UsageLogObserver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ START_MS = 1_763_683_200_000  # a whole second, and a day's first
 
 
 class Recording:
-    """`engine` and the `records` of it. Nothing is written before `stop`."""
+    """An engine and its usage log. Nothing is written before `stop`."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Recording:
         **settings: int,
     ) -> None:
         self.directory = directory
-        self.records = Records(
+        self.usage_log = UsageLogObserver(
             str(directory),
             "pod-7",
             families,
@@ -48,16 +48,16 @@ class Recording:
         self.engine = Engine(
             Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, Observer()),
             Chain(entries, Observer()),
-            self.records,
+            self.usage_log,
             now_ms=START_MS,
             meters_by_key="api" in families,
             capture=capture,
         )
-        self.records.attach(self.engine)
+        self.usage_log.attach(self.engine)
 
     def stop(self) -> None:
         """The process ends."""
-        self.records.close()
+        self.usage_log.close()
 
     def rows(self, family: str) -> list[dict[str, object]]:
         """What a reader is shown of a family, in the order it was written."""

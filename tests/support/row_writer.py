@@ -1,4 +1,4 @@
-"""A process that writes usage records as fast as it can, for tests that kill it.
+"""A process that writes a usage log as fast as it can, for tests that kill it.
 
     python row_writer.py DIRECTORY ROWS_PER_SECOND NAME_CHARS ROTATE_MS ROTATE_BYTES CHUNK_BYTES
 
@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from proxy.core.usage import UsageRow
-from proxy.telemetry.records.names import new_boot
-from proxy.telemetry.records.rows import Stamp, entity_rows
-from proxy.telemetry.records.writer import Writer
+from proxy.telemetry.usage_log.names import new_boot
+from proxy.telemetry.usage_log.rows import Stamp, entity_rows
+from proxy.telemetry.usage_log.writer import Writer
 
 START_MS = 1_763_683_200_000
 

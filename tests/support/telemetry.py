@@ -14,8 +14,8 @@ from proxy.telemetry.history import History
 from proxy.telemetry.log import LogObserver
 from proxy.telemetry.metrics.observer import Metrics
 from proxy.telemetry.principals import Principals
-from proxy.telemetry.records.records import Records
 from proxy.telemetry.traces.choice import make_tracer
+from proxy.telemetry.usage_log.usage_log import UsageLogObserver
 from tests.support.metrics_page import FakeInside
 from tests.support.sessions import Watcher, make_engine
 
@@ -36,7 +36,7 @@ PARTS = ("metrics", "traces", "views")
 class Listeners:
     """As the application puts them together; `watcher` is told of what goes wrong.
 
-    `families` are those of the usage records; without any there are none.
+    `families` are those of the usage log; without any there is none.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Listeners:
         self.watcher = Watcher()
         self.tracer = _tracer(folder, trace_delay_ms) if "traces" in parts else None
         self.metrics = Metrics()
-        self.records: Records | None = None
+        self.usage_log: UsageLogObserver | None = None
         if families:
-            self.records = Records(
-                str(folder / "records"),
+            self.usage_log = UsageLogObserver(
+                str(folder / "usage-log"),
                 "tests",
                 families,
                 clock=lambda: self.engine.now_ms,
@@ -83,8 +83,8 @@ class Listeners:
             history.attach(self.engine, lambda: 0.0)
             arrivals = Arrivals(lambda: self.engine.now_ms)
             heard += [self.decisions, history, Principals(), arrivals]
-        if self.records is not None:
-            heard.append(self.records)
+        if self.usage_log is not None:
+            heard.append(self.usage_log)
         fan = Fan(heard)
         self.engine.observer = fan
         self.engine.usage._on_second = fan.on_second
@@ -92,14 +92,14 @@ class Listeners:
             self.tracer.attach(self.engine)
         if "metrics" in parts:
             self.metrics.attach(self.engine, FakeInside())
-        if self.records is not None:
-            self.records.attach(self.engine)
+        if self.usage_log is not None:
+            self.usage_log.attach(self.engine)
 
     @property
     def busy(self) -> bool:
         """Whether the threads have something in hand."""
-        tracer, records = self.tracer, self.records
-        scribe = None if records is None else records._scribe
+        tracer, usage_log = self.tracer, self.usage_log
+        scribe = None if usage_log is None else usage_log._scribe
         return (tracer is not None and bool(tracer._queue or tracer._worker._in_hand)) or (
             scribe is not None and scribe._queued != scribe._taken
         )
@@ -109,21 +109,21 @@ class Listeners:
         """Of those that were started."""
         threads = [
             None if self.tracer is None else self.tracer._worker._thread,
-            None if self.records is None else self.records._scribe._thread,
+            None if self.usage_log is None else self.usage_log._scribe._thread,
         ]
         return [each.ident for each in threads if each is not None and each.ident is not None]
 
     def start(self) -> None:
         if self.tracer is not None:
             self.tracer.start()
-        if self.records is not None:
-            self.records.start()
+        if self.usage_log is not None:
+            self.usage_log.start()
 
     def close(self) -> None:
         if self.tracer is not None:
             self.tracer.close()
-        if self.records is not None:
-            self.records.close()
+        if self.usage_log is not None:
+            self.usage_log.close()
 
 
 def _tracer(folder: Path, delay_ms: int) -> Tracer:

@@ -146,13 +146,13 @@ export class Panels {
     const limit = now.memory_limit_bytes;
     const rss = limit ? `${bytes(now.rss_bytes)} of ${bytes(limit)}` : bytes(now.rss_bytes);
     const lag = now.loop_lag_ms;
-    const { spans, records } = now.dropped;
+    const { spans, usage_rows: rows } = now.dropped;
     this.process.show([
       ["Resident memory", rss, limit && now.rss_bytes > 0.9 * limit ? "bad" : ""],
       ["CPU, of one core", percent(now.cpu_percent), now.cpu_percent > 90 ? "warn" : ""],
       ["Loop lag p50 / p99", `${ms(lag.p50)} / ${ms(lag.p99)} ms`, lag.p99 > 100 ? "bad" : lag.p99 > 50 ? "warn" : ""],
       ["Spans dropped", count(spans), spans ? "warn" : "", "traces that were not exported: too many, or no collector"],
-      ["Records dropped", count(records), records ? "warn" : "", "usage records that were not written"],
+      ["Usage rows dropped", count(rows), rows ? "warn" : "", "rows that are missing in the usage log"],
     ]);
     this.pools.show(now.pools);
     const muted = Object.entries(now.muted).sort(([, a], [, b]) => b - a);

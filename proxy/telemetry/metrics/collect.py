@@ -56,7 +56,7 @@ def hooks(times: Mapping[tuple[str, str], HookTime]) -> Iterator[Family]:
 
 
 def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> Iterator[Family]:
-    """What these meters have. With usage records by API there may be tens of thousands: not for the loop."""
+    """What these meters have. With a usage log by API there may be tens of thousands: not for the loop."""
     counts = []
     stages = []
     parked = []
@@ -167,7 +167,7 @@ def connections(engine: Engine, opened: int, closed: Mapping[CloseReason, int]) 
 def process(facts: Facts) -> Iterator[Family]:
     """What only the application knows."""
     yield single(names.SPANS_DROPPED, facts.spans_dropped)
-    yield single(names.RECORDS_DROPPED, facts.records_dropped)
+    yield single(names.USAGE_ROWS_DROPPED, facts.usage_rows_dropped)
     yield from labelled(names.LOG_SUPPRESSED, facts.log_suppressed)
     yield single(names.LOG_LINES_LOST, facts.log_lines_lost)
     yield from labelled(names.AUDIT_LOST, facts.audit_lost)

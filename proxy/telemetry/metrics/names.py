@@ -304,8 +304,8 @@ POLICY_REFUSED = Metric(
 # -- the process ---------------------------------------------------------------------------------
 
 SPANS_DROPPED = Metric("sluice_spans_dropped_total", _COUNTER, "Spans that were not exported.")
-RECORDS_DROPPED = Metric(
-    "sluice_records_dropped_total", _COUNTER, "Usage records that were not written."
+USAGE_ROWS_DROPPED = Metric(
+    "sluice_usage_log_rows_dropped_total", _COUNTER, "Rows of the usage log that were not written."
 )
 LOG_SUPPRESSED = Metric(
     "sluice_log_suppressed_total",

@@ -6,7 +6,7 @@ import pytest
 
 from policies.settings import try_convert
 from proxy.config import Config
-from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin, Metrics, Records, Traces
+from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin, Metrics, Traces, UsageLog
 
 SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
 
@@ -19,11 +19,11 @@ def problems_of(**sections: object) -> list[str]:
 
 def test_nothing_is_served_exported_or_written_unless_asked_for() -> None:
     """An operator who says nothing opens no port and fills no disk. The socket is in a private folder of the user."""
-    admin, traces, records = Admin(), Traces(), Records()
+    admin, traces, usage_log = Admin(), Traces(), UsageLog()
     assert (admin.listen, admin.socket, admin.control) == ("", "auto", "")
     assert not admin.is_served
     assert (traces.file, traces.sample_every) == ("", 0)
-    assert (records.directory, records.topic) == ("", "")
+    assert (usage_log.directory, usage_log.topic) == ("", "")
     assert not Metrics().otlp
 
 
@@ -31,10 +31,10 @@ def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
     """A second is slow; spans a second, a file and the disk have their bounds; nobody walks bodies unasked."""
     assert (Traces().slow_ms, Traces().spans_per_second) == (1000, 200)
     assert Traces().file_most_bytes == 256 << 20
-    records = Records()
-    assert (records.rotate_ms, records.rotate_bytes) == (60_000, 16 << 20)
-    assert records.keep_bytes == 1 << 30
-    assert records.families == ("entity", "api", "instance")
+    usage_log = UsageLog()
+    assert (usage_log.rotate_ms, usage_log.rotate_bytes) == (60_000, 16 << 20)
+    assert usage_log.keep_bytes == 1 << 30
+    assert usage_log.families == ("entity", "api", "instance")
     assert Metrics().users_most == 100
 
 
@@ -46,12 +46,12 @@ def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
         ("traces", {"spans_per_second": 0}),
         ("traces", {"file_most_bytes": 1}),
         ("metrics", {"users_most": 1001}),
-        ("records", {"families": []}),
-        ("records", {"families": ["entity", "node"]}),
-        ("records", {"rotate_ms": 999}),
-        ("records", {"rotate_bytes": 4095}),
-        ("records", {"keep_bytes": 65535}),
-        ("records", {"capture_most_seconds": 0}),
+        ("usage_log", {"families": []}),
+        ("usage_log", {"families": ["entity", "node"]}),
+        ("usage_log", {"rotate_ms": 999}),
+        ("usage_log", {"rotate_bytes": 4095}),
+        ("usage_log", {"keep_bytes": 65535}),
+        ("usage_log", {"capture_most_seconds": 0}),
         ("admin", {"hosts": "all"}),
     ],
     ids=lambda part: part if isinstance(part, str) else next(iter(part)),
@@ -102,7 +102,7 @@ def test_an_admin_server_that_could_be_is_not(admin: dict) -> None:
     assert problems_of(admin=admin) == []
 
 
-@pytest.mark.parametrize("section", ["admin", "metrics", "traces", "records"])
+@pytest.mark.parametrize("section", ["admin", "metrics", "traces", "usage_log"])
 def test_a_key_with_a_slip_is_no_setting(section: str) -> None:
     """It would be silently without effect otherwise."""
     (problem,) = problems_of(**{section: {"listne": "x"}})
@@ -112,7 +112,7 @@ def test_a_key_with_a_slip_is_no_setting(section: str) -> None:
 def test_every_family_may_be_asked_for() -> None:
     """The two that cost more are opt-in, and are named as the others are."""
     every = ["entity", "api", "instance", "topic", "capture"]
-    assert problems_of(records={"families": every}) == []
+    assert problems_of(usage_log={"families": every}) == []
 
 
 def test_each_listener_of_the_admin_server_takes_its_descriptors() -> None:

@@ -67,8 +67,8 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
     (UP + "admin: {trace_url: jaeger}\n", "admin.trace_url", 2, "http:// or https://"),
     (UP + "traces: {export: jaeger}\n", "traces.export", 2, "one of auto, file, none, otlp"),
     (UP + "traces: {slow_ms: 1h}\n", "traces.slow_ms", 2, "did you mean 3600000?"),
-    (UP + "records: {families: [entities]}\n", "records.families[0]", 2, "did you mean entity?"),
-    (UP + "records: {families: []}\n", "records.families", 2, "not empty"),
+    (UP + "usage_log: {families: [entities]}\n", "usage_log.families[0]", 2, "did you mean entity?"),
+    (UP + "usage_log: {families: []}\n", "usage_log.families", 2, "not empty"),
     (UP + "identity: {user: ''}\nidentity: {user: a}\n", "identity", 3, "it once (it is on line 2)"),
     (UP + "pass_unknown_apis: [Fetch]\n", "pass_unknown_apis[0]", 2, "outside the table"),
     (UP + "pass_unknown_apis: [Fech]\n", "pass_unknown_apis[0]", 2, "found 'Fech'"),
@@ -131,7 +131,7 @@ listen: {prot: 1}
 log: {level: warn}
 memory: {share_most: 2}
 admin: {listen: localhost}
-records: {families: [entities]}
+usage_log: {families: [entities]}
 policies:
 - {use: quotas}
 - {use: quota, mode: watch, config: {quotas: [{user: a, request_rat: 1}]}}
@@ -146,7 +146,7 @@ policies:
         "log.level",
         "memory.share_most",
         "admin.listen",
-        "records.families[0]",
+        "usage_log.families[0]",
         "policies[1].mode",
         "policies[0].use",
         "policies[1].config.quotas[0].request_rat",

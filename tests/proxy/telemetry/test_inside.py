@@ -12,6 +12,6 @@ def test_only_the_version_and_the_process_must_be_known() -> None:
 
     assert not facts.draining
     assert facts.reloads == Reloads(0, 0, None, 0)
-    assert facts.spans_dropped == facts.records_dropped == facts.log_lines_lost == 0
+    assert facts.spans_dropped == facts.usage_rows_dropped == facts.log_lines_lost == 0
     assert not facts.log_suppressed
     assert not facts.features

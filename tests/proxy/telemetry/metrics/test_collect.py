@@ -263,7 +263,7 @@ def test_what_the_application_tells_is_shown() -> None:
         clock_drift_ms=-1500,
         draining=True,
         spans_dropped=3,
-        records_dropped=4,
+        usage_rows_dropped=4,
         log_suppressed={"expired": 5},
         log_lines_lost=9,
         audit_lost={"disk": 6, "rate": 0},
@@ -276,7 +276,7 @@ def test_what_the_application_tells_is_shown() -> None:
     assert found["sluice_clock_drift_seconds"] == {NONE: -1.5}
     assert found["sluice_draining"] == {NONE: 1}
     assert found["sluice_spans_dropped_total"] == {NONE: 3}
-    assert found["sluice_records_dropped_total"] == {NONE: 4}
+    assert found["sluice_usage_log_rows_dropped_total"] == {NONE: 4}
     assert found["sluice_log_suppressed_total"] == {("expired",): 5}
     assert found["sluice_log_lines_lost_total"] == {(): 9}
     assert found["sluice_audit_lines_lost_total"] == {("disk",): 6, ("rate",): 0}

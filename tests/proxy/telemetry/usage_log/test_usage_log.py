@@ -1,4 +1,4 @@
-"""The loop's part of the usage records."""
+"""The loop's part of the usage log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from policies.api import FORWARD, InForce, Throttle
 from proxy.core.capture import Capture
 from proxy.core.topic_book import TopicBook
-from proxy.telemetry.records import scribe
+from proxy.telemetry.usage_log import writer_thread
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.recorded import START_MS, Recording
@@ -66,7 +66,7 @@ def test_the_rows_of_both_families_add_up_to_what_was_sent(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int, bool]]
 ) -> None:
     """Requests and bytes, summed over all rows, are those that passed, however they fall into seconds."""
-    recording = Recording(tmp_path_factory.mktemp("records"), ("entity", "api", "instance"))
+    recording = Recording(tmp_path_factory.mktemp("usage-log"), ("entity", "api", "instance"))
     wires = {name: Wire(recording.engine) for name in "ab"}
     sent = {name: [0, 0, 0] for name in "ab"}
     owed: dict[str, list[int]] = {"a": [], "b": []}
@@ -155,14 +155,14 @@ def test_what_the_disk_does_not_take_in_time_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A queue that is full: the rows of those seconds are dropped and missed in `seq`, and the api's come later."""
-    monkeypatch.setattr(scribe, "QUEUE_MOST_ROWS", 5)
+    monkeypatch.setattr(writer_thread, "QUEUE_MOST_ROWS", 5)
     recording = Recording(tmp_path, ("entity", "api"))
     wire = Wire(recording.engine)
     for number in range(1, 7):
         wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
         wire.advance(1000)
-    assert recording.records.dropped == 4
-    recording.records._scribe.work()
+    assert recording.usage_log.dropped == 4
+    recording.usage_log._scribe.work()
     wire.client(f.heartbeat(7)).broker(f.heartbeat_reply(7))
     wire.advance(1000)
     recording.stop()
@@ -171,7 +171,7 @@ def test_what_the_disk_does_not_take_in_time_is_counted(
     api = recording.rows("api")
     assert [row["seq"] for row in api] == [1, 2, 3]
     assert [row["requests"] for row in api] == [1, 1, 5]
-    assert recording.records.dropped == 4
+    assert recording.usage_log.dropped == 4
 
 
 def test_nothing_is_told_after_the_end(tmp_path: Path) -> None:
@@ -190,14 +190,14 @@ def test_nothing_is_told_after_the_end(tmp_path: Path) -> None:
 def test_a_thread_writes_and_ends(tmp_path: Path) -> None:
     """As in the process: started, fed, closed; all of it is there, and the thread is gone."""
     recording = Recording(tmp_path, ("entity", "instance"))
-    recording.records.start()
+    recording.usage_log.start()
     wire = Wire(recording.engine)
     wire.client(f.heartbeat(1))
     wire.advance(1000)
     recording.stop()
 
     assert [row["requests"] for row in recording.rows("entity")] == [1]
-    assert not recording.records._scribe._thread.is_alive()
+    assert not recording.usage_log._scribe._thread.is_alive()
 
 
 def test_topics_have_rows_of_their_own(tmp_path: Path) -> None:

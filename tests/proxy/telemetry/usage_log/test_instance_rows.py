@@ -7,9 +7,9 @@ import msgspec
 from policies.api import Hold
 from proxy.core.histogram import bucket_of
 from proxy.core.topic_book import TopicBook
-from proxy.telemetry.records import instance_rows
-from proxy.telemetry.records.instance_rows import InstanceDiffs, Losses
-from proxy.telemetry.records.rows import Stamp
+from proxy.telemetry.usage_log import instance_rows
+from proxy.telemetry.usage_log.instance_rows import InstanceDiffs, Losses
+from proxy.telemetry.usage_log.rows import Stamp
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.telemetry.records.names import (
+from proxy.telemetry.usage_log.names import (
     FileName,
     day_of,
     file_safe,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from proxy.telemetry.records.growing import publish
-from proxy.telemetry.records.names import FileName, is_hidden, parse
+from proxy.telemetry.usage_log.names import FileName, is_hidden, parse
+from proxy.telemetry.usage_log.segment import publish
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from proxy.telemetry.records.names import is_hidden, parse
+from proxy.telemetry.usage_log.names import is_hidden, parse
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from proxy.core.usage import UsageRow
-from proxy.telemetry.records.rows import Stamp
-from proxy.telemetry.records.scribe import Scribe, Second
-from proxy.telemetry.records.writer import Writer
+from proxy.telemetry.usage_log.rows import Stamp
+from proxy.telemetry.usage_log.writer import Writer
+from proxy.telemetry.usage_log.writer_thread import Scribe, Second
 from tests.support.recorded import START_MS, shown
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from proxy.telemetry.records.rows import Row
+    from proxy.telemetry.usage_log.rows import Row
 
 
 def second(number: int, rows: int = 1) -> Second:
@@ -130,7 +130,7 @@ def test_a_bug_in_one_second_costs_that_second(tmp_path: Path) -> None:
         scribe.put(second(1))
         scribe.close(10)
 
-    assert [log["event"] for log in logs] == ["records_failed"]
+    assert [log["event"] for log in logs] == ["usage_log_failed"]
     assert [row["ts_ms"] for row in shown(tmp_path, "entity")] == [START_MS + 1000]
 
 
@@ -152,6 +152,6 @@ def test_a_full_disk_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         scribe.work()
         scribe.close(10)
 
-    assert [log["event"] for log in logs] == ["records_not_written", "records_written_again"]
+    assert [log["event"] for log in logs] == ["usage_log_not_written", "usage_log_written_again"]
     assert logs[1]["dropped"] == scribe.dropped == 3
     assert [row["seq"] for row in shown(tmp_path, "entity")] == [4]

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from proxy.telemetry.records.growing import Closed, GrowingFile
-from proxy.telemetry.records.names import FileName, file_safe
-from proxy.telemetry.records.orphans import Adopted, adopt
-from proxy.telemetry.records.shelf import Shelf
+from proxy.telemetry.usage_log.names import FileName, file_safe
+from proxy.telemetry.usage_log.recovery import Adopted, adopt
+from proxy.telemetry.usage_log.retention import Shelf
+from proxy.telemetry.usage_log.segment import Closed, GrowingFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from proxy.telemetry.records.rows import Row
+    from proxy.telemetry.usage_log.rows import Row
 
 
 class Writer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from proxy.telemetry.records.names import FileName
-from proxy.telemetry.records.shelf import Shelf
+from proxy.telemetry.usage_log.names import FileName
+from proxy.telemetry.usage_log.retention import Shelf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def test_growing_files_count(tmp_path: Path) -> None:
 
 
 def test_nothing_of_others_is_counted_or_deleted(tmp_path: Path) -> None:
-    """Another instance in the same directory, and files that are no records."""
+    """Another instance in the same directory, and files that are not segments."""
     other = put(tmp_path, 0, 5000, instance="b")
     note = tmp_path / "entity" / "dt=1970-01-01" / "notes.jsonl"
     note.write_bytes(b"x" * 5000)

@@ -1,4 +1,4 @@
-"""Usage records of a real Sluice before a real Kafka: every row, summed, is what the clients counted themselves."""
+"""The usage log of a real Sluice before a real Kafka: every row, summed, is what the clients counted themselves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUOTA = {"enforcement": "entity", "quotas": [{"user": "ANONYMOUS", "request_rate
 RECORDS = 700
 CLOSE_MOST_S = 2.0
 OTHER_STOP_S = 2.0
-"""What a process without records may take to end, on a busy machine."""
+"""What a process without a usage log may take to end, on a busy machine."""
 
 
 @dataclass
@@ -52,18 +52,18 @@ def run(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path_factory: pytest.TempPathFactory
 ) -> Run:
     """Three clients at work, then a drain; everything is looked at when it is over."""
-    folder = tmp_path_factory.mktemp("records")
-    directory = folder / "records"
+    folder = tmp_path_factory.mktemp("usage-log")
+    directory = folder / "usage-log"
     copy = topics_one.make()
     sluice = SluiceProcess(
         kafka_one.bootstrap,
         folder / "sluice",
         variables={
-            "SLUICE_RECORDS_DIRECTORY": str(directory),
-            "SLUICE_RECORDS_FAMILIES": ",".join(FAMILIES),
-            "SLUICE_RECORDS_INSTANCE": "pod-7",
-            "SLUICE_RECORDS_ROTATE_MS": "1000",
-            "SLUICE_RECORDS_TOPIC": copy,
+            "SLUICE_USAGE_LOG_DIRECTORY": str(directory),
+            "SLUICE_USAGE_LOG_FAMILIES": ",".join(FAMILIES),
+            "SLUICE_USAGE_LOG_INSTANCE": "pod-7",
+            "SLUICE_USAGE_LOG_ROTATE_MS": "1000",
+            "SLUICE_USAGE_LOG_TOPIC": copy,
         },
     )
     topic = topics_one.make(partitions=2)
@@ -161,18 +161,18 @@ def test_no_row_is_missing(run: Run) -> None:
 def test_the_same_rows_are_published_and_nobody_sees_that_here(run: Run) -> None:
     """The topic holds every line of every file, once each; the publisher itself is in no row."""
     assert sorted(run.published) == sorted(run.files)
-    assert {row["client_id"] for row in run.rows["entity"]}.isdisjoint({"sluice-records"})
+    assert {row["client_id"] for row in run.rows["entity"]}.isdisjoint({"sluice-usage-log"})
 
 
 def test_a_capture_is_played_again_exactly(kafka_one: KafkaCluster, tmp_path: Path) -> None:
     """Sixteen clients beyond their quota: a fresh policy, asked what the rows tell, says every recorded delay again."""
-    directory = tmp_path / "records"
+    directory = tmp_path / "usage-log"
     sluice = SluiceProcess(
         kafka_one.bootstrap,
         tmp_path / "sluice",
         variables={
-            "SLUICE_RECORDS_DIRECTORY": str(directory),
-            "SLUICE_RECORDS_FAMILIES": "capture,entity",
+            "SLUICE_USAGE_LOG_DIRECTORY": str(directory),
+            "SLUICE_USAGE_LOG_FAMILIES": "capture,entity",
             "SLUICE_POLICIES": json.dumps([{"use": "quota", "config": QUOTA}]),
         },
     )
@@ -222,8 +222,8 @@ def test_brokers_that_do_not_answer_delay_the_end_no_more_than_two_seconds(
         black_hole if reachable else "127.0.0.1:1",
         tmp_path / "sluice",
         variables={
-            "SLUICE_RECORDS_DIRECTORY": str(tmp_path / "records"),
-            "SLUICE_RECORDS_TOPIC": "nowhere",
+            "SLUICE_USAGE_LOG_DIRECTORY": str(tmp_path / "usage-log"),
+            "SLUICE_USAGE_LOG_TOPIC": "nowhere",
             "SLUICE_DRAIN_TIMEOUT_MS": "100",
         },
     )
@@ -237,5 +237,5 @@ def test_brokers_that_do_not_answer_delay_the_end_no_more_than_two_seconds(
         took_s = time.monotonic() - began
 
     assert took_s < CLOSE_MOST_S + OTHER_STOP_S
-    assert shown(tmp_path / "records", "instance")
-    assert list((tmp_path / "records").glob("*/.*")) == []
+    assert shown(tmp_path / "usage-log", "instance")
+    assert list((tmp_path / "usage-log").glob("*/.*")) == []

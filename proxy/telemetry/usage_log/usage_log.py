@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from proxy.core.observer import Observer
-from proxy.telemetry.records import instance_rows
-from proxy.telemetry.records.meter_rows import MeterWatch
-from proxy.telemetry.records.names import new_boot
-from proxy.telemetry.records.rows import Stamp
-from proxy.telemetry.records.scribe import Scribe, Second
-from proxy.telemetry.records.writer import Writer
+from proxy.telemetry.usage_log import instance_rows
+from proxy.telemetry.usage_log.meter_rows import MeterWatch
+from proxy.telemetry.usage_log.names import new_boot
+from proxy.telemetry.usage_log.rows import Stamp
+from proxy.telemetry.usage_log.writer import Writer
+from proxy.telemetry.usage_log.writer_thread import Scribe, Second
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from proxy.core.meters import Meter
     from proxy.core.topic_book import TopicBook
     from proxy.core.usage import UsageRow
-    from proxy.telemetry.records.meter_rows import Reading
-    from proxy.telemetry.records.publisher import Publisher
+    from proxy.telemetry.usage_log.meter_rows import Reading
+    from proxy.telemetry.usage_log.publisher import Publisher
 
 
-class Records(Observer):
+class UsageLogObserver(Observer):
     """See the module. `attach` the engine, `start`, and `close` after the last session is gone.
 
     `in_force` says what holds for (user, client id); asked on the loop for every active key of a second.
@@ -97,7 +97,7 @@ class Records(Observer):
         adopted = self._writer.open()
         if adopted.files:
             structlog.get_logger().info(
-                "records_adopted", files=adopted.files, torn_bytes=adopted.torn_bytes
+                "usage_log_recovered", files=adopted.files, torn_bytes=adopted.torn_bytes
             )
         self._scribe.start()
         if self._publisher is not None:

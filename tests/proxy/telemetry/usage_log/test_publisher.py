@@ -10,16 +10,16 @@ import pytest
 import structlog
 
 from proxy.core.usage import UsageRow
-from proxy.telemetry.records import publisher as publishers
-from proxy.telemetry.records.publisher import (
+from proxy.telemetry.usage_log import publisher as publishers
+from proxy.telemetry.usage_log.publisher import (
     GuardedProducer,
     Own,
     OwnAddressError,
     Publisher,
     connect_producer,
 )
-from proxy.telemetry.records.rows import Stamp, entity_rows
-from proxy.telemetry.records.writer import Writer
+from proxy.telemetry.usage_log.rows import Stamp, entity_rows
+from proxy.telemetry.usage_log.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ def batch(tmp_path: Path, count: int = 3) -> tuple[list, bytes]:
 
 
 def publisher_of(producer: Producer) -> Publisher:
-    return Publisher(BROKERS, "records", OWN, lambda *_: producer)
+    return Publisher(BROKERS, "usage", OWN, lambda *_: producer)
 
 
 def test_each_row_is_a_message_of_its_own(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_each_row_is_a_message_of_its_own(tmp_path: Path) -> None:
     assert producer.closed.is_set()
     assert [key for _, key, _ in producer.sent] == [b"pod-7|alice|c%d" % n for n in range(3)]
     assert [value for _, _, value in producer.sent] == lines.splitlines()
-    assert {topic for topic, _, _ in producer.sent} == {"records"}
+    assert {topic for topic, _, _ in producer.sent} == {"usage"}
     assert publisher.lost == 0
 
 
@@ -104,7 +104,7 @@ def test_rows_that_do_not_get_there_are_counted(tmp_path: Path) -> None:
 
     assert publisher.lost == 3
     assert [(log["event"], log["reason"]) for log in logs] == [
-        ("records_not_published", "RuntimeError: no such topic")
+        ("usage_log_not_published", "RuntimeError: no such topic")
     ]
 
 
@@ -121,7 +121,7 @@ def test_brokers_that_cannot_be_reached_are_tried_again(
             raise ConnectionError("nobody there")
         return producer
 
-    publisher = Publisher(BROKERS, "records", OWN, connect)
+    publisher = Publisher(BROKERS, "usage", OWN, connect)
     publisher.start()
     publisher.publish(*batch(tmp_path))
     while len(producer.sent) < 3:
@@ -166,7 +166,7 @@ def test_our_own_address_is_never_dialled(tmp_path: Path) -> None:
         dialled.append(servers)
         return connect_producer(servers, own)
 
-    publisher = Publisher([("localhost", 19092)], "records", OWN, connect)
+    publisher = Publisher([("localhost", 19092)], "usage", OWN, connect)
     with structlog.testing.capture_logs() as logs:
         publisher._log = structlog.get_logger()
         publisher.start()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import Outcome
 from proxy.core.meters import STAGES
-from proxy.telemetry.records.rows import ApiRow, Stamp, cut
+from proxy.telemetry.usage_log.rows import ApiRow, Stamp, cut
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

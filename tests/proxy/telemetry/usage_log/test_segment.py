@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.telemetry.records.growing import GrowingFile
-from proxy.telemetry.records.names import DAY_MS, FileName, is_hidden
+from proxy.telemetry.usage_log.names import DAY_MS, FileName, is_hidden
+from proxy.telemetry.usage_log.segment import GrowingFile
 
 if TYPE_CHECKING:
     from pathlib import Path

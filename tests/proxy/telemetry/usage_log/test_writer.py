@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.telemetry.records.names import DAY_MS
-from proxy.telemetry.records.rows import TopicRow
-from proxy.telemetry.records.writer import Writer
+from proxy.telemetry.usage_log.names import DAY_MS
+from proxy.telemetry.usage_log.rows import TopicRow
+from proxy.telemetry.usage_log.writer import Writer
 
 BOOT = "0195a3c2b1000042"
 COUNTS = [field.name for field in msgspec.structs.fields(TopicRow) if field.type is int][4:]
@@ -195,7 +195,7 @@ def test_a_directory_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None
     (tmp_path / "file").write_bytes(b"")
 
     with pytest.raises(OSError, match="file"):
-        Writer(tmp_path / "file" / "records", "a", BOOT).open()
+        Writer(tmp_path / "file" / "usage-log", "a", BOOT).open()
 
 
 @given(

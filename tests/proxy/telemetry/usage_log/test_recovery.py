@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.telemetry.records.growing import GrowingFile
-from proxy.telemetry.records.names import FileName
-from proxy.telemetry.records.orphans import Adopted, adopt
+from proxy.telemetry.usage_log.names import FileName
+from proxy.telemetry.usage_log.recovery import Adopted, adopt
+from proxy.telemetry.usage_log.segment import GrowingFile
 
 NAME = FileName("entity", "a", "0195a3c2b1000042", 1)
 LINES = b"".join(json.dumps({"ts_ms": 1000 * n, "seq": n}).encode() + b"\n" for n in range(1, 40))

@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.telemetry.records.names import DAY_MS, FileName, day_of
+from proxy.telemetry.usage_log.names import DAY_MS, FileName, day_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import msgspec
 
 from policies.api import Hold, Throttle
 from proxy.core.capture import Capture
-from proxy.telemetry.records.capture_rows import capture_rows
-from proxy.telemetry.records.rows import Stamp
+from proxy.telemetry.usage_log.capture_rows import capture_rows
+from proxy.telemetry.usage_log.rows import Stamp
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine

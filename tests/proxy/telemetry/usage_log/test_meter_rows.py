@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from policies.api import Outcome
 from proxy.core.histogram import BUCKETS, bucket_of
 from proxy.core.meters import STAGES, Meter, MeterBook
-from proxy.telemetry.records import meter_rows
-from proxy.telemetry.records.meter_rows import MeterDiffs, MeterWatch
-from proxy.telemetry.records.rows import ApiRow, Stamp
+from proxy.telemetry.usage_log import meter_rows
+from proxy.telemetry.usage_log.meter_rows import MeterDiffs, MeterWatch
+from proxy.telemetry.usage_log.rows import ApiRow, Stamp
 
 ALICE, BOB = ("alice", "a"), ("bob", "b")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.telemetry.records.rows import Stamp, TopicRow, cut
+from proxy.telemetry.usage_log.rows import Stamp, TopicRow, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

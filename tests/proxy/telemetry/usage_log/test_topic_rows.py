@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from proxy.core.topic_book import TopicBook
-from proxy.telemetry.records.rows import Stamp
-from proxy.telemetry.records.topic_rows import topic_rows
+from proxy.telemetry.usage_log.rows import Stamp
+from proxy.telemetry.usage_log.topic_rows import topic_rows
 from tests.support import frames as f
 
 

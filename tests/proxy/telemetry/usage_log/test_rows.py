@@ -1,4 +1,4 @@
-"""The columns of the usage records."""
+"""The columns of the usage log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from policies.api import InForce
 from proxy.core.usage import UsageRow
-from proxy.telemetry.records.rows import (
+from proxy.telemetry.usage_log.rows import (
     NAME_MOST_CHARS,
     ApiRow,
     CaptureRow,
@@ -94,12 +94,12 @@ def test_a_hostile_name_stays_one_line() -> None:
     assert json.loads(lines)["client_id"] == nasty
 
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "records.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "usage-log.md"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_page_explains_every_column_and_no_other(family: str) -> None:
-    """`docs/records.md` has a table for each family, and one for what all rows begin with."""
+    """`docs/usage-log.md` has a table for each family, and one for what all rows begin with."""
     page = PAGE.read_text("utf-8")
     everywhere = {"family", "window_ms", *msgspec.structs.asdict(_any_row())}
     section = page.partition(f"### {family}\n")[2].partition("\n#")[0]

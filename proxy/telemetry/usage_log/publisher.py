@@ -22,9 +22,9 @@ import structlog
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from proxy.telemetry.records.rows import Row
+    from proxy.telemetry.usage_log.rows import Row
 
-CLIENT_ID: Final = "sluice-records"
+CLIENT_ID: Final = "sluice-usage-log"
 PENDING_MOST_BYTES: Final = 16 << 20
 _RETRY_S: Final = 5.0
 _BOOTSTRAP_MS: Final = 5_000
@@ -107,7 +107,7 @@ class Publisher:
         self._woken = Event()
         self._closing = False
         self._until = 0.0  # time.monotonic of the end, once it is near
-        self._thread = Thread(target=self._run, name="records-publisher", daemon=True)
+        self._thread = Thread(target=self._run, name="usage-log-publisher", daemon=True)
 
     def start(self) -> None:
         """Begin to send."""
@@ -182,9 +182,9 @@ class Publisher:
     def _tell(self, fault: str) -> None:
         """Once when it begins to fail, and once when it is well again."""
         if fault and not self._fault:
-            self._log.warning("records_not_published", topic=self._topic, reason=fault)
+            self._log.warning("usage_log_not_published", topic=self._topic, reason=fault)
         elif self._fault and not fault:
-            self._log.info("records_published_again", topic=self._topic, lost=self.lost)
+            self._log.info("usage_log_published_again", topic=self._topic, lost=self.lost)
         self._fault = fault
 
     def _wait(self, seconds: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.core.histogram import quantile_us
-from proxy.telemetry.records.rows import InstanceRow, Stamp
+from proxy.telemetry.usage_log.rows import InstanceRow, Stamp
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine

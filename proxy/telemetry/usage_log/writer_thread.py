@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
-from proxy.telemetry.records.capture_rows import capture_rows
-from proxy.telemetry.records.instance_rows import InstanceDiffs, Losses
-from proxy.telemetry.records.meter_rows import MeterDiffs
-from proxy.telemetry.records.rows import entity_rows
-from proxy.telemetry.records.topic_rows import topic_rows
+from proxy.telemetry.usage_log.capture_rows import capture_rows
+from proxy.telemetry.usage_log.instance_rows import InstanceDiffs, Losses
+from proxy.telemetry.usage_log.meter_rows import MeterDiffs
+from proxy.telemetry.usage_log.rows import entity_rows
+from proxy.telemetry.usage_log.topic_rows import topic_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from proxy.core.meters import Meter
     from proxy.core.topic_book import TopicUse
     from proxy.core.usage import UsageRow
-    from proxy.telemetry.records.instance_rows import InstanceReading
-    from proxy.telemetry.records.meter_rows import Reading
-    from proxy.telemetry.records.rows import Row, Stamp
-    from proxy.telemetry.records.writer import Writer
+    from proxy.telemetry.usage_log.instance_rows import InstanceReading
+    from proxy.telemetry.usage_log.meter_rows import Reading
+    from proxy.telemetry.usage_log.rows import Row, Stamp
+    from proxy.telemetry.usage_log.writer import Writer
 
 QUEUE_MOST_ROWS: Final = 50_000
 """Handed over and not written yet, about; 20 MB."""
@@ -98,7 +98,7 @@ class Scribe:
         self._woken = Event()
         self._closing = False
         self._must_reopen = False
-        self._thread = Thread(target=self._run, name="records", daemon=True)
+        self._thread = Thread(target=self._run, name="usage-log", daemon=True)
 
     @property
     def dropped(self) -> int:
@@ -163,7 +163,7 @@ class Scribe:
             try:
                 self._write(second)
             except Exception as error:  # noqa: BLE001 - a bug in one second must not end the others
-                self._log.error("records_failed", exc_info=error)
+                self._log.error("usage_log_failed", exc_info=error)
             self._taken += second.size
         if self._must_reopen:
             self._must_reopen = False
@@ -197,7 +197,7 @@ class Scribe:
         """Once when the disk begins to refuse, and once when it is well again."""
         fault = self._writer.fault
         if fault is not None and not self._faulty:
-            self._log.warning("records_not_written", reason=str(fault))
+            self._log.warning("usage_log_not_written", reason=str(fault))
         elif fault is None and self._faulty:
-            self._log.info("records_written_again", dropped=self.dropped)
+            self._log.info("usage_log_written_again", dropped=self.dropped)
         self._faulty = fault is not None
