@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final
 
 from wire.errors import WireError
-from wire.partial import try_size, try_string, try_uvarint
+from wire.incremental import try_size, try_string, try_uvarint
 from wire.primitives import ELEMENT_BUDGET, TAGS_PER_STRUCT_MAX, Buffer, int16_at, int32_at, spend
 
 NO_STEP_LIMIT: Final = 1 << 60

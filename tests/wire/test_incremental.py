@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import WireError
-from wire.partial import STRING_MAX_BYTES, try_size, try_string, try_uvarint
+from wire.incremental import STRING_MAX_BYTES, try_size, try_string, try_uvarint
 from wire.primitives import INT16, INT32, encode_uvarint
 
 
