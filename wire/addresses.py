@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from wire import endpoints
+from wire import node_endpoints
 from wire.apis import Api, ApiKey
 from wire.broker_lists import (
     Advertise,
@@ -80,7 +80,7 @@ def rewriter(api: Api) -> Rewriter | None:
 def glance(api: Api) -> Glance | None:
     """For responses that may name brokers and hardly ever do: the cheap look before the walk."""
     if api.key == ApiKey.PRODUCE and api.carries_addresses:
-        return endpoints.usual_produce(api.version)
+        return node_endpoints.usual_produce(api.version)
     return None
 
 
@@ -206,12 +206,12 @@ def _after_quorum_topics(buf: bytearray, start: int, end: int) -> tuple[int, int
 
 
 _REWRITERS: Final[dict[int, Callable[[int], Rewriter]]] = {
-    ApiKey.PRODUCE: endpoints.produce,
-    ApiKey.FETCH: endpoints.fetch,
+    ApiKey.PRODUCE: node_endpoints.produce,
+    ApiKey.FETCH: node_endpoints.fetch,
     ApiKey.METADATA: _metadata,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.DESCRIBE_QUORUM: _describe_quorum,
     ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
-    ApiKey.SHARE_FETCH: endpoints.share_fetch,
-    ApiKey.SHARE_ACKNOWLEDGE: endpoints.share_acknowledge,
+    ApiKey.SHARE_FETCH: node_endpoints.share_fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: node_endpoints.share_acknowledge,
 }

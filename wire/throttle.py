@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from wire.api_keys import ApiKey
 from wire.apis import Api, Throttle
-from wire.endpoints import usual_produce
 from wire.errors import ErrorCode, WireError
 from wire.header import response_body_at
+from wire.node_endpoints import usual_produce
 from wire.primitives import (
     INT32,
     REPLY_ELEMENT_BUDGET,

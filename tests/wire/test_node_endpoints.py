@@ -20,8 +20,8 @@ from tests.support.kafka_messages import api_of, with_unknown_tag
 from wire import messages
 from wire.addresses import rewriter
 from wire.apis import ApiKey
-from wire.endpoints import usual_produce
 from wire.errors import WireError
+from wire.node_endpoints import usual_produce
 from wire.primitives import INT32, REPLY_ELEMENT_BUDGET, encode_compact_count
 
 MOVED = ErrorCode.not_leader_or_follower
