@@ -23,7 +23,7 @@ from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.replies import let_go
 from proxy.core.walking import produced, unread
-from wire import fetch, produce_skeleton
+from wire import fetch, produce_partitions
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.header import body_at
@@ -188,15 +188,15 @@ def keep(
     plan = exchange.plan
     at = pos + 12 + len(plan.usual)
     version = plan.api.version
-    end = produce_skeleton.head_end(buf, at, stop, version)
+    end = produce_partitions.head_end(buf, at, stop, version)
     if 0 < end <= pos + KEEP_MOST_BYTES - _SIZE_BYTES:
         exchange.kept = buf[pos : end + _SIZE_BYTES]
         return steps
     try:
-        found, left = produce_skeleton.walk(buf, at, stop, version, steps)
+        found, left = produce_partitions.walk(buf, at, stop, version, steps)
     except WireError:
         return -1
-    exchange.kept = produce_skeleton.pack(found)
+    exchange.kept = produce_partitions.pack(found)
     return left
 
 
@@ -256,7 +256,7 @@ def _have(exchange: Exchange, walker: ProduceWalker, now_ms: int) -> None:
     """The last byte of a Produce that streamed has gone out."""
     sent(exchange, now_ms)
     if exchange.plan.keeps:
-        exchange.kept = produce_skeleton.pack(walker.topics)
+        exchange.kept = produce_partitions.pack(walker.topics)
         if exchange.plan.hooks.need is Need.HEADER:
             exchange.head = None  # nobody asked for it
 
@@ -265,13 +265,13 @@ def _body(exchange: Exchange) -> bytes:
     api = exchange.plan.api
     if api.key == ApiKey.FETCH:
         return fetch.empty_reply(api, EMPTY_THROTTLE_MS)
-    return produce_skeleton.reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
+    return produce_partitions.reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
 
 
-def _topics(exchange: Exchange) -> produce_skeleton.Topics:
+def _topics(exchange: Exchange) -> produce_partitions.Topics:
     api, kept = exchange.plan.api, exchange.kept
     if isinstance(kept, bytes):
-        return produce_skeleton.unpack(kept, api.version)
+        return produce_partitions.unpack(kept, api.version)
     if isinstance(kept, bytearray):
         at = body_at(kept, 0, len(kept), api.request_header_version)
         if at is None:

@@ -21,7 +21,7 @@ from wire import (
     header,
     messages,
     metadata,
-    produce_skeleton,
+    produce_partitions,
     sasl,
     versions,
 )
@@ -90,8 +90,10 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
         found[f"produce topics {version}"] = lambda b, v=version: ProduceTopics(v).feed(
             b, 0, len(b)
         )
-        found[f"skeleton {version}"] = lambda b, v=version: produce_skeleton.topics(b, 0, len(b), v)
-        found[f"head end {version}"] = lambda b, v=version: produce_skeleton.head_end(
+        found[f"skeleton {version}"] = lambda b, v=version: produce_partitions.topics(
+            b, 0, len(b), v
+        )
+        found[f"head end {version}"] = lambda b, v=version: produce_partitions.head_end(
             b, 0, len(b), v
         )
     for version in range(18):

@@ -28,7 +28,7 @@ from wire.primitives import (
     encode_uvarint,
 )
 from wire.produce import ProduceWalker, acks_at
-from wire.produce_skeleton import walk
+from wire.produce_partitions import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from wire import produce_skeleton
+from wire import produce_partitions
 from wire.errors import ErrorCode
 from wire.header import body_at
 from wire.produce import ProduceWalker
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from proxy.core.trail import Stage, Trail
-    from wire.produce_skeleton import Topics
+    from wire.produce_partitions import Topics
 
 Value: TypeAlias = str | bool | int | float | tuple[str, ...]
 Attributes: TypeAlias = dict[str, Value]
@@ -161,7 +161,7 @@ def topic_of(trail: Trail, known: Known) -> str:
     topics: Topics = ()
     try:
         if isinstance(kept, bytes):
-            topics = produce_skeleton.unpack(kept, api.version)
+            topics = produce_partitions.unpack(kept, api.version)
         elif isinstance(kept, bytearray):  # the request, or its head
             at = body_at(kept, 0, len(kept), api.request_header_version)
             walker = ProduceWalker(api.version)

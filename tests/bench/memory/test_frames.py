@@ -15,7 +15,7 @@ from bench.memory.frames import (
     produce_frame,
 )
 from tests.support import frames as f
-from wire.produce_skeleton import topics
+from wire.produce_partitions import topics
 
 
 @pytest.mark.parametrize("size_bytes", [200, KIB, 64 * KIB - 1, 64 * KIB, MIB])

@@ -12,7 +12,7 @@ from proxy.telemetry.traces import attributes
 from proxy.telemetry.traces.attributes import Known
 from tests.support.frames import produce
 from tests.support.trails import EPOCH_US, PEER, trail, waits
-from wire import produce_skeleton
+from wire import produce_partitions
 from wire.apis import ApiKey
 from wire.produce import ProduceWalker
 
@@ -158,7 +158,7 @@ def kept(version, data):
     [
         bytearray(produce(5, topic="orders", size_bytes=50)),
         bytearray(produce(5, topic="orders", size_bytes=5000)[:80]),  # of a large one only the head
-        produce_skeleton.pack([("orders", [0, 1, 2])]),
+        produce_partitions.pack([("orders", [0, 1, 2])]),
     ],
     ids=["frame", "head", "packed"],
 )
@@ -170,7 +170,7 @@ def test_the_one_topic_of_a_produce_is_found(data):
 def test_a_topic_id_is_looked_up():
     """From version 13 on a Produce has ids; a name is known if Metadata has told."""
     topic_id = bytes(range(16))
-    made = kept(13, produce_skeleton.pack([(topic_id, [0])]))
+    made = kept(13, produce_partitions.pack([(topic_id, [0])]))
 
     assert attributes.topic_of(made, Known(topics={topic_id: "orders"})) == "orders"
     assert attributes.topic_of(made, NOTHING) == ""
@@ -180,8 +180,8 @@ def test_a_topic_id_is_looked_up():
     "data",
     [
         None,
-        produce_skeleton.pack([("a", [0]), ("b", [0])]),
-        produce_skeleton.pack([]),
+        produce_partitions.pack([("a", [0]), ("b", [0])]),
+        produce_partitions.pack([]),
         ProduceWalker(3),
         bytearray(b"\x00\x00"),
         bytearray(b"\x00\x00\x00\x05nonsense"),
