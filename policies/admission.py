@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from policies.api import FORWARD, Hold, Need, Policy, PolicyConfigError, Reject
-from policies.settings import Problem
-from policies.type_words import found, nearest
+from policies.type_names import found, nearest
+from policies.validation import Problem
 from wire.apis import OFFERED, ApiKey, key_of, name_of
 from wire.errors import ErrorCode
 from wire.fetch import FetchHead

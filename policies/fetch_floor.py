@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from policies.api import FORWARD, Forward, Need, Patch, Policy, PolicyConfigError
-from policies.settings import Problem
+from policies.validation import Problem
 from wire.apis import ApiKey
 from wire.fetch import FetchHead, FetchKind, head_offsets
 from wire.primitives import INT32

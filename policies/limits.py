@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError, Reject, Request
-from policies.settings import Problem
-from policies.type_words import found, nearest
+from policies.type_names import found, nearest
+from policies.validation import Problem
 from wire.apis import OFFERED, ApiKey, find, key_of
 from wire.errors import ErrorCode
 

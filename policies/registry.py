@@ -20,8 +20,8 @@ import msgspec
 from policies.api import Need, Policy, PolicyConfigError, Services
 from policies.chain import Entry
 from policies.guard import Guard, PolicyFault
-from policies.settings import Problem, SettingsError, join, try_convert
-from policies.type_words import found, nearest
+from policies.type_names import found, nearest
+from policies.validation import Problem, SettingsError, join, try_convert
 from policies.verdicts import check_time, shown
 from policies.wishes import wishes_of
 from wire.apis import OFFERED

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Throttle
 from policies.chain import ASKED_ALL, Chain, Entry
-from policies.settings import SettingsError, try_convert
+from policies.validation import SettingsError, try_convert
 from policies.verdicts import check_request
 from wire import apis
 

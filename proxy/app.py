@@ -18,7 +18,7 @@ import trio
 from policies import registry
 from policies.chain import Chain
 from policies.guard import Guard
-from policies.settings import SettingsError
+from policies.validation import SettingsError
 from proxy import admin_socket, hangup
 from proxy.config.sizing import budget_of
 from proxy.core.bounds import Bounds

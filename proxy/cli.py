@@ -22,7 +22,7 @@ from proxy.telemetry import sink
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.settings import Problem, SettingsError
+    from policies.validation import Problem, SettingsError
     from proxy.config.sources import Effective
 
     Command = TypeVar("Command", bound=Callable[..., object])
@@ -99,7 +99,7 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
     sink.install()  # already done where the command came by `proxy.__main__`
     flags = _flags(upstream, listen, nodes)
     effective = _load(file, flags, UNUSABLE, look=True, keep_policies=True)
-    from policies.settings import SettingsError  # noqa: PLC0415 - see the module
+    from policies.validation import SettingsError  # noqa: PLC0415 - see the module
     from proxy import app  # noqa: PLC0415 - see the module: only what the command needs
     from proxy.config.sources import load  # noqa: PLC0415 - see the module
 
@@ -131,7 +131,7 @@ def check(
     What passes is what `run` takes, but for ports that are taken. Exit code 0: there is no mistake; 1: there is
     one, or a broker does not answer.
     """
-    from policies.settings import SettingsError  # noqa: PLC0415 - see the module
+    from policies.validation import SettingsError  # noqa: PLC0415 - see the module
     from proxy.config.sizing import budget_of  # noqa: PLC0415 - see the module
 
     try:
@@ -242,7 +242,7 @@ def _load(
     keep_policies: bool = False,
 ) -> Effective:
     """The settings; or every problem on standard error, and the end with `code`."""
-    from policies.settings import SettingsError  # noqa: PLC0415 - see the module
+    from policies.validation import SettingsError  # noqa: PLC0415 - see the module
 
     try:
         effective = _read(file, flags, look=look, keep_policies=keep_policies)

@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policies.settings import Problem
+from policies.validation import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

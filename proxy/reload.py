@@ -24,7 +24,7 @@ import trio
 
 from policies import registry
 from policies.chain import Chain
-from policies.settings import SettingsError, join
+from policies.validation import SettingsError, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -27,8 +27,8 @@ from policies.quota.entity import (
     check_value,
     outranked_words,
 )
-from policies.settings import Problem
-from policies.type_words import found
+from policies.type_names import found
+from policies.validation import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ import msgspec
 from policies.api import PolicyConfigError
 from policies.quota.config import QuotaLine  # noqa: TC001 - msgspec reads annotations at run time
 from policies.quota.entity import KEYS
-from policies.settings import Problem, try_convert
+from policies.validation import Problem, try_convert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.settings import Problem
+from policies.validation import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import yaml
 from yaml.composer import Composer
 
-from policies.settings import Problem, join
+from policies.validation import Problem, join
 
 if TYPE_CHECKING:
     from pathlib import Path

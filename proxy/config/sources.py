@@ -22,8 +22,8 @@ from msgspec import inspect
 
 from policies.registry import PolicyEntry, discard, hand_over, hints
 from policies.registry import inspect as inspect_policies
-from policies.settings import Problem, SettingsError, join, try_convert
-from policies.type_words import nearest, strip
+from policies.type_names import nearest, strip
+from policies.validation import Problem, SettingsError, join, try_convert
 from proxy.config import Config
 from proxy.config.container import VARIABLE
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from policies.settings import Problem
-from policies.type_words import found
+from policies.type_names import found
+from policies.validation import Problem
 from proxy.config.values import SERVER_PATTERN, SERVER_WORDS, check_server
 
 if TYPE_CHECKING:

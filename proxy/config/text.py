@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import yaml
 
-from policies.settings import join
+from policies.validation import join
 from proxy.config.sources import DEFAULT
 
 if TYPE_CHECKING:

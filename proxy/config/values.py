@@ -1,6 +1,6 @@
 """Settings that are written as text and mean more: HOST:PORT, hosts, ranges of nodes, names of APIs.
 
-- A `check_` says what is wrong with one value, in words, or None (see `policies.settings.Check`).
+- A `check_` says what is wrong with one value, in words, or None (see `policies.validation.Check`).
 - A reader (`split_`, `parse_`) may assume that its check has passed; otherwise it raises ValueError.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from policies.type_words import nearest
+from policies.type_names import nearest
 from wire.apis import ApiKey, key_of, name_of
 
 if TYPE_CHECKING:

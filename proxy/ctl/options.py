@@ -149,7 +149,7 @@ def _found(port: int | None) -> str:
 
 
 def _configured(file: Path, token_file: Path | None) -> tuple[str, str, Path | None, int]:
-    from policies.settings import SettingsError  # noqa: PLC0415 - start-up of other commands
+    from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
     from proxy.config.sources import load  # noqa: PLC0415 - as above
     from proxy.config.telemetry import NO_SOCKET  # noqa: PLC0415 - as above
 

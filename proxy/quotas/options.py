@@ -141,7 +141,7 @@ def _server(where: Where) -> str:
         return where.bootstrap
     if where.file is None:
         return DEFAULT_SERVER
-    from policies.settings import SettingsError  # noqa: PLC0415 - as above
+    from policies.validation import SettingsError  # noqa: PLC0415 - as above
     from proxy.config.sources import load  # noqa: PLC0415 - as above
 
     try:

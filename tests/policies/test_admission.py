@@ -7,8 +7,8 @@ import pytest
 from policies.admission import NEVER_HELD, SHED, Admission, AdmissionConfig
 from policies.api import FORWARD, Hold, Need, Outcome, Policy, PolicyConfigError, Reject
 from policies.chain import Chain, Entry
-from policies.settings import try_convert
 from policies.testing import BenchHost
+from policies.validation import try_convert
 from tests.support.admitting import Room
 from wire.apis import ApiKey, name_of
 from wire.errors import ErrorCode

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Need, Patch, PolicyConfigError
 from policies.fetch_floor import FetchFloor, FetchFloorConfig, FloorRule
-from policies.settings import try_convert
 from policies.testing import BenchHost, PolicyBench
+from policies.validation import try_convert
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
 from wire.apis import OFFERED, ApiKey

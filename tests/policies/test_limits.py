@@ -6,8 +6,8 @@ import pytest
 
 from policies.api import FORWARD, Need, PolicyConfigError, Reject
 from policies.limits import Limits, LimitsConfig
-from policies.settings import try_convert
 from policies.testing import BenchHost, PolicyBench
+from policies.validation import try_convert
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 

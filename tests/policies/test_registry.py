@@ -18,8 +18,8 @@ from policies.fetch_floor import FetchFloor
 from policies.limits import Limits
 from policies.quota.policy import Quota
 from policies.registry import PolicyEntry
-from policies.settings import SettingsError
 from policies.testing import BenchHost
+from policies.validation import SettingsError
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Policy, Reject, Throttle
-from policies.settings import SettingsError
 from policies.testing import BenchHost, PolicyBench
+from policies.validation import SettingsError
 from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode
 

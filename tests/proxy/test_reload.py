@@ -12,7 +12,7 @@ import trio.testing
 
 from policies.api import Policy
 from policies.chain import Chain, Entry
-from policies.settings import Problem, SettingsError
+from policies.validation import Problem, SettingsError
 from proxy.config import Drain, Log
 from proxy.config.telemetry import Metrics
 from proxy.reload import TURN_S, BusyError, Reloader, changes, hash_of

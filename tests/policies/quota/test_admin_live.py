@@ -11,8 +11,8 @@ from policies.chain import Chain, Entry
 from policies.quota.entity import QuotaEntity
 from policies.quota.overrides import decode
 from policies.quota.policy import Quota
-from policies.settings import try_convert
 from policies.testing import BenchHost, BenchReporter, PolicyBench
+from policies.validation import try_convert
 from tests.support.quota_messages import (
     Named,
     alter_body,

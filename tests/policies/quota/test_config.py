@@ -7,7 +7,7 @@ import math
 import pytest
 
 from policies.quota.config import QuotaConfig
-from policies.settings import try_convert
+from policies.validation import try_convert
 
 
 def problems(**settings: object) -> list[str]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import structlog
 
-from policies.settings import Problem, SettingsError
+from policies.validation import Problem, SettingsError
 from proxy.admin import schemas
 from proxy.telemetry import log
 from tests.support.admin_room import config_of, everything, quota_entry, roomy

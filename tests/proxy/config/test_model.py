@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.settings import try_convert
+from policies.validation import try_convert
 from proxy.config import Config, Listen, PolicyEntry, Upstream
 
 SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}

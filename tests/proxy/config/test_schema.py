@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from policies.registry import available
-from policies.settings import try_convert
+from policies.validation import try_convert
 from proxy.config import Config
 from proxy.config.schema import json_schema
 

@@ -9,7 +9,7 @@ import pytest
 
 from policies import registry
 from policies.api import Need, Policy
-from policies.settings import try_convert
+from policies.validation import try_convert
 from proxy.config import Config
 from proxy.config.container import MemoryLimit
 from proxy.config.sizing import REFUSED_MOST_BYTES, budget_of, budget_within

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from policies.settings import SettingsError
+from policies.validation import SettingsError
 from proxy.config import Config
 from proxy.config.sources import load, variables
 

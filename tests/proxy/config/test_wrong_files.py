@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.settings import SettingsError
+from policies.validation import SettingsError
 from proxy.config.sources import load
 
 if TYPE_CHECKING:

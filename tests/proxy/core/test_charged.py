@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from policies.api import Outcome
 from policies.quota.policy import Quota
-from policies.settings import try_convert
 from policies.testing import BenchHost
+from policies.validation import try_convert
 from tests.support import frames as f
 from tests.support.ledger import Ledger, TimedWire, make_counting_engine
 from tests.support.throttled import KINDS, SILENT, versions

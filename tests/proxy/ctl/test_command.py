@@ -9,7 +9,7 @@ import structlog
 import trio
 from click.testing import CliRunner
 
-from policies.settings import Problem, SettingsError
+from policies.validation import Problem, SettingsError
 from proxy.config import Log
 from proxy.ctl.command import ctl, top
 from proxy.telemetry import log

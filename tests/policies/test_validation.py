@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.api import PolicyConfigError
-from policies.settings import Problem, SettingsError, join, try_convert
+from policies.validation import Problem, SettingsError, join, try_convert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import inspect
 
 from policies.api import PolicyConfigError
-from policies.type_words import (
+from policies.type_names import (
     choices,
     describe,
     extra,

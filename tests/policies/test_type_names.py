@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, inspect
 
-from policies.type_words import describe, found, nearest, number_meant
+from policies.type_names import describe, found, nearest, number_meant
 
 
 class Colour(Enum):
