@@ -25,20 +25,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import Excess, Peer, Request, Response, Verdict
-    from policies.quota.books import Books, Bucket
+    from policies.quota.manager import Bucket, ClientQuotaManager
 
 
 class ChannelRule:
     """See the module. `special` are the APIs that are more than a request to be answered."""
 
-    def __init__(self, books: Books, *, samples: int, window_ms: int, sequential: bool) -> None:
-        self.books = books
+    def __init__(
+        self, manager: ClientQuotaManager, *, samples: int, window_ms: int, sequential: bool
+    ) -> None:
+        self.manager = manager
         self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {
             ApiKey.PRODUCE: self._on_produce
         }
-        self._exempt = books.exempt
+        self._exempt = manager.exempt
         self._special = self.special.get
-        self._find = books.accounts.get
+        self._find = manager.accounts.get
         self._cap_ms = window_ms
         self._least_seconds = (samples - 1) * window_ms / 1000
         self._sequential = sequential
@@ -68,7 +70,7 @@ class ChannelRule:
         """Record, judge, and join the delays."""
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.books.open_for(peer, now_ms)
+            account = self.manager.open_for(peer, now_ms)
         byte_ms = 0
         spent: Bucket | None = None
         if self._bytes:
@@ -98,7 +100,7 @@ class ChannelRule:
 
     def quiet_until_ms(self, peer: Peer, why: Excess, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now, judged as of `now_ms`."""
-        account = self.books.open_for(peer, now_ms)
+        account = self.manager.open_for(peer, now_ms)
         longest_ms = 0
         for bucket in (account.request, account.produce, account.fetch):
             if bucket is not None and bucket.key == why.quota:
@@ -158,7 +160,7 @@ class ChannelRule:
             return FORWARD
         if not self._bytes:
             return EXEMPT
-        spent = self.books.open_for(peer, now_ms).produce
+        spent = self.manager.open_for(peer, now_ms).produce
         byte_ms = self._judge_bytes(spent, request.size_bytes, now_ms)
         if not byte_ms or spent is None:
             return EXEMPT
@@ -168,5 +170,5 @@ class ChannelRule:
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Forward:
         if self._exempt and peer.user in self._exempt:
             return EXEMPT
-        spent = self.books.open_for(peer, now_ms).fetch
+        spent = self.manager.open_for(peer, now_ms).fetch
         return FORWARD if spent is None else clip(request, spent.limit * self._least_seconds)

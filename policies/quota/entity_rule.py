@@ -21,8 +21,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Throttle
-from policies.quota.books import Bucket, Waiter
 from policies.quota.clip import clip
+from policies.quota.manager import Bucket, Waiter
 from policies.quota.rate import THROTTLE_MOST_MS
 from wire.apis import ApiKey
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import Excess, Host, Peer, Request, Response, Verdict
-    from policies.quota.books import Books
+    from policies.quota.manager import ClientQuotaManager
 
 HOLD_MOST_MS: Final = THROTTLE_MOST_MS
 """A held request waits for its slot, however far; its client gives up long before that."""
@@ -52,13 +52,13 @@ class _Fetching(NamedTuple):
 class EntityRule:
     """See the module. `special` are the APIs that need more than a count of one."""
 
-    def __init__(self, books: Books, host: Host, burst_ms: float) -> None:
-        self.books = books
+    def __init__(self, manager: ClientQuotaManager, host: Host, burst_ms: float) -> None:
+        self.manager = manager
         self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {}
         self._host = host
         self._burst_ms = burst_ms
         self._special = self.special.get
-        self._find = books.accounts.get
+        self._find = manager.accounts.get
         self._held: dict[int, Waiter] = {}  # by session
         self._fetching: dict[int, dict[int, _Fetching]] = {}  # by session, exchange
 
@@ -82,7 +82,7 @@ class EntityRule:
             return special(request, peer, now_ms)
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.books.open_for(peer, now_ms)
+            account = self.manager.open_for(peer, now_ms)
         bucket = account.request
         if bucket is None:
             return self._free(peer)
@@ -99,7 +99,7 @@ class EntityRule:
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge it as a request and nothing else."""
-        bucket = self.books.open_for(peer, now_ms).request
+        bucket = self.manager.open_for(peer, now_ms).request
         if bucket is None:
             return self._free(peer)
         held = self._admit(bucket, 1, request, peer, now_ms)
@@ -119,7 +119,7 @@ class EntityRule:
         if fetching is not None:
             fetching.bucket.fetching -= 1
             charged_bytes = fetching.charged_bytes
-        bucket = self.books.open_for(peer, now_ms).fetch
+        bucket = self.manager.open_for(peer, now_ms).fetch
         if bucket is None:
             return FORWARD
         size_bytes = response.size_bytes
@@ -157,7 +157,7 @@ class EntityRule:
 
     def quiet_until_ms(self, peer: Peer, why: Excess, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now."""
-        account = self.books.open_for(peer, now_ms)
+        account = self.manager.open_for(peer, now_ms)
         owed = (each for each in (account.request, account.produce, account.fetch) if each)
         return max((each.pass_ms + each.queued * each.unit_ms for each in owed), default=now_ms)
 
@@ -220,7 +220,7 @@ class EntityRule:
 
     def _look_again(self, waiter: Waiter, now_ms: int) -> None:
         bucket = waiter.bucket
-        if self.books.open_for(waiter.peer, now_ms).of(bucket.key) is bucket:
+        if self.manager.open_for(waiter.peer, now_ms).of(bucket.key) is bucket:
             self._arm(bucket, now_ms)  # its limit is the new one already
             return
         bucket.leave(waiter)
@@ -266,14 +266,14 @@ class EntityRule:
 
     def _free(self, peer: Peer) -> Forward:
         """No limit holds."""
-        return EXEMPT if peer.user in self.books.exempt else FORWARD
+        return EXEMPT if peer.user in self.manager.exempt else FORWARD
 
     # -- bytes -------------------------------------------------------------------------------
 
     def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.books.open_for(peer, now_ms)
+            account = self.manager.open_for(peer, now_ms)
         produce, bucket = account.produce, account.request
         if produce is None and bucket is None:
             return self._free(peer)
@@ -305,7 +305,7 @@ class EntityRule:
         return self._quiet((bucket, produce), now_ms)
 
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        account = self.books.open_for(peer, now_ms)
+        account = self.manager.open_for(peer, now_ms)
         fetch, bucket = account.fetch, account.request
         if fetch is None and bucket is None:
             return self._free(peer)

@@ -19,7 +19,6 @@ from policies.api import Hold, InForce, Need, Policy, PolicyConfigError, Throttl
 from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.admin import AdminRules, QuotaAdmin
-from policies.quota.books import Books
 from policies.quota.channel_rule import ChannelRule
 from policies.quota.config import QuotaConfig
 from policies.quota.entity import (
@@ -30,6 +29,7 @@ from policies.quota.entity import (
     spelt,
 )
 from policies.quota.entity_rule import EntityRule
+from policies.quota.manager import ClientQuotaManager
 from policies.quota.standing import standings
 from wire.apis import ApiKey
 
@@ -69,7 +69,7 @@ class Quota(Policy):
         self._enforcement = config.enforcement
         smooth = config.enforcement == "entity"
         window_ms = config.quota_window_size_seconds * 1000
-        self.books = Books(
+        self.manager = ClientQuotaManager(
             self.quotas,
             smooth=smooth,
             burst_ms=config.burst_seconds * 1000,
@@ -80,10 +80,10 @@ class Quota(Policy):
             policy=host.name,
         )
         self.rule: EntityRule | ChannelRule = (
-            EntityRule(self.books, host, config.burst_seconds * 1000)
+            EntityRule(self.manager, host, config.burst_seconds * 1000)
             if smooth
             else ChannelRule(
-                self.books,
+                self.manager,
                 samples=config.quota_window_num,
                 window_ms=window_ms,
                 sequential=config.coexistence == "sequential",
@@ -130,7 +130,7 @@ class Quota(Policy):
     def in_force(self, user: str, client_id: str) -> InForce | None:
         """Whose request rate holds for them; None for exempt principals, and where none does."""
         resolved = self.quotas.resolve(REQUEST_RATE, user, client_id)
-        if resolved is None or user in self.books.exempt:
+        if resolved is None or user in self.manager.exempt:
             return None
         name = spelt(resolved.tags)
         return InForce(self._enforcement, name, resolved.limit, self.quotas.digest())
@@ -141,7 +141,7 @@ class Quota(Policy):
 
     def on_tick(self, now_ms: int) -> None:
         """Forget what nobody has used for an hour."""
-        self.books.expire(now_ms)
+        self.manager.expire(now_ms)
 
     def adopt(self, previous: Policy) -> None:
         """What was counted, is owed and was set live goes on."""
@@ -150,7 +150,7 @@ class Quota(Policy):
         # The state file may have changed since it was read.
         replace_all = self._state_file == previous.state_file
         self.quotas.take_overrides(previous.quotas, replace_all=replace_all)
-        self.books.adopt(previous.books)
+        self.manager.adopt(previous.manager)
         if isinstance(self.rule, EntityRule) and isinstance(previous.rule, EntityRule):
             self.rule.adopt(previous.rule)
         self._look()
@@ -172,7 +172,7 @@ class Quota(Policy):
             self.host.save(self._state_file, overrides.encode(after))
         for entity, key, value in changes:
             self.quotas.set_override(entity, key, value)
-        self.books.changed()
+        self.manager.changed()
         if self._look():
             self.host.reconsider()
         self.rule.changed(now_ms)
@@ -190,12 +190,12 @@ class Quota(Policy):
 
     def usage(self, now_ms: int) -> Iterable[Usage]:
         """What each bucket has let through lately, and what was throttled."""
-        return self.books.usage(now_ms)
+        return self.manager.usage(now_ms)
 
     def standings(self, user: str, client_id: str, now_ms: int) -> Sequence[Standing]:
         """How each bucket stands that this user and client id draw on."""
         smooth = self._enforcement == "entity"
-        return standings(self.books, user, client_id, now_ms, smooth=smooth)
+        return standings(self.manager, user, client_id, now_ms, smooth=smooth)
 
     def _on_admin(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """A request like any other, and answered here."""

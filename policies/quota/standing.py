@@ -14,7 +14,7 @@ from policies.quota.entity import KEYS, spelt
 from policies.quota.rate import throttle_time_ms
 
 if TYPE_CHECKING:
-    from policies.quota.books import Books, Bucket
+    from policies.quota.manager import Bucket, ClientQuotaManager
 
 
 class Standing(NamedTuple):
@@ -40,10 +40,10 @@ class Standing(NamedTuple):
 
 
 def standings(
-    books: Books, user: str, client_id: str, now_ms: int, *, smooth: bool
+    manager: ClientQuotaManager, user: str, client_id: str, now_ms: int, *, smooth: bool
 ) -> list[Standing]:
     """The buckets that this pair draws on, in the order of KEYS. `smooth`: the release schedule counts."""
-    account = books.accounts.get((user, client_id))
+    account = manager.accounts.get((user, client_id))
     if account is not None:
         buckets = (account.request, account.produce, account.fetch)
         return [
@@ -52,9 +52,9 @@ def standings(
             if bucket is not None and bucket.limit != inf
         ]
     found: list[Standing] = []
-    for key in () if books.is_free(user) else KEYS:
-        resolved = books.quotas.resolve(key, user, client_id)
-        bucket = None if resolved is None else books.find(key, resolved.tags)
+    for key in () if manager.is_free(user) else KEYS:
+        resolved = manager.quotas.resolve(key, user, client_id)
+        bucket = None if resolved is None else manager.find(key, resolved.tags)
         if bucket is not None:
             found.append(_standing(bucket, now_ms, smooth=smooth))
         elif resolved is not None:

@@ -129,7 +129,7 @@ def test_without_a_quota_nothing_is_recorded():
     """Nor is it asked; no Fetch is clipped."""
     made = bench()
     assert answered(made) == 0
-    assert list(made.policy.books) == []
+    assert list(made.policy.manager) == []
     assert made.chain.hooks(ApiKey.FETCH).on_response is None
 
 
@@ -191,7 +191,7 @@ def test_a_produce_is_charged_its_header_and_body():
 
 def spend(made: PolicyBench, byte_ms: int, request_ms: int, broker_ms: int = 0) -> int:
     """A Produce that violates both: 1000 bytes/s by `byte_ms`, 10 requests/s by `request_ms`."""
-    account = made.policy.books.open("alice", "c", made.now_ms)
+    account = made.policy.manager.open("alice", "c", made.now_ms)
     account.request.rate.record(100 + request_ms / 100 - 1, made.now_ms)
     asked = made.request("Produce", size_bytes=10_000 + byte_ms)
     made.ask(asked, peer())
@@ -237,14 +237,14 @@ def test_the_brokers_own_delay_is_joined_not_doubled(broker_ms, ours_ms, joined_
     """With `max` the larger; where we have none, the broker's stays as it is written, and it mutes."""
     made = bench({"user": "alice", "request_rate": 10}, coexistence="max")
     if ours_ms:
-        made.policy.books.open("alice", "c", EPOCH_MS).request.rate.record(1000, EPOCH_MS)
+        made.policy.manager.open("alice", "c", EPOCH_MS).request.rate.record(1000, EPOCH_MS)
     assert answered(made, throttle_time_ms=broker_ms) == joined_ms
 
 
 def test_the_brokers_own_delay_comes_before_ours_as_a_byte_delay_does():
     """Sequential: ours is judged as of its end."""
     made = bench({"user": "alice", "request_rate": 10})
-    made.policy.books.open("alice", "c", EPOCH_MS).request.rate.record(101, EPOCH_MS)
+    made.policy.manager.open("alice", "c", EPOCH_MS).request.rate.record(101, EPOCH_MS)
     assert answered(made, throttle_time_ms=2050) == 2050 + 150
     made.advance(1)
     assert answered(made, throttle_time_ms=12_000) == 12_000
@@ -253,7 +253,7 @@ def test_the_brokers_own_delay_comes_before_ours_as_a_byte_delay_does():
 def test_a_request_without_acks_is_exempt_but_its_bytes_are_not():
     """It is quieted when it comes, for it has no reply."""
     made = bench(BOTH)
-    account = made.policy.books.open("alice", "c", EPOCH_MS)
+    account = made.policy.manager.open("alice", "c", EPOCH_MS)
     account.request.rate.record(1000, EPOCH_MS)
     assert made.ask(made.request("Produce", acks=0, size_bytes=1000), peer()) is EXEMPT
     assert account.request.rate.measure(EPOCH_MS) == 100
@@ -284,5 +284,5 @@ def test_a_sensor_that_is_gone_is_made_anew_and_the_request_goes_on():
         assert [each[:3] for each in made.policy.usage(made.now_ms)] == [
             ("", "client1", "producer_byte_rate")
         ]
-        made.policy.books.expire(made.now_ms + 3_600_001)
-        assert list(made.policy.books) == []
+        made.policy.manager.expire(made.now_ms + 3_600_001)
+        assert list(made.policy.manager) == []

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.books import Books
 from policies.quota.entity import (
     ANY,
     KEYS,
@@ -20,6 +19,7 @@ from policies.quota.entity import (
     check_value,
     spelt,
 )
+from policies.quota.manager import ClientQuotaManager
 from policies.quota.rate import throttle_time_ms
 from tests.support.golden import cases
 
@@ -30,9 +30,9 @@ def entity(user: str, client_id: str) -> QuotaEntity:
     return QuotaEntity(user or None, client_id or None)
 
 
-def throttled(books: Books, user: str, client_id: str, value: float) -> bool:
+def throttled(manager: ClientQuotaManager, user: str, client_id: str, value: float) -> bool:
     """Record `value` at 0 by Kafka's rule, and judge."""
-    bucket = books.open(user, client_id, 0).produce
+    bucket = manager.open(user, client_id, 0).produce
     if bucket is None:
         return False
     bucket.rate.record(value, 0)
@@ -40,9 +40,11 @@ def throttled(books: Books, user: str, client_id: str, value: float) -> bool:
     return throttle_time_ms(observed, bucket.limit, span_ms) > 0
 
 
-def changing(quotas: Quotas, books: Books, whose: QuotaEntity, value: float | None) -> None:
+def changing(
+    quotas: Quotas, manager: ClientQuotaManager, whose: QuotaEntity, value: float | None
+) -> None:
     quotas.set(whose, BYTES, value)
-    books.changed()
+    manager.changed()
 
 
 def test_the_first_level_that_has_a_limit_wins():
@@ -122,15 +124,15 @@ def test_a_changed_bound_judges_the_same_samples_anew(case_id):
     who = [name or "other" for name in case["entity"]]
     own, default = entity(*case["entity"]), entity(*case["default"])
     quotas = Quotas()
-    books = Books(quotas, smooth=False)
+    manager = ClientQuotaManager(quotas, smooth=False)
     got = []
     for step, (bound, value) in enumerate(zip(case["bounds"], case["values"], strict=True)):
         if step < 3:
-            changing(quotas, books, own, bound)
+            changing(quotas, manager, own, bound)
         else:
-            changing(quotas, books, own, None)
-            changing(quotas, books, default, bound)
-        got.append(throttled(books, *who, value))
+            changing(quotas, manager, own, None)
+            changing(quotas, manager, default, bound)
+        got.append(throttled(manager, *who, value))
     assert got == case["throttled"]
 
 
@@ -138,26 +140,26 @@ def test_a_changed_bound_judges_the_same_samples_anew(case_id):
 def test_a_quota_that_is_removed_holds_no_longer(whose):
     """Set, violated, removed, free."""
     quotas = Quotas()
-    books = Books(quotas, smooth=False)
-    changing(quotas, books, whose, 10)
-    assert throttled(books, "userA", "client1", 11_000)
-    changing(quotas, books, whose, None)
-    assert not throttled(books, "userA", "client1", 11_000)
+    manager = ClientQuotaManager(quotas, smooth=False)
+    changing(quotas, manager, whose, 10)
+    assert throttled(manager, "userA", "client1", 11_000)
+    changing(quotas, manager, whose, None)
+    assert not throttled(manager, "userA", "client1", 11_000)
 
 
 def test_kafkas_script_of_precedence_holds_step_by_step():
     """Forty changes and checks at one moment: another level is another bucket, the same tags the same."""
     quotas = Quotas()
-    books = Books(quotas, smooth=False)
+    manager = ClientQuotaManager(quotas, smooth=False)
     for step in cases("quota.entity")["precedence-full-script"]["steps"]:
         if step[0] == "set":
-            changing(quotas, books, entity(step[1], step[2]), step[3] or None)
+            changing(quotas, manager, entity(step[1], step[2]), step[3] or None)
             continue
         _, user, client_id, bound, value, expected = step
         resolved = quotas.resolve(BYTES, user, client_id)
         assert resolved is not None
         assert (step, resolved.limit) == (step, bound)
-        assert (step, throttled(books, user, client_id, value * 11)) == (step, expected)
+        assert (step, throttled(manager, user, client_id, value * 11)) == (step, expected)
 
 
 def test_an_override_beats_the_file_until_it_is_removed():

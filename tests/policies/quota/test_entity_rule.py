@@ -341,7 +341,7 @@ def test_whatever_the_clients_do_no_more_passes_and_nothing_later_than_needed(
             made.now_ms = each.now_ms
             settle(waiting.pop(each.request.exchange_id), each.verdict)
         made.now_ms = now_ms
-        bucket = next(bucket for _, bucket in made.policy.books)
+        bucket = next(bucket for _, bucket in made.policy.manager)
         assert len(bucket.line or ()) == len(waiting)
         assert not waiting or bucket.pass_ms > made.now_ms
     passed.sort()

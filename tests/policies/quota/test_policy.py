@@ -214,7 +214,7 @@ def test_the_bound_on_buckets_made_from_a_default_holds_over_reloads():
         new = bench({"user": "<default>", "request_rate": 0.001}, **settings)
         new.policy.adopt(made.policy)
         made = new
-    tables = made.policy.books._tables["request_rate"]
+    tables = made.policy.manager._tables["request_rate"]
     assert len(tables) <= 10
 
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from policies.quota.books import Books
 from policies.quota.entity import CONSUMER_BYTE_RATE, REQUEST_RATE, QuotaEntity, Quotas
+from policies.quota.manager import ClientQuotaManager
 from policies.quota.standing import Standing, standings
 
 ANYBODY = QuotaEntity(None, "<default>")
 
 
-def books(**options) -> Books:
+def manager(**options) -> ClientQuotaManager:
     """Each client id may have 10 requests and 1000 bytes out a second."""
     quotas = Quotas()
     quotas.set(ANYBODY, REQUEST_RATE, 10)
     quotas.set(ANYBODY, CONSUMER_BYTE_RATE, 1000)
-    return Books(quotas, burst_ms=1000, **options)
+    return ClientQuotaManager(quotas, burst_ms=1000, **options)
 
 
 @pytest.mark.parametrize("smooth", [True, False])
 def test_looking_makes_no_bucket(smooth):
-    """A client that asks for nothing costs the books nothing, however often it is looked at."""
-    made = books()
+    """A client that asks for nothing costs the manager nothing, however often it is looked at."""
+    made = manager()
     found = standings(made, "alice", "a", 0, smooth=smooth)
     assert [each.key for each in found] == [REQUEST_RATE, CONSUMER_BYTE_RATE]
     assert {(each.entity, each.used, each.wait_ms) for each in found} == {("client-id=a", 0.0, 0.0)}
@@ -31,7 +31,7 @@ def test_looking_makes_no_bucket(smooth):
 
 def test_a_client_that_is_not_at_hand_is_looked_up_in_its_bucket():
     """The account may have been forgotten; what is owed is not."""
-    made = books()
+    made = manager()
     made.open("alice", "a", 0).request.charge(25, 0)
     at_hand = standings(made, "alice", "a", 0, smooth=True)
     made.changed()
@@ -50,7 +50,7 @@ def test_what_is_used_is_between_nothing_and_all(limit, rate, wait_ms, used):
 
 def test_where_the_measured_rate_counts_the_wait_is_kafkas():
     """(O - T) / T times the window."""
-    made = books()
+    made = manager()
     made.open("alice", "a", 0).request.rate.record(200, 0)
     (found, _) = standings(made, "alice", "a", 0, smooth=False)
     assert (found.rate, found.wait_ms) == (20.0, 10_000)
@@ -58,7 +58,7 @@ def test_where_the_measured_rate_counts_the_wait_is_kafkas():
 
 def test_who_is_exempt_stands_nowhere():
     """Nor does who has not authenticated, where clients do."""
-    made = books(exempt=frozenset({"mirror"}))
+    made = manager(exempt=frozenset({"mirror"}))
     assert standings(made, "mirror", "m", 0, smooth=True) == []
     made.authenticates = True
     assert standings(made, "ANONYMOUS", "m", 0, smooth=True) == []

@@ -78,7 +78,7 @@ class Together:
     def recorded(self) -> dict[int, float]:
         """By the request_rate buckets, in each second."""
         sums: Counter[int] = Counter()
-        for key, bucket in self.policy.books:
+        for key, bucket in self.policy.manager:
             if key == "request_rate":
                 for begun_ms, _, recorded in bucket.rate._all():
                     sums[begun_ms // 1000] += recorded

@@ -182,7 +182,7 @@ class Account:
         }[key]
 
 
-class Books:
+class ClientQuotaManager:
     """See the module. `accounts` is read directly by who is in a hurry; who is not in it, `open`s.
 
     `smooth`: what counts is the release schedule (else the sampled rate).
@@ -253,8 +253,8 @@ class Books:
             self.changed()
         return self.open(peer.user, peer.client_id, now_ms)
 
-    def adopt(self, previous: Books) -> None:
-        """Take over the buckets of the books before these, with their samples and what is owed."""
+    def adopt(self, previous: ClientQuotaManager) -> None:
+        """Take over the buckets of the manager before this one, with their samples and what is owed."""
         same_windows = (self._samples, self._window_ms) == (previous._samples, previous._window_ms)
         self._tables, self._shared = previous._tables, previous._shared
         self._defaults = previous._defaults
@@ -393,7 +393,7 @@ class Books:
         return now_ms - last_ms > self._expiry_ms and self._idle(bucket, now_ms)
 
     def _drop(self, key: str, gone: list[Tags]) -> None:
-        """And every account, lest one goes on with a bucket that is not in the books."""
+        """And every account, lest one goes on with a bucket that is not in the manager."""
         for tags in gone:
             self._defaults -= self._tables[key].pop(tags).is_default
         if gone:

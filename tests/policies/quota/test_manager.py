@@ -7,25 +7,25 @@ import tracemalloc
 import pytest
 
 from policies.api import Peer
-from policies.quota import books as module
-from policies.quota.books import Books, Bucket, Waiter
+from policies.quota import manager as module
 from policies.quota.entity import ANY, QuotaEntity, Quotas
+from policies.quota.manager import Bucket, ClientQuotaManager, Waiter
 from tests.support.golden import cases
 
 RATE = "request_rate"
 HOUR_MS = 3_600_000
 
 
-def made(*limits: tuple[QuotaEntity, float], **settings) -> Books:
+def made(*limits: tuple[QuotaEntity, float], **settings) -> ClientQuotaManager:
     quotas = Quotas()
     for whose, value in limits:
         quotas.set(whose, RATE, value)
-    return Books(quotas, **settings)
+    return ClientQuotaManager(quotas, **settings)
 
 
-def request(books: Books, user: str, client_id: str, now_ms: int) -> Bucket:
+def request(manager: ClientQuotaManager, user: str, client_id: str, now_ms: int) -> Bucket:
     """One request, counted and charged."""
-    bucket = books.open(user, client_id, now_ms).request
+    bucket = manager.open(user, client_id, now_ms).request
     assert bucket is not None
     bucket.charge(1, now_ms)
     bucket.rate.record(1, now_ms)
@@ -40,38 +40,38 @@ def wait(bucket: Bucket, session_id: int = 1) -> Waiter:
 
 def test_without_a_quota_there_is_no_bucket():
     """Nothing is recorded, whoever comes."""
-    books = made()
-    account = books.open("alice", "c", 0)
+    manager = made()
+    account = manager.open("alice", "c", 0)
     assert (account.request, account.produce, account.fetch) == (None, None, None)
-    assert list(books) == []
+    assert list(manager) == []
 
 
 def test_who_shares_a_limit_shares_a_bucket():
     """A user's is one for all client ids; a default's is one for each user."""
-    books = made((QuotaEntity("alice"), 5), (QuotaEntity(ANY), 9))
-    alice = books.open("alice", "a", 0).request
-    assert books.open("alice", "b", 0).request is alice
-    assert books.open("bob", "a", 0).request is not alice
-    assert books.open("bob", "a", 0).request is not books.open("carol", "a", 0).request
+    manager = made((QuotaEntity("alice"), 5), (QuotaEntity(ANY), 9))
+    alice = manager.open("alice", "a", 0).request
+    assert manager.open("alice", "b", 0).request is alice
+    assert manager.open("bob", "a", 0).request is not alice
+    assert manager.open("bob", "a", 0).request is not manager.open("carol", "a", 0).request
 
 
 def test_an_exempt_principal_has_no_bucket():
     """Whatever its client id."""
-    books = made((QuotaEntity(ANY), 5), exempt=frozenset({"mirror"}))
-    assert books.open("mirror", "c", 0).request is None
-    assert books.open("alice", "c", 0).request is not None
+    manager = made((QuotaEntity(ANY), 5), exempt=frozenset({"mirror"}))
+    assert manager.open("mirror", "c", 0).request is None
+    assert manager.open("alice", "c", 0).request is not None
 
 
 def test_a_changed_bound_keeps_the_samples_and_what_is_owed():
     """In the same bucket."""
     alice = QuotaEntity("alice")
-    books = made((alice, 100), burst_ms=1000)
+    manager = made((alice, 100), burst_ms=1000)
     for _ in range(150):
-        bucket = request(books, "alice", "a", 0)
+        bucket = request(manager, "alice", "a", 0)
     assert bucket.rate.measure(0) == 15
-    books.quotas.set(alice, RATE, 200)
-    books.changed()
-    again = books.open("alice", "a", 0).request
+    manager.quotas.set(alice, RATE, 200)
+    manager.changed()
+    again = manager.open("alice", "a", 0).request
     assert again is bucket
     assert (again.limit, again.rate.measure(0)) == (200, 15)
     assert again.credits(0) == pytest.approx(-50)
@@ -80,86 +80,86 @@ def test_a_changed_bound_keeps_the_samples_and_what_is_owed():
 def test_another_winning_level_is_another_bucket_and_the_first_is_remembered():
     """Come back to it, and its samples are there."""
     alice, report = QuotaEntity("alice"), QuotaEntity("alice", "report")
-    books = made((alice, 100))
-    first = request(books, "alice", "report", 0)
-    books.quotas.set_override(report, RATE, 5)
-    books.changed()
-    assert request(books, "alice", "report", 0) is not first
-    books.quotas.set_override(report, RATE, None)
-    books.changed()
-    assert books.open("alice", "report", 0).request is first
+    manager = made((alice, 100))
+    first = request(manager, "alice", "report", 0)
+    manager.quotas.set_override(report, RATE, 5)
+    manager.changed()
+    assert request(manager, "alice", "report", 0) is not first
+    manager.quotas.set_override(report, RATE, None)
+    manager.changed()
+    assert manager.open("alice", "report", 0).request is first
 
 
 def test_what_is_idle_for_an_hour_is_forgotten():
     """Not at the hour, but after it; and not what still owes or is waited for."""
-    books = made((QuotaEntity(ANY), 5), (QuotaEntity("slow"), 0.0001))
-    request(books, "alice", "c", 0)
+    manager = made((QuotaEntity(ANY), 5), (QuotaEntity("slow"), 0.0001))
+    request(manager, "alice", "c", 0)
     for _ in range(3):
-        request(books, "slow", "c", 0)
-    wait(request(books, "bob", "c", 0))
+        request(manager, "slow", "c", 0)
+    wait(request(manager, "bob", "c", 0))
 
     def users(now_ms: int) -> set[str]:
-        books.expire(now_ms)
-        return {bucket.tags[0] for _, bucket in books}
+        manager.expire(now_ms)
+        return {bucket.tags[0] for _, bucket in manager}
 
     assert users(HOUR_MS) == {"alice", "slow", "bob"}
     assert users(HOUR_MS + 1) == {"slow", "bob"}
-    assert request(books, "alice", "c", HOUR_MS + 2).tags == ("alice", "")
+    assert request(manager, "alice", "c", HOUR_MS + 2).tags == ("alice", "")
 
 
 def test_a_bucket_outlives_its_ttl_only_by_use():
     """Strictly later than the ttl after the last record, as Kafka's sensors."""
     case = cases("quota.metrics")["sensor-expiry"]
-    all_books = [made((QuotaEntity(ANY), 5), expiry_ms=ttl, smooth=True) for ttl in case["ttl_ms"]]
+    managers = [made((QuotaEntity(ANY), 5), expiry_ms=ttl, smooth=True) for ttl in case["ttl_ms"]]
     times = [list(each) for each in case["recorded_ms"]]
-    for books, recorded in zip(all_books, times, strict=True):
-        request(books, "u", "c", recorded.pop(0))
+    for manager, recorded in zip(managers, times, strict=True):
+        request(manager, "u", "c", recorded.pop(0))
     for now_ms, present in zip(case["purge_ms"], case["present"], strict=True):
-        for books, recorded in zip(all_books, times, strict=True):
-            books.expire(now_ms)
+        for manager, recorded in zip(managers, times, strict=True):
+            manager.expire(now_ms)
             if recorded and recorded[0] == now_ms:
-                request(books, "u", "c", recorded.pop(0))
-        assert [bool(list(books)) for books in all_books] == present
+                request(manager, "u", "c", recorded.pop(0))
+        assert [bool(list(manager)) for manager in managers] == present
 
 
 def test_expiry_looks_at_so_many_at_a_time():
     """In rounds, so that no tick takes long."""
-    books = made((QuotaEntity(ANY), 5))
+    manager = made((QuotaEntity(ANY), 5))
     for number in range(10):
-        request(books, f"u{number}", "c", 0)
+        request(manager, f"u{number}", "c", 0)
     for left in (6, 2, 0):
-        books.expire(2 * HOUR_MS, 4)
-        assert len(list(books)) == left
+        manager.expire(2 * HOUR_MS, 4)
+        assert len(list(manager)) == left
 
 
 def test_beyond_the_most_idle_buckets_of_a_default_go_first_come_first_gone():
-    """And an account that is opened again gets the bucket that is in the books."""
-    books = made((QuotaEntity(None, ANY), 10), (QuotaEntity("alice"), 1), default_buckets_most=16)
-    alice = request(books, "alice", "", 0)
+    """And an account that is opened again gets the bucket that is in the manager."""
+    manager = made((QuotaEntity(None, ANY), 10), (QuotaEntity("alice"), 1), default_buckets_most=16)
+    alice = request(manager, "alice", "", 0)
     for number in range(16):
-        request(books, "u", f"c{number}", number)
-    request(books, "u", "new", 1000)
-    left = {bucket.tags for _, bucket in books}
+        request(manager, "u", f"c{number}", number)
+    request(manager, "u", "new", 1000)
+    left = {bucket.tags for _, bucket in manager}
     assert left == {("alice", ""), *(("", f"c{n}") for n in range(2, 16)), ("", "new")}
-    assert books.open("alice", "", 1000).request is alice
-    again = books.open("u", "c0", 1000).request
-    assert ("", "c0") in {bucket.tags for _, bucket in books}
-    assert any(bucket is again for _, bucket in books)
+    assert manager.open("alice", "", 1000).request is alice
+    again = manager.open("u", "c0", 1000).request
+    assert ("", "c0") in {bucket.tags for _, bucket in manager}
+    assert any(bucket is again for _, bucket in manager)
 
 
 @pytest.mark.parametrize("smooth", [True, False])
 def test_what_is_busy_waits_or_is_configured_is_never_evicted(smooth):
     """Newcomers share instead, and never with a configured entity."""
     named = [(QuotaEntity("u", f"n{number}"), 5) for number in range(40)]
-    books = made((QuotaEntity(None, ANY), 0.5), *named, default_buckets_most=16, smooth=smooth)
-    busy = [request(books, "u", f"c{number}", 0) for number in range(15)]
-    waited = books.open("u", "waits", 0).request
+    manager = made((QuotaEntity(None, ANY), 0.5), *named, default_buckets_most=16, smooth=smooth)
+    busy = [request(manager, "u", f"c{number}", 0) for number in range(15)]
+    waited = manager.open("u", "waits", 0).request
     wait(waited)
-    ours = [request(books, "u", f"n{number}", 0) for number in range(40)]
-    shared = [books.open("u", f"x{number}", 1).request for number in range(1000)]
+    ours = [request(manager, "u", f"n{number}", 0) for number in range(40)]
+    shared = [manager.open("u", f"x{number}", 1).request for number in range(1000)]
     assert {each.tags for each in shared} == {("", ANY)}
     assert 1 < len({id(each) for each in shared}) <= module.SHARED
-    kept = {id(bucket) for _, bucket in books}
+    kept = {id(bucket) for _, bucket in manager}
     assert {id(each) for each in (*busy, waited, *ours)} <= kept
     assert not {id(each) for each in shared} & {id(each) for each in ours}
     assert len(kept) <= 16 + 40 + module.SHARED
@@ -167,12 +167,12 @@ def test_what_is_busy_waits_or_is_configured_is_never_evicted(smooth):
 
 def test_those_who_share_get_their_own_when_there_is_room_again():
     """At the next look round."""
-    books = made((QuotaEntity(None, ANY), 1), default_buckets_most=8)
+    manager = made((QuotaEntity(None, ANY), 1), default_buckets_most=8)
     for number in range(8):
-        request(books, "u", f"c{number}", 0)
-    assert books.open("u", "late", 1).request.tags == ("", ANY)
-    books.expire(10_000)
-    assert books.open("u", "late", 10_000).request.tags == ("", "late")
+        request(manager, "u", f"c{number}", 0)
+    assert manager.open("u", "late", 1).request.tags == ("", ANY)
+    manager.expire(10_000)
+    assert manager.open("u", "late", 10_000).request.tags == ("", "late")
 
 
 def test_a_line_is_first_come_first_served_wherever_one_leaves_it():
@@ -191,15 +191,15 @@ def test_a_line_is_first_come_first_served_wherever_one_leaves_it():
 def test_usage_tells_each_buckets_rate_limit_throttles_and_line():
     """As the limits are now; those without one are left out."""
     alice = QuotaEntity("alice")
-    books = made((alice, 5), (QuotaEntity("bob"), 5))
-    bucket = request(books, "alice", "c", 0)
-    request(books, "bob", "c", 0)
+    manager = made((alice, 5), (QuotaEntity("bob"), 5))
+    bucket = request(manager, "alice", "c", 0)
+    request(manager, "bob", "c", 0)
     bucket.record_throttle(300, 0)
     bucket.record_throttle(100, 0)
     wait(bucket)
-    books.quotas.set(QuotaEntity("bob"), RATE, None)
-    books.quotas.set(alice, RATE, 7)
-    assert list(books.usage(0)) == [("alice", "", RATE, 7, 0.1, 200, 300, 1)]
+    manager.quotas.set(QuotaEntity("bob"), RATE, None)
+    manager.quotas.set(alice, RATE, 7)
+    assert list(manager.usage(0)) == [("alice", "", RATE, 7, 0.1, 200, 300, 1)]
 
 
 def test_newer_books_take_over_what_is_owed():
@@ -221,25 +221,25 @@ def test_newer_books_take_over_what_is_owed():
 @pytest.mark.parametrize("smooth", [True, False])
 def test_ever_new_client_ids_cost_less_than_30_mb(smooth):
     """Under a default for client ids, twenty new ones each millisecond; it does not grow with them."""
-    books = made((QuotaEntity(None, ANY), 10), smooth=smooth)
+    manager = made((QuotaEntity(None, ANY), 10), smooth=smooth)
     tracemalloc.start()
     try:
-        ask_for(books, 40_000)
+        ask_for(manager, 40_000)
         _, most_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert most_bytes < 30_000_000
-    assert len(list(books)) <= 10_000 + module.SHARED
+    assert len(list(manager)) <= 10_000 + module.SHARED
 
 
 @pytest.mark.slow
 def test_a_million_client_ids_have_no_more_buckets_than_forty_thousand():
     """What a bucket costs is known from there."""
-    books = made((QuotaEntity(None, ANY), 10), smooth=True)
-    ask_for(books, 1_000_000)
-    assert len(list(books)) <= 10_000 + module.SHARED
+    manager = made((QuotaEntity(None, ANY), 10), smooth=True)
+    ask_for(manager, 1_000_000)
+    assert len(list(manager)) <= 10_000 + module.SHARED
 
 
-def ask_for(books, count):
+def ask_for(manager, count):
     for number in range(count):
-        request(books, "ANONYMOUS", f"client-{number}", 1_700_000_000_000 + number // 20)
+        request(manager, "ANONYMOUS", f"client-{number}", 1_700_000_000_000 + number // 20)
