@@ -1,7 +1,7 @@
 """`quota`: how many requests and bytes a second each user and client id may have, and no more.
 
 Rules (KIP-124; the settings are in `config`):
-- `entity_rule` or `channel_rule` decides about requests; here is what both need: whose quotas they
+- `smooth_rule` or `kafka_rule` decides about requests; here is what both need: whose quotas they
   are, which APIs must be seen for them, and what a live change changes.
 - No quota of a kind: its APIs are not asked for. No quota at all: only those that manage quotas are,
   and these are answered here (`admin`).
@@ -19,7 +19,6 @@ from policies.api import Hold, InForce, Need, Policy, PolicyConfigError, Throttl
 from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.admin import AdminRules, QuotaAdmin
-from policies.quota.channel_rule import ChannelRule
 from policies.quota.config import QuotaConfig
 from policies.quota.entity import (
     CONSUMER_BYTE_RATE,
@@ -28,8 +27,9 @@ from policies.quota.entity import (
     Quotas,
     spelt,
 )
-from policies.quota.entity_rule import EntityRule
+from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
+from policies.quota.smooth_rule import SmoothRule
 from policies.quota.standing import standings
 from wire.apis import ApiKey
 
@@ -79,10 +79,10 @@ class Quota(Policy):
             default_buckets_most=config.max_default_buckets,
             policy=host.name,
         )
-        self.rule: EntityRule | ChannelRule = (
-            EntityRule(self.manager, host, config.burst_seconds * 1000)
+        self.rule: SmoothRule | KafkaRule = (
+            SmoothRule(self.manager, host, config.burst_seconds * 1000)
             if smooth
-            else ChannelRule(
+            else KafkaRule(
                 self.manager,
                 samples=config.quota_window_num,
                 window_ms=window_ms,
@@ -151,10 +151,10 @@ class Quota(Policy):
         replace_all = self._state_file == previous.state_file
         self.quotas.take_overrides(previous.quotas, replace_all=replace_all)
         self.manager.adopt(previous.manager)
-        if isinstance(self.rule, EntityRule) and isinstance(previous.rule, EntityRule):
+        if isinstance(self.rule, SmoothRule) and isinstance(previous.rule, SmoothRule):
             self.rule.adopt(previous.rule)
         self._look()
-        if isinstance(previous.rule, EntityRule):  # nobody else would wake those it holds
+        if isinstance(previous.rule, SmoothRule):  # nobody else would wake those it holds
             previous.rule.release()
         self.host.call_at(0, self._review_throttles)
         if self._state_file is not None and self._state_file != previous.state_file:
@@ -222,6 +222,6 @@ class Quota(Policy):
             needs[ApiKey.FETCH] = Need.HEAD
         self.apis = _COUNTED if self.quotas.any(REQUEST_RATE) else frozenset(apis)
         self.needs = needs
-        if isinstance(self.rule, EntityRule):
+        if isinstance(self.rule, SmoothRule):
             self.hears = frozenset({int(ApiKey.FETCH)}) if fetch else _NONE
         return before != (self.apis, self.hears, self.needs)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _INT32_MAX: Final = 0x7FFF_FFFF
 
 
-def clip(request: Request, most_bytes: float) -> Forward:
+def limit_fetch(request: Request, most_bytes: float) -> Forward:
     """Lay `most_bytes` over what a Fetch asks for, where that is more. Needs its head."""
     head = request.head
     if not isinstance(head, FetchHead):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.api import FORWARD, Patch
-from policies.quota.clip import clip
+from policies.quota.fetch_limit import limit_fetch
 from policies.testing import BenchRequest
 from tests.support.golden import cases
 from wire.apis import ApiKey, find
@@ -25,22 +25,24 @@ def fetch(version: int, **head: int) -> BenchRequest:
 def test_max_bytes_and_min_bytes_come_down_to_what_may_be_had(version, at):
     """Laid over the fields where this version has them."""
     request = fetch(version, min_bytes=CASE["min_bytes"], max_bytes=CASE["max_bytes"])
-    assert clip(request, CASE["clipped"]).patches == (Patch(at + 8, BIG), Patch(at + 4, BIG))
+    assert limit_fetch(request, CASE["clipped"]).patches == (Patch(at + 8, BIG), Patch(at + 4, BIG))
 
 
 def test_who_asks_for_less_is_not_touched():
     """The very same verdict as without a quota."""
-    assert clip(fetch(12, min_bytes=1, max_bytes=20_000), 20_000) is FORWARD
-    assert clip(fetch(12, min_bytes=1), 1e300) is FORWARD
+    assert limit_fetch(fetch(12, min_bytes=1, max_bytes=20_000), 20_000) is FORWARD
+    assert limit_fetch(fetch(12, min_bytes=1), 1e300) is FORWARD
 
 
 def test_one_byte_at_least_may_be_asked_for():
     """A broker sends a batch for it; 0 would be answered with nothing, for ever."""
-    assert clip(fetch(12, min_bytes=0, max_bytes=9), 0.001).patches == (Patch(12, b"\0\0\0\1"),)
+    assert limit_fetch(fetch(12, min_bytes=0, max_bytes=9), 0.001).patches == (
+        Patch(12, b"\0\0\0\1"),
+    )
 
 
 def test_what_has_no_head_is_not_touched():
     """Another API."""
     api = find(ApiKey.METADATA, 12)
     assert api is not None
-    assert clip(BenchRequest(api), 1) is FORWARD
+    assert limit_fetch(BenchRequest(api), 1) is FORWARD

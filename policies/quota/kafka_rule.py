@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import EXEMPT, FORWARD, Forward, Throttle
-from policies.quota.clip import clip
+from policies.quota.fetch_limit import limit_fetch
 from policies.quota.rate import THROTTLE_MOST_MS, throttle_time_ms
 from wire.apis import ApiKey
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policies.quota.manager import Bucket, ClientQuotaManager
 
 
-class ChannelRule:
+class KafkaRule:
     """See the module. `special` are the APIs that are more than a request to be answered."""
 
     def __init__(
@@ -171,4 +171,4 @@ class ChannelRule:
         if self._exempt and peer.user in self._exempt:
             return EXEMPT
         spent = self.manager.open_for(peer, now_ms).fetch
-        return FORWARD if spent is None else clip(request, spent.limit * self._least_seconds)
+        return FORWARD if spent is None else limit_fetch(request, spent.limit * self._least_seconds)

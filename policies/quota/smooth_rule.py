@@ -21,7 +21,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Throttle
-from policies.quota.clip import clip
+from policies.quota.fetch_limit import limit_fetch
 from policies.quota.manager import Bucket, Waiter
 from policies.quota.rate import THROTTLE_MOST_MS
 from wire.apis import ApiKey
@@ -49,7 +49,7 @@ class _Fetching(NamedTuple):
     charged_bytes: float
 
 
-class EntityRule:
+class SmoothRule:
     """See the module. `special` are the APIs that need more than a count of one."""
 
     def __init__(self, manager: ClientQuotaManager, host: Host, burst_ms: float) -> None:
@@ -161,7 +161,7 @@ class EntityRule:
         owed = (each for each in (account.request, account.produce, account.fetch) if each)
         return max((each.pass_ms + each.queued * each.unit_ms for each in owed), default=now_ms)
 
-    def adopt(self, previous: EntityRule) -> None:
+    def adopt(self, previous: SmoothRule) -> None:
         """What is held is asked again by us; what it has paid for already stays paid."""
         self._held.update(previous._held)
         self._fetching.update(previous._fetching)
@@ -328,7 +328,7 @@ class EntityRule:
             return quiet
         at_once = fetch.fetching + len(fetch.line or ())  # this one is among those in flight
         share = fetch.limit * max(self._burst_ms, SHARED_LEAST_MS) / 1000 / max(1, at_once)
-        clipped = clip(request, share)
-        if isinstance(quiet, Throttle) and clipped is not FORWARD:
-            return Throttle(quiet.throttle_time_ms, clipped, quiet.why)
-        return clipped if quiet is FORWARD else quiet
+        limited = limit_fetch(request, share)
+        if isinstance(quiet, Throttle) and limited is not FORWARD:
+            return Throttle(quiet.throttle_time_ms, limited, quiet.why)
+        return limited if quiet is FORWARD else quiet
