@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from policies.api import Excess, Peer
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
 
 BATCH = 16
 REQUESTS = 16_000
@@ -183,13 +183,13 @@ class _Reporter:
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         """Nobody is slow."""
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
         raise AssertionError(
-            f"{ruling.policy} would have refused, and nothing is to be refused here"
+            f"{decision.policy} would have refused, and nothing is to be refused here"
         )
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
-        raise AssertionError(f"{ruling.policy} has refused, and nothing is to be refused here")
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
+        raise AssertionError(f"{decision.policy} has refused, and nothing is to be refused here")
 
 
 def _produce() -> bytes:

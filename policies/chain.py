@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
+from policies.decision import PolicyDecision, changes_nothing
 from policies.guard import Guard, PolicyFault, Reporter
 from policies.joined_verdicts import join
-from policies.ruling import Ruling, is_nothing
 from policies.verdicts import (
     check_connect,
     check_in_force,
@@ -137,14 +137,14 @@ class Chain:
                     continue
                 verdict = Reject(ErrorCode.UNKNOWN_SERVER_ERROR, close=True)
             if isinstance(verdict, Reject):
-                ruling = Ruling(entry.name, verdict, peer, "", now_ms)
+                decision = PolicyDecision(entry.name, verdict, peer, "", now_ms)
                 if entry.mode == "enforce":
-                    self._reporter.on_policy_refused(ruling)
+                    self._reporter.on_policy_refused(decision)
                     for earlier in passed:
                         leave = earlier.policy.on_disconnect
                         self.guard.tell(earlier.name, "on_disconnect", leave, peer, now_ms)
                     return verdict
-                self._reporter.on_policy_observed(ruling)
+                self._reporter.on_policy_observed(decision)
             passed.append(entry)
         return None
 
@@ -367,8 +367,8 @@ class Chain:
         return on_complete
 
     def _observe(self, name: str, verdict: Verdict, api: str, peer: Peer, now_ms: int) -> None:
-        if not is_nothing(verdict):
-            self._reporter.on_policy_observed(Ruling(name, verdict, peer, api, now_ms))
+        if not changes_nothing(verdict):
+            self._reporter.on_policy_observed(PolicyDecision(name, verdict, peer, api, now_ms))
 
     # -- what they wish for ----------------------------------------------------------------------
 

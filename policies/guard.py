@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import Request
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
 
 T = TypeVar("T")
 SLOW_US = 5_000
@@ -44,10 +44,10 @@ class Reporter(Protocol):
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         """The policy raised `error`, or returned nonsense (`error` says what was expected)."""
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
         """An entry in mode `observe` would have done this."""
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
         """An entry has refused a client (at its connect), or one of its requests."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:

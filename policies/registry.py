@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from policies.api import Excess, Peer
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
 
 GROUP = "sluice.policies"
 _RAISED = (Exception, SystemExit, GeneratorExit)
@@ -262,10 +262,10 @@ class _Nobody:
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         """Nobody is asked, so nobody raises."""
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
         """Nobody is asked."""
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
         """Nobody is asked."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:

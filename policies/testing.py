@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from policies.api import Excess, Policy, Verdict
     from policies.chain import Walk
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
@@ -139,13 +139,13 @@ class BenchReporter:
         """Note it."""
         self.errors.append((name, hook, error))
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
         """Note it."""
-        self.observed.append((ruling.policy, ruling.verdict))
+        self.observed.append((decision.policy, decision.verdict))
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
         """Note it."""
-        self.refused.append((ruling.policy, ruling.verdict))
+        self.refused.append((decision.policy, decision.verdict))
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         """Note it."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from policies.api import Forward, Throttle
 from policies.chain import ASKED_ALL
+from policies.decision import PolicyDecision
 from policies.joined_verdicts import without_exemption
-from policies.ruling import Ruling
 from proxy.core.channel import Mute
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.trail import Stage, Trail
@@ -149,8 +149,8 @@ class SessionAccount:
             trail.refused = verdict.code
             trail.refused_by = name
             trail.refused_because = verdict.message
-        ruling = Ruling(name, verdict, plan.peer, plan.api.name, self.engine.now_ms)
-        self.engine.observer.on_policy_refused(ruling)
+        decision = PolicyDecision(name, verdict, plan.peer, plan.api.name, self.engine.now_ms)
+        self.engine.observer.on_policy_refused(decision)
         return name
 
     # -- what is told ----------------------------------------------------------------------------

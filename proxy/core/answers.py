@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import Outcome
 from policies.chain import PolicyFault
-from policies.ruling import words_of
+from policies.decision import refusal_message
 from proxy.core.errors import CloseReason
 from proxy.core.exchanges import AnsweredExchange, Reply, SwallowedExchange
 from wire import replies, throttle
@@ -81,7 +81,7 @@ def refuse(s: SessionEnd, exchange: Exchange, verdict: Reject, body: bytes, now_
     name = s.mark_refused(exchange, verdict)
     if not exchange.plan.silent:
         try:
-            words = words_of(name, verdict)
+            words = refusal_message(name, verdict)
             reply = replies.error_body(exchange.plan.api, body, verdict.code, words)
         except WireError as error:
             s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)

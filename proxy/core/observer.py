@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.api import Peer
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
     from proxy.core.errors import CloseReason
     from proxy.core.trail import Trail
     from proxy.core.usage import UsageRow
@@ -68,10 +68,10 @@ class Observer:
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         """A policy raised."""
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
         """A policy in mode `observe` would have refused, delayed, answered or changed a request."""
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
         """A policy has refused a client at its connect, or a request. Of a request `on_trail` tells the end."""
 
     def on_audited(self, trail: Trail) -> None:

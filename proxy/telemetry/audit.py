@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from policies.ruling import error_name
+from policies.decision import error_name
 from proxy.core.observer import Observer
 from proxy.telemetry.lines_file import LinesFile
 from proxy.telemetry.sink import LogSink
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policies.api import Peer
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
     from proxy.core.trail import Trail
 
 LINES_PER_SECOND: Final = 100
@@ -92,12 +92,12 @@ class AuditLog(Observer):
             line |= _refusal(trail.refused_by, error_name(trail.refused), trail.refused_because)
         self._put(line)
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
         """See Observer. A request has a trail; here are those who are refused before they have asked for anything."""
-        if not ruling.api_name and self._may(ruling.peer, ruling.now_ms):
-            refusal = _refusal(ruling.policy, ruling.error, ruling.message)
-            line = {"ts": _time(ruling.now_ms * 1000), "event": "connect_refused"}
-            self._put({**line, **_who(ruling.peer), **refusal})
+        if not decision.api_name and self._may(decision.peer, decision.now_ms):
+            refusal = _refusal(decision.policy, decision.error, decision.message)
+            line = {"ts": _time(decision.now_ms * 1000), "event": "connect_refused"}
+            self._put({**line, **_who(decision.peer), **refusal})
 
     def _may(self, peer: Peer, now_ms: int) -> bool:
         second = now_ms // 1000

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from policies.api import Hold, Outcome, Throttle
-from policies.ruling import Ruling, error_name
+from policies.decision import PolicyDecision, error_name
 from proxy.core.observer import Observer
 
 if TYPE_CHECKING:
@@ -58,22 +58,22 @@ class Decisions(Observer):
     """See the module. Listens behind the tracer, which gives the trails their ids."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._ring: deque[Trail | Ruling] = deque(maxlen=kept)
-        self._observed: deque[Ruling] = deque(maxlen=OBSERVED_KEPT)
+        self._ring: deque[Trail | PolicyDecision] = deque(maxlen=kept)
+        self._observed: deque[PolicyDecision] = deque(maxlen=OBSERVED_KEPT)
 
     def on_trail(self, trail: Trail) -> None:
         """See Observer."""
         if trail.is_news:
             self._ring.append(trail)
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
         """See Observer."""
-        self._observed.append(ruling)
+        self._observed.append(decision)
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
         """See Observer. A refused request has a trail, a client that was refused at its connect has none."""
-        if not ruling.api_name:
-            self._ring.append(ruling)
+        if not decision.api_name:
+            self._ring.append(decision)
 
     def latest(self, most: int) -> list[Decision]:
         """The newest first."""
@@ -83,9 +83,9 @@ class Decisions(Observer):
         return list(islice(newest, most))
 
 
-def decision_of(trail: Trail | Ruling) -> Decision:
+def decision_of(trail: Trail | PolicyDecision) -> Decision:
     """What there is to say of one request, or of one client that was refused at its connect."""
-    if isinstance(trail, Ruling):
+    if isinstance(trail, PolicyDecision):
         return _ruled(trail, "refused", 0, "")
     what, ms, detail = _judged(trail)
     return Decision(
@@ -101,23 +101,23 @@ def decision_of(trail: Trail | Ruling) -> Decision:
     )
 
 
-def _would_be(ruling: Ruling) -> Decision:
-    return _ruled(ruling, "observed", ruling.delay_ms, f"{_WOULD_BE[ruling.kind]}: ")
+def _would_be(decision: PolicyDecision) -> Decision:
+    return _ruled(decision, "observed", decision.delay_ms, f"{_WOULD_BE[decision.kind]}: ")
 
 
-def _ruled(ruling: Ruling, what: str, ms: int, before: str) -> Decision:
-    peer, verdict = ruling.peer, ruling.verdict
+def _ruled(decision: PolicyDecision, what: str, ms: int, before: str) -> Decision:
+    peer, verdict = decision.peer, decision.verdict
     why = _excess(verdict.why) if isinstance(verdict, Throttle | Hold) else ""
     return Decision(
-        ruling.now_ms,
+        decision.now_ms,
         peer.user,
         peer.client_id[:_NAME_MOST_CHARS],
-        ruling.about,
+        decision.about,
         what,
         ms,
-        before + _refusal(ruling.policy, ruling.error, ruling.message or why),
+        before + _refusal(decision.policy, decision.error, decision.message or why),
         "",
-        ruling.policy,
+        decision.policy,
     )
 
 

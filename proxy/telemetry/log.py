@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
     from policies.api import Peer
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
 
 _ORDINARY = frozenset(
     {
@@ -287,15 +287,15 @@ class LogObserver(Observer):
         """See Observer."""
         self._warn("policy_error", policy=name, hook=hook, exc_info=error)
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
         """See Observer."""
-        if not _is_full("policy_would_refuse", ruling):
-            self._log.warning("policy_would_refuse", **_ruled(ruling))
+        if not _is_full("policy_would_refuse", decision):
+            self._log.warning("policy_would_refuse", **_ruled(decision))
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
         """See Observer."""
-        if not _is_full("policy_refused", ruling):
-            self._log.warning("policy_refused", **_ruled(ruling))
+        if not _is_full("policy_refused", decision):
+            self._log.warning("policy_refused", **_ruled(decision))
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         """See Observer."""
@@ -338,18 +338,18 @@ class LogObserver(Observer):
             self._log.warning(event, **fields)
 
 
-def _is_full(event: str, ruling: Ruling) -> bool:
-    return _threshold.limits.is_full(event, {"policy": ruling.policy})
+def _is_full(event: str, decision: PolicyDecision) -> bool:
+    return _threshold.limits.is_full(event, {"policy": decision.policy})
 
 
-def _ruled(ruling: Ruling) -> dict[str, object]:
+def _ruled(decision: PolicyDecision) -> dict[str, object]:
     """The verdict's kind, error and reason, and whose request it was; what else it holds may be a payload."""
-    said = {"api": ruling.about, "error": ruling.error, "reason": _printable(ruling.message)}
-    fields: dict[str, object] = {"policy": ruling.policy, "verdict": ruling.kind}
+    said = {"api": decision.about, "error": decision.error, "reason": _printable(decision.message)}
+    fields: dict[str, object] = {"policy": decision.policy, "verdict": decision.kind}
     fields |= {name: text for name, text in said.items() if text}
-    if ruling.delay_ms:
-        fields["delay_ms"] = ruling.delay_ms
-    return {**fields, "user": _printable(ruling.peer.user), **_who(ruling.peer)}
+    if decision.delay_ms:
+        fields["delay_ms"] = decision.delay_ms
+    return {**fields, "user": _printable(decision.peer.user), **_who(decision.peer)}
 
 
 def _who(peer: Peer) -> dict[str, object]:

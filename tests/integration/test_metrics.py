@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policies.api import FORWARD, Hold, Peer, Reject, Throttle
-from policies.ruling import Ruling
+from policies.decision import PolicyDecision
 from proxy.core.histogram import bucket_of
 from proxy.telemetry.inside import Facts, Feature, Reloads
 from proxy.telemetry.metrics.names import ALL
@@ -76,9 +76,11 @@ def lively(push: Push | None = None) -> Metrics:
     engine.meters.step_us[bucket_of(70)] += 1
     metrics.on_internal_error(ValueError())
     metrics.on_policy_error("quota", "on_request", ValueError())
-    ruling = Ruling("limits", Reject(44), Peer(1, "127.0.0.1", 50_000), "DeleteTopics", now_ms)
-    metrics.on_policy_observed(ruling)
-    metrics.on_policy_refused(ruling)
+    decision = PolicyDecision(
+        "limits", Reject(44), Peer(1, "127.0.0.1", 50_000), "DeleteTopics", now_ms
+    )
+    metrics.on_policy_observed(decision)
+    metrics.on_policy_refused(decision)
     Wire(engine).release()
     wire.advance(1000)
     return metrics

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from policies.api import Peer, Policy
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
     from proxy.core.bounds import Bounds
     from proxy.core.channel import Channel
     from proxy.core.errors import CloseReason
@@ -37,7 +37,7 @@ class Watcher(Observer):
         self.internal: list[BaseException] = []
         self.policy_errors: list[tuple[str, str]] = []
         self.observed: list[str] = []
-        self.refused: list[Ruling] = []
+        self.refused: list[PolicyDecision] = []
         self.slow: list[tuple[str, str, str, int]] = []
         self.slow_steps: list[tuple[int, list[str]]] = []
         self.outages: list[tuple[str, int | None]] = []
@@ -62,11 +62,11 @@ class Watcher(Observer):
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         self.policy_errors.append((name, hook))
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
-        self.observed.append(ruling.policy)
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
+        self.observed.append(decision.policy)
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
-        self.refused.append(ruling)
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
+        self.refused.append(decision)
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         self.slow.append((name, hook, api_name, took_us))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.api import Peer
-    from policies.ruling import Ruling
+    from policies.decision import PolicyDecision
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
     from proxy.core.trail import Trail
@@ -96,14 +96,14 @@ class Metrics(Observer):
         """See Observer."""
         self._policy_errors[name, hook] += 1
 
-    def on_policy_observed(self, ruling: Ruling) -> None:
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
         """See Observer."""
-        self._policy_observed[ruling.policy, ruling.kind, ruling.about] += 1
+        self._policy_observed[decision.policy, decision.kind, decision.about] += 1
 
-    def on_policy_refused(self, ruling: Ruling) -> None:
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
         """See Observer."""
-        kind = "close" if ruling.closes else "reject"
-        self._policy_refused[ruling.policy, kind, ruling.about] += 1
+        kind = "close" if decision.closes else "reject"
+        self._policy_refused[decision.policy, kind, decision.about] += 1
 
     # -- what is asked ---------------------------------------------------------------------------
 

@@ -144,9 +144,9 @@ def test_a_client_that_is_refused_at_its_connect_is_told_of_with_the_entry():
 
     engine = make_engine([Wall()])
     assert engine.connect("10.0.0.9", 40_000, None) is None
-    (ruling,) = engine.observer.refused
-    assert (ruling.policy, ruling.api_name) == (engine.chain.entries[0].name, "")
-    assert (ruling.peer.host, ruling.closes) == ("10.0.0.9", True)
+    (decision,) = engine.observer.refused
+    assert (decision.policy, decision.api_name) == (engine.chain.entries[0].name, "")
+    assert (decision.peer.host, decision.closes) == ("10.0.0.9", True)
 
 
 def test_the_trail_of_a_refused_request_names_the_entry_and_its_reason():

@@ -8,7 +8,7 @@ import pytest
 
 from policies.api import Peer, Reject
 from policies.chain import Reporter
-from policies.ruling import Ruling
+from policies.decision import PolicyDecision
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.core.trail import Trail
@@ -18,7 +18,7 @@ from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch
 
 PEER = Peer(1, "10.0.0.9", 40000)
-RULING = Ruling("mine", Reject(44), PEER, "Fetch", 7)
+RULING = PolicyDecision("mine", Reject(44), PEER, "Fetch", 7)
 TELLINGS = {
     "on_session_opened": (PEER,),
     "on_session_closed": (PEER, CloseReason.DRAINED, "detail"),

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from policies.api import FORWARD, Hold, Outcome, Peer, Reject
-from policies.ruling import Ruling
+from policies.decision import PolicyDecision
 from proxy.core.observer import Observer
 from proxy.telemetry.audit import LINES_PER_SECOND, AuditLog
 from proxy.telemetry.fan import Fan
@@ -214,7 +214,7 @@ def test_the_file_is_bounded(tmp_path):
 def test_a_name_without_end_or_without_utf8_is_cut_and_escaped(book):
     """A client chooses what it is called."""
     odd = Peer(1, "10.0.0.9", 40000, client_id="x" * 30_000, user="a\n\ud800\u202e")
-    book.log.on_policy_refused(Ruling("wall", REFUSED, odd, "", NOW_MS))
+    book.log.on_policy_refused(PolicyDecision("wall", REFUSED, odd, "", NOW_MS))
     (line,) = book.lines()
     assert (line["user"], len(line["client_id"])) == ("a\n\\ud800\u202e", 1000)
     assert len(book.path.read_bytes().splitlines()) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.api import Excess, Forward, Hold, Outcome, Peer, Reject, Respond, Throttle
-from policies.ruling import Ruling
+from policies.decision import PolicyDecision
 from proxy.core.trail import Stage, Trail
 from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT, Decisions, decision_of, delayed_ms
 from wire import apis
@@ -132,7 +132,7 @@ def test_a_request_that_was_only_sampled_is_no_news():
 def test_what_an_observing_entry_would_have_done_is_told_with_who_asked(verdict, ms, detail):
     """So that offenders are found before a policy is switched on."""
     decisions = Decisions()
-    decisions.on_policy_observed(Ruling("limits", verdict, PEER, "Produce", 5))
+    decisions.on_policy_observed(PolicyDecision("limits", verdict, PEER, "Produce", 5))
     (said,) = decisions.latest(10)
     assert (said.what, said.ms, said.detail, said.policy) == ("observed", ms, detail, "limits")
     assert (said.user, said.client_id, said.api, said.ts_ms) == (
@@ -147,7 +147,7 @@ def test_a_client_that_is_refused_at_its_connect_is_told_of():
     """It has no request, and so no trail; a request that is refused is told of once, by its trail."""
     decisions = Decisions()
     for api_name in ("", "Produce"):
-        decisions.on_policy_refused(Ruling("wall", Reject(44), PEER, api_name, 5))
+        decisions.on_policy_refused(PolicyDecision("wall", Reject(44), PEER, api_name, 5))
     (said,) = decisions.latest(10)
     assert (said.what, said.api, said.policy) == ("refused", "connect", "wall")
     assert said.detail == "POLICY_VIOLATION by policy wall"
@@ -158,7 +158,9 @@ def test_what_would_have_been_drives_out_nothing_that_was():
     decisions = Decisions()
     decisions.on_trail(trail(slow=True))
     for n in range(2 * KEPT):
-        decisions.on_policy_observed(Ruling("limits", Hold(1, ""), PEER, "Produce", 102_500 + n))
+        decisions.on_policy_observed(
+            PolicyDecision("limits", Hold(1, ""), PEER, "Produce", 102_500 + n)
+        )
     told = decisions.latest(10 * KEPT)
     assert len(told) == 1 + OBSERVED_KEPT
     assert [each.ts_ms for each in told] == sorted((each.ts_ms for each in told), reverse=True)

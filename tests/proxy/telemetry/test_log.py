@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from policies.api import Forward, Hold, Patch, Peer, Reject, Respond, Throttle
-from policies.ruling import Ruling
+from policies.decision import PolicyDecision
 from proxy.core.errors import CloseReason
 from proxy.core.timers import Timers
 from proxy.telemetry import log
@@ -171,9 +171,9 @@ def test_a_bug_is_written_with_its_traceback_and_without_its_variables(lines, fo
 def test_what_an_observer_would_have_done_is_told_without_a_payload_byte(lines, verdict, fields):
     """Its kind, the error and the reason if it refuses; and who asked, for what, as of what was refused for good."""
     written = lines()
-    ruling = Ruling("mine", verdict, PEER, "Fetch", 7)
-    written.observer.on_policy_observed(ruling)
-    written.observer.on_policy_refused(ruling)
+    decision = PolicyDecision("mine", verdict, PEER, "Fetch", 7)
+    written.observer.on_policy_observed(decision)
+    written.observer.on_policy_refused(decision)
     text = written.text()
     assert SECRET not in text
     observed, refused = map(json.loads, text.splitlines())

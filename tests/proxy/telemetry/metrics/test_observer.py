@@ -7,8 +7,8 @@ import time
 import pytest
 
 from policies.api import Hold, Peer, Reject
+from policies.decision import PolicyDecision
 from policies.guard import HookTime
-from policies.ruling import Ruling
 from proxy.core.usage import UsageBook, UsageRow
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.observer import FOLD_EVERY_MS, Metrics
@@ -139,11 +139,11 @@ def test_faults_are_counted() -> None:
     metrics.on_internal_error(ValueError())
     metrics.on_policy_error("quota", "on_request", ValueError())
     metrics.on_policy_error("quota", "on_request", ValueError())
-    ruling = Ruling("limits", HOLD, Peer(1, "10.0.0.9", 40000), "Fetch", 7)
-    metrics.on_policy_observed(ruling)
+    decision = PolicyDecision("limits", HOLD, Peer(1, "10.0.0.9", 40000), "Fetch", 7)
+    metrics.on_policy_observed(decision)
     for verdict in (Reject(44), Reject(44), Reject(44, close=True)):
-        metrics.on_policy_refused(ruling._replace(verdict=verdict))
-    metrics.on_policy_refused(ruling._replace(verdict=Reject(44), api_name=""))
+        metrics.on_policy_refused(decision._replace(verdict=verdict))
+    metrics.on_policy_refused(decision._replace(verdict=Reject(44), api_name=""))
     guard = wire.engine.chain.guard
     times = guard.times["quota", "on_tick"] = HookTime()
     times.calls, times.took_us, times.slow = 4, 7_500, 1

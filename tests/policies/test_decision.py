@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Patch, Peer, Reject, Respond, Throttle
-from policies.ruling import Ruling, is_nothing, words_of
+from policies.decision import PolicyDecision, changes_nothing, words_of
 
 PATCHED = Forward((Patch(0, b"\x01"),))
 REFUSED = Reject(44, message="DeleteTopics is forbidden here")
 
 
-def ruling(verdict, api_name="DeleteTopics"):
-    return Ruling("limits", verdict, Peer(1, "10.0.0.9", 40000), api_name, 7)
+def decision(verdict, api_name="DeleteTopics"):
+    return PolicyDecision("limits", verdict, Peer(1, "10.0.0.9", 40000), api_name, 7)
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ def ruling(verdict, api_name="DeleteTopics"):
 )
 def test_a_ruling_has_a_kind_a_delay_and_an_error(verdict, kind, delay_ms, error):
     """Names from closed sets, so that they may be labels."""
-    made = ruling(verdict)
+    made = decision(verdict)
     assert (made.kind, made.delay_ms, made.error) == (kind, delay_ms, error)
 
 
 def test_it_closes_where_the_verdict_says_so_and_at_the_connect():
     """Before its first request a client can be told nothing."""
-    closes = [ruling(Reject(44)), ruling(Reject(44, close=True)), ruling(Reject(44), "")]
+    closes = [decision(Reject(44)), decision(Reject(44, close=True)), decision(Reject(44), "")]
     assert [(each.closes, each.about) for each in closes] == [
         (False, "DeleteTopics"),
         (True, "DeleteTopics"),
@@ -46,7 +46,7 @@ def test_it_closes_where_the_verdict_says_so_and_at_the_connect():
 
 def test_the_reason_of_a_throttle_that_refuses_is_its_refusals():
     """Other verdicts have none."""
-    told = [ruling(each).message for each in (REFUSED, Throttle(30, REFUSED), Throttle(30))]
+    told = [decision(each).message for each in (REFUSED, Throttle(30, REFUSED), Throttle(30))]
     assert told == [REFUSED.message, REFUSED.message, ""]
 
 
@@ -76,4 +76,4 @@ def test_a_client_is_told_the_policy_and_its_reason_or_the_code():
 )
 def test_a_verdict_that_only_lets_a_request_pass_is_no_news(verdict, nothing):
     """Exempt or not."""
-    assert is_nothing(verdict) is nothing
+    assert changes_nothing(verdict) is nothing

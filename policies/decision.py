@@ -1,6 +1,6 @@
 """What an entry has decided about a request, or would have: for those who look on.
 
-A Ruling is made where something is refused, or would be in mode `observe`; an ordinary request has none.
+A PolicyDecision is made where something is refused, or would be in mode `observe`; an ordinary request has none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.api import Peer, Verdict
 
 
-class Ruling(NamedTuple):
+class PolicyDecision(NamedTuple):
     """Which entry, about whose request, what and when."""
 
     policy: str
@@ -82,13 +82,13 @@ def error_name(code: int) -> str:
         return f"error code {code}"
 
 
-def words_of(policy: str, verdict: Reject) -> str:
+def refusal_message(policy: str, verdict: Reject) -> str:
     """Return what a client is told of its refusal, as `error_message`."""
     return f"refused by policy {policy} of Sluice: {verdict.message or error_name(verdict.code)}"
 
 
-def is_nothing(verdict: Verdict) -> bool:
+def changes_nothing(verdict: Verdict) -> bool:
     """Whether this verdict leaves the request as it is and its client alone; to exempt it is nothing, too."""
     if isinstance(verdict, Throttle):
-        return not verdict.throttle_time_ms and is_nothing(verdict.forward)
+        return not verdict.throttle_time_ms and changes_nothing(verdict.forward)
     return isinstance(verdict, Forward) and not verdict.patches and verdict.body is None
