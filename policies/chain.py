@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
 from policies.decision import PolicyDecision, changes_nothing
 from policies.guard import Guard, PolicyFault, Reporter
+from policies.interests import interests_of
 from policies.joined_verdicts import join
 from policies.verdicts import (
     check_connect,
@@ -28,14 +29,13 @@ from policies.verdicts import (
     check_request,
     check_response,
 )
-from policies.wishes import wishes_of
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from policies.api import Excess, InForce, Outcome, Peer, Response, Verdict
-    from policies.wishes import Wishes
+    from policies.interests import Interests
 
 __all__ = ["ASKED_ALL", "TOLD", "Chain", "Entry", "Hooks", "Judged", "PolicyFault", "Reporter", "Walk"]  # fmt: skip
 
@@ -97,11 +97,11 @@ class Chain:
         self.guard = guard or Guard(reporter)
         self._reporter = reporter
         self._hooks: dict[tuple[int, bool], Hooks] = {}
-        self._wishes = self._look()
+        self._interests = self._look()
         self.ticks: dict[int, list[Entry]] = {}
         """How often, in ms, to the entries that want `on_tick` so often."""
         for entry in self.entries:
-            if every_ms := self._wishes[entry.name].tick_ms:
+            if every_ms := self._interests[entry.name].tick_ms:
                 self.ticks.setdefault(every_ms, []).append(entry)
 
     def hooks(self, api_key: int, *, timed: bool = False) -> Hooks:
@@ -158,9 +158,9 @@ class Chain:
     def reconsider(self) -> None:
         """A policy's wishes have changed: compile anew what is asked for from now on.
 
-        Raises TypeError, and changes nothing, when they are no wishes.
+        Raises TypeError, and changes nothing, when they are no interests.
         """
-        self._wishes = self._look()
+        self._interests = self._look()
         self._hooks.clear()
 
     def moved(
@@ -225,7 +225,7 @@ class Chain:
         heard = [e for e in wanted if self._wants(e, api_key, "on_response")]
         told = [e for e in wanted if _overrides(e.policy, "on_complete")]
         using = (e for e in wanted if e in asked or e in heard or e in told)
-        need = max((self._wishes[e.name].need(api_key) for e in using), default=Need.HEADER)
+        need = max((self._interests[e.name].need(api_key) for e in using), default=Need.HEADER)
         on_request, on_hold_over = (
             self._join_requests(asked, timed=timed) if asked else (None, None)
         )
@@ -372,15 +372,15 @@ class Chain:
 
     # -- what they wish for ----------------------------------------------------------------------
 
-    def _look(self) -> dict[str, Wishes]:
-        return {entry.name: wishes_of(entry.policy) for entry in self.entries}
+    def _look(self) -> dict[str, Interests]:
+        return {entry.name: interests_of(entry.policy) for entry in self.entries}
 
     def _wants(self, entry: Entry, api_key: int, hook: str) -> bool:
         """Whether the entry cares for this API, and (if one is named) has this hook for it."""
-        wishes = self._wishes[entry.name]
-        if wishes.apis is not None and api_key not in wishes.apis:
+        interests = self._interests[entry.name]
+        if interests.apis is not None and api_key not in interests.apis:
             return False
-        if hook == "on_response" and wishes.hears is not None and api_key not in wishes.hears:
+        if hook == "on_response" and interests.hears is not None and api_key not in interests.hears:
             return False
         return not hook or _overrides(entry.policy, hook)
 

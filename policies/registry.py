@@ -20,10 +20,10 @@ import msgspec
 from policies.api import Need, Policy, PolicyConfigError, Services
 from policies.chain import Entry
 from policies.guard import Guard, PolicyFault
+from policies.interests import interests_of
 from policies.type_names import found, nearest
 from policies.validation import Problem, SettingsError, join, try_convert
 from policies.verdicts import check_time, shown
-from policies.wishes import wishes_of
 from wire.apis import OFFERED
 
 if TYPE_CHECKING:
@@ -308,15 +308,15 @@ def _try_make(
         if problems:
             return problems
         policy = kind(config, host)
-        wishes = wishes_of(policy)
+        interests = interests_of(policy)
     except PolicyConfigError as error:
         return [Problem(join(f"{path}.config", str(error.path)), str(error.message))]
     except _RAISED as error:  # a stranger's code; its fault is a problem of this entry
         words = f"the policy {entry.use} cannot be made: {_words(error)}"
         return [Problem(f"{path}.config", words)]
-    asked = OFFERED if wishes.apis is None else wishes.apis & OFFERED.keys()
+    asked = OFFERED if interests.apis is None else interests.apis & OFFERED.keys()
     vars(entry)[_DRAFT] = _Draft(policy, host)
-    vars(entry)[_BODIES] = tuple(key for key in asked if wishes.need(key) is Need.BODY)
+    vars(entry)[_BODIES] = tuple(key for key in asked if interests.need(key) is Need.BODY)
     return []
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MAX_TICK_MS: Final = 2_147_483_647
 
 
-class Wishes(NamedTuple):
+class Interests(NamedTuple):
     """The checked values of the attributes of the same names; see `Policy`."""
 
     apis: frozenset[int] | None
@@ -28,7 +28,7 @@ class Wishes(NamedTuple):
         return needs if isinstance(needs, Need) else needs.get(api_key, Need.HEADER)
 
 
-def wishes_of(policy: Policy) -> Wishes:
+def interests_of(policy: Policy) -> Interests:
     """Read the wishes of a policy.
 
     Raises:
@@ -37,7 +37,7 @@ def wishes_of(policy: Policy) -> Wishes:
     tick_ms: object = policy.tick_ms
     if type(tick_ms) is not int or not 0 <= tick_ms <= _MAX_TICK_MS:
         raise TypeError(f"tick_ms is {shown(tick_ms)}, expected an integer in 0..{_MAX_TICK_MS}")
-    return Wishes(
+    return Interests(
         _keys("apis", policy.apis), _keys("hears", policy.hears), _needs(policy.needs), tick_ms
     )
 

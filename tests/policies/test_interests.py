@@ -7,8 +7,8 @@ import math
 import pytest
 
 from policies.api import Need, Policy
+from policies.interests import interests_of
 from policies.testing import BenchHost
-from policies.wishes import wishes_of
 from wire.apis import ApiKey
 
 
@@ -21,14 +21,14 @@ def policy(**wishes: object) -> Policy:
 
 def test_wishes_are_what_the_attributes_say():
     """And an API without a need of its own needs the header."""
-    found = wishes_of(
+    found = interests_of(
         policy(apis={ApiKey.FETCH}, hears=frozenset(), needs={1: Need.BODY}, tick_ms=7)
     )
     assert found.apis == {1}
     assert found.hears == frozenset()
     assert (found.need(1), found.need(0)) == (Need.BODY, Need.HEADER)
     assert found.tick_ms == 7
-    assert wishes_of(policy(needs=Need.HEAD)).need(18) is Need.HEAD
+    assert interests_of(policy(needs=Need.HEAD)).need(18) is Need.HEAD
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_wishes_are_what_the_attributes_say():
         ({"needs": {1: 2}}, "needs is an object of type dict"),
     ],
 )
-def test_a_wish_that_is_none_is_named_with_what_was_expected(wishes, words):
+def test_a_wish_that_is_none_is_named_with_what_was_expected(interests, words):
     """Found when the policy is made, not when the first request comes."""
     with pytest.raises(TypeError) as raised:
-        wishes_of(policy(**wishes))
+        interests_of(policy(**wishes))
     assert words in str(raised.value)
