@@ -6,9 +6,9 @@ Rules:
 - Of several throttles the largest counts; it holds however the request goes on.
 - A Hold pauses the asking: the same entry is asked again, and from there the chain goes on.
 - A policy that raises, or returns what is no verdict, has a bug and is reported; `on_error` says whether it closes the
-  connection or yields. Every call of a hook is guarded (`policies.guard`).
+  connection or yields. Every call of a hook is guarded (`policies.hook_runner`).
 - A request is told of its end once: from then on `asked` is TOLD.
-- What an entry wishes for (`apis`, `hears`, `needs`, `tick_ms`) is read and checked once, and again at `reconsider`.
+- The interests of an entry (`apis`, `hears`, `needs`, `tick_ms`) are read and checked once, and again at `reconsider`.
 - An entry in mode `observe` is asked like any other, but its refusals are only reported.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
 from policies.decision import PolicyDecision, changes_nothing
-from policies.guard import Guard, PolicyFault, Reporter
+from policies.hook_runner import HookRunner, PolicyFault, Reporter
 from policies.interests import interests_of
 from policies.joined_verdicts import join
 from policies.verdicts import (
@@ -91,10 +91,10 @@ class Chain:
     """The compiled order of policies. Immutable; a reload builds a new one beside it."""
 
     def __init__(
-        self, entries: Sequence[Entry], reporter: Reporter, guard: Guard | None = None
+        self, entries: Sequence[Entry], reporter: Reporter, hook_runner: HookRunner | None = None
     ) -> None:
         self.entries = tuple(entries)
-        self.guard = guard or Guard(reporter)
+        self.hook_runner = hook_runner or HookRunner(reporter)
         self._reporter = reporter
         self._hooks: dict[tuple[int, bool], Hooks] = {}
         self._interests = self._look()
@@ -106,7 +106,7 @@ class Chain:
 
     def hooks(self, api_key: int, *, timed: bool = False) -> Hooks:
         """Compile (once) what is asked of requests with this key. `timed`: and measure each call."""
-        kind = (api_key, timed and self.guard.measures)
+        kind = (api_key, timed and self.hook_runner.measures)
         found = self._hooks.get(kind)
         if found is None:
             found = self._hooks[kind] = self._compile(*kind)
@@ -128,7 +128,7 @@ class Chain:
                 continue
             connect = entry.policy.on_connect
             try:
-                verdict: Verdict = self.guard.run(
+                verdict: Verdict = self.hook_runner.run(
                     entry.name, "on_connect", connect, peer, now_ms, check=check_connect
                 )
             except PolicyFault:
@@ -142,7 +142,7 @@ class Chain:
                     self._reporter.on_policy_refused(decision)
                     for earlier in passed:
                         leave = earlier.policy.on_disconnect
-                        self.guard.tell(earlier.name, "on_disconnect", leave, peer, now_ms)
+                        self.hook_runner.tell(earlier.name, "on_disconnect", leave, peer, now_ms)
                     return verdict
                 self._reporter.on_policy_observed(decision)
             passed.append(entry)
@@ -153,10 +153,10 @@ class Chain:
         for entry in self.entries:
             if _overrides(entry.policy, "on_disconnect"):
                 leave = entry.policy.on_disconnect
-                self.guard.tell(entry.name, "on_disconnect", leave, peer, now_ms)
+                self.hook_runner.tell(entry.name, "on_disconnect", leave, peer, now_ms)
 
     def reconsider(self) -> None:
-        """A policy's wishes have changed: compile anew what is asked for from now on.
+        """Compile the hooks again after a policy's interests have changed.
 
         Raises TypeError, and changes nothing, when they are no interests.
         """
@@ -187,7 +187,7 @@ class Chain:
         able = [e for e in self.entries if _overrides(e.policy, hook)]
         # It was asked as it wished then; meanwhile it may wish for less (`reconsider`).
         entry = next((e for e in able if self._wants(e, api_key, hook)), able[0])
-        return self.guard.fault(entry.name, hook, error)
+        return self.hook_runner.fault(entry.name, hook, error)
 
     def yields(self, api_key: int, hook: str) -> bool:
         """Whether all whom this hook of this API belongs to let a request go on when they are at fault."""
@@ -199,7 +199,7 @@ class Chain:
             if entry.mode == "enforce" and _overrides(entry.policy, "in_force"):
                 ask = entry.policy.in_force
                 try:
-                    found = self.guard.run(
+                    found = self.hook_runner.run(
                         entry.name, "in_force", ask, user, client_id, check=check_in_force
                     )
                 except PolicyFault:
@@ -210,12 +210,12 @@ class Chain:
 
     def tick(self, entry: Entry, now_ms: int) -> None:
         """Run one entry's `on_tick`; its errors are reported, never raised."""
-        self.guard.tell(entry.name, "on_tick", entry.policy.on_tick, now_ms)
+        self.hook_runner.tell(entry.name, "on_tick", entry.policy.on_tick, now_ms)
 
     def close(self) -> None:
         """Close every policy, last first."""
         for entry in reversed(self.entries):
-            self.guard.tell(entry.name, "close", entry.policy.close)
+            self.hook_runner.tell(entry.name, "close", entry.policy.close)
 
     # -- compiling ---------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class Chain:
 
     def _call(self, entry: Entry, hook: str, *, timed: bool) -> Callable[..., Any]:
         call: Callable[..., Any] = getattr(entry.policy, hook)
-        return self.guard.timed(entry.name, hook, call) if timed else call
+        return self.hook_runner.timed(entry.name, hook, call) if timed else call
 
     def _join_requests(
         self, asked: Sequence[Entry], *, timed: bool
@@ -249,7 +249,7 @@ class Chain:
         Callable[[Judged, Peer, int, Verdict | None], Verdict],
     ]:
         calls = [self._call(entry, "on_request", timed=timed) for entry in asked]
-        guard = self.guard
+        hook_runner = self.hook_runner
 
         def go_on(
             request: Judged, peer: Peer, now_ms: int, walk: Walk, verdict: Verdict | None
@@ -264,7 +264,7 @@ class Chain:
                             check_request(verdict)
                             check_patches(verdict, request)
                     except BaseException as error:
-                        fault = guard.fault(entry.name, "on_request", error)
+                        fault = hook_runner.fault(entry.name, "on_request", error)
                         if not _yields(entry):
                             request.asked = place
                             raise fault from error
@@ -312,7 +312,7 @@ class Chain:
             (entry, _place(entry, asked), self._call(entry, "on_response", timed=timed))
             for entry in heard
         ]
-        guard = self.guard
+        hook_runner = self.hook_runner
 
         def on_response(
             request: Judged, response: Response, peer: Peer, now_ms: int
@@ -326,7 +326,7 @@ class Chain:
                     if verdict is not FORWARD:
                         check_response(verdict)
                 except BaseException as error:
-                    fault = guard.fault(entry.name, "on_response", error)
+                    fault = hook_runner.fault(entry.name, "on_response", error)
                     if not _yields(entry):
                         raise fault from error
                     continue
@@ -353,7 +353,7 @@ class Chain:
             (entry.name, _place(entry, asked), self._call(entry, "on_complete", timed=timed))
             for entry in told
         ]
-        guard = self.guard
+        hook_runner = self.hook_runner
 
         def on_complete(request: Judged, outcome: Outcome, now_ms: int) -> None:
             limit, request.asked = request.asked, TOLD
@@ -361,8 +361,8 @@ class Chain:
                 if place < limit:
                     try:
                         call(request, outcome, now_ms)
-                    except BaseException as error:  # noqa: BLE001 - see `policies.guard`
-                        guard.fault(name, "on_complete", error)
+                    except BaseException as error:  # noqa: BLE001 - see `policies.hook_runner`
+                        hook_runner.fault(name, "on_complete", error)
 
         return on_complete
 

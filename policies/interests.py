@@ -1,4 +1,4 @@
-"""What a policy wishes to see and when it wants its tick: its attributes, read once and checked."""
+"""What a policy is asked about and how often it is ticked: its attributes, read once and checked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Interests(NamedTuple):
 
 
 def interests_of(policy: Policy) -> Interests:
-    """Read the wishes of a policy.
+    """Return the checked interests of a policy.
 
     Raises:
         TypeError: one of them is not what `Policy` says. The message names it, and what was expected.

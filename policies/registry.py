@@ -19,7 +19,7 @@ import msgspec
 
 from policies.api import Need, Policy, PolicyConfigError, Services
 from policies.chain import Entry
-from policies.guard import Guard, PolicyFault
+from policies.hook_runner import HookRunner, PolicyFault
 from policies.interests import interests_of
 from policies.type_names import found, nearest
 from policies.validation import Problem, SettingsError, join, try_convert
@@ -80,22 +80,22 @@ def available() -> dict[str, type[Policy]]:
 
 
 def build(
-    entries: Sequence[PolicyEntry], services: Services, guard: Guard | None = None
+    entries: Sequence[PolicyEntry], services: Services, hook_runner: HookRunner | None = None
 ) -> list[Entry]:
     """Connect each entry's policy to the proxy, in order; make it first unless it was inspected.
 
-    What a policy's host wakes, `services` does; an alarm rings inside `guard`.
+    What a policy's host wakes, `services` does; an alarm is called through `hook_runner`.
 
     Raises SettingsError with every problem of every entry.
     """
-    guard = guard or Guard(_Nobody())
+    hook_runner = hook_runner or HookRunner(_Nobody())
     if problems := _try_make_all(entries, services.load):
         discard(entries)
         raise SettingsError(problems)
     built: list[Entry] = []
     for entry in entries:
         draft: _Draft = vars(entry).pop(_DRAFT)
-        draft.host.connect(services, guard)
+        draft.host.connect(services, hook_runner)
         built.append(Entry(entry.name, draft.policy, entry.mode, entry.on_error))
     return built
 
@@ -119,11 +119,11 @@ def inspect(
 
 def discard(entries: Iterable[PolicyEntry | None]) -> None:
     """Close what was made of these entries and not built."""
-    guard = Guard(_Nobody())
+    hook_runner = HookRunner(_Nobody())
     for entry in entries:
         draft: _Draft | None = None if entry is None else vars(entry).pop(_DRAFT, None)
         if entry is not None and draft is not None:
-            guard.tell(entry.name, "close", draft.policy.close)
+            hook_runner.tell(entry.name, "close", draft.policy.close)
 
 
 def hand_over(entries: Iterable[PolicyEntry | None], equals: Iterable[PolicyEntry]) -> None:
@@ -185,13 +185,13 @@ class _Host:
         self._early: list[tuple[int, Callable[[int], None]]] = []
         self._call_at: Callable[[int, Callable[[int], None]], None]
         self._load: Callable[[str], bytes | None]
-        self.connect(_Nobody(), Guard(_Nobody()))
+        self.connect(_Nobody(), HookRunner(_Nobody()))
         self._call_at = self._keep_alarm
         self._load = load
 
-    def connect(self, services: Services, guard: Guard) -> None:
+    def connect(self, services: Services, hook_runner: HookRunner) -> None:
         """From now on there is a proxy; alarms that were set before are set now."""
-        self._guard = guard
+        self._hook_runner = hook_runner
         self._call_at = services.call_at
         self._load = services.load
         self.wake = services.wake
@@ -212,7 +212,7 @@ class _Host:
         if not callable(call):
             raise TypeError(f"call is {shown(call)}, expected a function of now_ms")
         name = self.name
-        self._call_at(at_ms, lambda now_ms: self._guard.tell(name, "call_at", call, now_ms))
+        self._call_at(at_ms, lambda now_ms: self._hook_runner.tell(name, "call_at", call, now_ms))
 
     def load(self, path: str) -> bytes | None:
         """See `Services`. Raises OSError when another entry keeps its state in the same file."""
@@ -229,7 +229,7 @@ class _Host:
                 return inf
             hook = "review_throttles"
             try:
-                return self._guard.run(self.name, hook, until_ms, peer, why, check=check_time)
+                return self._hook_runner.run(self.name, hook, until_ms, peer, why, check=check_time)
             except PolicyFault:
                 return inf
 

@@ -17,7 +17,7 @@ import trio
 
 from policies import registry
 from policies.chain import Chain
-from policies.guard import Guard
+from policies.hook_runner import HookRunner
 from policies.validation import SettingsError
 from proxy import admin_socket, hangup
 from proxy.config.sizing import budget_of
@@ -73,11 +73,11 @@ class App:
         observer = self._observers.fan
         ports = config.listen.node_ports()
         self._topology = Topology(config.listen.advertise, config.listen.port, ports, observer)
-        guard = Guard(observer, self._clock.now_us)
-        entries = registry.build(config.policies, self, guard)
+        hook_runner = HookRunner(observer, self._clock.now_us)
+        entries = registry.build(config.policies, self, hook_runner)
         self._engine = Engine(
             self._topology,
-            Chain(entries, observer, guard),
+            Chain(entries, observer, hook_runner),
             observer,
             now_ms=self._clock(),
             request_max_bytes=config.limits.socket_request_max_bytes,

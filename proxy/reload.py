@@ -135,7 +135,7 @@ class Reloader:
         if POLICIES in changed:
             try:
                 self._adopt(
-                    registry.build(config.policies, self._services, self._engine.chain.guard)
+                    registry.build(config.policies, self._services, self._engine.chain.hook_runner)
                 )
                 self.tally.policies_ms = max(self._now_ms(), self.tally.policies_ms + 1)
             except SettingsError as error:
@@ -162,16 +162,16 @@ class Reloader:
         ]
         gone = before.keys() - {entry.name for entry, _ in heirs}
         # First the chain: whoever `adopt` wakes is asked by those that run from now on.
-        guard = engine.chain.guard
-        orphans = engine.adopt_chain(Chain(entries, self._reporter, guard), gone)
+        hook_runner = engine.chain.hook_runner
+        orphans = engine.adopt_chain(Chain(entries, self._reporter, hook_runner), gone)
         for entry, policy in heirs:
-            guard.tell(entry.name, "adopt", entry.policy.adopt, policy)
+            hook_runner.tell(entry.name, "adopt", entry.policy.adopt, policy)
         for held in orphans:
             held.force_complete(engine.now_ms)
         if gone:  # a policy that is not asked any more keeps no client quiet
             engine.review_throttles(lambda _peer, why: 0 if why.policy in gone else inf)
         for name in sorted(gone):
-            guard.tell(name, "close", before[name].close)
+            hook_runner.tell(name, "close", before[name].close)
 
 
 @contextmanager

@@ -244,7 +244,7 @@ class Engine:
         MEASURE_MS: which one it was is known as soon as it happens again.
         """
         judges = self.chain.judges()
-        if not judges or not self.chain.guard.measures:
+        if not judges or not self.chain.hook_runner.measures:
             return
         self.observer.on_slow_step(took_ms, judges)
         if not self.measuring_until_ms:

@@ -78,7 +78,7 @@ class Observer:
         """An administrative request has ended, or one that a policy refused. Only if `hears_audit`."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
-        """A hook of a policy took `policies.guard.SLOW_US` or more, about a request of this API ('': about none)."""
+        """A hook took `policies.hook_runner.SLOW_US` or more, about a request of this API ('': about none)."""
 
     def on_slow_step(self, took_ms: int, policies: Sequence[str]) -> None:
         """Everybody has waited for one step; one of these policies may be why, and is measured from now on."""

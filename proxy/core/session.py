@@ -172,7 +172,7 @@ class Session(SessionEnd):
                         if self.sample_left <= 0:
                             self.sample()
         except BaseException as fault:
-            if asked is not None:  # it was a policy that raised: see `policies.guard`
+            if asked is not None:  # it was a policy that raised: see `policies.hook_runner`
                 count += 1
                 begun -= 4 + asked.size_bytes
                 fault = self.blame(asked, fault, now_ms)

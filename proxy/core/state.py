@@ -228,7 +228,7 @@ class SessionState(SessionAccount):
                 exchange.seen.judged(verdict)
             if verdict is not FORWARD:
                 verdict = self.without_exemption(exchange, verdict)
-        except BaseException as error:  # `policies.guard` says why
+        except BaseException as error:  # `policies.hook_runner` says why
             raise self.blame(exchange, error, now_ms) from error
         return verdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Patch, Peer, Reject, Respond, Throttle
-from policies.decision import PolicyDecision, changes_nothing, words_of
+from policies.decision import PolicyDecision, changes_nothing, refusal_message
 
 PATCHED = Forward((Patch(0, b"\x01"),))
 REFUSED = Reject(44, message="DeleteTopics is forbidden here")
@@ -52,10 +52,12 @@ def test_the_reason_of_a_throttle_that_refuses_is_its_refusals():
 
 def test_a_client_is_told_the_policy_and_its_reason_or_the_code():
     """As `error_message`."""
-    assert words_of("limits", REFUSED) == (
+    assert refusal_message("limits", REFUSED) == (
         "refused by policy limits of Sluice: DeleteTopics is forbidden here"
     )
-    assert words_of("mine", Reject(44)) == "refused by policy mine of Sluice: POLICY_VIOLATION"
+    assert (
+        refusal_message("mine", Reject(44)) == "refused by policy mine of Sluice: POLICY_VIOLATION"
+    )
 
 
 @pytest.mark.parametrize(

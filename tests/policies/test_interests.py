@@ -1,4 +1,4 @@
-"""What a policy wishes to see: read once, and checked."""
+"""What a policy is asked about: read once, and checked."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from policies.testing import BenchHost
 from wire.apis import ApiKey
 
 
-def policy(**wishes: object) -> Policy:
+def policy(**attributes: object) -> Policy:
     """A policy with these attributes."""
     made = Policy({}, BenchHost())
-    vars(made).update(wishes)
+    vars(made).update(attributes)
     return made
 
 
@@ -32,7 +32,7 @@ def test_wishes_are_what_the_attributes_say():
 
 
 @pytest.mark.parametrize(
-    ("wishes", "words"),
+    ("attributes", "words"),
     [
         ({"tick_ms": math.inf}, "tick_ms is inf, expected an integer in 0..2147483647"),
         ({"tick_ms": -1}, "tick_ms is -1"),
@@ -43,8 +43,8 @@ def test_wishes_are_what_the_attributes_say():
         ({"needs": {1: 2}}, "needs is an object of type dict"),
     ],
 )
-def test_a_wish_that_is_none_is_named_with_what_was_expected(interests, words):
+def test_a_wrong_attribute_is_named_with_what_was_expected(attributes, words):
     """Found when the policy is made, not when the first request comes."""
     with pytest.raises(TypeError) as raised:
-        interests_of(policy(**wishes))
+        interests_of(policy(**attributes))
     assert words in str(raised.value)

@@ -18,7 +18,7 @@ from proxy.telemetry.metrics.families import Family, Point, distribution
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from policies.guard import HookTime
+    from policies.hook_runner import HookTime
     from proxy.core.engine import Engine
     from proxy.core.meters import Meter, MeterBook
     from proxy.telemetry.inside import Facts

@@ -131,7 +131,7 @@ class Metrics(Observer):
         if self._policy_errors:
             counts = [Point(key, count) for key, count in self._policy_errors.items()]
             yield Family(names.POLICY_ERRORS, counts)
-        yield from collect.hooks(engine.chain.guard.times)
+        yield from collect.hooks(engine.chain.hook_runner.times)
         for metric, counted in (
             (names.POLICY_OBSERVED, self._policy_observed),
             (names.POLICY_REFUSED, self._policy_refused),

@@ -19,7 +19,7 @@ from policies.api import (
     Throttle,
 )
 from policies.chain import Chain, Entry
-from policies.guard import Guard
+from policies.hook_runner import HookRunner
 from policies.registry import PolicyEntry, _Host
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
@@ -227,7 +227,7 @@ def test_a_fault_of_an_alarm_ends_nothing():
             engine.timers.arm(at_ms, call)
 
     host = _Host(PolicyEntry(use="mine"), lambda _: None, {})
-    host.connect(Services(), Guard(watcher))  # type: ignore[arg-type]
+    host.connect(Services(), HookRunner(watcher))  # type: ignore[arg-type]
     host.call_at(5, lambda _: raising(SystemExit(3))())
     host.call_at(5, rang.append)
     engine.advance(5)

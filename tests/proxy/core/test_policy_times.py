@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.chain import Chain, Entry
-from policies.guard import Guard
+from policies.hook_runner import HookRunner
 from proxy.core.engine import MEASURE_MS, MEASURED_EVERY, Engine
 from proxy.core.topology import Topology
 from tests.support import frames as f
@@ -43,7 +43,7 @@ def room(others: int = 0) -> tuple[Engine, Slow, Watcher]:
     entries = [Entry("slow", policy), *(Entry(f"p{n}", Recorder()) for n in range(others))]
     topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
     return (
-        Engine(topology, Chain(entries, watcher, Guard(watcher, clock)), watcher),
+        Engine(topology, Chain(entries, watcher, HookRunner(watcher, clock)), watcher),
         policy,
         watcher,
     )
@@ -73,7 +73,7 @@ def test_one_session_of_sixteen_is_measured_always(others):
     policy.slow.add(2)
     wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
     assert watcher.slow == [("slow", "on_request", "Heartbeat", 50_000)]
-    times = engine.chain.guard.times["slow", "on_request"]
+    times = engine.chain.hook_runner.times["slow", "on_request"]
     assert (times.calls, times.took_us, times.slow) == (3, 50_000, 1)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from policies.api import Hold, Peer, Reject
 from policies.decision import PolicyDecision
-from policies.guard import HookTime
+from policies.hook_runner import HookTime
 from proxy.core.usage import UsageBook, UsageRow
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.observer import FOLD_EVERY_MS, Metrics
@@ -144,8 +144,8 @@ def test_faults_are_counted() -> None:
     for verdict in (Reject(44), Reject(44), Reject(44, close=True)):
         metrics.on_policy_refused(decision._replace(verdict=verdict))
     metrics.on_policy_refused(decision._replace(verdict=Reject(44), api_name=""))
-    guard = wire.engine.chain.guard
-    times = guard.times["quota", "on_tick"] = HookTime()
+    hook_runner = wire.engine.chain.hook_runner
+    times = hook_runner.times["quota", "on_tick"] = HookTime()
     times.calls, times.took_us, times.slow = 4, 7_500, 1
 
     found = read(metrics)

@@ -8,7 +8,7 @@ Rules:
   `tell` does not.
 - What a hook takes is measured where that costs no ordinary request anything: always in `run` (hooks that are called
   rarely), and in what `timed` returns, which the chain uses for some requests. A hook of SLOW_US or more is reported.
-  What a hook has others do (`host.wake`) is theirs. There is no clock here: whoever makes the guard gives it one.
+  What a hook has others do (`host.wake`) is theirs. There is no clock here: the constructor is given one.
 - What a hook returns is checked inside the same wall: a nonsense verdict is exactly as bad as an exception.
 """
 
@@ -63,8 +63,8 @@ class HookTime:
         self.calls = self.took_us = self.slow = 0
 
 
-class Guard:
-    """See the module. One per process: a reload's chain gets the guard of the chain before.
+class HookRunner:
+    """See the module. One per process: a reload's chain gets the runner of the chain before.
 
     `now_us` is a clock in microseconds; without one nothing is measured.
     """
