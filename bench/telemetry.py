@@ -134,7 +134,7 @@ class _Always(Policy):
     """Throttles each request by a millisecond, and hears of nothing else."""
 
     Config = dict
-    hears = frozenset()
+    response_apis = frozenset()
 
     def __init__(self) -> None:
         super().__init__({}, BenchHost())

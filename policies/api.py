@@ -249,7 +249,7 @@ class Services(Protocol):
         """Call `call(now_ms)` once when the time has come: a policy's own alarm clock."""
 
     def reconsider(self) -> None:
-        """What this policy wants (`apis`, `hears`, `needs`) has changed: have the chain look again."""
+        """What this policy wants (`apis`, `response_apis`, `needs`) has changed: have the chain look again."""
 
     def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
         """Shorten the throttles that this policy gave, after a limit has changed.
@@ -284,7 +284,7 @@ class Policy:
     """A frozen msgspec Struct; also the documentation of the settings."""
     apis: frozenset[int] | None = None
     """Which API keys it wants to see; None = all. May be narrowed per instance in `__init__`."""
-    hears: frozenset[int] | None = None
+    response_apis: frozenset[int] | None = None
     """Of those, the APIs whose responses it wants to hear of; None = all of them."""
     needs: Need | Mapping[int, Need] = Need.HEADER
     """How much must be there; one for all, or by API key (others: HEADER)."""

@@ -8,7 +8,7 @@ Rules:
 - A policy that raises, or returns what is no verdict, has a bug and is reported; `on_error` says whether it closes the
   connection or yields. Every call of a hook is guarded (`policies.hook_runner`).
 - A request is told of its end once: from then on `asked` is TOLD.
-- The interests of an entry (`apis`, `hears`, `needs`, `tick_ms`) are read and checked once, and again at `reconsider`.
+- The interests of an entry (`apis`, `response_apis`, `needs`, `tick_ms`) are read once, and again at `reconsider`.
 - An entry in mode `observe` is asked like any other, but its refusals are only reported.
 """
 
@@ -380,7 +380,11 @@ class Chain:
         interests = self._interests[entry.name]
         if interests.apis is not None and api_key not in interests.apis:
             return False
-        if hook == "on_response" and interests.hears is not None and api_key not in interests.hears:
+        if (
+            hook == "on_response"
+            and interests.response_apis is not None
+            and api_key not in interests.response_apis
+        ):
             return False
         return not hook or _overrides(entry.policy, hook)
 

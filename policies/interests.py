@@ -18,7 +18,7 @@ class Interests(NamedTuple):
     """The checked values of the attributes of the same names; see `Policy`."""
 
     apis: frozenset[int] | None
-    hears: frozenset[int] | None
+    response_apis: frozenset[int] | None
     needs: Need | Mapping[int, Need]
     tick_ms: int
 
@@ -38,7 +38,10 @@ def interests_of(policy: Policy) -> Interests:
     if type(tick_ms) is not int or not 0 <= tick_ms <= _MAX_TICK_MS:
         raise TypeError(f"tick_ms is {shown(tick_ms)}, expected an integer in 0..{_MAX_TICK_MS}")
     return Interests(
-        _keys("apis", policy.apis), _keys("hears", policy.hears), _needs(policy.needs), tick_ms
+        _keys("apis", policy.apis),
+        _keys("response_apis", policy.response_apis),
+        _needs(policy.needs),
+        tick_ms,
     )
 
 

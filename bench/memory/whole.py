@@ -33,7 +33,7 @@ class Whole(Policy):
 
     Config = WholeConfig
     apis = frozenset({PRODUCE})
-    hears = frozenset[int]()
+    response_apis = frozenset[int]()
     needs = Need.BODY
 
     def __init__(self, config: object, host: Host) -> None:

@@ -209,7 +209,7 @@ class Quota(Policy):
 
     def _look(self) -> bool:
         """Want to see what there are quotas for; whether that has changed."""
-        before = (self.apis, self.hears, self.needs)
+        before = (self.apis, self.response_apis, self.needs)
         produce = self.quotas.any(PRODUCER_BYTE_RATE)
         fetch = self.quotas.any(CONSUMER_BYTE_RATE)
         self.rule.watch_bytes(produce=produce, fetch=fetch)
@@ -223,5 +223,5 @@ class Quota(Policy):
         self.apis = _COUNTED if self.quotas.any(REQUEST_RATE) else frozenset(apis)
         self.needs = needs
         if isinstance(self.rule, SmoothRule):
-            self.hears = frozenset({int(ApiKey.FETCH)}) if fetch else _NONE
-        return before != (self.apis, self.hears, self.needs)
+            self.response_apis = frozenset({int(ApiKey.FETCH)}) if fetch else _NONE
+        return before != (self.apis, self.response_apis, self.needs)

@@ -31,7 +31,7 @@ def frame_of(
     pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
     reply = bytearray(pack(4 + tagged + len(body), exchange.correlation_id) + body)
     try:
-        heard = s.hear(exchange, Reply(api, len(reply) - 4, reply, 0, len(reply)), now_ms)
+        heard = s.on_response(exchange, Reply(api, len(reply) - 4, reply, 0, len(reply)), now_ms)
     except PolicyFault:
         s.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=forwarded)
         raise

@@ -52,7 +52,7 @@ def passes(
     until_ms = 0 if plan.simple else exchange.quiet_until_ms
     why = None
     if plan.hooks.on_response is not None:
-        heard = s.hear(exchange, Reply(plan.api, stop - pos - 4, buf, pos, stop), now_ms)
+        heard = s.on_response(exchange, Reply(plan.api, stop - pos - 4, buf, pos, stop), now_ms)
         if heard is not None:
             until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
             why = heard.why
@@ -313,7 +313,7 @@ def _hear(
     until_ms = exchange.quiet_until_ms
     why = None
     if exchange.plan.hooks.on_response is not None:
-        heard = s.hear(exchange, Reply(exchange.plan.api, size, buf, pos, end), now_ms)
+        heard = s.on_response(exchange, Reply(exchange.plan.api, size, buf, pos, end), now_ms)
         if heard is not None:
             until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
             why = heard.why

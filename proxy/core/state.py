@@ -252,7 +252,7 @@ class SessionState(SessionAccount):
         self.pending = Pending(exchange, judged)
         self.unhush(Mute.HELD)
 
-    def hear(self, exchange: Exchange, response: Response, now_ms: int) -> Throttle | None:
+    def on_response(self, exchange: Exchange, response: Response, now_ms: int) -> Throttle | None:
         """Tell the chain that a reply is about to leave; how long it wants the client to be quiet, if at all."""
         on_response = exchange.plan.hooks.on_response
         if on_response is None:

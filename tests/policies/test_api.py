@@ -82,7 +82,7 @@ def test_a_policy_keeps_its_settings_and_its_host():
 def test_a_policy_sees_every_api_by_header_and_never_ticks_unless_it_says_otherwise():
     """The defaults are the cheapest that can judge anything."""
     assert Policy.apis is None
-    assert Policy.hears is None
+    assert Policy.response_apis is None
     assert Policy.needs is Need.HEADER
     assert Policy.tick_ms == 0
 

@@ -256,25 +256,25 @@ def test_a_throttle_of_nothing_is_forward():
 def test_a_policy_hears_the_replies_of_the_apis_it_names_only():
     """None means all that it is asked about; nothing named costs nothing."""
     fetch = frozenset({ApiKey.FETCH})
-    chain, _ = make(Told("a", [], hears=fetch))
+    chain, _ = make(Told("a", [], response_apis=fetch))
     assert chain.hooks(ApiKey.FETCH).on_response is not None
     assert chain.hooks(ApiKey.PRODUCE).on_response is None
     assert chain.hooks(ApiKey.PRODUCE).on_request is not None
-    assert make(Told("a", [], hears=frozenset()))[0].hooks(ApiKey.FETCH).on_response is None
+    assert make(Told("a", [], response_apis=frozenset()))[0].hooks(ApiKey.FETCH).on_response is None
     assert make(Told("a", [], apis=fetch))[0].hooks(ApiKey.FETCH).on_response is not None
     assert make(Told("a", [], apis=fetch))[0].hooks(ApiKey.PRODUCE).on_response is None
 
 
 def test_what_it_hears_is_among_what_it_sees():
     """An API that it does not want to see is never heard of."""
-    chain, _ = make(Told("a", [], apis=frozenset(), hears=frozenset({ApiKey.FETCH})))
+    chain, _ = make(Told("a", [], apis=frozenset(), response_apis=frozenset({ApiKey.FETCH})))
     assert chain.hooks(ApiKey.FETCH) == Hooks()
 
 
 def test_only_those_who_want_to_hear_it_are_told_of_a_reply():
     """In reverse order, as ever."""
     diary: list[str] = []
-    deaf = Told("b", diary, hears=frozenset())
+    deaf = Told("b", diary, response_apis=frozenset())
     chain, _ = make(Told("a", diary), deaf, Told("c", diary))
     hear(chain, request())
     assert diary == ["c response", "a response"]
@@ -284,10 +284,10 @@ def test_a_lone_listener_is_called_without_a_layer_between():
     """If it was asked about every request whose reply it hears: first in the row, or never in it."""
     heartbeat = frozenset({ApiKey.HEARTBEAT})
     lone = Told("a", [], apis=heartbeat)
-    chain, _ = make(lone, Told("b", [], hears=frozenset()))
+    chain, _ = make(lone, Told("b", [], response_apis=frozenset()))
     assert chain.hooks(ApiKey.HEARTBEAT).on_response == lone.on_response
     second = Told("b", [])
-    chain, _ = make(Told("a", [], hears=frozenset()), second)
+    chain, _ = make(Told("a", [], response_apis=frozenset()), second)
     assert chain.hooks(ApiKey.HEARTBEAT).on_response != second.on_response
     for options in ({"modes": {"a": "observe"}}, {"on_errors": {"a": "forward"}}):
         chain, _ = make(lone, **options)
@@ -308,7 +308,7 @@ def test_who_was_not_asked_does_not_hear_the_reply_made_here(verdict):
 def test_a_lone_listener_behind_a_refusal_hears_nothing():
     """Even alone it must have been asked."""
     diary: list[str] = []
-    chain, _ = make(Told("a", diary, hears=frozenset(), request=REFUSED), Told("b", diary))
+    chain, _ = make(Told("a", diary, response_apis=frozenset(), request=REFUSED), Told("b", diary))
     asked = request()
     ask(chain, asked)
     assert hear(chain, asked) is FORWARD

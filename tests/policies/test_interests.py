@@ -22,10 +22,10 @@ def policy(**attributes: object) -> Policy:
 def test_wishes_are_what_the_attributes_say():
     """And an API without a need of its own needs the header."""
     found = interests_of(
-        policy(apis={ApiKey.FETCH}, hears=frozenset(), needs={1: Need.BODY}, tick_ms=7)
+        policy(apis={ApiKey.FETCH}, response_apis=frozenset(), needs={1: Need.BODY}, tick_ms=7)
     )
     assert found.apis == {1}
-    assert found.hears == frozenset()
+    assert found.response_apis == frozenset()
     assert (found.need(1), found.need(0)) == (Need.BODY, Need.HEADER)
     assert found.tick_ms == 7
     assert interests_of(policy(needs=Need.HEAD)).need(18) is Need.HEAD
@@ -38,7 +38,7 @@ def test_wishes_are_what_the_attributes_say():
         ({"tick_ms": -1}, "tick_ms is -1"),
         ({"apis": 1}, "apis is 1, expected a frozenset of API keys, or None"),
         ({"apis": {"Fetch"}}, "apis is an object of type set"),
-        ({"hears": [1]}, "hears is an object of type list"),
+        ({"response_apis": [1]}, "response_apis is an object of type list"),
         ({"needs": "BODY"}, "needs is 'BODY', expected a Need, or a mapping"),
         ({"needs": {1: 2}}, "needs is an object of type dict"),
     ],

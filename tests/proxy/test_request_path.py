@@ -94,7 +94,9 @@ def listeners(tmp_path: Path, broken: None) -> Iterator[Listeners]:
         6: Reject(ErrorCode.POLICY_VIOLATION),
         8: Reject(ErrorCode.POLICY_VIOLATION),
     }
-    policy = Recorder(lambda request: verdicts.pop(request.correlation_id, FORWARD), hears=())
+    policy = Recorder(
+        lambda request: verdicts.pop(request.correlation_id, FORWARD), response_apis=()
+    )
     made = Listeners([policy], tmp_path, slow_ms=50)
     made.start()
     yield made

@@ -26,12 +26,12 @@ class Told(Policy):
 
     Config = dict
 
-    def __init__(self, name, diary, apis=None, needs=Need.HEADER, hears=None, **verdicts):
+    def __init__(self, name, diary, apis=None, needs=Need.HEADER, response_apis=None, **verdicts):
         super().__init__({}, BenchHost(name))
         self.diary = diary
         self.apis = apis
         self.needs = needs
-        self.hears = hears
+        self.response_apis = response_apis
         self.verdicts = verdicts
 
     def answer(self, hook: str) -> Verdict:

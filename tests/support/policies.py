@@ -27,13 +27,13 @@ class Recorder(Policy):
         *,
         needs: Need = Need.HEADER,
         apis: Iterable[int] | None = None,
-        hears: Iterable[int] | None = None,
+        response_apis: Iterable[int] | None = None,
         hear: Callable[[Request], Forward | Throttle] = lambda _: FORWARD,
     ) -> None:
         super().__init__({}, BenchHost())
         self.needs = needs
         self.apis = None if apis is None else frozenset(apis)
-        self.hears = None if hears is None else frozenset(hears)
+        self.response_apis = None if response_apis is None else frozenset(response_apis)
         self._decide = decide
         self._hear = hear
         self.asked: list[int] = []

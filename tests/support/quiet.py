@@ -25,7 +25,9 @@ class Quiet(Recorder):
         skip: int = 0,
     ) -> None:
         verdicts: list[Verdict] = [*[FORWARD] * skip, Throttle(ms, forward)]
-        super().__init__(lambda _: verdicts.pop(0) if verdicts else FORWARD, needs=needs, hears=())
+        super().__init__(
+            lambda _: verdicts.pop(0) if verdicts else FORWARD, needs=needs, response_apis=()
+        )
 
 
 class OnlyAsked(Quiet):

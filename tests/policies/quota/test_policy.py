@@ -64,8 +64,8 @@ def test_a_byte_rate_alone_needs_its_own_api(enforcement, key, api, need):
 
 def test_in_entity_mode_no_reply_is_heard_but_a_fetchs():
     """And that only while there is a consumer_byte_rate."""
-    assert bench({"user": "alice", "request_rate": 5}).policy.hears == frozenset()
-    assert bench({"user": "alice", "consumer_byte_rate": 5}).policy.hears == {ApiKey.FETCH}
+    assert bench({"user": "alice", "request_rate": 5}).policy.response_apis == frozenset()
+    assert bench({"user": "alice", "consumer_byte_rate": 5}).policy.response_apis == {ApiKey.FETCH}
     channel = bench({"user": "alice", "request_rate": 5}, enforcement="channel")
     assert channel.chain.hooks(ApiKey.METADATA).on_response is not None
 

@@ -62,7 +62,7 @@ def test_the_beginning_of_a_watched_reply_waits_until_its_first_field_is_here():
 @pytest.mark.parametrize("hears", [True, False])
 def test_a_reply_with_its_throttle_at_the_end_is_kept_only_for_who_wants_it(hears):
     """Only then, and only if it does not come whole."""
-    policy = throttled(hears=None if hears else ())
+    policy = throttled(response_apis=None if hears else ())
     topic = "t" * 100
     wire = Wire(make_engine([policy])).client(f.produce(1))
     wire.broker(f.produce_reply(1, topic)[:90])

@@ -89,8 +89,8 @@ def test_a_request_that_waits_says_what_was_decided_about_it():
 def test_policies_that_hear_nothing_cost_replies_nothing():
     """A throttle on a request alone: the policy has no on_response for this API."""
     policy = Quiet()
-    assert policy.hears == frozenset()
+    assert policy.response_apis == frozenset()
     wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.beat_reply(1))
     assert wire.to_client == f.beat_reply(1, 500)
     assert policy.heard == []
-    assert Policy.hears is None
+    assert Policy.response_apis is None

@@ -47,7 +47,7 @@ def test_a_policy_may_throttle_when_it_hears_the_reply(name, chunk):
 def test_a_reply_heard_while_a_request_passes_mutes_behind_it():
     """Never inside a request."""
     asked = f.produce(2, size_bytes=900)
-    policy = Recorder(hear=lambda _: Throttle(400), hears={f.HEARTBEAT})
+    policy = Recorder(hear=lambda _: Throttle(400), response_apis={f.HEARTBEAT})
     wire = Wire(make_engine([policy])).client(f.beat(1) + asked[:300])
     wire.broker(f.beat_reply(1))
     assert wire.to_client == f.beat_reply(1, 400)

@@ -95,7 +95,7 @@ def test_the_reply_says_what_is_left_wherever_it_is_cut(name, needs, passed_ms):
     replies = kind.reply(1, 0) + kind.reply(2, 0)
     for cut in range(1, len(replies) + 1):
         policy = Recorder(lambda r: Throttle(500) if r.exchange_id == 2 else FORWARD, needs=needs)
-        policy.hears = frozenset()
+        policy.response_apis = frozenset()
         wire = Wire(make_engine([policy])).client(kind.ask(1)).client(kind.ask(2))
         wire.advance(passed_ms)
         wire.broker(replies[:cut]).broker(replies[cut:])
