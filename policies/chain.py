@@ -378,13 +378,8 @@ class Chain:
     def _wants(self, entry: Entry, api_key: int, hook: str) -> bool:
         """Whether the entry cares for this API, and (if one is named) has this hook for it."""
         interests = self._interests[entry.name]
-        if interests.apis is not None and api_key not in interests.apis:
-            return False
-        if (
-            hook == "on_response"
-            and interests.response_apis is not None
-            and api_key not in interests.response_apis
-        ):
+        wanted = [interests.apis, interests.response_apis if hook == "on_response" else None]
+        if any(keys is not None and api_key not in keys for keys in wanted):
             return False
         return not hook or _overrides(entry.policy, hook)
 

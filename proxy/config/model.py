@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from policies.registry import PolicyEntry
-from policies.validation import Problem
 from policies.type_names import found
+from policies.validation import Problem
 from proxy.config.telemetry import Admin, Audit, Metrics, Traces, UsageLog
 from proxy.config.values import (
     ANY_ADDRESS,
