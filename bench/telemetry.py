@@ -28,7 +28,7 @@ from bench.telemetry_report import Cost, Found, Once, section
 from bench.uncounted import uncounted
 from policies.api import Excess, Peer, Policy, Throttle
 from policies.testing import BenchHost
-from proxy.core.usage import KEYS_MOST, UsageRow
+from proxy.core.usage import MAX_KEYS, UsageRow
 from proxy.telemetry.metrics.page import render
 from proxy.telemetry.traces import worker
 from tests.support.sessions import make_engine
@@ -262,7 +262,7 @@ def measure(folder: Path, rounds: int = ROUNDS, requests: int = REQUESTS) -> lis
     return rows
 
 
-def measure_once(folder: Path, connections: int = CONNECTIONS, rows: int = KEYS_MOST) -> Once:
+def measure_once(folder: Path, connections: int = CONNECTIONS, rows: int = MAX_KEYS) -> Once:
     """What the loop pays once a second, and once a scrape: thousands of connections, as many users."""
     listeners = Listeners([], folder, (), slow_ms=SLOW_MS)
     engine, metrics = listeners.engine, listeners.metrics

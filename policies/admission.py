@@ -2,9 +2,9 @@
 
     - use: admission
       config:
-        in_flight_per_node: 50
-        queue_most: 200                   # more than these are shed, the least important first
-        wait_most_ms: 5000                # nobody waits longer
+        max_in_flight_requests_per_node: 50
+        max_queued_requests: 200                   # more than these are shed, the least important first
+        max_wait_ms: 5000                # nobody waits longer
         importance:                       # the first line that fits counts; without one: 0
           - {user: billing, level: 10}
           - {client_id: report, api: Fetch, level: -10}
@@ -93,11 +93,11 @@ class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 class AdmissionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Only the bound itself has no default."""
 
-    in_flight_per_node: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+    max_in_flight_requests_per_node: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
     """Requests that a broker may have at once; the bootstrap port counts as a broker of its own."""
-    queue_most: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
+    max_queued_requests: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
     """Requests that may wait for a broker; 0: nobody waits."""
-    wait_most_ms: Annotated[int, msgspec.Meta(ge=1, le=60_000)] = 5000
+    max_wait_ms: Annotated[int, msgspec.Meta(ge=1, le=60_000)] = 5000
     """How long one of them may."""
     importance: tuple[ImportanceRule, ...] = ()
     """Who goes first; the first rule that fits counts."""
@@ -199,7 +199,7 @@ class Admission(Policy):
             return FORWARD
         broker = self._brokers.get(request.node_id)
         if broker is None:
-            broker = _Broker(self._settings.in_flight_per_node)
+            broker = _Broker(self._settings.max_in_flight_requests_per_node)
             self._brokers[request.node_id] = broker
         if broker.in_flight < broker.most:
             broker.in_flight += 1
@@ -231,7 +231,7 @@ class Admission(Policy):
         self._places = previous._places
         self._tickets = previous._tickets
         for broker in self._brokers.values():
-            broker.most = self._settings.in_flight_per_node
+            broker.most = self._settings.max_in_flight_requests_per_node
             self._serve(broker)
 
     # -- the line ----------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class Admission(Policy):
     def _wait(self, broker: _Broker, request: Request, peer: Peer) -> Hold | Reject:
         level = self._level(peer, request.api_key)
         settings = self._settings
-        if broker.waiting >= settings.queue_most:
+        if broker.waiting >= settings.max_queued_requests:
             least = min(broker.lines, default=level)
             if least >= level:
                 return self._refuse()
@@ -249,7 +249,7 @@ class Admission(Policy):
             self.host.wake(last)  # none is there if its time is just up: then it is gone as well
         ticket = _Ticket(broker, level)
         self._tickets[id(request)] = ticket
-        return Hold(settings.wait_most_ms, ticket, SHED)
+        return Hold(settings.max_wait_ms, ticket, SHED)
 
     def _serve(self, broker: _Broker) -> None:
         """Wake whoever is first, while there is room. What is woken may complete on the spot."""

@@ -72,7 +72,9 @@ class App:
         self._observers = Observers(config, self._clock, self.call_at, self._in_force)
         observer = self._observers.fan
         ports = config.listen.node_ports()
-        self._topology = Topology(config.listen.advertise, config.listen.port, ports, observer)
+        self._topology = Topology(
+            config.listen.advertised_host, config.listen.port, ports, observer
+        )
         hook_runner = HookRunner(observer, self._clock.now_us)
         entries = registry.build(config.policies, self, hook_runner)
         self._engine = Engine(
@@ -85,10 +87,9 @@ class App:
             pass_unknown=config.unknown_apis(),
             fixed_user=config.identity.user,
             graces=graces_of(config),
-            purge_interval=config.purgatory.purge_interval_requests,
             bounds=_bounds(config, self._budget),
             keeps_trails=self._observers.keeps_trails,
-            sample_every=config.traces.sample_every if self._observers.tracer else 0,
+            sample_every=config.traces.sample_every_requests if self._observers.tracer else 0,
             slow_ms=config.traces.slow_ms,
             meters_by_key=self._observers.usage_log is not None
             and "api" in config.usage_log.families,
@@ -98,9 +99,11 @@ class App:
         self._hub = Hub(self._engine, self._clock)
         self._ports: list[tuple[int | None, int]] = [(None, config.listen.port), *ports.items()]
         dialer = Dialer(
-            self._topology, config.upstream.addresses(), config.upstream.dial_timeout_ms / 1000
+            self._topology,
+            config.upstream.addresses(),
+            config.upstream.socket_connection_setup_timeout_ms / 1000,
         )
-        others = len(self._ports) + config.admin.connections_most()
+        others = len(self._ports) + config.admin.max_connections()
         self._acceptor = Acceptor(
             self._engine,
             self._hub,
@@ -260,7 +263,7 @@ class App:
             "memory",
             requests_bytes=budget.request_bytes,
             replies_bytes=budget.response_bytes,
-            most_bytes=budget.most_bytes,
+            most_bytes=budget.max_bytes,
             limit_bytes=budget.demand.limit_bytes,
         )
         self._log.info(
@@ -369,7 +372,7 @@ def probe_brokers(config: Config) -> list[BrokerReport]:
     """What stands at each bootstrap address."""
     from proxy.broker_probe import probe  # noqa: PLC0415 - only `check` asks
 
-    timeout_s = config.upstream.dial_timeout_ms / 1000
+    timeout_s = config.upstream.socket_connection_setup_timeout_ms / 1000
 
     async def probe_each() -> list[BrokerReport]:
         return [await probe(*address, timeout_s) for address in config.upstream.addresses()]
@@ -384,7 +387,7 @@ def _bounds(config: Config, budget: Budget) -> Bounds:
         request_bytes=budget.request_bytes,
         response_bytes=budget.response_bytes,
         requests=memory.queued_max_requests,
-        share_most=config.share_most(),
+        share_most=config.max_share(),
         announced_bytes=memory.upstream_announced_max_bytes,
         read_limits=limits,
     )

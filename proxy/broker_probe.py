@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_ANSWER_BYTES = 4 << 20
-LEAST_TIMEOUT_S = 1.0
+MIN_TIMEOUT_S = 1.0
 _HEADER = Struct(">hhih")  # api_key, api_version, correlation_id, no client id
 _SIZE = Struct(">i")
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
@@ -46,7 +46,7 @@ class BrokerReport:
 async def probe(host: str, port: int, timeout_s: float) -> BrokerReport:
     """Ask the server at this address. It takes no longer than four timeouts."""
     server = f"{host}:{port}"
-    talk = _Talk(host, port, max(timeout_s, LEAST_TIMEOUT_S))
+    talk = _Talk(host, port, max(timeout_s, MIN_TIMEOUT_S))
     try:
         versions = await talk.ask([_frame(ApiKey.API_VERSIONS, 0, b"")])
     except DialError as failed:

@@ -46,7 +46,6 @@ def dynamic_settings(
 
     def purgatory(config: Config) -> None:
         engine.graces = graces_of(config)
-        engine.holds.purge_interval = config.purgatory.purge_interval_requests
         engine.forget_plans()
 
     def slow(config: Config) -> None:
@@ -73,12 +72,12 @@ def dynamic_settings(
     if tracer is not None:
 
         def sample(config: Config) -> None:
-            engine.resample(config.traces.sample_every)
+            engine.resample(config.traces.sample_every_requests)
 
         def rate(config: Config) -> None:
-            tracer.set_rate(config.traces.spans_per_second)
+            tracer.set_rate(config.traces.max_spans_per_second)
 
-        found |= {"traces.sample_every": sample, "traces.spans_per_second": rate}
+        found |= {"traces.sample_every_requests": sample, "traces.max_spans_per_second": rate}
     return found
 
 
@@ -88,6 +87,6 @@ def graces_of(config: Config) -> Graces:
     return Graces(
         purgatory.produce_grace_ms,
         purgatory.fetch_grace_ms,
-        purgatory.wait_most_ms,
+        purgatory.max_wait_ms,
         purgatory.silence_ms,
     )

@@ -52,7 +52,7 @@ class Looking:
         from proxy.telemetry.signals import Signals  # noqa: PLC0415 - see the module
 
         self.push = _push() if config.metrics.otlp else None
-        self.metrics = Metrics(config.metrics.users_most, self.push)
+        self.metrics = Metrics(config.metrics.max_users, self.push)
         self.decisions = Decisions()
         self.history = History()
         self.principals = Principals()
@@ -163,7 +163,7 @@ class Observers:
         self.capture = Capture() if "capture" in settings.families else None
         self.topic_book = TopicBook() if "topic" in settings.families else None
         ports = frozenset((listen.port, *listen.node_ports().values()))
-        own = Own((listen.address, listen.advertise), ports)
+        own = Own((listen.address, listen.advertised_host), ports)
         tracer = self.tracer
         return UsageLogObserver(
             settings.directory,
@@ -204,7 +204,7 @@ def _audit(audit: Audit) -> AuditLog | None:
         return None
     from proxy.telemetry.audit import AuditLog  # noqa: PLC0415 - see the module
 
-    return AuditLog(audit.file, audit.max_bytes)
+    return AuditLog(audit.file, audit.max_file_bytes)
 
 
 def _tracer(traces: Traces) -> Tracer | None:
@@ -215,8 +215,8 @@ def _tracer(traces: Traces) -> Tracer | None:
     return make_tracer(
         export=traces.export,
         file=traces.file,
-        file_most_bytes=traces.file_most_bytes,
-        spans_per_second=traces.spans_per_second,
+        max_file_bytes=traces.max_file_bytes,
+        max_spans_per_second=traces.max_spans_per_second,
         version=_version(),
     )
 

@@ -37,7 +37,7 @@ HOSTILE: Final = "127.0.0.2"
 HONEST: Final = 4
 POOL: Final = 64 * MIB
 BOUND: Final = POOL + FRAMING + LARGE - 1
-SHARE_MOST: Final = 0.25
+MAX_SHARE: Final = 0.25
 HEAD_BYTES: Final = 128
 """Of the request, sent at once: header, acks, topic and partition lie within."""
 DRIP_SECONDS: Final = 10.0
@@ -114,14 +114,14 @@ def measure(
         f"c. {attackers} slowloris connections, a pool of 64 MiB",
         f"{attackers} connections from one address announce a Produce of 16 MiB, send its first "
         f"{HEAD_BYTES} bytes and then one byte every {DRIP_SECONDS:g} s. Every Produce is wanted whole, an "
-        f"address may have {SHARE_MOST:.0%} of the pool. {HONEST} librdkafka producers come from another "
+        f"address may have {MAX_SHARE:.0%} of the pool. {HONEST} librdkafka producers come from another "
         f"address. At the end one request that takes the whole pool but {SHORT_OF_FULL[0] // KIB} KiB is "
         "begun, and a small one must still be let in beside it (tried with more, if not).",
         heads=["honest producers", "rounds", "acked p50, ms", "p99, ms", "most, ms"],
     )
     topic = kafka.topic(HONEST)
     setup = SluiceSetup(
-        {"queued_max_request_bytes": POOL, "share_most": SHARE_MOST},
+        {"queued_max_request_bytes": POOL, "max_share": MAX_SHARE},
         {"socket_request_max_bytes": POOL - FRAMING},
         whole=True,
     )

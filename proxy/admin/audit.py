@@ -14,7 +14,7 @@ import structlog
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-_TEXT_MOST_CHARS = 300
+_MAX_TEXT_CHARS = 300
 
 
 def note(scope: Scope, **fields: object) -> None:
@@ -44,7 +44,7 @@ class Audit:
 
 def printable(text: str) -> str:
     """A caller's own words: no control characters into a terminal, and no novels."""
-    return "".join(c if c.isprintable() else "?" for c in text[:_TEXT_MOST_CHARS])
+    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_TEXT_CHARS])
 
 
 def _client(scope: Scope) -> str:

@@ -16,7 +16,7 @@ from proxy.admin import openapi, tasks
 from proxy.admin.audit import note, printable
 from proxy.admin.inside import RefusedError
 from proxy.admin.replies import JSON, answer, queried, read, whole
-from proxy.admin.schemas import NAME_MOST_CHARS, Decided, Draining, Limits, LogLevel, Pools
+from proxy.admin.schemas import MAX_NAME_CHARS, Decided, Draining, Limits, LogLevel, Pools
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from proxy.admin.state import Watch
 
 LISTED = 200
-LISTED_MOST = 1000
+MAX_LISTED = 1000
 DECISIONS = 100
-DECISIONS_MOST = 500
+MAX_DECISIONS = 500
 DUMP_KEPT_S = 5.0
-IDS_MOST = 2**63 - 1
+MAX_IDS = 2**63 - 1
 
 
 class Control:
@@ -73,7 +73,7 @@ class Control:
     async def connections(self, request: Request) -> Response:
         """As many as asked for."""
         most = queried(request, {"most"}).get("most", str(LISTED))
-        return answer(await self._watch.connections(whole(most, "most", 1, LISTED_MOST)))
+        return answer(await self._watch.connections(whole(most, "most", 1, MAX_LISTED)))
 
     async def purgatory(self, request: Request) -> Response:
         """What waits."""
@@ -88,7 +88,7 @@ class Control:
     async def decisions(self, request: Request) -> Response:
         """The newest first."""
         most = queried(request, {"most"}).get("most", str(DECISIONS))
-        count = whole(most, "most", 1, DECISIONS_MOST)
+        count = whole(most, "most", 1, MAX_DECISIONS)
         return answer(Decided(self._inside.decisions.latest(count)))
 
     async def tasks(self, request: Request) -> Response:
@@ -141,7 +141,7 @@ class Control:
     async def close_connection(self, request: Request) -> Response:
         """End one client's connection."""
         queried(request, ())
-        session = whole(request.path_params["id"], "the id", 0, IDS_MOST)
+        session = whole(request.path_params["id"], "the id", 0, MAX_IDS)
         note(request.scope, session=session)
         _expect_nothing(await request.body())
         if not self._inside.close_connection(session):
@@ -190,8 +190,8 @@ class _Stream:
 
 def _name(query: dict[str, str], kind: str) -> str | None:
     name = query.get(kind)
-    if name is not None and not 0 < len(name) <= NAME_MOST_CHARS:
-        raise RefusedError(400, f"{kind} must have from 1 to {NAME_MOST_CHARS} characters")
+    if name is not None and not 0 < len(name) <= MAX_NAME_CHARS:
+        raise RefusedError(400, f"{kind} must have from 1 to {MAX_NAME_CHARS} characters")
     return name
 
 

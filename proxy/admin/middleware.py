@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 GONE = 499
 """The status in the log of a change whose caller has gone before it was done; nginx's number."""
-BODY_MOST_BYTES = 64 << 10
+MAX_BODY_BYTES = 64 << 10
 TIMEOUT_S = 5.0
 SLOW_S = 60.0
 CHANGES_PER_SECOND = 10
@@ -88,7 +88,7 @@ class AdminMiddleware:
         is_change = scope["method"] in CHANGES
         host = headers.get(b"host", "")
         if self._hosts is not None and not {host.lower(), bare(host)} & self._hosts:
-            return 403, "this server does not go by that name (see admin.hosts)"
+            return 403, "this server does not go by that name (see admin.allowed_hosts)"
         is_open = not is_change and (path in OPEN or path.startswith("/static/"))
         if not is_open:
             if not _is_same_origin(headers, host):
@@ -123,7 +123,7 @@ class AdminMiddleware:
             except _GoneError:
                 return
             if body is None:
-                await answer.say(413, f"no more than {BODY_MOST_BYTES} bytes")
+                await answer.say(413, f"no more than {MAX_BODY_BYTES} bytes")
                 return
             if path in ENDLESS:
                 limit.deadline = float("inf")
@@ -179,7 +179,7 @@ class _Replay:
 async def _body(headers: Mapping[bytes, str], receive: Receive) -> bytes | None:
     """The whole body; None when it is too long. Raises _GoneError when it does not come."""
     length = headers.get(b"content-length", "0")
-    if not length.isdecimal() or int(length) > BODY_MOST_BYTES:
+    if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
         return None
     body = bytearray()
     while True:
@@ -187,7 +187,7 @@ async def _body(headers: Mapping[bytes, str], receive: Receive) -> bytes | None:
         if message["type"] == "http.disconnect":
             raise _GoneError
         body += message.get("body", b"")
-        if len(body) > BODY_MOST_BYTES:
+        if len(body) > MAX_BODY_BYTES:
             return None
         if not message.get("more_body", False):
             return bytes(body)

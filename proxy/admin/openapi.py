@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from proxy.admin import schemas
-from proxy.admin.middleware import BODY_MOST_BYTES
+from proxy.admin.middleware import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ _WHY = {
     408: "the body did not come in time",
     409: "not now",
     412: "the quotas are others by now",
-    413: f"a body of more than {BODY_MOST_BYTES} bytes",
+    413: f"a body of more than {MAX_BODY_BYTES} bytes",
     415: "the content is not said to be JSON",
     429: "too many changes",
     500: "it failed, and nothing was changed",
@@ -195,7 +195,7 @@ def _quotas() -> dict[str, Any]:
             "name": name,
             "in": "query",
             "description": words,
-            "schema": {"type": "string", "minLength": 1, "maxLength": schemas.NAME_MOST_CHARS},
+            "schema": {"type": "string", "minLength": 1, "maxLength": schemas.MAX_NAME_CHARS},
         }
         for name in ("user", "client_id")
     ]

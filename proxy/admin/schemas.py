@@ -14,7 +14,7 @@ from proxy.telemetry.history import Point  # noqa: TC001 - as above
 from proxy.telemetry.log import Level  # noqa: TC001 - as above
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-NAME_MOST_CHARS = 1024
+MAX_NAME_CHARS = 1024
 NAME_SHOWN_MAX_CHARS = 249
 """Of a client id in a listing: Kafka's longest name."""
 

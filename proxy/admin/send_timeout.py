@@ -1,7 +1,7 @@
 """A connection to the admin server that does not wait for its peer for ever.
 
 hypercorn sends under a shield, so that a peer which does not read could hold up the end of the whole proxy: here a
-send has SEND_MOST_S, and `drop` ends the connection whatever is under way.
+send has MAX_SEND_S, and `drop` ends the connection whatever is under way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-SEND_MOST_S = 10.0
+MAX_SEND_S = 10.0
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -28,7 +28,7 @@ class SendTimeoutStream:
 
     async def send_all(self, data: Buffer) -> None:
         """Raises BrokenResourceError when the peer does not take it."""
-        with trio.move_on_after(SEND_MOST_S) as limit:
+        with trio.move_on_after(MAX_SEND_S) as limit:
             await self._stream.send_all(bytes(data))
         if limit.cancelled_caught:
             raise trio.BrokenResourceError("the peer does not read")

@@ -3,7 +3,7 @@
 Rules:
 - `listen` serves what is open to all. `socket` serves everything to whoever may open the file; `control` does to
   whoever has the token. Nothing else is bound.
-- A listener serves ADMIN_CONNECTIONS_MOST at once; with one more the oldest is closed. So an admin port that is
+- A listener serves MAX_ADMIN_CONNECTIONS at once; with one more the oldest is closed. So an admin port that is
   flooded costs the clients of the proxy a few descriptors and no more, and a probe is still answered.
 - A fault in here is told of, and costs its own connection only.
 """
@@ -40,7 +40,7 @@ from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
 from proxy.admin.sse import EventStreams
 from proxy.admin.state import Watch
 from proxy.admin.token import Token
-from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST
+from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS
 
 if TYPE_CHECKING:
     import socket
@@ -113,7 +113,7 @@ class Listener:
                     stream.drop()
 
     async def _one(self, accepted: trio.SocketStream) -> None:
-        if len(self._streams) >= ADMIN_CONNECTIONS_MOST:
+        if len(self._streams) >= MAX_ADMIN_CONNECTIONS:
             oldest = next(iter(self._streams))
             del self._streams[oldest]
             oldest.drop()
@@ -165,12 +165,14 @@ async def serve(
             middleware = AdminMiddleware(
                 app_of(everything),
                 Audit("socket"),
-                hosts=LOCAL | _named(settings.hosts),
+                hosts=LOCAL | _named(settings.allowed_hosts),
             )
             listeners.append(Listener(bound, middleware, first))
         if settings.control:
             controlled = opened.enter_context(bind_tcp(settings.control, "admin.control"))
-            hosts = LOCAL | _named((settings.control, bare(settings.control), *settings.hosts))
+            hosts = LOCAL | _named(
+                (settings.control, bare(settings.control), *settings.allowed_hosts)
+            )
             middleware = AdminMiddleware(
                 app_of(everything),
                 Audit("control"),

@@ -29,7 +29,7 @@ SLICE = 100
 LISTED = 200
 OLDEST = 20
 AGES_MS: tuple[int | None, ...] = (10, 100, 500, 1000, 5000, 30_000, None)
-NAME_MOST_CHARS = 249
+MAX_NAME_CHARS = 249
 _MUTES = [(name, bit) for name, bit in vars(Mute).items() if isinstance(bit, int)]
 
 Kind = Literal["hold", "produce", "fetch"]
@@ -115,8 +115,8 @@ class Snapshot:
             return
         peer = session.peer
         row = Waiting(
-            peer.session_id, peer.user, peer.client_id[:NAME_MOST_CHARS], api, kind, age_ms,
-            what[:NAME_MOST_CHARS],
+            peer.session_id, peer.user, peer.client_id[:MAX_NAME_CHARS], api, kind, age_ms,
+            what[:MAX_NAME_CHARS],
         )  # fmt: skip
         self._serial += 1
         push = heappush if len(self._oldest) < OLDEST else heappushpop
@@ -131,7 +131,7 @@ def connection_of(session: SessionEnd, now_ms: int, opened_ms: Mapping[int, int]
         peer.session_id,
         f"{peer.host}:{peer.port}",
         peer.user,
-        peer.client_id[:NAME_MOST_CHARS],
+        peer.client_id[:MAX_NAME_CHARS],
         peer.node_id,
         len(session.queue),
         client.unsent_bytes,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 KEPT_MS = 900
 WINDOW_SNAPSHOTS = 30
 """Window of a pool's depleted share, in snapshots: half a minute while a viewer is connected."""
-DECISIONS_MOST = 100
+MAX_DECISIONS = 100
 _NOTHING = schemas.Quantiles(None, None)
 
 
@@ -126,7 +126,7 @@ class Watch:
                     found.connections(),
                     found.total,
                     self._nodes(found, now_ms),
-                    inside.decisions.latest(DECISIONS_MOST),
+                    inside.decisions.latest(MAX_DECISIONS),
                 )
                 self._event = b""
             return seen

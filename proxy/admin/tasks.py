@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LISTED = 200
-COUNTED_MOST = 100_000
-FRAMES_MOST = 64
-NAMES_MOST = 10
+MAX_COUNTED = 100_000
+MAX_FRAMES = 64
+MAX_NAMES = 10
 
 
 def dump(ts_ms: int) -> Tasks:
@@ -40,7 +40,7 @@ def dump(ts_ms: int) -> Tasks:
         listed,
         statistics.tasks_runnable,
         [
-            TaskGroup(len(names), sorted(set(names))[:NAMES_MOST], list(stack))
+            TaskGroup(len(names), sorted(set(names))[:MAX_NAMES], list(stack))
             for stack, names in sorted(groups.items(), key=lambda each: -len(each[1]))
         ],
     )
@@ -50,7 +50,7 @@ def stack_of(task: trio.lowlevel.Task) -> list[str]:
     """Where it waits: `file:line function`, the innermost last."""
     stack: list[str] = []
     awaited: object = task.coro
-    while awaited is not None and len(stack) < FRAMES_MOST:
+    while awaited is not None and len(stack) < MAX_FRAMES:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is not None:
             code = frame.f_code
@@ -65,6 +65,6 @@ def _below(root: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
     waiting = [root]
     for task in waiting:
         yield task
-        if len(waiting) < COUNTED_MOST:
+        if len(waiting) < MAX_COUNTED:
             for nursery in task.child_nurseries:
                 waiting += nursery.child_tasks

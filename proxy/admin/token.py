@@ -10,8 +10,8 @@ import hmac
 from contextlib import suppress
 from pathlib import Path
 
-LEAST_CHARS = 16
-MOST_BYTES = 4096
+MIN_TOKEN_CHARS = 16
+MAX_TOKEN_BYTES = 4096
 
 
 class Token:
@@ -38,9 +38,9 @@ class Token:
         if stamp == self._stamp:
             return
         with self._file.open("rb") as file:
-            token = file.read(MOST_BYTES).strip()
-        if len(token) < LEAST_CHARS or not _is_one_word(token):
-            words = f"admin.token_file must hold one word of at least {LEAST_CHARS} characters"
+            token = file.read(MAX_TOKEN_BYTES).strip()
+        if len(token) < MIN_TOKEN_CHARS or not _is_one_word(token):
+            words = f"admin.token_file must hold one word of at least {MIN_TOKEN_CHARS} characters"
             raise OSError(errno.EINVAL, words)
         self._token, self._stamp = token, stamp
 

@@ -32,7 +32,7 @@ RESIDUE_BYTES = 32 << 10
 DERIVED_CONNECTIONS = 1000
 """Taken for granted where `limits.max_connections` is 0."""
 DEFAULT_POOL_BYTES = 128 * MIB
-LEAST_POOL_BYTES = MIB
+MIN_POOL_BYTES = MIB
 KEPT_REPLY_BYTES = 8 * MIB
 """What replies that are kept whole may take beyond their pool (`proxy.core.reply_line`)."""
 DERIVED = 0
@@ -83,7 +83,7 @@ class Budget:
         return self.connections * RESIDUE_BYTES
 
     @property
-    def most_bytes(self) -> int | None:
+    def max_bytes(self) -> int | None:
         """All terms together; None: without bound."""
         pools = (self.request_bytes, self.response_bytes)
         if NO_BOUND in pools:
@@ -116,11 +116,11 @@ class Budget:
         if demand.limit_bytes is not None:
             part = f"{USABLE_PART:.0%} of the limit of {_mib(demand.limit_bytes)}"
             limit = f"{part}, {_mib(self.usable_bytes)}, may be used ({demand.limit_origin})"
-        return ["Memory, at most:", *lines, f"  {_mib(self.most_bytes):>11}  in all; {limit}"]
+        return ["Memory, at most:", *lines, f"  {_mib(self.max_bytes):>11}  in all; {limit}"]
 
     def problems(self) -> Iterator[Problem]:
         """A pool too small for what a policy wants whole; a sum too large for the container."""
-        demand, most, usable = self.demand, self.most_bytes, self.usable_bytes
+        demand, most, usable = self.demand, self.max_bytes, self.usable_bytes
         if self.request_bytes != NO_BOUND and self.request_bytes < demand.wanted_bytes:
             derived = " (derived)" if demand.request_bytes == DERIVED else ""
             yield Problem(
@@ -153,11 +153,11 @@ def settle(demand: Demand) -> Budget:
             whole = demand.whole_bytes + demand.wanted_bytes
             taken = fixed.request_bytes + fixed.response_bytes + fixed.residue_bytes + BASE_BYTES
             left = int(demand.limit_bytes * USABLE_PART) - taken - whole - KEPT_REPLY_BYTES
-            each = max(left // derived // MIB * MIB, LEAST_POOL_BYTES)
+            each = max(left // derived // MIB * MIB, MIN_POOL_BYTES)
         if request == DERIVED:
             request = max(each, demand.wanted_bytes)
             if response == DERIVED and demand.limit_bytes is not None:
-                each = max(2 * each - request, LEAST_POOL_BYTES)
+                each = max(2 * each - request, MIN_POOL_BYTES)
         response = each if response == DERIVED else response
     return Budget(demand, request, response)
 

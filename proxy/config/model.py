@@ -22,7 +22,7 @@ from proxy.config.values import (
     Nodes,
     Server,
     api_key_of,
-    check_advertise,
+    check_advertised_host,
     check_host,
     check_user,
     is_loopback,
@@ -64,7 +64,7 @@ class Upstream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         tuple[Server, ...],
         msgspec.Meta(min_length=1, description="Brokers to ask first, HOST:PORT each."),
     ]
-    dial_timeout_ms: Annotated[
+    socket_connection_setup_timeout_ms: Annotated[
         int,
         msgspec.Meta(
             ge=1, le=_DAY_MS, description="How long one attempt to connect to a broker may take."
@@ -100,18 +100,18 @@ class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         19092
     )
     nodes: Nodes = "0-31"
-    advertise: Annotated[
+    advertised_host: Annotated[
         str,
         msgspec.Meta(
             description="Host that clients are told to dial. Default: `address`; needed when that "
             "is 0.0.0.0 or ::.",
-            extra={"check": check_advertise},
+            extra={"check": check_advertised_host},
         ),
     ] = ""
 
     def __post_init__(self) -> None:
-        if not self.advertise and self.address not in ANY_ADDRESS:
-            msgspec.structs.force_setattr(self, "advertise", self.address)
+        if not self.advertised_host and self.address not in ANY_ADDRESS:
+            msgspec.structs.force_setattr(self, "advertised_host", self.address)
 
     def node_ids(self) -> tuple[int, ...]:
         """The declared broker ids, in the order of their ports."""
@@ -129,11 +129,13 @@ class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 f"a port of at most {LAST_PORT - len(self.node_ids())}, for the ports of all nodes"
             )
             yield Problem("port", f"{self.port} (the last node would have {last})", words)
-        if not self.advertise:
+        if not self.advertised_host:
             words = f"a host that clients can dial, because address is {self.address}"
-            yield Problem("advertise", "nothing", words)
-        elif self.advertise in ANY_ADDRESS:
-            yield Problem("advertise", found(self.advertise), "a host that clients can dial")
+            yield Problem("advertised_host", "nothing", words)
+        elif self.advertised_host in ANY_ADDRESS:
+            yield Problem(
+                "advertised_host", found(self.advertised_host), "a host that clients can dial"
+            )
 
 
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -215,7 +217,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             description="How fast it must come, on average, judged after five seconds. 0 = as slow as it likes.",
         ),
     ] = 1024
-    share_most: Annotated[
+    max_share: Annotated[
         float,
         msgspec.Meta(
             ge=0,
@@ -269,7 +271,7 @@ class Purgatory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             description="How long after its own max_wait_ms a fetch is answered empty.",
         ),
     ] = 1000
-    wait_most_ms: Annotated[
+    max_wait_ms: Annotated[
         int,
         msgspec.Meta(
             ge=1,
@@ -278,15 +280,6 @@ class Purgatory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             "comes on top.",
         ),
     ] = 120_000
-    purge_interval_requests: Annotated[
-        int,
-        msgspec.Meta(
-            ge=1,
-            le=_INT32_MAX,
-            description="After how many completed requests Kafka's estimate of what is watched begins again "
-            "(Kafka: purgatory.purge.interval.requests). The lists themselves keep none of them.",
-        ),
-    ] = 1000
 
 
 class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -340,9 +333,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         ),
     ] = ()
 
-    def share_most(self) -> float:
-        """`memory.share_most`, or its default: behind a loopback address there is one application."""
-        return self.memory.share_most or (1.0 if is_loopback(self.listen.address) else 0.25)
+    def max_share(self) -> float:
+        """`memory.max_share`, or its default: behind a loopback address there is one application."""
+        return self.memory.max_share or (1.0 if is_loopback(self.listen.address) else 0.25)
 
     def unknown_apis(self) -> frozenset[int]:
         """The keys of `pass_unknown_apis`."""
@@ -367,7 +360,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 first, last = ports[0], ports[-1]
                 words = f"a port outside {first} to {last}, where clients connect"
                 yield Problem(f"admin.{name}", repr(address), words)
-        here = {self.listen.address, self.listen.advertise}
+        here = {self.listen.address, self.listen.advertised_host}
         if here & {"127.0.0.1", "::1", "localhost"} or here & ANY_ADDRESS:
             here |= {"127.0.0.1", "::1", "localhost"}
         for place, (host, port) in enumerate(self.upstream.addresses()):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from proxy.config.container import MemoryLimit
     from proxy.config.model import Config
 
-REFUSED_MOST_BYTES = 16 << 20
+MAX_REFUSED_BYTES = 16 << 20
 """What a policy refuses is kept whole for its reply's sake, up to this size (`proxy.core.requests`)."""
 
 
@@ -24,12 +24,12 @@ def budget_of(config: Config) -> Budget:
 
 def budget_within(config: Config, limit: MemoryLimit | None) -> Budget:
     """The budget inside `limit`. The settings hold, but for what `Budget.problems` says."""
-    most_bytes = 4 + config.limits.socket_request_max_bytes
+    max_bytes = 4 + config.limits.socket_request_max_bytes
     wanted = max(
-        ((_frame_bytes(key, most_bytes), name) for key, name in _bodies(config).items()),
+        ((_frame_bytes(key, max_bytes), name) for key, name in _bodies(config).items()),
         default=(0, ""),
     )
-    refused_bytes = min(REFUSED_MOST_BYTES, most_bytes) if config.policies else 0
+    refused_bytes = min(MAX_REFUSED_BYTES, max_bytes) if config.policies else 0
     memory = config.memory
     return settle(
         Demand(
@@ -49,8 +49,8 @@ def _bodies(config: Config) -> dict[int, str]:
     return bodies_wanted(config.policies) if config.policies else {}
 
 
-def _frame_bytes(api_key: int, most_bytes: int) -> int:
+def _frame_bytes(api_key: int, max_bytes: int) -> int:
     """The largest frame of this API: its own cap, or the general one."""
     api = known(api_key, OFFERED[api_key][0])
     cap = api.request_max_bytes if api is not None else None
-    return most_bytes if cap is None else min(4 + cap, most_bytes)
+    return max_bytes if cap is None else min(4 + cap, max_bytes)

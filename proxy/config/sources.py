@@ -280,7 +280,7 @@ def _complete(config: Config, origins: Mapping[str, str]) -> dict[str, str]:
     """Add the defaults."""
     defaults: dict[str, str] = {}
     _mark(msgspec.to_builtins(config), "", DEFAULT, defaults)
-    defaults["listen.advertise"] = f"{DEFAULT}: listen.address"
+    defaults["listen.advertised_host"] = f"{DEFAULT}: listen.address"
     for place in range(len(config.policies)):
         defaults[f"policies[{place}].name"] = f"{DEFAULT}: use"
     return defaults | dict(origins)

@@ -15,7 +15,7 @@ from proxy.config.values import SERVER_PATTERN, SERVER_WORDS, check_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SOCKET_MOST_BYTES = 107
+MAX_SOCKET_BYTES = 107
 """The longest path that the kernel binds a Unix socket to."""
 _DAY_MS = 86_400_000
 _INT32_MAX = 2**31 - 1
@@ -24,7 +24,7 @@ _INT64_MAX = 2**63 - 1
 Family = Literal["entity", "api", "instance", "topic", "capture"]
 
 
-ADMIN_CONNECTIONS_MOST = 32
+MAX_ADMIN_CONNECTIONS = 32
 """Each listener of the admin server serves so many at once; with one more the oldest is closed."""
 
 
@@ -58,7 +58,7 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     token_file: Annotated[
         str, msgspec.Meta(description="File whose content callers of `control` must present.")
     ] = ""
-    hosts: Annotated[
+    allowed_hosts: Annotated[
         tuple[str, ...],
         msgspec.Meta(
             description="Host headers that `control` answers to, besides its own address and localhost."
@@ -71,10 +71,10 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         ),
     ] = ""
 
-    def connections_most(self) -> int:
+    def max_connections(self) -> int:
         """How many are served at once, by all listeners together."""
         listeners = (self.listen, self.is_auto or self.socket_path, self.control)
-        return ADMIN_CONNECTIONS_MOST * sum(map(bool, listeners))
+        return MAX_ADMIN_CONNECTIONS * sum(map(bool, listeners))
 
     @property
     def is_auto(self) -> bool:
@@ -102,8 +102,8 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if self.control and self.control == self.listen:
             yield Problem("control", found(self.control), "another address than listen")
         path_bytes = len(os.fsencode(self.socket_path))
-        if path_bytes > SOCKET_MOST_BYTES:
-            yield Problem("socket", f"{path_bytes} bytes", f"at most {SOCKET_MOST_BYTES} bytes")
+        if path_bytes > MAX_SOCKET_BYTES:
+            yield Problem("socket", f"{path_bytes} bytes", f"at most {MAX_SOCKET_BYTES} bytes")
         if self.trace_url and not re.match(r"https?://", self.trace_url):
             yield Problem("trace_url", found(self.trace_url), "an address with http:// or https://")
 
@@ -121,13 +121,13 @@ class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     file: Annotated[str, msgspec.Meta(description="OTLP JSON lines are appended to this file.")] = (
         ""
     )
-    file_most_bytes: Annotated[
+    max_file_bytes: Annotated[
         int,
         msgspec.Meta(
             ge=1 << 16, le=_INT64_MAX, description="The file is rotated once at this size."
         ),
     ] = 256 << 20
-    sample_every: Annotated[
+    sample_every_requests: Annotated[
         int,
         msgspec.Meta(
             ge=0,
@@ -144,7 +144,7 @@ class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             "0 = never.",
         ),
     ] = 1000
-    spans_per_second: Annotated[
+    max_spans_per_second: Annotated[
         int,
         msgspec.Meta(
             ge=1,
@@ -160,7 +160,7 @@ class Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     file: Annotated[
         str, msgspec.Meta(description="JSON lines are appended to this file. Empty = no audit log.")
     ] = ""
-    max_bytes: Annotated[
+    max_file_bytes: Annotated[
         int,
         msgspec.Meta(
             ge=1 << 16,
@@ -173,7 +173,7 @@ class Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What /metrics shows."""
 
-    users_most: Annotated[
+    max_users: Annotated[
         int,
         msgspec.Meta(
             ge=0,

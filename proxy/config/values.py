@@ -16,10 +16,10 @@ from wire.apis import ApiKey, key_of, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_NODES = 1000
+MAX_NODES = 1000
 """Each node of the range costs a listening socket from the start."""
 LAST_NODE = 2**31 - 1
-MOST_USER_CHARS = 249
+MAX_USER_CHARS = 249
 ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named here to be refused as an address to dial
 
 _PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
@@ -47,8 +47,8 @@ def parse_nodes(text: str | int) -> tuple[int, ...]:
             raise ValueError(f"a range that ascends ({first}-{last} does not)")
         if last > LAST_NODE:
             raise ValueError(f"node ids up to {LAST_NODE}")
-        if len(ids) + last - first >= MOST_NODES:
-            raise ValueError(f"at most {MOST_NODES} nodes")
+        if len(ids) + last - first >= MAX_NODES:
+            raise ValueError(f"at most {MAX_NODES} nodes")
         ids += range(first, last + 1)
     if len(set(ids)) < len(ids):
         twice = next(each for place, each in enumerate(ids) if each in ids[:place])
@@ -77,7 +77,7 @@ def check_host(value: object) -> tuple[str, str] | None:
     return (_HOST_WORDS, "") if bad or (":" in text and not _is_ipv6(text)) else None
 
 
-def check_advertise(value: object) -> tuple[str, str] | None:
+def check_advertised_host(value: object) -> tuple[str, str] | None:
     """As a host; empty = not given."""
     return None if value == "" else check_host(value)
 
@@ -87,7 +87,7 @@ def check_user(value: object) -> tuple[str, str] | None:
     text = str(value)
     if text.startswith("User:"):
         return f"{_USER_WORDS}, without User:", text.removeprefix("User:")
-    good = len(text) <= MOST_USER_CHARS and text.isprintable() and text == text.strip()
+    good = len(text) <= MAX_USER_CHARS and text.isprintable() and text == text.strip()
     return None if good and text != "<default>" else (_USER_WORDS, "")
 
 

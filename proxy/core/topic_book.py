@@ -4,7 +4,7 @@ Rules:
 - Produce bodies and Fetch replies are walked as they pass, and never changed. One that cannot be read costs
   nobody anything: it is counted in `unread`.
 - A request counts when its last byte has gone on, a reply when it is through.
-- Beyond KEYS_MOST users and topics a second newcomers share one, OTHER.
+- Beyond MAX_KEYS users and topics a second newcomers share one, OTHER.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wire.produce import ProduceWalker
     from wire.produce_topics import TopicBytes
 
-KEYS_MOST: Final = 10_000
+MAX_KEYS: Final = 10_000
 
 
 class Flow:
@@ -122,7 +122,7 @@ class TopicBook:
         key = (user, topic)
         use = self._uses.get(key)
         if use is None:
-            if len(self._uses) >= KEYS_MOST:
+            if len(self._uses) >= MAX_KEYS:
                 key = (OTHER, OTHER)
                 use = self._uses.get(key)
             if use is None:

@@ -8,7 +8,7 @@ Rules:
   and what a policy calls EXEMPT; held ones when they go on, not when they come.
 - What lasts (open connections, throttles that run) is integrated over time, so a row has the share of its second; of
   a standstill longer than STALL_MOST_MS, what was before its last minute is in that minute's first row.
-- Beyond KEYS_MOST keys at once newcomers share one, OTHER: the sums stay right.
+- Beyond MAX_KEYS keys at once newcomers share one, OTHER: the sums stay right.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WINDOW_MS = 1000
-KEYS_MOST = 10_000
+MAX_KEYS = 10_000
 STALL_MOST_MS = 60_000
 OTHER = "(other)"
 _new_row = tuple.__new__  # what UsageRow(...) comes to, in half the time
@@ -197,7 +197,7 @@ class UsageBook:
         key = (user, client_id)
         usage = self.keys.get(key)
         if usage is None:
-            if len(self.keys) >= KEYS_MOST:
+            if len(self.keys) >= MAX_KEYS:
                 key = (OTHER, OTHER)
                 usage = self.keys.get(key)
             if usage is None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from proxy.demo.messages import Brokers
     from proxy.demo.verdict import Check
 
-DECISIONS_MOST = 5
+MAX_DECISIONS = 5
 MARKS = {True: ("ok", "ok"), False: ("bad", "failed"), None: ("unsure", "not judged")}
 
 
@@ -175,7 +175,7 @@ def _seen(seen: Seen) -> str:
     ]
     decisions = [
         (_clock(d.ts_ms), d.what, d.api, d.client_id, f"{d.ms:,}", d.detail)
-        for d in seen.decisions[:DECISIONS_MOST]
+        for d in seen.decisions[:MAX_DECISIONS]
     ]
     columns = ("client id", "user", "requests throttled", "delay p50 ms", "delay p99 ms")
     told = ("time", "what", "API", "client id", "ms", "why")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KEPT = 500
 OBSERVED_KEPT = 100
-_NAME_MOST_CHARS = 249
+_MAX_NAME_CHARS = 249
 _WOULD_BE = {
     "reject": "would be refused",
     "respond": "would be answered here",
@@ -91,7 +91,7 @@ def decision_of(trail: Trail | PolicyDecision) -> Decision:
     return Decision(
         trail.ended_us // 1000,
         trail.peer.user,
-        trail.peer.client_id[:_NAME_MOST_CHARS],
+        trail.peer.client_id[:_MAX_NAME_CHARS],
         trail.api.name,
         what,
         ms,
@@ -111,7 +111,7 @@ def _ruled(decision: PolicyDecision, what: str, ms: int, before: str) -> Decisio
     return Decision(
         decision.now_ms,
         peer.user,
-        peer.client_id[:_NAME_MOST_CHARS],
+        peer.client_id[:_MAX_NAME_CHARS],
         decision.about,
         what,
         ms,
@@ -173,4 +173,4 @@ def _refusal(policy: str, error: str, why: str) -> str:
 
 def _printable(text: str) -> str:
     """Names are a client's choice: no control characters, and no novels."""
-    return "".join(c if c.isprintable() else "?" for c in text[:_NAME_MOST_CHARS])
+    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_NAME_CHARS])

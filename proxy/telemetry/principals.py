@@ -3,7 +3,7 @@
 Rules:
 - The rows of a second are kept as they are handed over; they are looked at only when somebody asks.
 - Throttle times are counted in histograms of two half minutes: percentiles are of the last 30 to 60 seconds.
-- At most KEYS_MOST keys have one; beyond that the key that was throttled longest ago makes room.
+- At most MAX_KEYS keys have one; beyond that the key that was throttled longest ago makes room.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from proxy.core.trail import Trail
     from proxy.core.usage import UsageRow
 
-KEYS_MOST = 1000
+MAX_KEYS = 1000
 HALF_MS = 30_000
 FRESH_MS = 2 * WINDOW_MS
 """How old the last second may be to be shown: a second is told of with the first step behind it."""
@@ -93,7 +93,7 @@ class Principals(Observer):
         now_ms = trail.ended_us // 1000
         throttles = self._throttles.get(key)
         if throttles is None:
-            if len(self._throttles) >= KEYS_MOST:
+            if len(self._throttles) >= MAX_KEYS:
                 self._throttles.popitem(last=False)
             throttles = self._throttles[key] = Throttles(now_ms)
         else:

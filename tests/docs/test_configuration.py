@@ -23,7 +23,7 @@ ROWS = {
 }
 OTHERWISE = {
     "upstream.bootstrap_servers": "required",
-    "listen.advertise": "`listen.address`",
+    "listen.advertised_host": "`listen.address`",
     "usage_log.instance": "the host's name",
 }
 """Defaults that are no value."""

@@ -42,7 +42,7 @@ def test_a_mute_broker_ends_the_connection_at_the_request_timeout(start) -> None
             mute.server,
             variables={
                 "SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "1000",
-                "SLUICE_UPSTREAM_DIAL_TIMEOUT_MS": "300",  # the question where the node is, too
+                "SLUICE_UPSTREAM_SOCKET_CONNECTION_SETUP_TIMEOUT_MS": "300",  # the question where the node is, too
             },
         )
         for port in (sluice.port, sluice.node_port(NODE)):

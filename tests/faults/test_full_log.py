@@ -111,7 +111,7 @@ def test_a_hangup_after_logrotate_begins_the_files_again(start, broker, tmp_path
     traces, usage = tmp_path / "traces.jsonl", tmp_path / "usage"
     variables = {
         "SLUICE_TRACES_FILE": str(traces),
-        "SLUICE_TRACES_SAMPLE_EVERY": "1",
+        "SLUICE_TRACES_SAMPLE_EVERY_REQUESTS": "1",
         "SLUICE_USAGE_LOG_DIRECTORY": str(usage),
     }
     sluice = start(broker.server, variables=variables)

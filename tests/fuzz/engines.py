@@ -77,7 +77,7 @@ _CHAIN: Final = (
         FetchFloor,
         FetchFloorConfig(consumers=(FloorRule(client_id="fuzz", min_bytes=9, max_wait_ms=50),)),
     ),
-    (Admission, AdmissionConfig(in_flight_per_node=3, wait_most_ms=100)),
+    (Admission, AdmissionConfig(max_in_flight_requests_per_node=3, max_wait_ms=100)),
 )
 KINDS: Final = (
     *("bare", "watched", "entity quota", "channel quota", "chain"),

@@ -52,7 +52,9 @@ def slow_broker(
 ) -> Iterator[tuple[SluiceProcess, SlowRelay]]:
     """A Sluice with `admission` before a broker that takes 20 ms longer for each request."""
     host, _, port = kafka.bootstrap.rpartition(":")
-    policies = [{"use": "admission", "config": {"in_flight_per_node": BOUND, **config}}]
+    policies = [
+        {"use": "admission", "config": {"max_in_flight_requests_per_node": BOUND, **config}}
+    ]
     with SlowRelay((host, int(port)), api_key=f.PRODUCE, delay_s=DELAY_S) as relay:
         sluice = SluiceProcess(
             relay.bootstrap, directory, variables={"SLUICE_POLICIES": json.dumps(policies)}
@@ -120,7 +122,7 @@ def test_without_a_bound_the_same_crowd_is_all_at_the_broker(
     """What the other test counts is really there to be counted."""
     topic = topics_one.make()
 
-    with slow_broker(kafka_one, tmp_path, in_flight_per_node=1000) as (sluice, relay):
+    with slow_broker(kafka_one, tmp_path, max_in_flight_requests_per_node=1000) as (sluice, relay):
         crowd(sluice.bootstrap, topic, [f"c{place}" for place in range(CLIENTS)])
 
     assert relay.most_under_way > 2 * BOUND
@@ -132,7 +134,7 @@ def test_who_is_shed_was_never_at_the_broker(
     """With a short line most are refused at once, as throttled; the broker saw those that were written."""
     topic = topics_one.make()
 
-    with slow_broker(kafka_one, tmp_path, queue_most=2) as (sluice, relay):
+    with slow_broker(kafka_one, tmp_path, max_queued_requests=2) as (sluice, relay):
         answers = crowd(sluice.bootstrap, topic, [f"c{place}" for place in range(CLIENTS)])
 
     codes = [code for each in answers.values() for code in each.codes]

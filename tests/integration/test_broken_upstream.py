@@ -28,7 +28,7 @@ def test_a_refused_connection_closes_the_client(tmp_path: Path) -> None:
 
 
 def test_a_dial_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
-    """A full backlog takes no connection: the client is closed at dial_timeout_ms."""
+    """A full backlog takes no connection: the client is closed at socket_connection_setup_timeout_ms."""
     with socket.socket() as listener:
         listener.bind((BROKEN, free_ports(BROKEN)))
         listener.listen(0)
@@ -39,7 +39,9 @@ def test_a_dial_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
             filler.connect_ex(listener.getsockname())
             fillers.append(filler)
         host, port = listener.getsockname()
-        sluice = SluiceProcess(f"{host}:{port}", tmp_path, {"dial_timeout_ms": 700})
+        sluice = SluiceProcess(
+            f"{host}:{port}", tmp_path, {"socket_connection_setup_timeout_ms": 700}
+        )
         sluice.start()
         began = time.monotonic()
         assert _ask(sluice, sluice.port) == b""

@@ -276,12 +276,12 @@ def test_a_drain_answers_every_parked_poll(
 def test_waits_without_end_are_cut_and_harm_nobody(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
-    """1,000 fetches of max_wait 2^31-1 end within a second of wait_most_ms, and an honest consumer does not notice.
+    """1,000 fetches of max_wait 2^31-1 end within a second of max_wait_ms, and an honest consumer does not notice.
 
     Both while they are parked and in the second in which they all come up: no single wait of it is 10 ms longer by
     the CPU time that Sluice spends in it; when all come up at once, EXPIRING_MOST_MS.
     """
-    variables = {"SLUICE_PURGATORY_WAIT_MOST_MS": "2000", "SLUICE_PURGATORY_FETCH_GRACE_MS": "100"}
+    variables = {"SLUICE_PURGATORY_MAX_WAIT_MS": "2000", "SLUICE_PURGATORY_FETCH_GRACE_MS": "100"}
     sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables)
     sluice.start()
     topic, honest = topics_one.make(), topics_one.make()

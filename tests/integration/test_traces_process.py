@@ -36,7 +36,7 @@ BUSY_NS = 300 * MS
 """What a busy machine may take to hand a client its reply."""
 USUAL_NS, HANG_NS = 20 * MS, 1000 * MS
 """What a reply takes on a busy machine, and what it would take if it waited for an export."""
-EVERY = {"SLUICE_TRACES_SAMPLE_EVERY": "1", "OTEL_BSP_SCHEDULE_DELAY": "100"}
+EVERY = {"SLUICE_TRACES_SAMPLE_EVERY_REQUESTS": "1", "OTEL_BSP_SCHEDULE_DELAY": "100"}
 RATE = 5.0
 SLOW_S, FETCH_WAIT_MS = 0.3, 200
 

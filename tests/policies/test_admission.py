@@ -83,7 +83,7 @@ def test_who_hangs_up_while_waiting_gives_back_its_place_in_the_line():
 
 def test_nobody_waits_longer_than_is_allowed():
     """At the deadline it is refused, and its place in the line is free."""
-    room = Room(wait_most_ms=500)
+    room = Room(max_wait_ms=500)
     room.passes()
     waiting = room.waits()
     room.bench.advance(499)
@@ -95,7 +95,7 @@ def test_nobody_waits_longer_than_is_allowed():
 
 def test_one_whose_time_was_just_up_is_passed_over():
     """Refused, but not gone yet: the place that is free goes to the next one, once."""
-    room = Room(wait_most_ms=500)
+    room = Room(max_wait_ms=500)
     first = room.passes()
     late = room.waits()
     room.bench.advance(400)
@@ -112,7 +112,7 @@ def test_one_whose_time_was_just_up_is_passed_over():
 
 def test_a_full_line_sheds_the_least_important_newest_first():
     """Whoever comes is shed itself unless it is more important than somebody who waits."""
-    room = Room(queue_most=2)
+    room = Room(max_queued_requests=2)
     running = room.passes()
     early, late = room.waits(), room.waits()
     assert room.ask()[1] == SHED
@@ -129,8 +129,8 @@ def test_a_full_line_sheds_the_least_important_newest_first():
 
 
 def test_a_line_of_no_length_keeps_nobody_waiting():
-    """queue_most 0: what cannot go on at once is shed, however important."""
-    room = Room(queue_most=0)
+    """max_queued_requests 0: what cannot go on at once is shed, however important."""
+    room = Room(max_queued_requests=0)
     first = room.passes()
     asked, verdict = room.ask(user="vip")
     assert verdict == SHED
@@ -187,7 +187,7 @@ def test_a_reload_keeps_the_books_and_a_larger_bound_holds_at_once():
     """What is in flight was let in before; what it gives back is the successor's to give away."""
     room = Room()
     first, second, third = room.passes(), room.waits(), room.waits()
-    config = AdmissionConfig(in_flight_per_node=2)
+    config = AdmissionConfig(max_in_flight_requests_per_node=2)
     after = Admission(config, room.bench.host)
     after.adopt(room.policy)
     assert room.released() == [(second, FORWARD)]
@@ -200,7 +200,7 @@ def test_a_reload_keeps_the_books_and_a_larger_bound_holds_at_once():
 
 def test_however_many_fail_as_they_are_woken_each_gives_way_to_the_next():
     """A policy behind this one may raise about each; the line is walked, not climbed."""
-    room = Room(queue_most=5000)
+    room = Room(max_queued_requests=5000)
     first = room.passes()
     line = [room.waits() for _ in range(5000)]
     woken = []
@@ -220,7 +220,7 @@ def test_however_many_fail_as_they_are_woken_each_gives_way_to_the_next():
 
 def test_in_mode_observe_the_books_stay_straight():
     """Nobody really waits, so nobody is there to be woken: nothing is kept for them."""
-    room = Room(queue_most=1)
+    room = Room(max_queued_requests=1)
     chain = Chain([Entry("observed", room.policy, mode="observe")], room.bench.reporter)
     hooks = chain.hooks(ApiKey.METADATA)
     requests = [room.bench.request("Metadata") for _ in range(4)]
@@ -243,10 +243,10 @@ def test_rules_for_nobody_and_for_what_never_waits_are_mistakes():
         {"user": "a", "level": 1001},
         {"user": "a"},
     ]
-    data = {"in_flight_per_node": 0, "importance": rules}
+    data = {"max_in_flight_requests_per_node": 0, "importance": rules}
     _, problems = try_convert(AdmissionConfig, data, "")
     assert [(each.path, each.nearest) for each in problems] == [
-        ("in_flight_per_node", ""),
+        ("max_in_flight_requests_per_node", ""),
         ("importance[0]", ""),
         ("importance[1].api", ""),
         ("importance[2].api", "Produce"),
@@ -258,4 +258,4 @@ def test_rules_for_nobody_and_for_what_never_waits_are_mistakes():
 def test_settings_of_somebody_else_are_refused():
     """The registry hands over what `Config` made."""
     with pytest.raises(PolicyConfigError, match="AdmissionConfig"):
-        Admission({"in_flight_per_node": 1}, BenchHost())
+        Admission({"max_in_flight_requests_per_node": 1}, BenchHost())

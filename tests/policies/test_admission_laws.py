@@ -26,10 +26,12 @@ LEVELS = {"vip": 10, "ANONYMOUS": 0, "low": -1}
 class Model:
     """What must hold, from the verdicts alone: who is in flight, who waits in which order."""
 
-    def __init__(self, most, queue_most):
+    def __init__(self, most, max_queued_requests):
         rules = [{"user": user, "level": level} for user, level in LEVELS.items()]
-        self.room = Room(most, importance=rules, queue_most=queue_most, wait_most_ms=1000)
-        self.most, self.queue_most = most, queue_most
+        self.room = Room(
+            most, importance=rules, max_queued_requests=max_queued_requests, max_wait_ms=1000
+        )
+        self.most, self.max_queued_requests = most, max_queued_requests
         self.running, self.waiting, self.refused = [], [], []
         self.levels = {}
 
@@ -58,7 +60,7 @@ class Model:
     def ask(self, user):
         full = len(self.running) == self.most
         least = min((self.levels[id(each)] for each in self.waiting), default=0)
-        crowded = len(self.waiting) >= self.queue_most
+        crowded = len(self.waiting) >= self.max_queued_requests
         request, verdict = self.room.ask(user=user)
         self.levels[id(request)] = LEVELS[user]
         if not full:
@@ -96,18 +98,18 @@ class Model:
 
     def check(self):
         assert len(self.running) <= self.most
-        assert len(self.waiting) <= self.queue_most
+        assert len(self.waiting) <= self.max_queued_requests
         assert not self.waiting or len(self.running) == self.most
         assert self.room.policy.in_flight(1) == len(self.running)
 
 
 @settings(max_examples=300)
-@given(most=st.integers(1, 3), queue_most=st.integers(0, 4), steps=STEPS)
+@given(most=st.integers(1, 3), max_queued_requests=st.integers(0, 4), steps=STEPS)
 def test_whatever_happens_the_bound_holds_and_nobody_waits_while_there_is_room(
-    most, queue_most, steps
+    most, max_queued_requests, steps
 ):
     """Whoever goes on is the most important, then the first; each place comes back exactly once."""
-    model = Model(most, queue_most)
+    model = Model(most, max_queued_requests)
     for what, value in steps:
         model.step(what, value)
     while model.running or model.waiting or model.refused:

@@ -21,7 +21,9 @@ class Room:
 
     def __init__(self, wires=3, in_flight=1, **config):
         host = BenchHost()
-        settings = AdmissionConfig(in_flight_per_node=in_flight, importance=(VIP,), **config)
+        settings = AdmissionConfig(
+            max_in_flight_requests_per_node=in_flight, importance=(VIP,), **config
+        )
         self.policy = Admission(settings, host)
         self.engine = make_engine([self.policy])
         host.wake = self.engine.wake
@@ -78,7 +80,7 @@ def test_one_connection_that_pipelines_waits_for_itself():
 
 def test_a_hold_that_is_over_is_refused_in_its_apis_shape():
     """The broker never saw it; the connection goes on."""
-    room = Room(wait_most_ms=500)
+    room = Room(max_wait_ms=500)
     first, second, _ = room.wires
     first.client(list_offsets(1))
     second.client(list_offsets(2) + f.heartbeat(3))
@@ -91,7 +93,7 @@ def test_a_hold_that_is_over_is_refused_in_its_apis_shape():
 
 def test_who_is_shed_for_a_more_important_one_is_answered():
     """It was held on one connection, and is refused because of another."""
-    room = Room(queue_most=1)
+    room = Room(max_queued_requests=1)
     first, second, third = room.wires
     first.client(list_offsets(1))
     second.client(list_offsets(2))
@@ -134,7 +136,7 @@ def test_a_drain_refuses_who_waits_and_answers_who_is_in_flight():
 
 def test_a_reply_of_our_own_frees_the_place_although_the_broker_hangs():
     """What was answered here is over, or a broker that hangs would keep its places for ever."""
-    room = Room(wait_most_ms=60_000)
+    room = Room(max_wait_ms=60_000)
     first, second, _ = room.wires
     first.client(f.produce(1))  # its timeout is 30 s
     second.client(list_offsets(2))
@@ -169,7 +171,7 @@ class Play:
 
     def __init__(self, bound):
         self.bound = bound
-        self.room = Room(WIRES, bound, queue_most=3, wait_most_ms=1000)
+        self.room = Room(WIRES, bound, max_queued_requests=3, max_wait_ms=1000)
         self.wires = self.room.wires
         self.asked = [0] * WIRES
         self.replied = [0] * WIRES

@@ -335,14 +335,12 @@ def test_the_graces_are_those_of_the_settings():
         purgatory=Purgatory(
             produce_grace_ms=-7,
             fetch_grace_ms=8,
-            wait_most_ms=9,
+            max_wait_ms=9,
             silence_ms=11,
-            purge_interval_requests=10,
         ),
     )
     engine = App(config)._engine
     assert engine.graces == Graces(-7, 8, 9, 11)
-    assert engine.holds.purge_interval == 10
 
 
 async def test_a_second_sighup_while_the_first_is_read_is_not_lost(running, nursery):

@@ -230,13 +230,15 @@ def test_checking_settings_imports_no_machine() -> None:
 
 def test_check_says_in_json_what_it_says_in_words(tmp_path: Path) -> None:
     """For editors and CI: one object, and the same exit code."""
-    file = written(tmp_path, "upstream: {bootstrap_servers: [a:1], dial_timeout_ms: 10s}\n")
+    file = written(
+        tmp_path, "upstream: {bootstrap_servers: [a:1], socket_connection_setup_timeout_ms: 10s}\n"
+    )
     result = invoke("check", "-c", file, "--json")
     assert (result.exit_code, result.stderr) == (1, "")
     told = json.loads(result.stdout)
     assert told["valid"] is False
     (problem,) = told["problems"]
-    assert problem["path"] == "upstream.dial_timeout_ms"
+    assert problem["path"] == "upstream.socket_connection_setup_timeout_ms"
     assert problem["origin"] == f"{file}:1"
     assert problem["nearest"] == "10000"
     fine = invoke("check", "--upstream", "a:1", "--json")
@@ -254,7 +256,7 @@ def test_check_and_run_refuse_the_same_and_name_every_mistake_at_once(
     file = written(
         tmp_path,
         f"""\
-upstream: {{bootstrap_servers: [a], dial_timeout_ms: 10s}}
+upstream: {{bootstrap_servers: [a], socket_connection_setup_timeout_ms: 10s}}
 admin: {{listen: "127.0.0.1:19095", token_file: {tmp_path}/none, socket: {tmp_path}/none/a.sock}}
 usage_log: {{directory: {file_in(tmp_path)}/usage-log}}
 traces: {{file: {tmp_path}/none/traces.jsonl}}
@@ -268,7 +270,7 @@ policies:
     assert app.ran == []
     for path in (
         "upstream.bootstrap_servers[0]",
-        "upstream.dial_timeout_ms",
+        "upstream.socket_connection_setup_timeout_ms",
         "policies[0].mode",
         "policies[0].config.quotas[0].request_rate",
         "policies[1].config.state_file",

@@ -141,20 +141,19 @@ def test_waiting_requests_proceed_when_the_announced_bound_grows():
 
 
 def test_the_purgatory_settings_change():
-    """Grace times and purge interval."""
-    section = Purgatory(produce_grace_ms=-200, fetch_grace_ms=300, purge_interval_requests=17)
+    """The grace times, the longest wait and the silence."""
+    section = Purgatory(produce_grace_ms=-200, fetch_grace_ms=300)
     engine, _, _ = changed("purgatory", purgatory=section)
-    assert engine.graces == Graces(-200, 300, section.wait_most_ms, section.silence_ms)
-    assert engine.holds.purge_interval == 17
+    assert engine.graces == Graces(-200, 300, section.max_wait_ms, section.silence_ms)
 
 
 def test_the_trace_settings_change():
     """The slow threshold, the sampling interval and the span rate."""
     engine, _, _ = changed("traces.slow_ms", traces=Traces(slow_ms=70))
     assert engine.slow_us == 70_000
-    engine, _, _ = changed("traces.sample_every", traces=Traces(sample_every=9))
+    engine, _, _ = changed("traces.sample_every_requests", traces=Traces(sample_every_requests=9))
     assert engine.sample_every == 9
-    _, _, tracer = changed("traces.spans_per_second", traces=Traces(spans_per_second=50))
+    _, _, tracer = changed("traces.max_spans_per_second", traces=Traces(max_spans_per_second=50))
     assert tracer.rate == 50
 
 

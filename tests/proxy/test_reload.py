@@ -158,11 +158,11 @@ async def test_a_reload_is_told_in_the_log(logged):
     with roomy() as room:
         room.settings = config_of(log=Log(level="debug"))
         await room.reloader.reload()
-        room.settings = config_of(log=Log(level="debug"), metrics=Metrics(users_most=1))
+        room.settings = config_of(log=Log(level="debug"), metrics=Metrics(max_users=1))
         await room.reloader.reload()
     told = [line for line in logged if line["event"].startswith("config")]
     assert told[0]["changed"] == ["log.level"]
-    assert "metrics.users_most" in told[1]["problems"][0]
+    assert "metrics.max_users" in told[1]["problems"][0]
 
 
 # -- policies ----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ class Room:
     """A bench with one admission policy; each request has a connection of its own."""
 
     def __init__(self, in_flight=1, **config):
-        config = {"in_flight_per_node": in_flight, "importance": IMPORTANCE} | config
+        config = {"max_in_flight_requests_per_node": in_flight, "importance": IMPORTANCE} | config
         self.bench = PolicyBench(Admission, config)
         self.policy = self.bench.policy
         self.peers = {}

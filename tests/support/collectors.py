@@ -182,13 +182,13 @@ def refusing() -> dict[str, str]:
     return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{HOST}:{free_ports(HOST, 1)}"}
 
 
-def exporting(spans_per_second: int = 10_000) -> Tracer:
+def exporting(max_spans_per_second: int = 10_000) -> Tracer:
     """A tracer that exports as the environment says. Not started."""
     made = make_tracer(
         export="auto",
         file="",
-        file_most_bytes=1 << 20,
-        spans_per_second=spans_per_second,
+        max_file_bytes=1 << 20,
+        max_spans_per_second=max_spans_per_second,
         version="1.2.3",
     )
     assert made is not None

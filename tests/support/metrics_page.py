@@ -38,12 +38,12 @@ class FakeInside:
 
 def listen(
     policies: Sequence[Policy] = (),
-    users_most: int = 100,
+    max_users: int = 100,
     inside: FakeInside | None = None,
     **options,
 ) -> tuple[Wire, Metrics]:
     """A session whose engine tells Metrics, and nobody else."""
-    metrics = Metrics(users_most)
+    metrics = Metrics(max_users)
     engine = make_engine(policies, **options)
     hear(engine, metrics)
     metrics.attach(engine, inside or FakeInside())

@@ -139,7 +139,7 @@ class SluiceProcess:
             "address": self.address,
             "port": self.port,
             "nodes": f"0-{NODES - 1}",
-            "advertise": self.advertise,
+            "advertised_host": self.advertise,
         }
         upstream = {"bootstrap_servers": self.upstream.split(","), **self.upstream_settings}
         path.write_text(json.dumps({"upstream": upstream, "listen": listener}))  # JSON is YAML

@@ -130,8 +130,8 @@ def _tracer(folder: Path, delay_ms: int) -> Tracer:
     tracer = make_tracer(
         export="file",
         file=str(folder / "spans.jsonl"),
-        file_most_bytes=1 << 20,
-        spans_per_second=100_000,
+        max_file_bytes=1 << 20,
+        max_spans_per_second=100_000,
         version="1.2.3",
         environ={"OTEL_BSP_SCHEDULE_DELAY": str(delay_ms)},
     )

@@ -18,7 +18,7 @@ from proxy.telemetry.metrics.exemplars import Kept
 from proxy.telemetry.metrics.families import Family, Point
 from proxy.telemetry.metrics.page import render
 from proxy.telemetry.metrics.pools import Pools
-from proxy.telemetry.metrics.users import FOLD_MOST, OTHER, UserBook
+from proxy.telemetry.metrics.users import MAX_FOLDED, OTHER, UserBook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,8 +39,8 @@ FOLD_EVERY_MS = 3
 class Metrics(Observer):
     """See the module. Nothing can be read before `attach`."""
 
-    def __init__(self, users_most: int = 100, push: Push | None = None) -> None:
-        self._users = UserBook(users_most)
+    def __init__(self, max_users: int = 100, push: Push | None = None) -> None:
+        self._users = UserBook(max_users)
         self._push = push
         self._exemplars = Kept()
         self._pools = Pools()
@@ -143,6 +143,6 @@ class Metrics(Observer):
         yield from collect.process(inside.facts())
 
     def _fold(self, _: int) -> None:
-        self._folding = self._users.fold(FOLD_MOST)
+        self._folding = self._users.fold(MAX_FOLDED)
         if self._folding:
             self._engine.timers.arm(self._engine.now_ms + FOLD_EVERY_MS, self._fold)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from proxy.telemetry.metrics.families import Family
 
 INTERVAL_MS = 60_000
-LEAST_INTERVAL_MS = 1000
+MIN_INTERVAL_MS = 1000
 
 
 class Exporter(Protocol):
@@ -124,4 +124,4 @@ def _interval_ms() -> int:
         wanted = int(os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", INTERVAL_MS))
     except ValueError:
         return INTERVAL_MS
-    return max(wanted, LEAST_INTERVAL_MS)
+    return max(wanted, MIN_INTERVAL_MS)

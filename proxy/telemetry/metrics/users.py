@@ -6,8 +6,8 @@ Rules:
 - Who comes first gets a series while there are any left. Once a minute whoever of `other` made the most requests
   takes the series of whoever made the fewest, if they were more than twice as many; should the other one come back, he
   begins at nought, as after a restart (what the leaver had counted since the last scrape nobody sees).
-- Whatever number of users there is, memory is bounded: CANDIDATES_MOST of `other` are told apart in a minute.
-- Rows are folded in by turns of FOLD_MOST (about half a millisecond), because the core hands them over on the loop.
+- Whatever number of users there is, memory is bounded: MAX_CANDIDATES of `other` are told apart in a minute.
+- Rows are folded in by turns of MAX_FOLDED (about half a millisecond), because the core hands them over on the loop.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 OTHER = "other"
 """A user who is really called that has no series of his own."""
-FOLD_MOST = 1000
+MAX_FOLDED = 1000
 NO_END = 1 << 60
 STALE_MS = 3 * WINDOW_MS
 """When no second has ended for so long (nobody is connected) the last one's rates are over."""
-CANDIDATES_MOST = 10_000
+MAX_CANDIDATES = 10_000
 RANK_EVERY_MS = 60_000
 BUSIER = 2.0
 """How many times the requests of whom one replaces."""
-LABEL_MOST = 120
+MAX_LABEL_CHARS = 120
 """Characters of a name; users whose names begin alike share a series."""
 
 
@@ -86,10 +86,10 @@ class Share(NamedTuple):
 class UserBook:
     """See the module. What is shown is what was folded in."""
 
-    def __init__(self, users_most: int) -> None:
+    def __init__(self, max_users: int) -> None:
         self.exempt = 0
         """Requests that no quota counts, of all users."""
-        self._users_most = users_most
+        self._max_users = max_users
         self._shown: dict[str, Tally] = {}
         self._other = Tally()
         self._candidates: dict[str, int] = {}
@@ -139,11 +139,11 @@ class UserBook:
             return tally
         if user in {OTHER, SHARED}:
             return self._other
-        if len(self._shown) < self._users_most:
+        if len(self._shown) < self._max_users:
             tally = self._shown[user] = Tally()
             return tally
         candidates = self._candidates
-        if user in candidates or len(candidates) < CANDIDATES_MOST:
+        if user in candidates or len(candidates) < MAX_CANDIDATES:
             candidates[user] = candidates.get(user, 0) + row.requests
         return self._other
 
@@ -165,6 +165,6 @@ class UserBook:
 
 def label_of(user: str) -> str:
     """A name as it is shown: whoever speaks has chosen it."""
-    if len(user) <= LABEL_MOST and user.isprintable():
+    if len(user) <= MAX_LABEL_CHARS and user.isprintable():
         return user
-    return "".join(c if c.isprintable() else "?" for c in user[:LABEL_MOST])
+    return "".join(c if c.isprintable() else "?" for c in user[:MAX_LABEL_CHARS])

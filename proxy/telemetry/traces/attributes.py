@@ -29,7 +29,7 @@ Value: TypeAlias = str | bool | int | float | tuple[str, ...]
 Attributes: TypeAlias = dict[str, Value]
 Address: TypeAlias = tuple[str, int]
 
-NAME_MOST_CHARACTERS: Final = 249
+MAX_NAME_CHARS: Final = 249
 """Kafka's own limit of a topic's name; a client id has none."""
 UPSTREAM_FAILED: Final = frozenset({"expired", "disconnected"})
 """Outcomes that say that the broker's reply did not come."""
@@ -177,7 +177,7 @@ def topic_of(trail: Trail, known: Known) -> str:
 
 def printable(text: str) -> str:
     """A peer chooses its names: no control characters, and no novels."""
-    return "".join(c if c.isprintable() else "?" for c in text[:NAME_MOST_CHARACTERS])
+    return "".join(c if c.isprintable() else "?" for c in text[:MAX_NAME_CHARS])
 
 
 def _throttles(trail: Trail) -> list[Stage]:

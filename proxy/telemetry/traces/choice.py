@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from proxy.telemetry.traces import resource
 from proxy.telemetry.traces.file import FileSink
 from proxy.telemetry.traces.resource import TracesError
-from proxy.telemetry.traces.tracer import QUEUE_MOST, Tracer
-from proxy.telemetry.traces.worker import BATCH_MOST_SPANS, DELAY_MS
+from proxy.telemetry.traces.tracer import MAX_QUEUED_SPANS, Tracer
+from proxy.telemetry.traces.worker import DELAY_MS, MAX_BATCH_SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +23,8 @@ def make_tracer(
     *,
     export: Literal["auto", "otlp", "file", "none"],
     file: str,
-    file_most_bytes: int,
-    spans_per_second: int,
+    max_file_bytes: int,
+    max_spans_per_second: int,
     version: str,
     environ: Mapping[str, str] = os.environ,
 ) -> Tracer | None:
@@ -33,22 +33,22 @@ def make_tracer(
     `auto` means OTLP if an endpoint is named, else the file if that is. Raises TracesError for what the
     variables say wrongly, OSError for a file that cannot be opened.
     """
-    sink = _sink(export, file, file_most_bytes, version, environ)
+    sink = _sink(export, file, max_file_bytes, version, environ)
     if sink is None:
         return None
     return Tracer(
         sink,
-        spans_per_second=spans_per_second,
-        queue_most=resource.setting(environ, "OTEL_BSP_MAX_QUEUE_SIZE", QUEUE_MOST),
+        max_spans_per_second=max_spans_per_second,
+        max_queued_spans=resource.setting(environ, "OTEL_BSP_MAX_QUEUE_SIZE", MAX_QUEUED_SPANS),
         delay_ms=resource.setting(environ, "OTEL_BSP_SCHEDULE_DELAY", DELAY_MS),
-        batch_most_spans=resource.setting(
-            environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", BATCH_MOST_SPANS
+        max_batch_spans=resource.setting(
+            environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", MAX_BATCH_SPANS
         ),
     )
 
 
 def _sink(
-    export: str, file: str, file_most_bytes: int, version: str, environ: Mapping[str, str]
+    export: str, file: str, max_file_bytes: int, version: str, environ: Mapping[str, str]
 ) -> Sink | None:
     described = resource.resource_of(environ, version)
     scope = {"name": SCOPE_NAME, "version": version}
@@ -60,5 +60,5 @@ def _sink(
     if export == "file" and not file:
         raise TracesError("traces.export is file, and traces.file names none")
     if file and export != "none":
-        return FileSink(file, file_most_bytes, described, scope)
+        return FileSink(file, max_file_bytes, described, scope)
     return None

@@ -2,7 +2,7 @@
 
 Rules:
 - Ids in hex, 64-bit numbers as text: OTLP's own JSON, not protobuf's.
-- The file is a `LinesFile`: whole lines, twice `most_bytes` on the disk at most, and it follows its name.
+- The file is a `LinesFile`: whole lines, twice `max_bytes` on the disk at most, and it follows its name.
 - No SDK: its encoder takes 14 times as long, and its file exporter cannot be installed beside its OTLP exporter.
 """
 
@@ -33,13 +33,13 @@ class FileSink:
     def __init__(
         self,
         path: str | Path,
-        most_bytes: int,
+        max_bytes: int,
         resource: Mapping[str, str],
         scope: Mapping[str, str],
     ) -> None:
         self._resource = {"attributes": _attributes(resource)}
         self._scope = dict(scope)
-        self._file = LinesFile(path, most_bytes)
+        self._file = LinesFile(path, max_bytes)
 
     def send(self, spans: Sequence[Span]) -> str:
         """See Sink."""

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 from proxy.core.observer import Observer
 from proxy.telemetry.traces.attributes import Known
 from proxy.telemetry.traces.spans import is_muted_after, span_count
-from proxy.telemetry.traces.worker import BATCH_MOST_SPANS, DELAY_MS, Job, Worker
+from proxy.telemetry.traces.worker import DELAY_MS, MAX_BATCH_SPANS, Job, Worker
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.core.trail import Trail
     from proxy.telemetry.traces.worker import Sink
 
-QUEUE_MOST = 2048
+MAX_QUEUED_SPANS = 2048
 """Requests that wait for the worker."""
-KEPT_MOST_BYTES = 1024
+MAX_KEPT_BYTES = 1024
 """Of a Produce, for the name of its topic."""
 BURST_SECONDS = 2
 CLOSE_TIMEOUT_S = 1.7
@@ -40,28 +40,26 @@ class Tracer(Observer):
         self,
         sink: Sink,
         *,
-        spans_per_second: int,
-        queue_most: int = QUEUE_MOST,
+        max_spans_per_second: int,
+        max_queued_spans: int = MAX_QUEUED_SPANS,
         delay_ms: int = DELAY_MS,
-        batch_most_spans: int = BATCH_MOST_SPANS,
+        max_batch_spans: int = MAX_BATCH_SPANS,
     ) -> None:
         self._queue: deque[Job] = deque()
-        self._queue_most = queue_most
-        self._worker = Worker(
-            self._queue, sink, delay_ms=delay_ms, batch_most_spans=batch_most_spans
-        )
+        self._max_queued_spans = max_queued_spans
+        self._worker = Worker(self._queue, sink, delay_ms=delay_ms, max_batch_spans=max_batch_spans)
         self._new_id = random.Random().getrandbits  # noqa: S311 - names for traces, not secrets
         self._dropped = 0  # by the loop
         self._closed = False
         self._filled_us = 0  # when the bucket was looked at
         self._tokens = 0.0
-        self.set_rate(spans_per_second)
+        self.set_rate(max_spans_per_second)
         self._tokens = self._burst
 
-    def set_rate(self, spans_per_second: int) -> None:
+    def set_rate(self, max_spans_per_second: int) -> None:
         """From now on."""
-        self._per_us = spans_per_second / 1_000_000
-        self._burst = float(spans_per_second * BURST_SECONDS)
+        self._per_us = max_spans_per_second / 1_000_000
+        self._burst = float(max_spans_per_second * BURST_SECONDS)
 
     def attach(self, engine: Engine) -> None:
         """What brokers have told the engine may be said in spans."""
@@ -97,7 +95,7 @@ class Tracer(Observer):
             trail.trace_id = f"{self._new_id(128) | 1:032x}"
             kept = trail.kept
             if kept is not None and (
-                not isinstance(kept, bytes | bytearray) or len(kept) > KEPT_MOST_BYTES
+                not isinstance(kept, bytes | bytearray) or len(kept) > MAX_KEPT_BYTES
             ):
                 trail.kept = None  # thousands of partitions: too much to hold on to for a name
             self._put(Job(trail, spans))
@@ -120,7 +118,7 @@ class Tracer(Observer):
 
     def _put(self, job: Job) -> None:
         queue = self._queue
-        if len(queue) >= self._queue_most:
+        if len(queue) >= self._max_queued_spans:
             try:
                 oldest = queue.popleft()
             except IndexError:  # the worker was quicker

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from proxy.telemetry.traces.spans import Span
 
 DELAY_MS = 1000
-BATCH_MOST_SPANS = 512
+MAX_BATCH_SPANS = 512
 LAST_WORD_S = 0.3
 """Of the time to close, kept for a sink that has to be told to give up."""
 
@@ -63,13 +63,13 @@ class Worker:
         sink: Sink,
         *,
         delay_ms: int = DELAY_MS,
-        batch_most_spans: int = BATCH_MOST_SPANS,
+        max_batch_spans: int = MAX_BATCH_SPANS,
     ) -> None:
         self.known: Known = NOTHING_KNOWN
         self._queue = queue
         self._sink = sink
         self._delay_s = delay_ms / 1000
-        self._batch_most = batch_most_spans
+        self._max_batch_spans = max_batch_spans
         self._ids = random.Random()  # noqa: S311 - names for spans, not secrets
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -125,7 +125,7 @@ class Worker:
     def _take(self) -> list[Job]:
         jobs: list[Job] = []
         with self._lock:
-            while not self._abandoned and self._in_hand < self._batch_most:
+            while not self._abandoned and self._in_hand < self._max_batch_spans:
                 try:
                     job = self._queue.popleft()
                 except IndexError:  # empty

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from proxy.admin import middleware
 from proxy.admin.audit import Audit
 from proxy.admin.middleware import (
-    BODY_MOST_BYTES,
     CHANGES_AT_ONCE,
     HEADERS,
     LOCAL,
+    MAX_BODY_BYTES,
     AdminMiddleware,
     bare,
 )
@@ -166,11 +166,11 @@ async def test_a_change_must_say_that_it_is_json(logged, kind, status):
 async def test_a_body_is_bounded_whether_its_length_is_said_or_not(logged):
     """64 KiB, in one piece or many."""
     app = guarded()
-    fits, over = b"x" * BODY_MOST_BYTES, b"x" * (BODY_MOST_BYTES + 1)
+    fits, over = b"x" * MAX_BODY_BYTES, b"x" * (MAX_BODY_BYTES + 1)
     assert (await ask(app, "/v1/drain", "POST", fits, **JSON)).body == fits
     assert (await ask(app, "/v1/drain", "POST", over, **JSON)).status == 413
     assert (await ask(app, "/v1/drain", "POST", [b"x" * 40_000] * 2, **JSON)).status == 413
-    said = {"content_length": str(BODY_MOST_BYTES + 1)}
+    said = {"content_length": str(MAX_BODY_BYTES + 1)}
     assert (await ask(app, "/v1/drain", "POST", **JSON, **said)).status == 413
     assert (await ask(app, "/v1/drain", "POST", content_length="-1", **JSON)).status == 413
 

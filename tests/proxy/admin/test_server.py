@@ -16,10 +16,10 @@ import trio
 import trio.testing
 
 from proxy.admin.loop_lag import LoopLag
-from proxy.admin.middleware import BODY_MOST_BYTES
+from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import Limits
 from proxy.admin.server import serve, tell
-from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin
+from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, Admin
 from proxy.ctl.client import NO_PATH, Client, Place
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
@@ -93,7 +93,7 @@ async def test_a_page_elsewhere_gets_no_leave_from_a_preflight(room):
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_body_that_is_too_long_is_not_read(room, chunked):
     """Whether it says so or comes in chunks without end; nothing is changed, and it is told."""
-    length = "transfer-encoding: chunked" if chunked else f"content-length: {BODY_MOST_BYTES + 1}"
+    length = "transfer-encoding: chunked" if chunked else f"content-length: {MAX_BODY_BYTES + 1}"
     head = (
         "PUT /v1/log-level HTTP/1.1",
         f"host: {room.admin.control}",
@@ -167,7 +167,7 @@ async def test_what_a_change_has_changed_is_in_its_line(room, method, path, body
 async def test_a_flood_of_connections_does_not_keep_a_probe_away(room):
     """The oldest makes room; so a kubelet is answered, and descriptors stay few."""
     where = address(room.admin.listen)
-    idle = [await trio.open_tcp_stream(*where) for _ in range(3 * ADMIN_CONNECTIONS_MOST)]
+    idle = [await trio.open_tcp_stream(*where) for _ in range(3 * MAX_ADMIN_CONNECTIONS)]
     await trio.sleep(0.1)
     async with room.http("listen") as http:
         assert (await http.get("/live")).status_code == 200

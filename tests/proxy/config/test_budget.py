@@ -61,7 +61,7 @@ def test_what_is_derived_fits_wherever_anything_fits(limit, wanted, more, connec
     if least <= limit * USABLE_PART - 2 * MIB:
         assert problems == []
     if not problems:
-        assert budget.most_bytes <= limit * USABLE_PART
+        assert budget.max_bytes <= limit * USABLE_PART
         assert budget.request_bytes >= wanted
 
 
@@ -77,7 +77,7 @@ def test_the_sum_is_all_that_is_counted():
         )
     )
     rest_bytes = 32 * RESIDUE_BYTES + BASE_BYTES
-    assert budget.most_bytes == 30 * MIB + 9 * MIB + KEPT_REPLY_BYTES + rest_bytes
+    assert budget.max_bytes == 30 * MIB + 9 * MIB + KEPT_REPLY_BYTES + rest_bytes
     text = "\n".join(budget.lines())
     for words in (
         "10.0 MiB  requests",
@@ -128,7 +128,7 @@ def test_a_pool_smaller_than_what_a_policy_wants_whole_is_refused():
 def test_without_bound_nothing_is_promised_and_nothing_refused():
     """The user has said so."""
     budget = settle(Demand(request_bytes=NO_BOUND, limit_bytes=64 * MIB, whole_bytes=MIB))
-    assert budget.most_bytes is None
+    assert budget.max_bytes is None
     assert list(budget.problems()) == []
     assert "unbounded  in all" in "\n".join(budget.lines())
 

@@ -22,24 +22,26 @@ def test_only_the_upstream_is_needed() -> None:
     assert problems == []
     assert config == Config(upstream=Upstream(bootstrap_servers=("kafka-1:9092",)))
     assert config.upstream.addresses() == (("kafka-1", 9092),)
-    assert (config.upstream.dial_timeout_ms, config.upstream.request_timeout_ms) == (
+    assert (
+        config.upstream.socket_connection_setup_timeout_ms,
+        config.upstream.request_timeout_ms,
+    ) == (
         10_000,
         120_000,
     )
     assert (config.listen.address, config.listen.port) == ("127.0.0.1", 19092)
-    assert config.listen.advertise == "127.0.0.1"
+    assert config.listen.advertised_host == "127.0.0.1"
     assert config.listen.node_ids() == tuple(range(32))
     assert config.identity.user == ""
     assert config.limits.socket_request_max_bytes == 100 * 1024 * 1024
     assert config.limits.max_connections == 0
     assert (config.purgatory.produce_grace_ms, config.purgatory.fetch_grace_ms) == (-500, 1000)
-    assert config.purgatory.wait_most_ms == 120_000
-    assert config.purgatory.purge_interval_requests == 1000
+    assert config.purgatory.max_wait_ms == 120_000
     memory = config.memory
     assert memory.queued_max_request_bytes == memory.queued_max_response_bytes == 0  # derived
     assert memory.queued_max_requests == -1
     assert (memory.request_read_timeout_ms, memory.request_min_bytes_per_second) == (30_000, 1024)
-    assert config.share_most() == 1.0
+    assert config.max_share() == 1.0
     assert config.drain.timeout_ms == 10_000
     assert (config.log.level, config.log.format) == ("info", "text")
     assert config.policies == ()
@@ -62,10 +64,10 @@ def test_one_user_at_one_address_has_a_share(address: str, set_to: float, share:
     """Behind a loopback address there is one application, and all of the pool is its own."""
     config, problems = try_convert(
         Config,
-        {"upstream": SERVERS, "listen": {"address": address}, "memory": {"share_most": set_to}},
+        {"upstream": SERVERS, "listen": {"address": address}, "memory": {"max_share": set_to}},
     )
     assert problems == []
-    assert config.share_most() == share
+    assert config.max_share() == share
 
 
 def test_no_bound_is_minus_one_and_not_nothing() -> None:
@@ -74,7 +76,7 @@ def test_no_bound_is_minus_one_and_not_nothing() -> None:
         "memory.queued_max_requests: found 0, expected a number from 1 on, or -1 for no bound"
     ]
     assert problems_of(memory={"queued_max_requests": -1, "queued_max_request_bytes": -1}) == []
-    assert len(problems_of(memory={"queued_max_request_bytes": -2, "share_most": 1.5})) == 2
+    assert len(problems_of(memory={"queued_max_request_bytes": -2, "max_share": 1.5})) == 2
 
 
 def test_without_upstream_the_missing_key_is_named() -> None:
@@ -104,10 +106,14 @@ def test_all_ports_must_exist() -> None:
 def test_all_addresses_is_no_address_to_dial(address: str) -> None:
     """Who binds everywhere must say what clients dial, and cannot say "everywhere"."""
     (text,) = problems_of(listen={"address": address})
-    assert text.startswith("listen.advertise: found nothing, expected a host that clients can dial")
-    assert problems_of(listen={"address": address, "advertise": "sluice.internal"}) == []
-    (text,) = problems_of(listen={"advertise": address})
-    assert text == f"listen.advertise: found '{address}', expected a host that clients can dial"
+    assert text.startswith(
+        "listen.advertised_host: found nothing, expected a host that clients can dial"
+    )
+    assert problems_of(listen={"address": address, "advertised_host": "sluice.internal"}) == []
+    (text,) = problems_of(listen={"advertised_host": address})
+    assert (
+        text == f"listen.advertised_host: found '{address}', expected a host that clients can dial"
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,8 +121,8 @@ def test_all_addresses_is_no_address_to_dial(address: str) -> None:
     [
         ("127.0.0.1:19092", {}),
         ("localhost:19100", {}),
-        ("[::1]:19092", {"address": "0.0.0.0", "advertise": "s"}),  # noqa: S104 - as above
-        ("s:19092", {"advertise": "s"}),
+        ("[::1]:19092", {"address": "0.0.0.0", "advertised_host": "s"}),  # noqa: S104 - as above
+        ("s:19092", {"advertised_host": "s"}),
     ],
 )
 def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) -> None:
@@ -137,15 +143,12 @@ def test_a_broker_on_the_same_host_is_no_ring() -> None:
 
 def test_only_a_produce_can_be_answered_before_its_time() -> None:
     """A fetch answered early would lose what the broker may still find; every wait has an end."""
-    early = {"produce_grace_ms": -60_000, "fetch_grace_ms": 0, "wait_most_ms": 1}
+    early = {"produce_grace_ms": -60_000, "fetch_grace_ms": 0, "max_wait_ms": 1}
     assert problems_of(purgatory=early) == []
-    found = problems_of(
-        purgatory={"fetch_grace_ms": -1, "wait_most_ms": 0, "purge_interval_requests": 0}
-    )
+    found = problems_of(purgatory={"fetch_grace_ms": -1, "max_wait_ms": 0})
     assert [text.partition(":")[0] for text in found] == [
         "purgatory.fetch_grace_ms",
-        "purgatory.wait_most_ms",
-        "purgatory.purge_interval_requests",
+        "purgatory.max_wait_ms",
     ]
 
 
@@ -163,7 +166,7 @@ def test_a_fixed_user_is_a_bare_name() -> None:
 def test_mistakes_of_all_sections_come_together() -> None:
     """What one section has wrong hides nothing in another, cross-checks included."""
     found = problems_of(
-        upstream={"bootstrap_servers": ["a"], "dial_timeout_ms": 0},
+        upstream={"bootstrap_servers": ["a"], "socket_connection_setup_timeout_ms": 0},
         listen={"port": 65535},
         log={"level": "inf"},
         policies=[{"name": "x"}],
@@ -171,7 +174,7 @@ def test_mistakes_of_all_sections_come_together() -> None:
     )
     assert [text.partition(":")[0] for text in found] == [
         "upstream.bootstrap_servers[0]",
-        "upstream.dial_timeout_ms",
+        "upstream.socket_connection_setup_timeout_ms",
         "listen.port",
         "log.level",
         "policies[0].use",

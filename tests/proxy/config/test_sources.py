@@ -83,7 +83,7 @@ def test_a_flag_beats_a_variable_beats_the_file_beats_the_default(file: Path) ->
     assert origins["policies[0].config.forbidden_apis"] == f"{file}:9"
     assert origins["policies[0].mode"] == "default"
     assert origins["policies[0].name"] == "default: use"
-    assert origins["listen.advertise"] == "default: listen.address"
+    assert origins["listen.advertised_host"] == "default: listen.address"
     assert origins["drain.timeout_ms"] == "default"
 
 
@@ -113,20 +113,20 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS": "z:9",
         "SLUICE_LISTEN_ADDRESS": "::1",
         "SLUICE_LISTEN_NODES": "1-2,5",
-        "SLUICE_LISTEN_ADVERTISE": "proxy",
+        "SLUICE_LISTEN_ADVERTISED_HOST": "proxy",
         "SLUICE_LOG_LEVEL": "error",
         "SLUICE_LOG_FORMAT": "json",
         "SLUICE_POLICIES": "[{use: limits, name: x}]",
         "SLUICE_PASS_UNKNOWN_APIS": "1234,Vote",
         "SLUICE_METRICS_OTLP": "true",
         "SLUICE_TRACES_EXPORT": "none",
-        "SLUICE_TRACES_FILE_MOST_BYTES": "77777",
-        "SLUICE_AUDIT_MAX_BYTES": "77777",
+        "SLUICE_TRACES_MAX_FILE_BYTES": "77777",
+        "SLUICE_AUDIT_MAX_FILE_BYTES": "77777",
         "SLUICE_USAGE_LOG_FAMILIES": "entity,capture",
         "SLUICE_USAGE_LOG_ROTATE_MS": "7777",
         "SLUICE_USAGE_LOG_ROTATE_BYTES": "77777",
         "SLUICE_USAGE_LOG_KEEP_BYTES": "77777",
-        "SLUICE_MEMORY_SHARE_MOST": "0.5",
+        "SLUICE_MEMORY_MAX_SHARE": "0.5",
         "SLUICE_ADMIN_LISTEN": "a:1",
         "SLUICE_ADMIN_CONTROL": "a:1",
         "SLUICE_ADMIN_TRACE_URL": "http://a/{trace_id}",

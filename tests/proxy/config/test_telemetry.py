@@ -6,7 +6,7 @@ import pytest
 
 from policies.validation import try_convert
 from proxy.config import Config
-from proxy.config.telemetry import ADMIN_CONNECTIONS_MOST, Admin, Metrics, Traces, UsageLog
+from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, Admin, Metrics, Traces, UsageLog
 
 SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
 
@@ -22,37 +22,37 @@ def test_nothing_is_served_exported_or_written_unless_asked_for() -> None:
     admin, traces, usage_log = Admin(), Traces(), UsageLog()
     assert (admin.listen, admin.socket, admin.control) == ("", "auto", "")
     assert not admin.is_served
-    assert (traces.file, traces.sample_every) == ("", 0)
+    assert (traces.file, traces.sample_every_requests) == ("", 0)
     assert (usage_log.directory, usage_log.topic) == ("", "")
     assert not Metrics().otlp
 
 
 def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
     """A second is slow; spans a second, a file and the disk have their bounds; nobody walks bodies unasked."""
-    assert (Traces().slow_ms, Traces().spans_per_second) == (1000, 200)
-    assert Traces().file_most_bytes == 256 << 20
+    assert (Traces().slow_ms, Traces().max_spans_per_second) == (1000, 200)
+    assert Traces().max_file_bytes == 256 << 20
     usage_log = UsageLog()
     assert (usage_log.rotate_ms, usage_log.rotate_bytes) == (60_000, 16 << 20)
     assert usage_log.keep_bytes == 1 << 30
     assert usage_log.families == ("entity", "api", "instance")
-    assert Metrics().users_most == 100
+    assert Metrics().max_users == 100
 
 
 @pytest.mark.parametrize(
     ("section", "value"),
     [
         ("traces", {"export": "jaeger"}),
-        ("traces", {"sample_every": -1}),
-        ("traces", {"spans_per_second": 0}),
-        ("traces", {"file_most_bytes": 1}),
-        ("metrics", {"users_most": 1001}),
+        ("traces", {"sample_every_requests": -1}),
+        ("traces", {"max_spans_per_second": 0}),
+        ("traces", {"max_file_bytes": 1}),
+        ("metrics", {"max_users": 1001}),
         ("usage_log", {"families": []}),
         ("usage_log", {"families": ["entity", "node"]}),
         ("usage_log", {"rotate_ms": 999}),
         ("usage_log", {"rotate_bytes": 4095}),
         ("usage_log", {"keep_bytes": 65535}),
         ("usage_log", {"capture_most_seconds": 0}),
-        ("admin", {"hosts": "all"}),
+        ("admin", {"allowed_hosts": "all"}),
     ],
     ids=lambda part: part if isinstance(part, str) else next(iter(part)),
 )
@@ -94,7 +94,11 @@ def test_an_admin_server_that_could_not_be_is_refused(admin: dict, path: str, wo
     [
         {"listen": "0.0.0.0:9644", "socket": "/" + "a" * 106},
         {"listen": "[::]:9644", "control": "[::1]:9645", "token_file": "t"},
-        {"trace_url": "https://traces/{trace_id}", "token_file": "t", "hosts": ["sluice.example"]},
+        {
+            "trace_url": "https://traces/{trace_id}",
+            "token_file": "t",
+            "allowed_hosts": ["sluice.example"],
+        },
     ],
 )
 def test_an_admin_server_that_could_be_is_not(admin: dict) -> None:
@@ -117,9 +121,9 @@ def test_every_family_may_be_asked_for() -> None:
 
 def test_each_listener_of_the_admin_server_takes_its_descriptors() -> None:
     """And nobody else's, where there is none."""
-    assert Admin(socket="none").connections_most() == 0
-    assert Admin().connections_most() == ADMIN_CONNECTIONS_MOST
-    assert Admin(listen="h:1", socket="/s").connections_most() == 2 * ADMIN_CONNECTIONS_MOST
+    assert Admin(socket="none").max_connections() == 0
+    assert Admin().max_connections() == MAX_ADMIN_CONNECTIONS
+    assert Admin(listen="h:1", socket="/s").max_connections() == 2 * MAX_ADMIN_CONNECTIONS
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_each_value_says_where_it_came_from() -> None:
     said = {tuple(part.strip() for part in line.split("#")) for line in lines}
     assert ("bootstrap_servers: ['a:1', 'b:2']", "--upstream") in said
     assert ("port: 19092", "default") in said
-    assert ("advertise: 127.0.0.1", "default: listen.address") in said
+    assert ("advertised_host: 127.0.0.1", "default: listen.address") in said
     assert ("- use: limits", "SLUICE_POLICIES") in said
     assert ("mode: enforce", "default") in said
     assert ("forbidden_apis: [Vote]", "SLUICE_POLICIES") in said

@@ -13,7 +13,7 @@ from proxy.config.values import (
     NODES_PATTERN,
     SERVER_PATTERN,
     api_key_of,
-    check_advertise,
+    check_advertised_host,
     check_api,
     check_host,
     check_nodes,
@@ -116,10 +116,10 @@ def test_what_is_no_host(text: str) -> None:
     assert check_host(text) is not None
 
 
-def test_advertise_may_be_left_empty() -> None:
+def test_advertised_host_may_be_left_empty() -> None:
     """An empty advertised host means: not given."""
-    assert check_advertise("") is None
-    assert check_advertise("a:1") is not None
+    assert check_advertised_host("") is None
+    assert check_advertised_host("a:1") is not None
 
 
 def test_an_api_by_key_or_name() -> None:

@@ -39,8 +39,8 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
     (UP + "listen: {nodes: 3-1}\n", "listen.nodes", 2, "found '3-1'"),
     (UP + "listen: {nodes: one}\n", "listen.nodes", 2, "found 'one'"),
     (UP + "listen: {address: ''}\n", "listen.address", 2, "a host name or an IP address"),
-    (UP + "listen: {address: 0.0.0.0}\n", "listen.advertise", 2, "a host that clients can dial"),
-    (UP + "listen: {address: a, advertise: 0.0.0.0}\n", "listen.advertise", 2, "can dial"),
+    (UP + "listen: {address: 0.0.0.0}\n", "listen.advertised_host", 2, "a host that clients can dial"),
+    (UP + "listen: {address: a, advertised_host: 0.0.0.0}\n", "listen.advertised_host", 2, "can dial"),
     (UP + "listen: {port: ${PORT}}\n", "", 2, "this is not YAML"),
     (UP + "listen: {port: '${PORT}'}\n", "listen.port", 2, "expands no variables"),
     (UP + "log: {level: warn}\n", "log.level", 2, "did you mean warning?"),
@@ -55,11 +55,11 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
     (UP + "memory: {queued_max_request_bytes: 100MB}\n", "memory.queued_max_request_bytes", 2, "104857600?"),
     (UP + "memory: {queued_max_request_bytes: -2}\n", "memory.queued_max_request_bytes", 2, "found -2"),
     (UP + "memory: {queued_max_bytes: 1}\n", "memory.queued_max_bytes", 2, "an unknown key"),
-    (UP + "memory: {share_most: 2}\n", "memory.share_most", 2, "found 2"),
+    (UP + "memory: {max_share: 2}\n", "memory.max_share", 2, "found 2"),
     (UP + "limits: {max_connections: many}\n", "limits.max_connections", 2, "an integer"),
     (UP + "limits: {socket_request_max_bytes: 0}\n", "limits.socket_request_max_bytes", 2, "found 0"),
     (UP + "purgatory: {silence_ms: never}\n", "purgatory.silence_ms", 2, "an integer"),
-    (UP + "purgatory: {wait_most_ms: 2 min}\n", "purgatory.wait_most_ms", 2, "did you mean 120000?"),
+    (UP + "purgatory: {max_wait_ms: 2 min}\n", "purgatory.max_wait_ms", 2, "did you mean 120000?"),
     (UP + "admin: {listen: 9644}\n", "admin.listen", 2, "found 9644"),
     (UP + "admin: {listen: localhost}\n", "admin.listen", 2, "HOST:PORT"),
     (UP + "admin: {listen: '127.0.0.1:19093'}\n", "admin.listen", 2, "where clients connect"),
@@ -126,10 +126,10 @@ def test_all_mistakes_of_a_file_come_at_once(tmp_path: Path) -> None:
     """What one section has wrong hides nothing in another, nor one entry of the policies in the next."""
     answer = answer_to(
         """\
-upstream: {bootstrap_servers: [a], dial_timeout_ms: 10s}
+upstream: {bootstrap_servers: [a], socket_connection_setup_timeout_ms: 10s}
 listen: {prot: 1}
 log: {level: warn}
-memory: {share_most: 2}
+memory: {max_share: 2}
 admin: {listen: localhost}
 usage_log: {families: [entities]}
 policies:
@@ -141,10 +141,10 @@ policies:
     )
     assert [each.split(" (")[0] for each in answer.splitlines()] == [
         "upstream.bootstrap_servers[0]",
-        "upstream.dial_timeout_ms",
+        "upstream.socket_connection_setup_timeout_ms",
         "listen.prot",
         "log.level",
-        "memory.share_most",
+        "memory.max_share",
         "admin.listen",
         "usage_log.families[0]",
         "policies[1].mode",

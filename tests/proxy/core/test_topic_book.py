@@ -97,7 +97,7 @@ def test_a_plain_walker_is_not_ours() -> None:
 
 def test_a_flood_of_topics_shares_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound newcomers are counted together, and the sums stay right."""
-    monkeypatch.setattr(topic_book, "KEYS_MOST", 3)
+    monkeypatch.setattr(topic_book, "MAX_KEYS", 3)
     book = TopicBook()
     for number in range(10):
         book.produced_whole("alice", 3, f.produce(1, topic=f"t{number}"), BODY_AT, {})

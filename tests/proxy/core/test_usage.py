@@ -135,7 +135,7 @@ def test_whoever_comes_back_in_the_same_second_goes_on_counting():
 
 def test_beyond_the_most_keys_newcomers_share_one(monkeypatch):
     """Somebody who invents names costs no memory, and no request is lost."""
-    monkeypatch.setattr(module, "KEYS_MOST", 3)
+    monkeypatch.setattr(module, "MAX_KEYS", 3)
     made, told = book()
     for n in range(10):
         made.join(f"u{n}", "c", NOW_MS).requests += 1

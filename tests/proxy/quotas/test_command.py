@@ -189,7 +189,7 @@ def test_the_config_says_where(server: QuotaServer, tmp_path: Path) -> None:
     result = CliRunner(env={"SLUICE_CONFIG": str(file)}).invoke(main, ["quotas", "list"])
     assert result.exit_code == 0
     port = free_ports("127.0.0.1")
-    listen = f"{{address: 0.0.0.0, advertise: elsewhere, port: {port}}}"
+    listen = f"{{address: 0.0.0.0, advertised_host: elsewhere, port: {port}}}"
     file.write_text(f"upstream: {{bootstrap_servers: [a:1]}}\nlisten: {listen}\n", "utf-8")
     assert f"Nothing answers at 127.0.0.1:{port}" in invoke(None, "list", "-c", str(file)).stderr
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.api import Outcome, Peer
 from proxy.core.trail import Trail
 from proxy.core.usage import UsageRow
-from proxy.telemetry.principals import FRESH_MS, HALF_MS, KEYS_MOST, Principals, Throttles
+from proxy.telemetry.principals import FRESH_MS, HALF_MS, MAX_KEYS, Principals, Throttles
 
 NOW_MS = 1_000_000
 
@@ -80,7 +80,7 @@ def test_a_million_names_take_no_more_room_than_a_thousand():
     principals = Principals()
     principals.on_trail(throttled("first", 5))
     principals.on_trail(throttled("second", 5))
-    for place in range(KEYS_MOST - 1):
+    for place in range(MAX_KEYS - 1):
         principals.on_trail(throttled("first", 5))
         principals.on_trail(throttled(f"other-{place}", 5))
     principals.on_second(NOW_MS - 1000, [row("first", 2), row("second", 1)])

@@ -170,7 +170,7 @@ def test_users_are_shown_with_what_they_may() -> None:
 
 def test_other_is_nobody_and_has_no_limit() -> None:
     """A quota is not asked for the rest."""
-    wire, metrics = listen(users_most=0, inside=FakeInside(quotas={"other": 1.0}))
+    wire, metrics = listen(max_users=0, inside=FakeInside(quotas={"other": 1.0}))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     wire.advance(1000)
 

@@ -13,7 +13,7 @@ from proxy.core.usage import UsageBook, UsageRow
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.observer import FOLD_EVERY_MS, Metrics
 from proxy.telemetry.metrics.push import Push
-from proxy.telemetry.metrics.users import FOLD_MOST
+from proxy.telemetry.metrics.users import MAX_FOLDED
 from tests.support import frames as f
 from tests.support.holding import HOLD, Holding
 from tests.support.metrics_page import FakeInside, hear, listen, read
@@ -98,16 +98,16 @@ def test_a_million_client_ids_in_the_core_make_a_small_page() -> None:
 def test_many_rows_are_counted_by_turns() -> None:
     """A thousand at once, the rest by the engine's own timers; a page has all of them."""
     wire, metrics = listen()
-    metrics.on_second(0, rows_of(range(3 * FOLD_MOST), 0))
+    metrics.on_second(0, rows_of(range(3 * MAX_FOLDED), 0))
     tallied = [sum(share.tally.requests for share in metrics._users.shares(0))]
     for _ in range(2):
         wire.advance(FOLD_EVERY_MS)
         tallied.append(sum(share.tally.requests for share in metrics._users.shares(0)))
 
-    assert tallied == [3 * FOLD_MOST, 6 * FOLD_MOST, 9 * FOLD_MOST]
+    assert tallied == [3 * MAX_FOLDED, 6 * MAX_FOLDED, 9 * MAX_FOLDED]
     assert wire.engine.timers.size == 0
-    metrics.on_second(1000, rows_of(range(3 * FOLD_MOST), 1000))
-    assert sum(read(metrics)["sluice_user_requests_total"].values()) == 18 * FOLD_MOST
+    metrics.on_second(1000, rows_of(range(3 * MAX_FOLDED), 1000))
+    assert sum(read(metrics)["sluice_user_requests_total"].values()) == 18 * MAX_FOLDED
 
 
 def test_a_held_request_that_is_traced_is_an_exemplar() -> None:

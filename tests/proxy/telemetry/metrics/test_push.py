@@ -8,7 +8,7 @@ import pytest
 
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.collect import single
-from proxy.telemetry.metrics.push import INTERVAL_MS, LEAST_INTERVAL_MS, Push
+from proxy.telemetry.metrics.push import INTERVAL_MS, MIN_INTERVAL_MS, Push
 
 FAMILIES = [single(names.CONNECTIONS, 3)]
 PATIENCE_S = 60.0
@@ -66,7 +66,7 @@ def test_it_is_due_once_an_interval() -> None:
     [
         (None, INTERVAL_MS),
         ("15000", 15_000),
-        ("1", LEAST_INTERVAL_MS),
+        ("1", MIN_INTERVAL_MS),
         ("often", INTERVAL_MS),
     ],
 )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from proxy.core.usage import OTHER as SHARED
 from proxy.core.usage import UsageRow
 from proxy.telemetry.metrics.users import (
-    CANDIDATES_MOST,
-    LABEL_MOST,
+    MAX_CANDIDATES,
+    MAX_LABEL_CHARS,
     OTHER,
     RANK_EVERY_MS,
     UserBook,
@@ -69,14 +69,14 @@ def test_the_client_ids_of_a_user_are_one_series() -> None:
 
 
 def test_who_comes_first_has_a_series_and_the_rest_is_other() -> None:
-    """Beyond users_most everybody is `other`."""
+    """Beyond max_users everybody is `other`."""
     book = told(UserBook(2), [row("a"), row("b", 2), row("c", 3), row("d", 4)])
 
     assert requests(book) == {"a": 1, "b": 2, OTHER: 7}
 
 
 def test_without_series_all_are_other() -> None:
-    """users_most 0 shows one series."""
+    """max_users 0 shows one series."""
     assert requests(told(UserBook(0), [row("a"), row("b")])) == {OTHER: 2}
 
 
@@ -102,10 +102,10 @@ def test_nobody_can_take_the_name_of_the_rest() -> None:
     st.integers(0, 5),
 )
 def test_no_series_ever_counts_back_and_nothing_is_counted_twice(
-    seconds: list[list[tuple[str, int]]], users_most: int
+    seconds: list[list[tuple[str, int]]], max_users: int
 ) -> None:
     """A second adds what it has, to all series together; one that stays never falls, one that comes begins anew."""
-    book = UserBook(users_most)
+    book = UserBook(max_users)
     before: dict[str, int] = {}
     for place, second in enumerate(seconds):
         ts_ms = place * RANK_EVERY_MS // 3
@@ -118,7 +118,7 @@ def test_no_series_ever_counts_back_and_nothing_is_counted_twice(
         unseen = sum(count for user, count in second if user in left)
         gone = sum(before[user] for user in left) + unseen
         assert sum(now.values()) + gone == sum(before.values()) + sum(n for _, n in second)
-        assert len(now) <= users_most + 1
+        assert len(now) <= max_users + 1
         before = now
 
 
@@ -169,8 +169,8 @@ def test_rows_are_folded_in_by_turns() -> None:
 def test_names_cannot_break_the_page_or_fill_it() -> None:
     """What cannot be printed is replaced, what is long is cut; those who then look alike share a series."""
     assert label_of("ad\na\x1b[0m") == "ad?a?[0m"
-    assert len(label_of("x" * 10_000)) == LABEL_MOST
-    long = "x" * LABEL_MOST
+    assert len(label_of("x" * 10_000)) == MAX_LABEL_CHARS
+    long = "x" * MAX_LABEL_CHARS
     book = told(UserBook(5), [row(long + "1"), row(long + "2"), row("ada\n"), row("ada\t")])
 
     assert requests(book) == {long: 2, "ada?": 2}
@@ -188,6 +188,6 @@ def test_any_number_of_users_takes_bounded_memory() -> None:
     finally:
         tracemalloc.stop()
 
-    assert len(book._candidates) == CANDIDATES_MOST
+    assert len(book._candidates) == MAX_CANDIDATES
     assert held_bytes < 3_000_000
     assert sum(requests(book).values()) == 50_000

@@ -20,8 +20,8 @@ def tracer(export, file="", **environ):
     return make_tracer(
         export=export,
         file=str(file),
-        file_most_bytes=1 << 20,
-        spans_per_second=100,
+        max_file_bytes=1 << 20,
+        max_spans_per_second=100,
         version="1.2.3",
         environ=environ,
     )
@@ -105,7 +105,7 @@ def test_the_sdk_is_imported_only_for_export(tmp_path):
 import sys
 from proxy.telemetry.traces.choice import make_tracer
 for export in ("none", "file"):
-    make_tracer(export=export, file={str(tmp_path / "t")!r}, file_most_bytes=1 << 20, spans_per_second=1,
+    make_tracer(export=export, file={str(tmp_path / "t")!r}, max_file_bytes=1 << 20, max_spans_per_second=1,
                 version="1", environ={{}})
 sys.exit(any(name.split(".")[0] in ("opentelemetry", "requests") for name in sys.modules))
 """

@@ -27,8 +27,8 @@ def spans(trace_id=0xABC5):
     return [*spans_of(made, count(1).__next__), mute]
 
 
-def sink(path, most_bytes=1 << 20):
-    return FileSink(path, most_bytes, RESOURCE, SCOPE)
+def sink(path, max_bytes=1 << 20):
+    return FileSink(path, max_bytes, RESOURCE, SCOPE)
 
 
 def lines(path):

@@ -18,7 +18,7 @@ from wire.produce import ProduceWalker
 
 def tracer(sink=None, *, rate=1000, **options):
     """One that delivers only when it is closed."""
-    made = Tracer(sink or Kept(), spans_per_second=rate, delay_ms=60_000, **options)
+    made = Tracer(sink or Kept(), max_spans_per_second=rate, delay_ms=60_000, **options)
     made.start()
     return made
 
@@ -128,7 +128,7 @@ def test_the_rate_can_be_changed():
 def test_of_a_full_queue_the_oldest_goes():
     """And is counted."""
     sink = Kept()
-    traces = tracer(sink, queue_most=3)
+    traces = tracer(sink, max_queued_spans=3)
     trails = [trail() for _ in range(5)]
     for each in trails:
         traces.on_trail(each)
@@ -187,11 +187,17 @@ events = st.lists(
 
 
 @given(events, st.integers(1, 50), st.integers(1, 20), st.integers(0, 60), st.booleans())
-def test_every_span_is_delivered_or_dropped_once(happened, rate, queue_most, pause_at, refuses):
+def test_every_span_is_delivered_or_dropped_once(
+    happened, rate, max_queued_spans, pause_at, refuses
+):
     """Whatever comes, however fast, with a worker that takes now and then, and a sink that may refuse."""
     sink = Kept()
     traces = Tracer(
-        sink, spans_per_second=rate, queue_most=queue_most, delay_ms=60_000, batch_most_spans=4
+        sink,
+        max_spans_per_second=rate,
+        max_queued_spans=max_queued_spans,
+        delay_ms=60_000,
+        max_batch_spans=4,
     )
     offered, now_us = 0, EPOCH_US
     for place, (passed_us, kinds, outcome, muted) in enumerate(happened):

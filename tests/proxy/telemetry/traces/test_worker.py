@@ -79,7 +79,7 @@ def test_it_delivers_by_itself():
 def test_batches_are_bounded():
     """At most so many spans, but for the last request's own."""
     sink = Kept()
-    work(sink, [job(n) for n in range(1, 8)], batch_most_spans=5, delay_ms=60_000).close(5)
+    work(sink, [job(n) for n in range(1, 8)], max_batch_spans=5, delay_ms=60_000).close(5)
 
     assert [len(batch) for batch in sink.batches] == [6, 6, 2]
 
@@ -124,7 +124,7 @@ def test_a_sink_that_raises_costs_its_spans_and_no_more():
             return super().send(spans)
 
     sink = Broken()
-    worker = work(sink, [job(1), job(2)], batch_most_spans=2, delay_ms=60_000)
+    worker = work(sink, [job(1), job(2)], max_batch_spans=2, delay_ms=60_000)
     worker.close(5)
 
     assert (worker.delivered, worker.dropped) == (2, 2)
@@ -135,7 +135,7 @@ def test_a_sink_that_is_stuck_does_not_hold_up_the_end(heeds):
     """What it has in hand and what waits is dropped, once, also if the sink comes back later."""
     sink = Stuck(heeds=heeds)
     queue = deque([job(n) for n in range(1, 5)])
-    worker = Worker(queue, sink, delay_ms=1, batch_most_spans=2)
+    worker = Worker(queue, sink, delay_ms=1, max_batch_spans=2)
     worker.start()
     assert sink.entered.wait(20)
     worker.close(0.4)
@@ -154,7 +154,7 @@ def test_a_job_that_cannot_be_told_costs_its_batch():
     """A bug of ours is no end of all traces."""
     sink = Kept()
     broken = Job(trail(waits(("throttle", 1))), 3)  # it has no trace id
-    worker = work(sink, [broken, job()], batch_most_spans=3, delay_ms=60_000)
+    worker = work(sink, [broken, job()], max_batch_spans=3, delay_ms=60_000)
     worker.close(5)
 
     assert (worker.delivered, worker.dropped) == (2, 3)
@@ -178,7 +178,7 @@ def test_trouble_is_told_when_it_begins_and_when_it_ends(capsys):
             sink.batches.append(list(spans))
             return "ConnectionError" if len(sink.batches) < 4 else ""
 
-    worker = work(Heals(), [job(n) for n in range(1, 6)], batch_most_spans=2, delay_ms=60_000)
+    worker = work(Heals(), [job(n) for n in range(1, 6)], max_batch_spans=2, delay_ms=60_000)
     worker.close(5)
     structlog.reset_defaults()
 
