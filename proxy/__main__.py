@@ -18,7 +18,7 @@ def main() -> None:
         from proxy.telemetry import sink  # noqa: PLC0415 - see the module
 
         sink.install()
-    from proxy.cli import main as command  # noqa: PLC0415 - see the module
+    from proxy.cli.main import main as command  # noqa: PLC0415 - see the module
 
     command(prog_name="sluice")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.cli import main
+from proxy.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

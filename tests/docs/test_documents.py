@@ -17,7 +17,7 @@ import click
 import pytest
 import yaml
 
-from proxy.cli import main
+from proxy.cli.main import main
 from proxy.config.sources import load
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import Usage
-from proxy.cli import main
+from proxy.cli.main import main
 from proxy.quotas import command
 from tests.support.ports import free_ports
 from tests.support.quota_book import QuotaServer
@@ -215,7 +215,7 @@ def test_an_admin_logs_in(tmp_path: Path, mechanism: str) -> None:
 def test_the_other_commands_do_not_pay_for_it() -> None:
     """`sluice run` imports neither kafka-python nor this tool's parts."""
     code = (
-        "import sys; import proxy.cli;"
+        "import sys; import proxy.cli.main;"
         "print(*sorted({'kafka', 'rich', 'proxy.quotas.remote', 'policies.quota.entity'}"
         " & set(sys.modules)))"
     )

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from proxy.broker_probe import BrokerReport
-from proxy.cli import DEMO_PAGE, DEMO_SECONDS, main
+from proxy.cli.main import DEMO_PAGE, DEMO_SECONDS, main
 from proxy.config import sizing
 from proxy.config.container import MemoryLimit
 
@@ -220,7 +220,7 @@ def test_a_bad_file_opens_no_port(tmp_path: Path) -> None:
 def test_checking_settings_imports_no_machine() -> None:
     """Start-up is precious: the command line and the settings need no Trio, no rich, no kio."""
     code = (
-        "import sys; from proxy.cli import DEMO_SECONDS, main; import proxy.config.sources;"
+        "import sys; from proxy.cli.main import DEMO_SECONDS, main; import proxy.config.sources;"
         "print(*sorted({'trio', 'rich', 'kio', 'yaml', 'structlog', 'asyncio',"
         " 'importlib.metadata', 'proxy.app', 'proxy.demo'} & set(sys.modules)))"
     )
