@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from proxy.cli.tables import terminal_width
 from proxy.ctl.options import asks
-from proxy.tables import terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

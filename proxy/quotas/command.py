@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from proxy.cli.tables import terminal_width
 from proxy.quotas.options import REFUSED, asks, remote_of
-from proxy.tables import terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy import tables
+from proxy.cli import tables
 
 NAMES = ("user", "client id", "quota", "limit/s", "used/s", "waiting")
 RIGHT = frozenset({"limit/s", "used/s", "waiting"})
