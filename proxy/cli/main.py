@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from proxy.ctl.command import ctl, top
+from proxy.cli.ctl import ctl, top
 from proxy.quotas.command import quotas
 from proxy.telemetry import sink
 

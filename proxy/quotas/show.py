@@ -1,6 +1,6 @@
 """How quotas and their use are shown: plain columns, JSON, or a live table.
 
-- Plain output has no colour; in a pipe it has one line a quota, so that it can be cut and searched (`proxy.cli.tables`).
+- Plain output has no colour; in a pipe each row is one line (`proxy.cli.tables`).
 - JSON says the same in full: names as they are, null where an entity has no such part.
 - A figure that is not there is a dash; the default is called `<default>`, as in the config file.
 - Control characters in the names that clients chose are shown as escapes, but not in JSON, which has its own.

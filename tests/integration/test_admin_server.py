@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from proxy.ctl.client import Client, Place
+from proxy.cli.admin_client import Client, Place
 from tests.support.load import await_that
 from tests.support.ports import free_ports
 from tests.support.sluice_process import COMMAND, SluiceProcess

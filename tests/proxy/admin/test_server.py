@@ -19,8 +19,8 @@ from proxy.admin.loop_lag import LoopLag
 from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import Limits
 from proxy.admin.server import serve, tell
+from proxy.cli.admin_client import NO_PATH, Client, Place
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, Admin
-from proxy.ctl.client import NO_PATH, Client, Place
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
 from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry

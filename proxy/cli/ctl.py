@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from proxy.cli.admin_options import asks
 from proxy.cli.tables import terminal_width
-from proxy.ctl.options import asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from proxy.ctl.client import Client
+    from proxy.cli.admin_client import Client
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -41,13 +41,13 @@ _client_id = click.option("--client-id", metavar="NAME", help="Of this client id
 @_json
 def status(client: Client, *, as_json: bool) -> None:
     """Print how it is."""
-    from proxy.ctl import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
     said = client.get("/v1/state")
     if as_json:
         click.echo(json.dumps(said))
     else:
-        click.echo(show.status(said["now"], said["purgatory"], terminal_width()))
+        click.echo(views.status(said["now"], said["purgatory"], terminal_width()))
 
 
 @ctl.command()
@@ -56,10 +56,10 @@ def status(client: Client, *, as_json: bool) -> None:
 @click.option("--most", type=click.IntRange(1, 1000), default=200, show_default=True)
 def connections(client: Client, *, as_json: bool, most: int) -> None:
     """List connections: those that are muted or busy first."""
-    from proxy.ctl import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
     said = client.get(f"/v1/connections?most={most}")
-    _print(said, "connections", show.CONNECTIONS, show.connection, as_json=as_json)
+    _print(said, "connections", views.CONNECTIONS, views.connection, as_json=as_json)
     if not as_json and said["total"] > len(said["connections"]):
         click.echo(f"{len(said['connections'])} of {said['total']}", err=True)
 
@@ -78,9 +78,9 @@ def close(client: Client, *, connection: int) -> None:
 @_json
 def purgatory(client: Client, *, as_json: bool) -> None:
     """List what has waited longest, here or at a broker."""
-    from proxy.ctl import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
-    _print(client.get("/v1/purgatory"), "oldest", show.WAITING, show.waiting, as_json=as_json)
+    _print(client.get("/v1/purgatory"), "oldest", views.WAITING, views.waiting, as_json=as_json)
 
 
 @ctl.command()
@@ -89,10 +89,10 @@ def purgatory(client: Client, *, as_json: bool) -> None:
 @click.option("--most", type=click.IntRange(1, 500), default=20, show_default=True)
 def decisions(client: Client, *, as_json: bool, most: int) -> None:
     """List who was throttled, held or refused lately, the newest first."""
-    from proxy.ctl import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
     said = client.get(f"/v1/decisions?most={most}")
-    _print(said, "decisions", show.DECISIONS, show.decision, as_json=as_json)
+    _print(said, "decisions", views.DECISIONS, views.decision, as_json=as_json)
 
 
 @ctl.group()
@@ -207,7 +207,7 @@ def top(client: Client, *, once: bool, as_json: bool) -> None:
 
     Ends with Ctrl-C.
     """
-    from proxy.ctl import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
     if as_json or once or not sys.stdout.isatty():
         said = client.get("/v1/state")
@@ -215,9 +215,9 @@ def top(client: Client, *, once: bool, as_json: bool) -> None:
             click.echo(json.dumps(said))
             return
         width = terminal_width()
-        click.echo(show.status(said["now"], said["purgatory"], width))
-        rows = [cells for cells, _ in show.principals(said)]
-        click.echo(show.columns(show.PRINCIPALS, rows, width))
+        click.echo(views.status(said["now"], said["purgatory"], width))
+        rows = [cells for cells, _ in views.principals(said)]
+        click.echo(views.columns(views.PRINCIPALS, rows, width))
         return
     from rich.live import Live  # noqa: PLC0415 - as above
 
@@ -225,7 +225,7 @@ def top(client: Client, *, once: bool, as_json: bool) -> None:
         try:
             for event in client.events():
                 size = picture.console.size
-                picture.update(show.live(event, size.width, size.height), refresh=True)
+                picture.update(views.live(event, size.width, size.height), refresh=True)
         except KeyboardInterrupt:
             return
     click.echo("It has ended.", err=True)
@@ -239,20 +239,20 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    from proxy.ctl import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
     if as_json:
         click.echo(json.dumps(said))
     elif said[key]:
-        click.echo(show.columns(names, list(map(cells, said[key])), terminal_width()))
+        click.echo(views.columns(names, list(map(cells, said[key])), terminal_width()))
     else:
         click.echo("There are none.", err=True)
 
 
 def _print_quotas(said: dict[str, Any], *, as_json: bool) -> None:
-    from proxy.ctl import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
-    _print(said, "quotas", show.QUOTAS, show.quota, as_json=as_json)
+    _print(said, "quotas", views.QUOTAS, views.quota, as_json=as_json)
 
 
 def _whose(user: str | None, client_id: str | None, **more: str) -> str:

@@ -10,8 +10,8 @@ import trio
 from click.testing import CliRunner
 
 from policies.validation import Problem, SettingsError
+from proxy.cli.ctl import ctl, top
 from proxy.config import Log
-from proxy.ctl.command import ctl, top
 from proxy.telemetry import log
 from tests.support.admin_room import config_of, opened, quota_entry
 
@@ -134,7 +134,7 @@ async def test_a_drain_asks_first_unless_it_is_told_not_to(room, run, monkeypatc
     """A script, which cannot answer, must say --yes; a person may say no."""
     room.link()
     assert "needs a yes: give --yes" in await run("drain", code=2)
-    monkeypatch.setattr("proxy.ctl.command.is_asked", lambda: True)
+    monkeypatch.setattr("proxy.cli.ctl.is_asked", lambda: True)
     said = await run("drain", code=1, answer="n\n")
     assert "Sluice has 1 client connection. Drain and end it? [y/N]" in said
     assert not room.drained

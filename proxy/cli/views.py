@@ -1,6 +1,6 @@
 """How answers of the admin server are shown: plain columns, and the live table of `sluice top`.
 
-- Plain output has no colour; in a pipe it has one line a thing, so that it can be cut and searched (`proxy.cli.tables`).
+- Plain output has no colour; in a pipe each row is one line (`proxy.cli.tables`).
 - A figure that is not there is a dash. Control characters in the names that clients chose are shown as escapes.
 """
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from proxy import admin_socket
-from proxy.ctl import options
-from proxy.ctl.client import Place, RefusedError, UnreachableError
+from proxy.cli import admin_options
+from proxy.cli.admin_client import Place, RefusedError, UnreachableError
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def asked(monkeypatch):
     monkeypatch.delenv("SLUICE_CONFIG", raising=False)
 
     @click.command()
-    @options.asks
+    @admin_options.asks
     def where(client) -> None:
         click.echo(json.dumps(client._place))
 
@@ -89,7 +89,7 @@ def test_a_refusal_ends_the_program(error):
     """Exit code 1, and all that was said on standard error."""
 
     @click.command()
-    @options.asks
+    @admin_options.asks
     def fails(client) -> None:
         raise error
 

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from proxy.ctl.client import NO_PATH, Client, Place, RefusedError, UnreachableError
+from proxy.cli.admin_client import NO_PATH, Client, Place, RefusedError, UnreachableError
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -142,7 +142,7 @@ def test_why_no_sluice_answers_is_said_with_what_to_do(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(dead)
         silent.listen()
-        monkeypatch.setattr("proxy.ctl.client.TIMEOUT_S", 0.01)
+        monkeypatch.setattr("proxy.cli.admin_client.TIMEOUT_S", 0.01)
         assert "did not answer in time" in said(Place(path=dead))
     assert "refused. Start" in said(Place(path=dead))
     assert "host name is unknown" in said(Place(address="no-such-host.invalid:1"))
@@ -150,7 +150,7 @@ def test_why_no_sluice_answers_is_said_with_what_to_do(tmp_path, monkeypatch):
     def forbidden(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("proxy.ctl.client._UnixConnection.connect", forbidden)
+    monkeypatch.setattr("proxy.cli.admin_client._UnixConnection.connect", forbidden)
     assert "Ask as the user that runs Sluice, or as root" in said(Place(path=dead))
 
 

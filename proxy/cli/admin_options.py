@@ -16,7 +16,7 @@ from proxy.telemetry.text import escaped
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from proxy.ctl.client import Client, Place
+    from proxy.cli.admin_client import Client, Place
 
 REFUSED = 1
 
@@ -79,7 +79,7 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _client(place: Place) -> Iterator[Client]:
-    from proxy.ctl.client import Client, RefusedError, UnreachableError  # noqa: PLC0415 - start-up
+    from proxy.cli.admin_client import Client, RefusedError, UnreachableError  # noqa: PLC0415 - start-up
 
     try:
         yield Client(place)
@@ -101,8 +101,8 @@ def _place(
     Where nothing is said, or `auto`, it is the Sluice of this user that runs here.
     """
     from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli.admin_client import Place  # noqa: PLC0415 - as above
     from proxy.config.telemetry import AUTO, NO_SOCKET  # noqa: PLC0415 - as above
-    from proxy.ctl.client import Place  # noqa: PLC0415 - as above
 
     port = None
     if (not path or path == AUTO) and not address and file is not None:

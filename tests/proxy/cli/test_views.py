@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from proxy.ctl import show
+from proxy.cli import views
 from tests.support.made_up_states import made_up
 
 
@@ -25,7 +25,7 @@ from tests.support.made_up_states import made_up
 )
 def test_a_figure_is_short(value, text):
     """What is not there is a dash."""
-    assert show.figure(value) == text
+    assert views.figure(value) == text
 
 
 @pytest.mark.parametrize(
@@ -34,19 +34,19 @@ def test_a_figure_is_short(value, text):
 )
 def test_a_size_has_its_unit(size_bytes, text):
     """Powers of two."""
-    assert show.size(size_bytes) == text
+    assert views.size(size_bytes) == text
 
 
 def test_columns_are_as_wide_as_they_must_be():
     """Figures to the right."""
-    text = show.columns(("user", "ms"), [("alice", "5"), ("b", "1000")])
+    text = views.columns(("user", "ms"), [("alice", "5"), ("b", "1000")])
     assert text.splitlines() == ["user     ms", "alice     5", "b      1000"]
 
 
 def test_names_cannot_play_with_the_terminal():
     """A client id is the client's choice: what is not printable is shown as an escape."""
-    assert show.name("a\x1b[2J\n\u202e") == "a\\x1b[2J\\n\\u202e"
-    assert show.name("") == show.name(None) == "-"
+    assert views.name("a\x1b[2J\n\u202e") == "a\\x1b[2J\\n\\u202e"
+    assert views.name("") == views.name(None) == "-"
 
 
 @pytest.mark.parametrize("connections", [0, 5000])
@@ -54,31 +54,31 @@ def test_every_kind_of_row_has_its_cells(connections):
     """As many as there are columns."""
     state = made_up(connections)
     for names, cells, rows in (
-        (show.CONNECTIONS, show.connection, state["connections"]),
-        (show.WAITING, show.waiting, state["purgatory"]["oldest"]),
-        (show.DECISIONS, show.decision, state["decisions"]),
+        (views.CONNECTIONS, views.connection, state["connections"]),
+        (views.WAITING, views.waiting, state["purgatory"]["oldest"]),
+        (views.DECISIONS, views.decision, state["decisions"]),
     ):
         table = [cells(row) for row in rows]
         assert {len(each) for each in table} <= {len(names)}
-        assert len(show.columns(names, table).splitlines()) == len(rows) + 1
+        assert len(views.columns(names, table).splitlines()) == len(rows) + 1
 
 
 def test_the_status_says_what_matters():
     """And leaves out what did not happen."""
     state = made_up(5000)
-    said = show.status(state["now"], state["purgatory"])
+    said = views.status(state["now"], state["purgatory"])
     assert "5000 connections" in said
     assert "the last reload succeeded" in said
     assert "dropped: 50 spans" in said
     oldest = state["purgatory"]["oldest"][0]
     assert f"longest {oldest['age_ms']} ms: {oldest['api']} of {oldest['user']}/" in said
     quiet = made_up(0)
-    said = show.status(quiet["now"], quiet["purgatory"])
+    said = views.status(quiet["now"], quiet["purgatory"])
     assert "not read: nobody" in said
     assert "longest" not in said
     assert "reload" not in said
     assert "draining" not in said
-    assert "draining" in show.status({**quiet["now"], "draining": True}, quiet["purgatory"])
+    assert "draining" in views.status({**quiet["now"], "draining": True}, quiet["purgatory"])
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
@@ -89,18 +89,18 @@ def test_every_table_and_the_status_fit_their_terminal(width):
     state["principals"][0]["client_id"] = long
     state["connections"][0]["client_id"] = long
     state["purgatory"]["oldest"][0].update(user=long, client_id=long, waits_for=long)
-    text = show.columns(show.PRINCIPALS, [line for line, _ in show.principals(state)], width)
+    text = views.columns(views.PRINCIPALS, [line for line, _ in views.principals(state)], width)
     assert max(map(len, text.splitlines())) <= width
     for figure in ("requests_per_s", "throttled"):
-        assert all(show.figure(row[figure]) in text for row in state["principals"])
+        assert all(views.figure(row[figure]) in text for row in state["principals"])
     for names, cells, rows in (
-        (show.CONNECTIONS, show.connection, state["connections"]),
-        (show.WAITING, show.waiting, state["purgatory"]["oldest"]),
-        (show.DECISIONS, show.decision, state["decisions"]),
+        (views.CONNECTIONS, views.connection, state["connections"]),
+        (views.WAITING, views.waiting, state["purgatory"]["oldest"]),
+        (views.DECISIONS, views.decision, state["decisions"]),
     ):
-        text = show.columns(names, list(map(cells, rows)), width)
+        text = views.columns(names, list(map(cells, rows)), width)
         assert max(map(len, text.splitlines())) <= width
-    text = show.status(state["now"], state["purgatory"], width)
+    text = views.status(state["now"], state["purgatory"], width)
     assert max(map(len, text.splitlines())) <= width
     assert f"{state['purgatory']['oldest'][0]['age_ms']} ms" in " ".join(text.split())
 
@@ -110,7 +110,7 @@ def test_every_table_and_the_status_fit_their_terminal(width):
 def test_the_live_picture_fits_its_terminal(connections, width):
     """And says how many rows it leaves out."""
     console = Console(width=width, height=40, record=True, file=io.StringIO())
-    console.print(show.live(made_up(connections), width, console.height))
+    console.print(views.live(made_up(connections), width, console.height))
     lines = console.export_text().splitlines()
     assert len(lines) <= console.height
     assert max(map(len, lines)) <= width
@@ -120,23 +120,23 @@ def test_the_live_picture_fits_its_terminal(connections, width):
 def test_the_limit_that_binds_is_shown_with_its_unit():
     """Requests, or bytes from or to the client; what waits is said apart from what is used."""
     bucket = {"limit": 50.0, "used_percent": 100.0, "wait_ms": 1234, "waiting": 3}
-    assert show.limit({**bucket, "quota": "request_rate"}) == ("50/s", "100 %", "1234 ms, 3 held")
+    assert views.limit({**bucket, "quota": "request_rate"}) == ("50/s", "100 %", "1234 ms, 3 held")
     calm = {**bucket, "limit": 1 << 20, "used_percent": 12.4, "wait_ms": 0, "waiting": 0}
-    assert show.limit({**calm, "quota": "producer_byte_rate"}) == ("1 MiB/s in", "12 %", "-")
-    assert show.limit({**calm, "quota": "consumer_byte_rate"})[0] == "1 MiB/s out"
-    assert show.limit(None) == ("-", "-", "-")
+    assert views.limit({**calm, "quota": "producer_byte_rate"}) == ("1 MiB/s in", "12 %", "-")
+    assert views.limit({**calm, "quota": "consumer_byte_rate"})[0] == "1 MiB/s out"
+    assert views.limit(None) == ("-", "-", "-")
 
 
 def test_clients_of_one_bucket_follow_a_line_with_its_sums():
     """The bucket's use is said once; each client says what it did itself."""
     state = made_up(400)
-    lines = show.principals(state)
-    assert {len(cells) for cells, _ in lines} == {len(show.PRINCIPALS)}
+    lines = views.principals(state)
+    assert {len(cells) for cells, _ in lines} == {len(views.PRINCIPALS)}
     place = next(n for n, (cells, _) in enumerate(lines) if cells[1] == "user=fraud")
     head, throttled = lines[place]
     assert (head[0], head[4:7]) == ("25 clients", ("8 MiB/s in", "100 %", "1840 ms, 4 held"))
     assert throttled
     members = [cells for cells, _ in lines[place + 1 : place + 26]]
-    assert {(cells[0], cells[4]) for cells in members} == {("fraud", show.SHARED)}
+    assert {(cells[0], cells[4]) for cells in members} == {("fraud", views.SHARED)}
     assert int(head[2]) == sum(int(cells[2]) for cells in members)
     assert len(lines) == len(state["principals"]) + 2

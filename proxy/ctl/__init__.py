@@ -1,1 +1,0 @@
-"""`sluice ctl` and `sluice top`: an operator's hands and eyes, over the admin server."""
