@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from proxy.cli.ctl import ctl, top
-from proxy.quotas.command import quotas
+from proxy.cli.quotas import quotas
 from proxy.telemetry import sink
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from policies.quota.entity import REQUEST_RATE, QuotaEntity
+from proxy.cli.kafka_client import Connection, UnreachableError
+from proxy.cli.kafka_quotas import RefusedError, Remote
 from proxy.demo.dashboard import Dashboard
 from proxy.demo.process import Child, StageError
-from proxy.quotas.connection import Connection, UnreachableError
-from proxy.quotas.remote import RefusedError, Remote
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,12 @@ import pytest
 import trio
 
 from policies.quota.entity import QuotaEntity
+from proxy.cli.kafka_client import Connection
+from proxy.cli.kafka_quotas import Remote
 from proxy.demo import sluice
 from proxy.demo.cluster import start as start_cluster
 from proxy.demo.process import StageError
 from proxy.demo.sluice import HOST, NODES, Sluice, free_block
-from proxy.quotas.connection import Connection
-from proxy.quotas.remote import Remote
 
 if TYPE_CHECKING:
     from pathlib import Path

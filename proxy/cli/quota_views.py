@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from policies.quota.sensors import Usage
-    from proxy.quotas.remote import Quota
+    from proxy.cli.kafka_quotas import Quota
 
 QUOTA_COLUMNS: Final = ("user", "client id", "quota", "per second", "from")
 USAGE_COLUMNS: Final = (

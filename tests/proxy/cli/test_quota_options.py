@@ -6,7 +6,7 @@ import click
 from click.testing import CliRunner
 
 from policies.quota.entity import ANY, QuotaEntity
-from proxy.quotas.options import Where, asks
+from proxy.cli.quota_options import Where, asks
 
 
 def test_a_command_gets_whom_to_ask_and_about_whom() -> None:

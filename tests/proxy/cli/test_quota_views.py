@@ -10,8 +10,8 @@ from rich.console import Console
 
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import Usage
-from proxy.quotas.remote import Quota
-from proxy.quotas.show import (
+from proxy.cli.kafka_quotas import Quota
+from proxy.cli.quota_views import (
     QUOTA_COLUMNS,
     USAGE_COLUMNS,
     lines,

@@ -1,6 +1,6 @@
 """The command group `sluice quotas`.
 
-- What it prints is the answer of the Sluice that it asks (see `proxy.quotas.options`).
+- What it prints is the answer of the Sluice that it asks (see `proxy.cli.quota_options`).
 - Exit codes: 0 done, 1 refused or nobody answers, 2 the options cannot be used.
 """
 
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from proxy.cli.quota_options import REFUSED, asks, remote_of
 from proxy.cli.tables import terminal_width
-from proxy.quotas.options import REFUSED, asks, remote_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.quota.entity import QuotaEntity
     from policies.quota.sensors import Usage
-    from proxy.quotas.options import Where
-    from proxy.quotas.remote import Quota, Remote
+    from proxy.cli.kafka_quotas import Quota, Remote
+    from proxy.cli.quota_options import Where
 
 TOP_SECONDS = 1.0
 
@@ -42,12 +42,12 @@ def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
 
     Options narrow the list: --user alice lists hers, for all of her client ids.
     """
-    from proxy.quotas import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
     with remote_of(where) as remote:
         found = remote.quotas(entity)
     if as_json:
-        click.echo(show.quotas_json(found))
+        click.echo(quota_views.quotas_json(found))
     elif found:
         click.echo(_quota_lines(found))
     else:
@@ -121,13 +121,13 @@ def explain_quotas(where: Where, entity: QuotaEntity) -> None:
     """
     from policies.api import ANONYMOUS  # noqa: PLC0415 - start-up of other commands
     from policies.quota.entity import ANY, QuotaEntity  # noqa: PLC0415 - as above
-    from proxy.quotas import show  # noqa: PLC0415 - as above
+    from proxy.cli import quota_views  # noqa: PLC0415 - as above
 
     if ANY in (entity.user, entity.client_id):
         raise click.UsageError("Name one client: by --user, --client-id, or both.")
     with remote_of(where) as remote:
         found = remote.quotas(QuotaEntity())
-    click.echo(show.explained(found, entity.user or ANONYMOUS, entity.client_id or ""))
+    click.echo(quota_views.explained(found, entity.user or ANONYMOUS, entity.client_id or ""))
 
 
 @quotas.command("top")
@@ -146,16 +146,16 @@ def top(where: Where, entity: QuotaEntity, *, interval: float, once: bool, as_js
 
     Rates are of the last ten seconds, throttle times of the last minute. Ends with Ctrl-C.
     """
-    from proxy.quotas import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
     with remote_of(where) as remote:
         rows, message = remote.usage(entity)
         if as_json:
-            click.echo(show.usage_json(rows))
+            click.echo(quota_views.usage_json(rows))
         elif once or not is_watched():
             if rows:
-                used = list(map(show.usage_cells, rows))
-                click.echo(show.lines(show.USAGE_COLUMNS, used, terminal_width()))
+                used = list(map(quota_views.usage_cells, rows))
+                click.echo(quota_views.lines(quota_views.USAGE_COLUMNS, used, terminal_width()))
             else:
                 click.echo("Nobody with a quota has been seen.")
             if message:
@@ -179,7 +179,7 @@ def _watch(
 
     from rich.live import Live  # noqa: PLC0415 - as above
 
-    from proxy.quotas import show  # noqa: PLC0415 - as above
+    from proxy.cli import quota_views  # noqa: PLC0415 - as above
 
     rows, message = first
     with Live(screen=True, auto_refresh=False) as live:
@@ -187,7 +187,7 @@ def _watch(
             while True:
                 title = time.strftime("%H:%M:%S") + (f"  {message}" if message else "")
                 size = live.console.size
-                picture = show.usage_picture(rows, title, size.width, size.height)
+                picture = quota_views.usage_picture(rows, title, size.width, size.height)
                 live.update(picture, refresh=True)
                 time.sleep(interval)
                 rows, message = remote.usage(entity)
@@ -196,9 +196,11 @@ def _watch(
 
 
 def _quota_lines(found: Sequence[Quota]) -> str:
-    from proxy.quotas import show  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
-    return show.lines(show.QUOTA_COLUMNS, list(map(show.quota_cells, found)), terminal_width())
+    return quota_views.lines(
+        quota_views.QUOTA_COLUMNS, list(map(quota_views.quota_cells, found)), terminal_width()
+    )
 
 
 def _tell(remote: Remote, entity: QuotaEntity) -> None:

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import Usage
+from proxy.cli import quotas
 from proxy.cli.main import main
-from proxy.quotas import command
 from tests.support.ports import free_ports
 from tests.support.quota_book import QuotaServer
 
@@ -141,7 +141,7 @@ def test_top_looks_again_until_it_is_stopped(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(command, "is_watched", lambda: True)
+    monkeypatch.setattr(quotas, "is_watched", lambda: True)
     result = invoke(server, "top", "--interval", "0.5")
     assert (result.exit_code, result.stderr) == (0, "")
     assert slept == [0.5] * 3
@@ -216,7 +216,7 @@ def test_the_other_commands_do_not_pay_for_it() -> None:
     """`sluice run` imports neither kafka-python nor this tool's parts."""
     code = (
         "import sys; import proxy.cli.main;"
-        "print(*sorted({'kafka', 'rich', 'proxy.quotas.remote', 'policies.quota.entity'}"
+        "print(*sorted({'kafka', 'rich', 'proxy.cli.kafka_quotas', 'policies.quota.entity'}"
         " & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from policies.quota.describe import ORIGIN, USAGE, named_entity
 from policies.quota.entity import ANY, KEYS, QuotaEntity
 from policies.quota.sensors import Usage
-from proxy.quotas.connection import error_name
+from proxy.cli.kafka_client import error_name
 from wire.client_quotas import CLIENT_ID, USER, Match
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from proxy.quotas.connection import Connection
+    from proxy.cli.kafka_client import Connection
 
 VERSION: Final = 1
 FIGURES: Final = ("limit", "rate", "throttle_avg_ms", "throttle_max_ms", "waiting")

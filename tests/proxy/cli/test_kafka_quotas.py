@@ -10,8 +10,8 @@ import pytest
 
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import Usage
-from proxy.quotas.connection import Connection
-from proxy.quotas.remote import Quota, RefusedError, Remote
+from proxy.cli.kafka_client import Connection
+from proxy.cli.kafka_quotas import Quota, RefusedError, Remote
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.quota_book import QuotaServer

@@ -19,8 +19,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from proxy.quotas.connection import Login
-    from proxy.quotas.remote import Remote
+    from proxy.cli.kafka_client import Login
+    from proxy.cli.kafka_quotas import Remote
 
 DEFAULT_SERVER = "127.0.0.1:19092"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
@@ -117,8 +117,8 @@ def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:
 @contextmanager
 def remote_of(where: Where) -> Iterator[Remote]:
     """Whoever is asked; a refusal or a failure is said on standard error, and ends the program."""
-    from proxy.quotas.connection import Connection, UnreachableError  # noqa: PLC0415 - start-up
-    from proxy.quotas.remote import RefusedError, Remote  # noqa: PLC0415 - start-up
+    from proxy.cli.kafka_client import Connection, UnreachableError  # noqa: PLC0415 - start-up
+    from proxy.cli.kafka_quotas import RefusedError, Remote  # noqa: PLC0415 - start-up
 
     server, login = _server(where), _login(where)
     try:
@@ -153,7 +153,7 @@ def _server(where: Where) -> str:
 
 
 def _login(where: Where) -> Login | None:
-    from proxy.quotas.connection import Login  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli.kafka_client import Login  # noqa: PLC0415 - start-up of other commands
 
     if where.login is None:
         if where.password_file is not None:
