@@ -276,7 +276,8 @@ def _try_make_all(
     entries: Sequence[PolicyEntry | None], load: Callable[[str], bytes | None]
 ) -> list[Problem]:
     """Make what was not made yet; the entries keep it."""
-    points = _entry_points() if entries else {}
+    is_new = any(entry is not None and _DRAFT not in vars(entry) for entry in entries)
+    points = _entry_points() if is_new else {}  # it reads files
     problems: list[Problem] = []
     first: dict[str, int] = {}
     owners: dict[str, str] = {}  # of the files that policies keep their state in

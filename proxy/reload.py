@@ -12,19 +12,17 @@ Rules:
 from __future__ import annotations
 
 import hashlib
-import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import structlog
-import trio
 
 from policies import registry
 from policies.chain import Chain
 from policies.validation import SettingsError, join
+from proxy.pacing import run_in_bursts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
 
 POLICIES = "policies"
-TURN_S = 0.00005
-"""How long the thread that reads a configuration keeps the interpreter when the loop wants it."""
 
 
 class Result(NamedTuple):
@@ -45,6 +41,13 @@ class Result(NamedTuple):
     ok: bool
     changed: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+class Compared(NamedTuple):
+    """The key paths that differ from the configuration that runs, and the hash of the new one."""
+
+    changed: tuple[str, ...]
+    config_hash: str
 
 
 class BusyError(Exception):
@@ -114,20 +117,24 @@ class Reloader:
     async def _reload(self) -> Result:
         try:
             # Policies are made, and files are read: off the loop.
-            with _short_turns():
-                config = await trio.to_thread.run_sync(self._load)
+            config, compared = await run_in_bursts(self._read)
         except SettingsError as error:
             return Result(ok=False, problems=tuple(map(str, error.problems)))
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a policy may raise either
             words = f"it cannot be read: {type(error).__name__}: {error}"
             return Result(ok=False, problems=(words,))
         try:
-            return self._take_over(config)
+            return self._take_over(config, compared)
         finally:
             registry.discard(config.policies)  # those that nobody wanted
 
-    def _take_over(self, config: Config) -> Result:
-        changed = tuple(changes(self.config, config))
+    def _read(self) -> tuple[Config, Compared]:
+        """In a thread: what the file says now, and how it compares with what runs."""
+        config = self._load()
+        return config, Compared(tuple(changes(self.config, config)), hash_of(config))
+
+    def _take_over(self, config: Config, compared: Compared) -> Result:
+        changed = compared.changed
         fixed = [path for path in changed if not self._is_live(path)]
         if fixed:
             words = "it cannot be changed without a restart"
@@ -145,7 +152,7 @@ class Reloader:
             if any(_covers(path, each) for each in changed):
                 apply(config)
         self.config = config
-        self.config_hash = hash_of(config)
+        self.config_hash = compared.config_hash
         return Result(ok=True, changed=changed)
 
     def _is_live(self, path: str) -> bool:
@@ -163,26 +170,13 @@ class Reloader:
         gone = before.keys() - {entry.name for entry, _ in heirs}
         # First the chain: whoever `adopt` wakes is asked by those that run from now on.
         hook_runner = engine.chain.hook_runner
-        orphans = engine.adopt_chain(Chain(entries, self._reporter, hook_runner), gone)
+        engine.adopt_chain(Chain(entries, self._reporter, hook_runner), gone)
         for entry, policy in heirs:
             hook_runner.tell(entry.name, "adopt", entry.policy.adopt, policy)
-        for held in orphans:
-            held.force_complete(engine.now_ms)
         if gone:  # a policy that is not asked any more keeps no client quiet
             engine.review_throttles(lambda _peer, why: 0 if why.policy in gone else inf)
         for name in sorted(gone):
             hook_runner.tell(name, "close", before[name].close)
-
-
-@contextmanager
-def _short_turns() -> Iterator[None]:
-    """While a thread works beside the loop, the loop gets the interpreter within TURN_S at each system call."""
-    before_s = sys.getswitchinterval()
-    sys.setswitchinterval(TURN_S)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before_s)
 
 
 def changes(before: Config, after: Config) -> Iterator[str]:

@@ -157,6 +157,10 @@ class Quotas:
                 for key in ours[entity].keys() - theirs.get(entity, {}).keys():
                     self.set_override(entity, key, None)
 
+    def supersede(self, other: Quotas) -> None:
+        """Raise `rev` above that of `other`: no limit of those is taken for one of these."""
+        self.rev = max(self.rev, other.rev) + 1
+
     def get(self, entity: QuotaEntity, key: str) -> float | None:
         """The limit of this very entity."""
         return self._tables[key].get((entity.user, entity.client_id))

@@ -254,20 +254,18 @@ class ClientQuotaManager:
         return self.open(peer.user, peer.client_id, now_ms)
 
     def adopt(self, previous: ClientQuotaManager) -> None:
-        """Take over the buckets of the manager before this one, with their samples and what is owed."""
-        same_windows = (self._samples, self._window_ms) == (previous._samples, previous._window_ms)
+        """Take over the buckets of the manager before this one, with their samples, what is owed, and the lines."""
+        self.quotas.supersede(previous.quotas)
         self._tables, self._shared = previous._tables, previous._shared
         self._defaults = previous._defaults
         self.authenticates = previous.authenticates
-        for _, bucket in self:
-            bucket.line = None  # whoever waits will be asked again
-            bucket.queued = 0.0
-            bucket.alarm_ms = None
-            bucket.rev = -1  # the limits are of another book
-            bucket.pass_ms += bucket.burst_ms - self._burst_ms
-            bucket.burst_ms = self._burst_ms
-            if not same_windows:
-                bucket.rate = SampledRate(self._samples, self._window_ms)
+        same_windows = (self._samples, self._window_ms) == (previous._samples, previous._window_ms)
+        if not (same_windows and self._burst_ms == previous._burst_ms):
+            for _, bucket in self:
+                bucket.pass_ms += bucket.burst_ms - self._burst_ms
+                bucket.burst_ms = self._burst_ms
+                if not same_windows:
+                    bucket.rate = SampledRate(self._samples, self._window_ms)
         self.changed()
 
     def changed(self) -> None:

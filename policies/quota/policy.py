@@ -151,11 +151,13 @@ class Quota(Policy):
         replace_all = self._state_file == previous.state_file
         self.quotas.take_overrides(previous.quotas, replace_all=replace_all)
         self.manager.adopt(previous.manager)
-        if isinstance(self.rule, SmoothRule) and isinstance(previous.rule, SmoothRule):
-            self.rule.adopt(previous.rule)
         self._look()
-        if isinstance(previous.rule, SmoothRule):  # nobody else would wake those it holds
-            previous.rule.release()
+        if isinstance(previous.rule, SmoothRule):
+            if isinstance(self.rule, SmoothRule):
+                self.rule.adopt(previous.rule)
+                self.host.call_at(0, self.rule.changed)
+            else:  # requests do not wait under the other rule
+                self.host.call_at(0, previous.rule.release)
         self.host.call_at(0, self._review_throttles)
         if self._state_file is not None and self._state_file != previous.state_file:
             # A file that is new to this reload has to hold what is set at this moment. It comes last: if it

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HOLD_MOST_MS: Final = THROTTLE_MOST_MS
 """A held request waits for its slot, however far; its client gives up long before that."""
-LOOKED_AT_ONCE: Final = 256
+LOOKED_AT_ONCE: Final = 64
 """Held requests that one step looks at after a change of limits."""
 SHARED_LEAST_MS: Final = 1000
 """What fetches in flight may ask for together is worth this long at least, however short the burst."""
@@ -60,6 +60,7 @@ class SmoothRule:
         self._special = self.special.get
         self._find = manager.accounts.get
         self._held: dict[int, Waiter] = {}  # by session
+        self._retired = False
         self._fetching: dict[int, dict[int, _Fetching]] = {}  # by session, exchange
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
@@ -142,18 +143,7 @@ class SmoothRule:
 
         What another limit holds for now is asked again. A crowd is looked at a part at a time.
         """
-        waiters = list(self._held.values())
-        waiters.reverse()
-
-        def look_again(now_ms: int) -> None:
-            for _ in range(min(len(waiters), LOOKED_AT_ONCE)):
-                waiter = waiters.pop()
-                if self._held.get(waiter.session_id) is waiter:
-                    self._look_again(waiter, now_ms)
-            if waiters:
-                self._host.call_at(now_ms + 1, look_again)
-
-        look_again(now_ms)
+        self._look_at_all(self._look_again, now_ms)
 
     def quiet_until_ms(self, peer: Peer, why: Excess, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now."""
@@ -162,17 +152,37 @@ class SmoothRule:
         return max((each.pass_ms + each.queued * each.unit_ms for each in owed), default=now_ms)
 
     def adopt(self, previous: SmoothRule) -> None:
-        """What is held is asked again by us; what it has paid for already stays paid."""
+        """Take over the lines as they stand. `changed` is due next: the limits may be others."""
+        previous._retired = True
         self._held.update(previous._held)
         self._fetching.update(previous._fetching)
+        previous._held.clear()
+        for waiter in self._held.values():
+            waiter.bucket.alarm_ms = None  # it was set by `previous`
 
-    def release(self) -> None:
-        """We are asked no more: whoever is held is asked again, by whoever is."""
-        for waiter in list(self._held.values()):
-            waiter.bucket.leave(waiter)
-        for waiter in list(self._held.values()):
-            self._host.wake(waiter)
-        self._held.clear()
+    def release(self, now_ms: int) -> None:
+        """Another rule is asked from now on: each held request is judged again, by that one."""
+        self._retired = True
+        self._look_at_all(self._release, now_ms)
+
+    def _look_at_all(self, look: Callable[[Waiter, int], None], now_ms: int) -> None:
+        """Call `look` for each held request, in the order of arrival; a crowd a part at a time."""
+        waiters = list(self._held.values())
+        waiters.reverse()
+
+        def look_on(now_ms: int) -> None:
+            for _ in range(min(len(waiters), LOOKED_AT_ONCE)):
+                waiter = waiters.pop()
+                if self._held.get(waiter.session_id) is waiter:
+                    look(waiter, now_ms)
+            if waiters:
+                self._host.call_at(now_ms + 1, look_on)
+
+        look_on(now_ms)
+
+    def _release(self, waiter: Waiter, now_ms: int) -> None:
+        self._forget(waiter)
+        self._host.wake(waiter)
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -239,7 +249,7 @@ class SmoothRule:
 
     def _ring(self, bucket: Bucket, now_ms: int) -> None:
         """Serve the line as far as the schedule allows."""
-        if bucket.alarm_ms is None or now_ms < bucket.alarm_ms:
+        if self._retired or bucket.alarm_ms is None or now_ms < bucket.alarm_ms:
             return  # an earlier alarm has done it
         bucket.alarm_ms = None
         while bucket.line:

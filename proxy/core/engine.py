@@ -17,6 +17,7 @@ from proxy.core.announced import Announced
 from proxy.core.bounds import Bounds
 from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
+from proxy.core.held_moves import HeldMoves
 from proxy.core.holding import OUTCOMES
 from proxy.core.memory import NO_BOUND, MemoryPool
 from proxy.core.meters import MeterBook
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from policies.api import Excess
     from proxy.core.capture import Capture
     from proxy.core.ending import SessionEnd
-    from proxy.core.holding import HeldRequest
     from proxy.core.observer import Observer
     from proxy.core.plan import Rewrite
     from proxy.core.state import SessionState
@@ -115,6 +115,7 @@ class Engine:
         self.announced = Announced(bounds.announced_bytes)
         self.reads = Reads(self.request_pool, self.reply_pool, self.room)
         self.timers = Timers(now_ms, self._timer_failed)
+        self.moves = HeldMoves(self.timers)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
         self.completions = dict.fromkeys(OUTCOMES, 0)
         self.sessions: set[SessionEnd] = set()
@@ -312,20 +313,19 @@ class Engine:
         for session in self.sessions:
             session.plans.clear()
 
-    def adopt_chain(self, chain: Chain, gone: Collection[str] = ()) -> list[HeldRequest]:
-        """Another chain is asked from now on. Returns the requests whose holder is `gone`, the oldest first.
+    def adopt_chain(self, chain: Chain, gone: Collection[str] = ()) -> None:
+        """Another chain is asked from now on, by held requests too; those whose holder is `gone` go their way.
 
-        The caller has the policies `adopt` their namesakes', and then completes these.
+        The caller has the policies `adopt` their namesakes' before the next `fire`.
         """
+        self.moves.finish(self.now_ms)  # of a reload before this one
         self.chain = chain
         self._look_at_chain()
         self.forget_plans()
+        held = [session.held for session in self.sessions if session.held is not None]
+        self.moves.begin(held, chain, gone, self.now_ms)
         for every_ms in sorted(chain.ticks):
             self._tick(chain, every_ms)
-        held = [session.held for session in self.sessions if session.held is not None]
-        return sorted(
-            (each for each in held if not each.move(chain, gone)), key=lambda each: each.since_us
-        )
 
     def resample(self, every: int) -> None:
         """From now on one request in `every` is sampled; 0: none."""

@@ -110,6 +110,7 @@ class HeldRequest(DelayedOperation):
     def _complete(self, now_ms: int) -> None:
         session, exchange = self.session, self.exchange
         session.held = None
+        session.engine.moves.move(self)
         self._account(now_ms)
         session.engine.room.unpark(session)
         if self.outcome == "client_gone":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 
 import pytest
@@ -15,7 +14,8 @@ from policies.chain import Chain, Entry
 from policies.validation import Problem, SettingsError
 from proxy.config import Drain, Log
 from proxy.config.telemetry import Metrics
-from proxy.reload import TURN_S, BusyError, Reloader, changes, hash_of
+from proxy.core.held_moves import MOVED_AT_ONCE
+from proxy.reload import BusyError, Reloader, changes, hash_of
 from proxy.telemetry import log
 from tests.support import frames as f
 from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
@@ -113,25 +113,6 @@ async def test_what_cannot_be_read_changes_nothing(mistake):
         assert (await room.reloader.reload()).ok
 
 
-@pytest.mark.parametrize("mistake", [None, OSError("gone")])
-async def test_the_loop_waits_less_for_the_interpreter_while_a_thread_reads(mistake):
-    """And as before when it is read, or cannot be."""
-    before_s = sys.getswitchinterval()
-    seen: list[float] = []
-
-    def load():
-        seen.append(sys.getswitchinterval())
-        if mistake is not None:
-            raise mistake
-        return config_of()
-
-    with roomy() as room:
-        reloader = Reloader(config_of(), load, room.engine, room, room.watcher, {}, room.clock)
-        await reloader.reload()
-    assert seen == [pytest.approx(TURN_S)]
-    assert sys.getswitchinterval() == before_s
-
-
 async def test_a_second_reload_is_refused_while_one_runs(nursery):
     """Not queued: whoever asks again would not know which file was read."""
     go_on = threading.Event()
@@ -201,6 +182,36 @@ async def test_who_is_held_by_a_policy_that_is_gone_goes_on():
         for wire in wires:
             assert wire.session.held is None
             assert asked(wire) == [1]
+
+
+@pytest.mark.parametrize("after", [(FAST,), ()])
+async def test_a_crowd_of_held_requests_is_moved_a_part_at_a_time(after):
+    """Each exactly once, in the order of arrival; a client that leaves meanwhile takes nothing with it."""
+    count = 3 * MOVED_AT_ONCE
+    with roomy(policies=(quota_entry(**SLOW),)) as room:
+        wires = held(room, count)
+        room.settings = config_of(policies=tuple(quota_entry(**each) for each in after))
+        assert (await room.reloader.reload()).ok
+        room.engine.advance(room.engine.now_ms)
+        assert 0 < sum(wire.session.held is None for wire in wires) <= MOVED_AT_ONCE or after
+        gone = wires.pop()
+        gone.session.client_lost(room.engine.now_ms)
+        for _ in range(count * 12):
+            room.engine.advance(room.engine.now_ms + 1)
+        turn(wires)
+        assert [asked(wire) for wire in wires] == [[1]] * (count - 1)
+        assert asked(gone) == []
+
+
+async def test_a_request_whose_wait_ends_before_its_move_is_moved_first():
+    """Its policy is closed already: it is not asked any more."""
+    with roomy(policies=(quota_entry(**SLOW),)) as room:
+        (wire,) = held(room, 1)
+        room.settings = config_of()
+        assert (await room.reloader.reload()).ok
+        wire.session.held.force_complete(room.engine.now_ms)
+        turn([wire])
+        assert asked(wire) == [1]
 
 
 async def test_no_connection_is_dropped():

@@ -203,17 +203,17 @@ def test_usage_tells_each_buckets_rate_limit_throttles_and_line():
 
 
 def test_newer_books_take_over_what_is_owed():
-    """With their own limits, burst and windows; who waits is asked again by them."""
+    """With their own limits, burst and windows; the lines stand as they were."""
     old = made((QuotaEntity("alice"), 10), burst_ms=2000)
     bucket = None
     for _ in range(30):
         bucket = request(old, "alice", "c", 0)
-    wait(bucket)
+    waiter = wait(bucket)
     new = made((QuotaEntity("alice"), 5), burst_ms=1000)
     new.adopt(old)
     taken = new.open("alice", "c", 0).request
     assert taken is bucket
-    assert (taken.limit, taken.line, taken.queued) == (5, None, 0)
+    assert (taken.limit, taken.line, taken.queued) == (5, {1: waiter}, 1)
     assert taken.rate.measure(0) == 3
     assert taken.next_free_ms == pytest.approx(1000 + 2 * 2000)
 

@@ -14,6 +14,7 @@ from policies.api import ANONYMOUS, FORWARD, Forward, Hold, Outcome, Patch, Peer
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
+from policies.quota.smooth_rule import LOOKED_AT_ONCE
 from policies.testing import PolicyBench
 from wire.fetch import FetchHead
 
@@ -273,8 +274,8 @@ def test_a_change_of_limits_looks_at_a_crowd_a_part_at_a_time_and_in_order(entit
     for session_id, each in enumerate(asked, 2):
         made.ask(each, peer(session_id))
     made.policy.change([Change(entity, "request_rate", 1_000_000.0)], made.now_ms)
-    assert len(made.host.woken) <= 256
-    made.advance(10)
+    assert len(made.host.woken) <= LOOKED_AT_ONCE
+    made.advance(20)
     assert [each[1] for each in released(made)] == [each.exchange_id for each in asked]
 
 
