@@ -42,8 +42,8 @@ def test_the_example_policy_passes_its_own_test() -> None:
 
 
 def test_the_documents_show_the_files_as_they_are() -> None:
-    """Code and test in docs/policies.md are those of the example, to the letter."""
-    shown = (ROOT / "docs" / "policies.md").read_text("utf-8")
+    """Code and test in docs/writing-policies.md are those of the example, to the letter."""
+    shown = (ROOT / "docs" / "writing-policies.md").read_text("utf-8")
 
     for name in ("client_ids.py", "test_client_ids.py"):
         source = (CLIENT_IDS / name).read_text("utf-8")
@@ -131,8 +131,8 @@ def _length_ms(verdict: object) -> int:
 def test_the_timeline_is_what_the_policy_does(
     enforcement: str, connections: int, words: str
 ) -> None:
-    """Each row of the table in docs/quotas.md is what the policy lets through, second by second."""
-    page = (ROOT / "docs" / "quotas.md").read_text("utf-8")
+    """Each row of the table in docs/quota-enforcement.md is what the policy lets through, second by second."""
+    page = (ROOT / "docs" / "quota-enforcement.md").read_text("utf-8")
     row = re.search(rf"^\| {enforcement}, {words} \|([0-9 |]+)\|$", page, re.MULTILINE)
     assert row is not None
     shown = [int(cell) for cell in row[1].split("|")]

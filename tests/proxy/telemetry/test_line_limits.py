@@ -76,8 +76,8 @@ def test_every_event_is_declared_with_its_limit_and_its_cause():
 
 
 def test_every_event_is_explained_to_operators():
-    """In the table of docs/operations.md."""
-    text = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    """In the table of docs/log.md."""
+    text = (ROOT / "docs" / "log.md").read_text("utf-8")
     missing = {event for event in (*LIMITS, BY_SINK) if f"`{event}`" not in text}
     assert not missing
 
