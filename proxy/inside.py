@@ -19,7 +19,7 @@ from proxy.core.errors import CloseReason
 from proxy.reload import BusyError
 from proxy.shell.driver import nudge
 from proxy.telemetry import log
-from proxy.telemetry.inside import Facts, Reloads
+from proxy.telemetry.facts import Facts, Reloads
 from proxy.telemetry.process import read_process
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Nothing:
 
 
 class ProxyInside:
-    """Inside (of the metrics) and AdminInside. `drain` begins the end; `is_full`: no more clients are taken."""
+    """FactsSource and AdminInside. `drain` begins the end; `is_full`: no more clients are taken."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class ProxyInside:
         return self._clock()
 
     def facts(self) -> Facts:
-        """See Inside."""
+        """See FactsSource."""
         tally = self._reloader.tally
         return Facts(
             version=VERSION,
@@ -152,7 +152,7 @@ class ProxyInside:
         )
 
     def quota_rate(self, user: str) -> float | None:
-        """See Inside."""
+        """See FactsSource."""
         held = self.limit_of(user, "")
         return held.rate if held else None
 

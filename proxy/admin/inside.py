@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from proxy.admin.state import Arrivals
     from proxy.core.engine import Engine
     from proxy.telemetry.decisions import Decisions
+    from proxy.telemetry.facts import Facts
     from proxy.telemetry.history import History
-    from proxy.telemetry.inside import Facts
     from proxy.telemetry.log import Level
     from proxy.telemetry.principals import Principals
     from proxy.telemetry.signals import Signals

@@ -15,7 +15,7 @@ import pytest
 from policies.api import FORWARD, Hold, Peer, Reject, Throttle
 from policies.decision import PolicyDecision
 from proxy.core.histogram import bucket_of
-from proxy.telemetry.inside import Facts, Feature, Reloads
+from proxy.telemetry.facts import Facts, Feature, Reloads
 from proxy.telemetry.metrics.names import ALL
 from proxy.telemetry.metrics.observer import Metrics
 from proxy.telemetry.metrics.push import Push
@@ -23,7 +23,7 @@ from proxy.telemetry.process import read_process
 from tests.support import frames as f
 from tests.support.holding import Holding
 from tests.support.metrics_collector import Heard, attributes, listening
-from tests.support.metrics_page import FakeInside, hear
+from tests.support.metrics_page import FakeFactsSource, hear
 from tests.support.ports import free_ports
 from tests.support.prometheus import check_metrics, scraping, serving
 from tests.support.python_clients import CLIENTS
@@ -63,7 +63,7 @@ def lively(push: Push | None = None) -> Metrics:
     now_ms = time.time_ns() // 1_000_000
     engine = make_engine([policy], keeps_trails=True, now_ms=now_ms)
     hear(engine, metrics)
-    metrics.attach(engine, FakeInside(FACTS, {"ANONYMOUS": 100.0}))
+    metrics.attach(engine, FakeFactsSource(FACTS, {"ANONYMOUS": 100.0}))
     for pool in (engine.request_pool, engine.reply_pool):
         pool.resize(1 << 20)
     wire = Wire(engine).client(f.heartbeat(0))

@@ -14,7 +14,7 @@ from proxy.admin.inside import AdminInside, Held, RefusedError
 from proxy.config import Log
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
-from proxy.telemetry.inside import Inside
+from proxy.telemetry.facts import FactsSource
 from tests.support import frames as f
 from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
 from tests.support.sessions import Wire
@@ -53,7 +53,7 @@ def refusal(room: AdminRoom, **limits: float | None) -> RefusedError:
 
 def test_it_is_what_both_who_look_in_need(room):
     """Every member that their contracts name is there."""
-    for contract in (AdminInside, Inside):
+    for contract in (AdminInside, FactsSource):
         names = {*vars(contract), *contract.__annotations__}
         missing = {each for each in names if each[0] != "_" and not hasattr(room.inside, each)}
         assert missing == set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from proxy.telemetry.inside import Facts
+from proxy.telemetry.facts import Facts
 from proxy.telemetry.metrics.observer import Metrics
 from proxy.telemetry.process import ProcessFacts
 from tests.support.sessions import Wire, make_engine
@@ -22,8 +22,8 @@ PROCESS = ProcessFacts(50_000_000, 1.5, 12, 1024, 1.7e9)
 FACTS = Facts("1.2.3", PROCESS)
 
 
-class FakeInside:
-    """What the application would tell."""
+class FakeFactsSource:
+    """A FactsSource with fixed answers."""
 
     def __init__(self, facts: Facts = FACTS, quotas: dict[str, float] | None = None) -> None:
         self.now = facts
@@ -39,14 +39,14 @@ class FakeInside:
 def listen(
     policies: Sequence[Policy] = (),
     max_users: int = 100,
-    inside: FakeInside | None = None,
+    facts_source: FakeFactsSource | None = None,
     **options,
 ) -> tuple[Wire, Metrics]:
     """A session whose engine tells Metrics, and nobody else."""
     metrics = Metrics(max_users)
     engine = make_engine(policies, **options)
     hear(engine, metrics)
-    metrics.attach(engine, inside or FakeInside())
+    metrics.attach(engine, facts_source or FakeFactsSource())
     return Wire(engine), metrics
 
 

@@ -16,7 +16,7 @@ from proxy.telemetry.metrics.observer import Metrics
 from proxy.telemetry.principals import Principals
 from proxy.telemetry.traces.choice import make_tracer
 from proxy.telemetry.usage_log.usage_log import UsageLogObserver
-from tests.support.metrics_page import FakeInside
+from tests.support.metrics_page import FakeFactsSource
 from tests.support.sessions import Watcher, make_engine
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Listeners:
         if self.tracer is not None:
             self.tracer.attach(self.engine)
         if "metrics" in parts:
-            self.metrics.attach(self.engine, FakeInside())
+            self.metrics.attach(self.engine, FakeFactsSource())
         if self.usage_log is not None:
             self.usage_log.attach(self.engine)
 

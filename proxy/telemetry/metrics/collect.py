@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.hook_runner import HookTime
     from proxy.core.engine import Engine
     from proxy.core.meters import Meter, MeterBook
-    from proxy.telemetry.inside import Facts
+    from proxy.telemetry.facts import Facts
     from proxy.telemetry.metrics.exemplars import Wait
     from proxy.telemetry.metrics.families import Exemplars
     from proxy.telemetry.metrics.names import Metric

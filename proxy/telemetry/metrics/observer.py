@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from proxy.core.errors import CloseReason
     from proxy.core.trail import Trail
     from proxy.core.usage import UsageRow
-    from proxy.telemetry.inside import Inside
+    from proxy.telemetry.facts import FactsSource
     from proxy.telemetry.metrics.push import Push
 
 FOLD_EVERY_MS = 3
@@ -52,12 +52,12 @@ class Metrics(Observer):
         self._policy_observed: Counter[tuple[str, str, str]] = Counter()
         self._policy_refused: Counter[tuple[str, str, str]] = Counter()
         self._engine: Engine
-        self._inside: Inside
+        self._facts_source: FactsSource
 
-    def attach(self, engine: Engine, inside: Inside) -> None:
+    def attach(self, engine: Engine, facts_source: FactsSource) -> None:
         """The engine is made, and so is everything else."""
         self._engine = engine
-        self._inside = inside
+        self._facts_source = facts_source
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Push once more, if the collector takes it in time."""
@@ -119,11 +119,11 @@ class Metrics(Observer):
 
     def _families(self) -> Iterator[Family]:
         """All that is the loop's to read."""
-        engine, inside = self._engine, self._inside
+        engine, facts_source = self._engine, self._facts_source
         self._users.fold()
         yield from collect.turns(engine.meters)
         yield collect.single(names.EXEMPT, self._users.exempt)
-        yield from collect.users(self._users.shares(engine.now_ms), OTHER, inside.quota_rate)
+        yield from collect.users(self._users.shares(engine.now_ms), OTHER, facts_source.quota_rate)
         yield from self._pools.families(engine)
         yield from collect.waiting(engine)
         yield from collect.connections(engine, self._opened, self._closed)
@@ -140,7 +140,7 @@ class Metrics(Observer):
                 yield Family(metric, [Point(key, count) for key, count in counted.items()])
         if self._push is not None:
             yield from collect.labelled(names.PUSHES, self._push.counts())
-        yield from collect.process(inside.facts())
+        yield from collect.process(facts_source.facts())
 
     def _fold(self, _: int) -> None:
         self._folding = self._users.fold(MAX_FOLDED)

@@ -7,11 +7,11 @@ import pytest
 from policies.api import FORWARD, Reject, Respond, Throttle
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
-from proxy.telemetry.inside import Facts, Feature, Reloads
+from proxy.telemetry.facts import Facts, Feature, Reloads
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.holding import HOLD, Holding
-from tests.support.metrics_page import PROCESS, FakeInside, listen, read
+from tests.support.metrics_page import PROCESS, FakeFactsSource, listen, read
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire
 from tests.support.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting
@@ -153,8 +153,8 @@ def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
 
 def test_users_are_shown_with_what_they_may() -> None:
     """Requests, bytes and the last second's rate by user; the limit where a quota knows one."""
-    inside = FakeInside(quotas={"ANONYMOUS": 12.5})
-    wire, metrics = listen(inside=inside)
+    facts_source = FakeFactsSource(quotas={"ANONYMOUS": 12.5})
+    wire, metrics = listen(facts_source=facts_source)
     for n in range(7):
         wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n))
     wire.advance(1000)
@@ -170,7 +170,7 @@ def test_users_are_shown_with_what_they_may() -> None:
 
 def test_other_is_nobody_and_has_no_limit() -> None:
     """A quota is not asked for the rest."""
-    wire, metrics = listen(max_users=0, inside=FakeInside(quotas={"other": 1.0}))
+    wire, metrics = listen(max_users=0, facts_source=FakeFactsSource(quotas={"other": 1.0}))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     wire.advance(1000)
 
@@ -270,7 +270,7 @@ def test_what_the_application_tells_is_shown() -> None:
         reloads=Reloads(2, 1, last_ok=False, loaded_ms=1_700_000_000_500),
         features=[Feature("compiled_wheel", "alpha", enabled=True)],
     )
-    _, metrics = listen(inside=FakeInside(facts))
+    _, metrics = listen(facts_source=FakeFactsSource(facts))
     found = read(metrics)
 
     assert found["sluice_clock_drift_seconds"] == {NONE: -1.5}

@@ -16,7 +16,7 @@ from proxy.telemetry.metrics.push import Push
 from proxy.telemetry.metrics.users import MAX_FOLDED
 from tests.support import frames as f
 from tests.support.holding import HOLD, Holding
-from tests.support.metrics_page import FakeInside, hear, listen, read
+from tests.support.metrics_page import FakeFactsSource, hear, listen, read
 from tests.support.sessions import Wire, make_engine
 
 CLIENT_IDS = 1_000_000
@@ -82,7 +82,7 @@ def test_a_million_client_ids_in_the_core_make_a_small_page() -> None:
     engine = make_engine()
     metrics = Metrics()
     hear(engine, metrics)
-    metrics.attach(engine, FakeInside())
+    metrics.attach(engine, FakeFactsSource())
     book = engine.usage = UsageBook(0, metrics.on_second)
     for second in range(20):
         for n in range(5000):
@@ -115,7 +115,7 @@ def test_a_held_request_that_is_traced_is_an_exemplar() -> None:
     metrics = Traced()
     engine = make_engine([Holding(HOLD, Hold(1000, "key", throttles=True))], keeps_trails=True)
     hear(engine, metrics)
-    metrics.attach(engine, FakeInside())
+    metrics.attach(engine, FakeFactsSource())
     wire = Wire(engine).client(f.heartbeat(1))
     wire.advance(300)
     wire.wake("key")
@@ -180,7 +180,7 @@ def test_metrics_are_pushed_once_an_interval_and_at_the_end() -> None:
     metrics = Metrics(push=push)
     engine = make_engine()
     hear(engine, metrics)
-    metrics.attach(engine, FakeInside())
+    metrics.attach(engine, FakeFactsSource())
     wire = Wire(engine)
     for _ in range(11):
         wire.advance(1000)

@@ -1,6 +1,6 @@
-"""What the metrics show and the core does not know: whoever puts the proxy together tells it when asked.
+"""Figures for the metrics that the core does not have: process, reloads, dropped telemetry.
 
-Asked once per scrape or push, on the loop: no I/O beyond a look into /proc.
+They are read once per scrape or push, on the event loop. The only I/O is reading /proc.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reloads:
-    """What has become of reloads. `loaded_ms` is when the configuration in force was loaded."""
+    """Outcomes of reloads. `loaded_ms` is when the configuration in force was loaded."""
 
     succeeded: int = 0
     failed: int = 0
     last_ok: bool | None = None
-    """None before the first."""
+    """None before the first reload."""
     loaded_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """See the module. Counts are since the process began."""
+    """The figures at one moment. Counts are since the process started."""
 
     version: str
     process: ProcessFacts
@@ -47,16 +47,16 @@ class Facts:
     """By event."""
     log_lines_lost: int = 0
     audit_lost: Mapping[str, int] = field(default_factory=dict)
-    """Lines that the audit log does not have, by reason; empty where there is no audit log."""
+    """Lines missing from the audit log, by reason; empty without an audit log."""
     reloads: Reloads = field(default_factory=Reloads)
     features: Sequence[Feature] = ()
 
 
-class Inside(Protocol):
-    """See the module."""
+class FactsSource(Protocol):
+    """The part of `proxy.admin.service` that the metrics read."""
 
     def facts(self) -> Facts:
-        """All of them, as they are now."""
+        """Return the figures of this moment."""
 
     def quota_rate(self, user: str) -> float | None:
-        """The requests a second that this user is held to, if any quota knows (`Policy.in_force`)."""
+        """Return the user's limit in requests per second; None without one (`Policy.in_force`)."""

@@ -1,13 +1,13 @@
-"""What the application tells: nothing it does not know is needed."""
+"""The defaults of the figures that the application supplies."""
 
 from __future__ import annotations
 
-from proxy.telemetry.inside import Facts, Reloads
+from proxy.telemetry.facts import Facts, Reloads
 from tests.support.metrics_page import PROCESS
 
 
 def test_only_the_version_and_the_process_must_be_known() -> None:
-    """Whatever else is left out means that nothing has happened."""
+    """All other fields default to "nothing has happened"."""
     facts = Facts("1.0", PROCESS)
 
     assert not facts.draining
