@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 
     from policies.api import Excess, InForce, Peer
+    from proxy.admin.service import AdminService
     from proxy.admin_socket import AdminSocket
     from proxy.broker_probe import BrokerReport
     from proxy.config import Config
     from proxy.config.budget import Budget
-    from proxy.inside import ProxyInside
 
 DRAIN_LOOK_S = 0.02
 RELOAD_AGAIN_S = 0.05
@@ -124,8 +124,8 @@ class App:
             self._clock,
         )
         self._admin_socket: AdminSocket | None = None
-        self._inside = self._look_in()
-        self._observers.attach(self._engine, self._inside)
+        self._service = self._admin_service()
+        self._observers.attach(self._engine, self._service)
 
     # -- what policies are given (policies.api.Services) -----------------------------------------
 
@@ -222,10 +222,10 @@ class App:
         if admin.is_auto:
             self._open_default_socket()
         bound = None if self._admin_socket is None else self._admin_socket.listening
-        if admin.is_served and looking is not None and self._inside is not None:
+        if admin.is_served and looking is not None and self._service is not None:
             from proxy.admin.server import serve  # noqa: PLC0415 - a web server: only where one is wanted
 
-            await nursery.start(serve, admin, self._inside, looking.loop_lag, bound)
+            await nursery.start(serve, admin, self._service, looking.loop_lag, bound)
         elif bound is not None:
             nursery.start_soon(self._serve_when_asked, bound)
 
@@ -242,9 +242,9 @@ class App:
         try:
             serve = await trio.to_thread.run_sync(_load_admin)
             looking = self._observers.look()
-            if self._inside is None:
-                self._inside = self._look_in()
-                self._observers.attach_looking(self._engine, self._inside)
+            if self._service is None:
+                self._service = self._admin_service()
+                self._observers.attach_looking(self._engine, self._service)
             self._engine.keeps_trails = True
             self._engine.reconsider()
         except Exception:  # noqa: BLE001 - what is only looked through must not end the proxy
@@ -252,8 +252,8 @@ class App:
             first.close()
             bound.close()
             return
-        if self._inside is not None:
-            await serve(self._config.admin, self._inside, looking.loop_lag, bound, first)
+        if self._service is not None:
+            await serve(self._config.admin, self._service, looking.loop_lag, bound, first)
 
     def _say_ready(self) -> None:
         listen, budget = self._config.listen, self._budget
@@ -286,15 +286,15 @@ class App:
                 self._hub.step(0)
                 await trio.sleep(DRAIN_LOOK_S)
 
-    # -- who looks in -------------------------------------------------------------------------------
+    # -- admin server -----------------------------------------------------------------------------
 
-    def _look_in(self) -> ProxyInside | None:
+    def _admin_service(self) -> AdminService | None:
         looking = self._observers.looking
         if looking is None:
             return None
-        from proxy.inside import ProxyInside  # noqa: PLC0415 - only where somebody looks in
+        from proxy.admin.service import AdminService  # noqa: PLC0415 - only with an admin server
 
-        return ProxyInside(
+        return AdminService(
             self._engine,
             self._hub,
             self._clock,
@@ -344,7 +344,7 @@ def run(config: Config, load: Callable[[], Config] | None = None) -> int:
 
 def _load_admin() -> Callable[..., Awaitable[None]]:
     """The admin server and all that it needs, imported; the task that serves."""
-    from proxy import inside  # noqa: F401, PLC0415 - only where somebody looks in
+    from proxy.admin import service  # noqa: F401, PLC0415 - only with an admin server
     from proxy.admin.server import serve  # noqa: PLC0415 - as above
     from proxy.observers import load_looking  # noqa: PLC0415 - as above
 

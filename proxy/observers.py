@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import InForce
+    from proxy.admin.service import AdminService
     from proxy.config import Config
     from proxy.config.telemetry import Audit, Traces
     from proxy.core.capture import Capture
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
     from proxy.core.topic_book import TopicBook
-    from proxy.inside import ProxyInside
     from proxy.shell.clock import Clock
     from proxy.telemetry.audit import AuditLog
     from proxy.telemetry.metrics.push import Push
@@ -108,19 +108,19 @@ class Observers:
             self.fan.add(self.looking.listeners())
         return self.looking
 
-    def attach(self, engine: Engine, inside: ProxyInside | None) -> None:
+    def attach(self, engine: Engine, service: AdminService | None) -> None:
         """The engine is made, and so is everything else."""
         if self.tracer is not None:
             self.tracer.attach(engine)
         if self.usage_log is not None:
             self.usage_log.attach(engine)
-        self.attach_looking(engine, inside)
+        self.attach_looking(engine, service)
 
-    def attach_looking(self, engine: Engine, inside: ProxyInside | None) -> None:
+    def attach_looking(self, engine: Engine, service: AdminService | None) -> None:
         """As `attach`, of what is kept for those who look in."""
-        if self.looking is not None and inside is not None:
+        if self.looking is not None and service is not None:
             signals = self.looking.signals
-            self.looking.metrics.attach(engine, inside)
+            self.looking.metrics.attach(engine, service)
             self.looking.signals.attach(engine)
             self.looking.history.attach(
                 engine, self.looking.loop_lag.p99_ms, lambda: signals.errors_in_second

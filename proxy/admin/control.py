@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from proxy.admin import openapi, tasks
 from proxy.admin.audit import note, printable
-from proxy.admin.inside import RefusedError
+from proxy.admin.errors import AdminError
 from proxy.admin.replies import JSON, answer, queried, read, whole
 from proxy.admin.schemas import MAX_NAME_CHARS, Decided, Draining, Limits, LogLevel, Pools
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from proxy.admin.inside import AdminInside
     from proxy.admin.schemas import Quotas, Tasks
+    from proxy.admin.service import AdminService
     from proxy.admin.sse import EventStreams
     from proxy.admin.state import Watch
 
@@ -38,8 +38,8 @@ MAX_IDS = 2**63 - 1
 class Control:
     """See the module."""
 
-    def __init__(self, inside: AdminInside, watch: Watch, streams: EventStreams) -> None:
-        self._inside = inside
+    def __init__(self, service: AdminService, watch: Watch, streams: EventStreams) -> None:
+        self._service = service
         self._watch = watch
         self._streams = streams
         self._dumped: tuple[float, Tasks] | None = None
@@ -89,14 +89,14 @@ class Control:
         """The newest first."""
         most = queried(request, {"most"}).get("most", str(DECISIONS))
         count = whole(most, "most", 1, MAX_DECISIONS)
-        return answer(Decided(self._inside.decisions.latest(count)))
+        return answer(Decided(self._service.decisions.latest(count)))
 
     async def tasks(self, request: Request) -> Response:
         """The tasks of the loop; looked at again after DUMP_KEPT_S."""
         queried(request, ())
         now = trio.current_time()
         if self._dumped is None or now - self._dumped[0] >= DUMP_KEPT_S:
-            self._dumped = now, tasks.dump(self._inside.now_ms())
+            self._dumped = now, tasks.dump(self._service.now_ms())
         return answer(self._dumped[1])
 
     async def openapi(self, request: Request) -> Response:
@@ -110,24 +110,24 @@ class Control:
         """List them, or set or take back those of one entity."""
         if request.method in {"GET", "HEAD"}:
             queried(request, ())
-            return _tagged(self._inside.quotas())
+            return _tagged(self._service.live_quotas.listed())
         names = {"user", "client_id"} | ({"quota"} if request.method == "DELETE" else set())
         query = queried(request, names)
         user, client_id = _name(query, "user"), _name(query, "client_id")
         if user is None and client_id is None:
-            raise RefusedError(400, "whose quota: user, client_id, or both")
+            raise AdminError(400, "whose quota: user, client_id, or both")
         limits: dict[str, float | None]
         if request.method == "PUT":
             asked = msgspec.structs.asdict(await read(request, Limits))
             limits = {key: value for key, value in asked.items() if value is not None}
             if not limits:
-                raise RefusedError(400, "the body: no quota is named")
+                raise AdminError(400, "the body: no quota is named")
         else:
             _expect_nothing(await request.body())
             keys = list(Limits.__struct_fields__)
             key = query.get("quota")
             if key is not None and key not in keys:
-                raise RefusedError(400, f"quota must be one of {', '.join(keys)}")
+                raise AdminError(400, f"quota must be one of {', '.join(keys)}")
             limits = {} if key is None else {key: None}
         changed = limits or dict.fromkeys(
             Limits.__struct_fields__
@@ -136,7 +136,9 @@ class Control:
         rev = request.headers.get("if-match")
         if rev == "*":
             rev = None
-        return _tagged(self._inside.set_quotas(user, client_id, limits, rev and rev.strip('"')))
+        service = self._service
+        rev = rev and rev.strip('"')
+        return _tagged(service.live_quotas.change(user, client_id, limits, rev, service.now_ms()))
 
     async def close_connection(self, request: Request) -> Response:
         """End one client's connection."""
@@ -144,22 +146,22 @@ class Control:
         session = whole(request.path_params["id"], "the id", 0, MAX_IDS)
         note(request.scope, session=session)
         _expect_nothing(await request.body())
-        if not self._inside.close_connection(session):
-            raise RefusedError(404, "there is no such connection")
+        if not self._service.close_connection(session):
+            raise AdminError(404, "there is no such connection")
         return Response(status_code=204)
 
     async def drain(self, request: Request) -> Response:
         """Go down as after SIGTERM."""
         queried(request, ())
         _expect_nothing(await request.body())
-        self._inside.drain()
+        self._service.drain()
         return answer(Draining(draining=True), 202)
 
     async def reload(self, request: Request) -> Response:
         """Read the configuration again."""
         queried(request, ())
         _expect_nothing(await request.body())
-        reloaded = await self._inside.reload()
+        reloaded = await self._service.reload()
         note(request.scope, changed=reloaded.changed, problems=len(reloaded.problems))
         return answer(reloaded, 200 if reloaded.ok else 422)
 
@@ -168,9 +170,9 @@ class Control:
         queried(request, ())
         if request.method == "PUT":
             level = (await read(request, LogLevel)).level
-            note(request.scope, level=level, before=self._inside.log_level())
-            self._inside.set_log_level(level)
-        return answer(LogLevel(self._inside.log_level()))
+            note(request.scope, level=level, before=self._service.log_level())
+            self._service.set_log_level(level)
+        return answer(LogLevel(self._service.log_level()))
 
 
 class _Stream:
@@ -181,7 +183,7 @@ class _Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
-            raise RefusedError(400, "no such parameter; none is known")
+            raise AdminError(400, "no such parameter; none is known")
         if scope["method"] == "HEAD":
             await Response(media_type="text/event-stream")(scope, receive, send)
             return
@@ -191,7 +193,7 @@ class _Stream:
 def _name(query: dict[str, str], kind: str) -> str | None:
     name = query.get(kind)
     if name is not None and not 0 < len(name) <= MAX_NAME_CHARS:
-        raise RefusedError(400, f"{kind} must have from 1 to {MAX_NAME_CHARS} characters")
+        raise AdminError(400, f"{kind} must have from 1 to {MAX_NAME_CHARS} characters")
     return name
 
 
@@ -201,7 +203,7 @@ def _shown(name: str | None) -> str | None:
 
 def _expect_nothing(body: bytes) -> None:
     if body.strip() not in {b"", b"{}"}:
-        raise RefusedError(400, "the body: nothing is expected")
+        raise AdminError(400, "the body: nothing is expected")
 
 
 def _tagged(quotas: Quotas) -> Response:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 from starlette.routing import Route
 
-from proxy.admin.inside import RefusedError
+from proxy.admin.errors import AdminError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -48,6 +48,6 @@ class Dashboard:
     def _file(self, name: str) -> Response:
         found = self._files.get(name)
         if found is None:
-            raise RefusedError(404, "there is no such file")
+            raise AdminError(404, "there is no such file")
         body, kind = found
         return Response(body, headers={"content-type": kind, "cache-control": "no-cache"})

@@ -23,7 +23,7 @@ from proxy.telemetry.metrics.page import OPENMETRICS, TEXT, wants_openmetrics
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from proxy.admin.inside import AdminInside
+    from proxy.admin.service import AdminService
 
 PAGE_KEPT_S = 1.0
 
@@ -31,8 +31,8 @@ PAGE_KEPT_S = 1.0
 class Probes:
     """See the module."""
 
-    def __init__(self, inside: AdminInside) -> None:
-        self._inside = inside
+    def __init__(self, service: AdminService) -> None:
+        self._service = service
         self._pages: dict[bool, tuple[float, bytes]] = {}
         self._rendering = trio.Lock()
 
@@ -52,7 +52,7 @@ class Probes:
 
     async def ready(self, request: Request) -> Response:
         """Whether new clients should come here."""
-        checks = list(self._inside.readiness())
+        checks = list(self._service.readiness())
         ok = all(each.ok for each in checks)
         return answer(Health(ok, checks), 200 if ok else 503)
 
@@ -62,7 +62,7 @@ class Probes:
         async with self._rendering:
             made_at, page = self._pages.get(openmetrics, (float("-inf"), b""))
             if trio.current_time() - made_at >= PAGE_KEPT_S:
-                page = await self._inside.metrics_page(openmetrics=openmetrics)
+                page = await self._service.metrics_page(openmetrics=openmetrics)
                 self._pages[openmetrics] = (trio.current_time(), page)
         kind = OPENMETRICS if openmetrics else TEXT
         return Response(page, headers={"content-type": kind, "vary": "accept"})
@@ -70,5 +70,5 @@ class Probes:
     async def version(self, request: Request) -> Response:
         """Who this is."""
         python = ".".join(map(str, sys.version_info[:3]))
-        inside = self._inside
-        return answer(Version(inside.facts().version, python, inside.config_hash))
+        service = self._service
+        return answer(Version(service.facts().version, python, service.config_hash))

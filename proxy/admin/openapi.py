@@ -32,7 +32,7 @@ _WHY = {
     405: "not by this method",
     408: "the body did not come in time",
     409: "not now",
-    412: "the quotas are others by now",
+    412: "the quotas changed since the revision in If-Match",
     413: f"a body of more than {MAX_BODY_BYTES} bytes",
     415: "the content is not said to be JSON",
     429: "too many changes",
@@ -202,7 +202,7 @@ def _quotas() -> dict[str, Any]:
     if_match = {
         "name": "If-Match",
         "in": "header",
-        "description": "Change nothing if the quotas are others by now (412).",
+        "description": "The revision that the quotas must have; else 412 and no change.",
         "schema": {"type": "string"},
     }
     which = {

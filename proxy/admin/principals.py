@@ -20,7 +20,8 @@ from proxy.admin.schemas import NAME_SHOWN_MAX_CHARS, Bucket, Principal, Quantil
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from proxy.admin.inside import AdminInside, Binding
+    from proxy.admin.live_quotas import BindingLimit
+    from proxy.admin.service import AdminService
 
 PRINCIPALS_MAX = 200
 SLICE = 25
@@ -33,7 +34,7 @@ _NOTHING = Quantiles(None, None)
 class _Shared:
     """A bucket, and what those who draw on it did."""
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: BindingLimit) -> None:
         self.binding = binding
         self.requests_per_s = 0.0
         self.principals = 0
@@ -56,7 +57,7 @@ class _Shared:
 
 
 async def principals(
-    inside: AdminInside,
+    service: AdminService,
     throttled: Mapping[tuple[str, str], int],
     now_ms: int,
     latency: Callable[[str, str], tuple[float, float] | None],
@@ -70,7 +71,7 @@ async def principals(
     seen: set[tuple[str, str]] = set()
 
     def place_of(key: tuple[str, str], requests_per_s: float) -> int | None:
-        binding = inside.binding_limit(*key, now_ms)
+        binding = service.live_quotas.binding_limit(*key, now_ms)
         if binding is None:
             return None
         name = binding.entity, binding.quota
@@ -81,7 +82,7 @@ async def principals(
         shared[name].principals += 1
         return places[name]
 
-    for place, (busy, throttles) in enumerate(inside.principals.busiest(PRINCIPALS_MAX, now_ms)):
+    for place, (busy, throttles) in enumerate(service.principals.busiest(PRINCIPALS_MAX, now_ms)):
         if place % SLICE == SLICE - 1:
             await trio.lowlevel.checkpoint()
         key = busy.user, busy.client_id
@@ -95,7 +96,7 @@ async def principals(
                 float(busy.request_bytes),
                 float(busy.response_bytes),
                 _quantiles(latency(*key)),
-                inside.signals.errors_of(*key),
+                service.signals.errors_of(*key),
                 place_of(key, busy.requests),
                 throttled.get(key, 0),
                 _quantiles(throttles.quantiles_ms(now_ms) if throttles else None),
@@ -103,7 +104,7 @@ async def principals(
                 throttles.total_ms if throttles else 0,
             )
         )
-    quiet = (item for item in inside.engine.usage.keys.items() if item[0] not in seen)
+    quiet = (item for item in service.engine.usage.keys.items() if item[0] not in seen)
     for place, (key, usage) in enumerate(tuple(islice(quiet, PRINCIPALS_MAX - len(rows)))):
         if place % SLICE == SLICE - 1:
             await trio.lowlevel.checkpoint()
@@ -113,7 +114,7 @@ async def principals(
             usage.connections,
             *(0.0, 0.0, 0.0),
             _quantiles(latency(*key)),
-            inside.signals.errors_of(*key),
+            service.signals.errors_of(*key),
             place_of(key, 0.0),
             throttled.get(key, 0),
             _NOTHING,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from starlette.responses import Response
 
-from proxy.admin.inside import RefusedError
+from proxy.admin.errors import AdminError
 from proxy.admin.schemas import Error
 
 if TYPE_CHECKING:
@@ -30,28 +30,28 @@ def error(status: int, words: str) -> Response:
 
 
 async def read(request: Request, shape: type[Shape]) -> Shape:
-    """The body. Raises RefusedError when it is not that."""
+    """The body. Raises AdminError when it is not that."""
     try:
         return msgspec.json.decode(await request.body(), type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as mistake:
-        raise RefusedError(400, f"the body: {mistake}") from mistake
+        raise AdminError(400, f"the body: {mistake}") from mistake
 
 
 def queried(request: Request, known: Collection[str]) -> dict[str, str]:
-    """The query's parameters. Raises RefusedError for one that is unknown, or there twice."""
+    """The query's parameters. Raises AdminError for one that is unknown, or there twice."""
     found: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name not in known:
             words = f"known are: {', '.join(sorted(known))}" if known else "none is known"
-            raise RefusedError(400, f"no such parameter; {words}")
+            raise AdminError(400, f"no such parameter; {words}")
         if name in found:
-            raise RefusedError(400, f"{name} is there twice")
+            raise AdminError(400, f"{name} is there twice")
         found[name] = value
     return found
 
 
 def whole(text: str, name: str, least: int, most: int) -> int:
-    """A whole number. Raises RefusedError when it is none, or out of bounds."""
+    """A whole number. Raises AdminError when it is none, or out of bounds."""
     if text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most:
         return int(text)
-    raise RefusedError(400, f"{name} must be a whole number from {least} to {most}")
+    raise AdminError(400, f"{name} must be a whole number from {least} to {most}")

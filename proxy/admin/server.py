@@ -31,8 +31,8 @@ from starlette.exceptions import HTTPException
 from proxy.admin.audit import Audit, printable
 from proxy.admin.control import Control
 from proxy.admin.dashboard import Dashboard
+from proxy.admin.errors import AdminError
 from proxy.admin.health import Probes
-from proxy.admin.inside import RefusedError
 from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
 from proxy.admin.replies import error
 from proxy.admin.send_timeout import SendTimeoutStream
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from proxy.admin.inside import AdminInside
     from proxy.admin.loop_lag import LoopLag
+    from proxy.admin.service import AdminService
     from proxy.config.telemetry import Admin
 
 IDLE_S = 15.0
@@ -132,7 +132,7 @@ class Listener:
 
 async def serve(
     settings: Admin,
-    inside: AdminInside,
+    service: AdminService,
     loop_lag: LoopLag,
     bound: socket.socket | None = None,
     first: socket.socket | None = None,
@@ -145,11 +145,11 @@ async def serve(
     is the connection that was accepted there before.
     """
     with ExitStack() as opened:
-        watch = Watch(inside, loop_lag, settings.trace_url)
-        probes = Probes(inside)
+        watch = Watch(service, loop_lag, settings.trace_url)
+        probes = Probes(service)
         everything = [
             *probes.routes(),
-            *Control(inside, watch, EventStreams(watch)).routes(),
+            *Control(service, watch, EventStreams(watch)).routes(),
             *Dashboard().routes(),
         ]
         listeners = []
@@ -191,14 +191,14 @@ def app_of(routes: Sequence[Route]) -> Starlette:
     """The routes, and what is said when one of them cannot."""
     app = Starlette(
         routes=routes,
-        exception_handlers={RefusedError: _refused, HTTPException: _failed, Exception: _broken},
+        exception_handlers={AdminError: _refused, HTTPException: _failed, Exception: _broken},
     )
     app.router.redirect_slashes = False  # it would send callers to whatever host they named
     return app
 
 
 async def _refused(request: Request, refused: Exception) -> Response:  # noqa: ARG001 - starlette's call
-    status = refused.status if isinstance(refused, RefusedError) else 500
+    status = refused.status if isinstance(refused, AdminError) else 500
     return error(status, str(refused))
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import Peer
-    from proxy.admin.inside import AdminInside
     from proxy.admin.loop_lag import LoopLag
+    from proxy.admin.service import AdminService
     from proxy.admin.snapshot import Snapshot
     from proxy.core.errors import CloseReason
     from proxy.core.memory import MemoryPool
@@ -59,21 +59,21 @@ class Arrivals(Observer):
 class Watch:
     """See the module."""
 
-    def __init__(self, inside: AdminInside, loop_lag: LoopLag, trace_url: str = "") -> None:
-        self._inside = inside
+    def __init__(self, service: AdminService, loop_lag: LoopLag, trace_url: str = "") -> None:
+        self._service = service
         self._loop_lag = loop_lag
         self._trace_url = trace_url
         self._lock = trio.Lock()
         self._seen: schemas.Seen | None = None
         self._event = b""
         self._heard_ms: dict[int | None, int] = {}
-        self._latencies = Latencies(inside.engine.meters)
+        self._latencies = Latencies(service.engine.meters)
         self._depleted: dict[str, deque[tuple[int, int]]] = {}
 
     async def state(self) -> bytes:
         """JSON of a `State`."""
         seen = await self._refreshed()
-        points = self._inside.history.points(self._inside.now_ms())
+        points = self._service.history.points(self._service.now_ms())
         fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
         return msgspec.json.encode(schemas.State(**fields, history=points))
 
@@ -81,14 +81,14 @@ class Watch:
         """JSON of an `Event`: the same bytes for all who ask in the same second."""
         seen = await self._refreshed()
         if not self._event:
-            point = self._inside.history.latest(self._inside.now_ms())
+            point = self._service.history.latest(self._service.now_ms())
             fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
             self._event = msgspec.json.encode(schemas.Event(**fields, point=point))
         return self._event
 
     async def connections(self, most: int) -> schemas.Connections:
         """As many as wanted, straight from the sessions."""
-        found = await take_snapshot(self._inside.engine, self._inside.arrivals.opened_ms, most)
+        found = await take_snapshot(self._service.engine, self._service.arrivals.opened_ms, most)
         return schemas.Connections(found.total, found.connections())
 
     async def purgatory(self) -> schemas.Purgatory:
@@ -97,8 +97,8 @@ class Watch:
 
     def pools(self) -> list[schemas.Pool]:
         """Both, as they are now."""
-        engine = self._inside.engine
-        now_ms = self._inside.now_ms()
+        engine = self._service.engine
+        now_ms = self._service.now_ms()
         found = []
         for name, pool in (("request", engine.request_pool), ("response", engine.reply_pool)):
             looks = self._depleted.setdefault(name, deque(maxlen=WINDOW_SNAPSHOTS))
@@ -110,12 +110,12 @@ class Watch:
     async def _refreshed(self) -> schemas.Seen:
         async with self._lock:
             seen = self._seen
-            now_ms = self._inside.now_ms()
+            now_ms = self._service.now_ms()
             if seen is None or now_ms - seen.now.ts_ms >= KEPT_MS:
-                inside = self._inside
-                found = await take_snapshot(inside.engine, inside.arrivals.opened_ms, LISTED)
+                service = self._service
+                found = await take_snapshot(service.engine, service.arrivals.opened_ms, LISTED)
                 rows, buckets = await principals(
-                    inside, found.throttled, now_ms, self._latencies.of
+                    service, found.throttled, now_ms, self._latencies.of
                 )
                 await self._latencies.read([(each.user, each.client_id) for each in rows], now_ms)
                 seen = self._seen = schemas.Seen(
@@ -126,14 +126,14 @@ class Watch:
                     found.connections(),
                     found.total,
                     self._nodes(found, now_ms),
-                    inside.decisions.latest(MAX_DECISIONS),
+                    service.decisions.latest(MAX_DECISIONS),
                 )
                 self._event = b""
             return seen
 
     def _now(self, found: Snapshot, now_ms: int) -> schemas.Now:
-        inside = self._inside
-        facts = inside.facts()
+        service = self._service
+        facts = service.facts()
         reloads = facts.reloads
         last = reloads.last_ok
         return schemas.Now(
@@ -141,14 +141,14 @@ class Watch:
             facts.version,
             int(facts.process.started_s * 1000),
             facts.draining,
-            inside.config_hash,
-            None if last is None else schemas.LastReload(last, inside.reloaded_ms),
+            service.config_hash,
+            None if last is None else schemas.LastReload(last, service.reloaded_ms),
             self._lag(),
             facts.process.resident_bytes,
             memory_limit_bytes(),
             self._loop_lag.cpu_percent,
             found.total,
-            inside.history.latest(now_ms).requests_per_s,
+            service.history.latest(now_ms).requests_per_s,
             self.pools(),
             dict(found.muted),
             schemas.Dropped(facts.spans_dropped, facts.usage_rows_dropped),
@@ -160,7 +160,7 @@ class Watch:
         return schemas.Quantiles(*found) if found else _NOTHING
 
     def _purgatory(self, found: Snapshot) -> schemas.Purgatory:
-        engine = self._inside.engine
+        engine = self._service.engine
         return schemas.Purgatory(
             engine.holds.num_delayed,
             found.waiting["produce"],
@@ -174,9 +174,9 @@ class Watch:
 
     def _nodes(self, found: Snapshot, now_ms: int) -> list[schemas.Node]:
         """Bootstrap, and every node that is known or connected to."""
-        topology = self._inside.engine.topology
+        topology = self._service.engine.topology
         nodes = []
-        for node, port in self._inside.ports:
+        for node, port in self._service.ports:
             address = None if node is None else topology.address_of(node)
             count = found.by_node[node]
             if node is None or address is not None or count:
@@ -186,8 +186,8 @@ class Watch:
     def _node(
         self, node: int | None, port: int, address: str, connections: int, now_ms: int
     ) -> schemas.Node:
-        signals, answers = self._inside.signals, self._latencies.nodes.get(node)
-        healths = self._inside.engine.topology.nodes.at(node)
+        signals, answers = self._service.signals, self._latencies.nodes.get(node)
+        healths = self._service.engine.topology.nodes.at(node)
         flow = signals.flows.get(node, Flow())
         quantiles = answers.window.quantiles_ms if answers else None
         heard_ms = max((each.heard_ms for each in healths), default=0)

@@ -20,6 +20,7 @@ from proxy.admin.dashboard import Dashboard
 from proxy.admin.health import Probes
 from proxy.admin.loop_lag import LoopLag
 from proxy.admin.server import app_of, serve
+from proxy.admin.service import AdminService
 from proxy.admin.sse import EventStreams
 from proxy.admin.state import Arrivals, Watch
 from proxy.config import Config, Listen, PolicyEntry, Upstream
@@ -28,7 +29,6 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session import Session
 from proxy.core.topology import Topology
-from proxy.inside import ProxyInside
 from proxy.reload import Reloader
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive
@@ -89,7 +89,7 @@ class AdminRoom:
         )
         self.drained = False
         self.full = False
-        self.inside = ProxyInside(
+        self.service = AdminService(
             self.engine,
             self.hub,
             self.clock,
@@ -106,7 +106,7 @@ class AdminRoom:
             is_draining=lambda: self.drained,
             is_full=lambda: self.full,
         )
-        self.metrics.attach(self.engine, self.inside)
+        self.metrics.attach(self.engine, self.service)
         self.admin = config.admin
         self._far: list[socket.socket] = []
 
@@ -194,7 +194,7 @@ async def opened(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(drive, room.hub, room.engine, room.clock)
-            await nursery.start(serve, settings, room.inside, room.loop_lag)
+            await nursery.start(serve, settings, room.service, room.loop_lag)
             yield room
             nursery.cancel_scope.cancel()
     finally:
@@ -203,9 +203,9 @@ async def opened(
 
 def everything(room: AdminRoom) -> ASGIApp:
     """What is behind the middleware of the socket and of control, without a listener."""
-    watch = Watch(room.inside, room.loop_lag, "http://traces/{trace_id}")
-    control = Control(room.inside, watch, EventStreams(watch))
-    return app_of([*Probes(room.inside).routes(), *control.routes(), *Dashboard().routes()])
+    watch = Watch(room.service, room.loop_lag, "http://traces/{trace_id}")
+    control = Control(room.service, watch, EventStreams(watch))
+    return app_of([*Probes(room.service).routes(), *control.routes(), *Dashboard().routes()])
 
 
 @contextmanager

@@ -89,7 +89,7 @@ async def test_a_quota_set_live_holds_at_once_and_can_be_taken_back(room, app):
     answer = await sets(app, "user=alice", {"request_rate": 5})
     assert answer.status == 200
     assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(5.0, "override")]
-    assert room.inside.limit_of("alice", "x").rate == 5.0
+    assert room.service.live_quotas.in_force("alice", "x").rate == 5.0
     answer = await ask(app, "/v1/quotas?user=alice", "DELETE")
     assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(100.0, "file")]
 
@@ -138,11 +138,11 @@ async def test_what_only_the_file_can_take_back_is_refused(app):
 )
 async def test_a_change_that_cannot_be_understood_changes_nothing(room, app, query, body):
     """And says what is wrong."""
-    before = room.inside.quotas()
+    before = room.service.live_quotas.listed()
     answer = await sets(app, query, body)
     assert answer.status == 400
     assert answer.said["error"]
-    assert room.inside.quotas() == before
+    assert room.service.live_quotas.listed() == before
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_a_change_that_cannot_be_saved_is_not_made(monkeypatch, tmp_path):
         answer = await sets(everything(room), "user=a", {"request_rate": 5})
         assert answer.status == 500
         assert "No space left" in answer.said["error"]
-        assert room.inside.limit_of("a", "") is None
+        assert room.service.live_quotas.in_force("a", "") is None
 
 
 async def test_without_a_quota_policy_there_is_nothing_to_see():
@@ -254,7 +254,7 @@ async def test_a_reload_that_cannot_be_done_says_why(room, app):
         answer = await ask(app, "/v1/reload", "POST")
     assert answer.status == 422
     assert "listen.port" in answer.said["problems"][0]
-    assert room.inside.facts().reloads.failed == 1
+    assert room.service.facts().reloads.failed == 1
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ async def test_many_who_ask_cost_one_page(room, monkeypatch, autojump_clock):
         await trio.sleep(0.1)
         return b"x"
 
-    monkeypatch.setattr(room.inside, "metrics_page", page)
+    monkeypatch.setattr(room.service, "metrics_page", page)
     app = everything(room)
     async with trio.open_nursery() as nursery:
         for _ in range(20):

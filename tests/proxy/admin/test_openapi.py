@@ -23,10 +23,10 @@ def document():
 def test_every_route_is_in_it_and_nothing_else(document):
     """With its methods; HEAD is GET without its body, and not named."""
     with roomy() as room:
-        watch = Watch(room.inside, room.loop_lag)
+        watch = Watch(room.service, room.loop_lag)
         routes = [
-            *Probes(room.inside).routes(),
-            *Control(room.inside, watch, EventStreams(watch)).routes(),
+            *Probes(room.service).routes(),
+            *Control(room.service, watch, EventStreams(watch)).routes(),
         ]
     there = {route.path: (route.methods or set()) - {"HEAD"} for route in routes}
     said = {path: {method.upper() for method in each} for path, each in document["paths"].items()}

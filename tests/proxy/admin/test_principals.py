@@ -9,7 +9,7 @@ import trio
 
 from policies.chain import Chain, Entry
 from policies.quota.entity import PRODUCER_BYTE_RATE, REQUEST_RATE
-from proxy.admin.inside import Binding
+from proxy.admin.live_quotas import BindingLimit
 from proxy.admin.principals import SLICE, principals, together
 from proxy.admin.schemas import Principal, Quantiles
 from proxy.admin.state import Watch
@@ -33,7 +33,7 @@ def step(room, times: int = 20) -> None:
 async def state_of(room):
     room.engine.advance(room.engine.usage.ends_ms)
     step(room)
-    return json.loads(await Watch(room.inside, room.loop_lag).state())
+    return json.loads(await Watch(room.service, room.loop_lag).state())
 
 
 def test_those_of_one_bucket_stand_where_its_first_does():
@@ -97,9 +97,11 @@ async def test_a_policy_that_tells_only_a_rate_is_compared_with_the_requests_tha
         rows = [UsageRow(now_ms - 1000, "alice", name, *counts) for name in ("a", "b")]
         room.principals.on_second(now_ms - 1000, rows)
         monkeypatch.setattr(
-            room.inside, "binding_limit", lambda *_: Binding("everybody", REQUEST_RATE, 4.0)
+            room.service.live_quotas,
+            "binding_limit",
+            lambda *_: BindingLimit("everybody", REQUEST_RATE, 4.0),
         )
-        shown, (bucket,) = await principals(room.inside, {}, now_ms, lambda *_: None)
+        shown, (bucket,) = await principals(room.service, {}, now_ms, lambda *_: None)
     assert [(each.bucket, each.bytes_in_per_s, each.bytes_out_per_s) for each in shown] == [
         (0, 50.0, 90.0),
         (0, 50.0, 90.0),
@@ -113,8 +115,8 @@ async def test_an_exempt_principal_has_no_limit():
     entry = quota_entry(quotas=quotas, cluster_principals=["mirror"])
     with roomy(policies=(entry,)) as room:
         now_ms = room.engine.now_ms
-        assert room.inside.binding_limit("mirror", "m", now_ms) is None
-        assert room.inside.binding_limit("alice", "m", now_ms) is not None
+        assert room.service.live_quotas.binding_limit("mirror", "m", now_ms) is None
+        assert room.service.live_quotas.binding_limit("alice", "m", now_ms) is not None
 
 
 async def test_only_a_policy_that_enforces_limits_anybody_and_a_reload_is_followed():
@@ -123,14 +125,14 @@ async def test_only_a_policy_that_enforces_limits_anybody_and_a_reload_is_follow
     with roomy(policies=(quota_entry(quotas=quotas),)) as room:
         now_ms = room.engine.now_ms
         (enforced,) = room.engine.chain.entries
-        found = room.inside.binding_limit("alice", "a", now_ms)
+        found = room.service.live_quotas.binding_limit("alice", "a", now_ms)
         assert found is not None
         assert found.limit == 5.0
         observed = Entry(enforced.name, enforced.policy, "observe")
         room.engine.adopt_chain(Chain([observed], room.watcher))
-        assert room.inside.binding_limit("alice", "a", now_ms) is None
+        assert room.service.live_quotas.binding_limit("alice", "a", now_ms) is None
         room.engine.adopt_chain(Chain([enforced], room.watcher))
-        assert room.inside.binding_limit("alice", "a", now_ms) == found
+        assert room.service.live_quotas.binding_limit("alice", "a", now_ms) == found
 
 
 async def test_the_loop_has_its_turn_between_slices_of_rows():
@@ -148,7 +150,7 @@ async def test_the_loop_has_its_turn_between_slices_of_rows():
             nursery.start_soon(leave)
             with task_steps() as steps:
                 rows, buckets = await principals(
-                    room.inside, {}, room.engine.now_ms, lambda *_: None
+                    room.service, {}, room.engine.now_ms, lambda *_: None
                 )
             nursery.cancel_scope.cancel()
     assert (len(rows), buckets) == (4 * SLICE, [])

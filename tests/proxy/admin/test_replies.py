@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from proxy.admin.inside import RefusedError
+from proxy.admin.errors import AdminError
 from proxy.admin.replies import answer, error, queried, whole
 from proxy.admin.schemas import Draining
 
@@ -29,14 +29,14 @@ def test_a_whole_number_within_bounds(text, number):
 @pytest.mark.parametrize("text", ["0", "11", "", " 1", "+1", "1_0", "0x1", "1e0", "²", "\u0661"])
 def test_anything_else_is_refused_in_words(text):
     """With the bounds."""
-    with pytest.raises(RefusedError, match="n must be a whole number from 1 to 10"):
+    with pytest.raises(AdminError, match="n must be a whole number from 1 to 10"):
         whole(text, "n", 1, 10)
 
 
 def test_parameters_are_known_and_there_once():
     """An empty one counts as given."""
     assert queried(request(b"a=1&b="), {"a", "b", "c"}) == {"a": "1", "b": ""}
-    with pytest.raises(RefusedError, match="known are: a, b"):
+    with pytest.raises(AdminError, match="known are: a, b"):
         queried(request(b"c=1"), {"a", "b"})
-    with pytest.raises(RefusedError, match="a is there twice"):
+    with pytest.raises(AdminError, match="a is there twice"):
         queried(request(b"a=1&a=1"), {"a"})

@@ -217,7 +217,7 @@ BAD_CHUNKS = [
 async def test_malformed_chunks_are_a_line_now_and_then_and_no_traceback(room, capsys, with_token):
     """Hypercorn would write a traceback for each; the next caller is served."""
     log.configure("info", "json", lambda: 0)
-    loaded_ms = room.inside.reloaded_ms
+    loaded_ms = room.service.reloaded_ms
     head = (
         "POST /v1/reload HTTP/1.1",
         f"host: {room.admin.control}",
@@ -242,7 +242,7 @@ async def test_malformed_chunks_are_a_line_now_and_then_and_no_traceback(room, c
     assert (
         len(text.splitlines()) <= LIMITS["admin_refused"].lines + LIMITS["admin_bad_request"].lines
     )
-    assert room.inside.reloaded_ms == loaded_ms, "half a request is none"
+    assert room.service.reloaded_ms == loaded_ms, "half a request is none"
     structlog.reset_defaults()
 
 
@@ -289,7 +289,7 @@ async def test_a_viewer_that_does_not_read_does_not_hold_up_the_end(tmp_path):
 
 async def test_a_fault_in_a_handler_is_told_and_costs_one_answer(room, monkeypatch):
     """500 in the shape of errors; the log has the traceback; the next request is served."""
-    monkeypatch.setattr(type(room.inside), "readiness", lambda _: 1 / 0)
+    monkeypatch.setattr(type(room.service), "readiness", lambda _: 1 / 0)
     with structlog.testing.capture_logs() as lines:
         async with room.http("listen") as http:
             answer = await http.get("/ready")
@@ -306,9 +306,9 @@ async def test_nothing_is_bound_before_everything_can_be(tmp_path):
     admin = Admin(socket=path, control=f"127.0.0.1:{port}", token_file=str(tmp_path / "none"))
     room = AdminRoom(config_of(admin=admin))
     with socket.create_server(("127.0.0.1", port)), pytest.raises(OSError, match=r"admin\.control"):
-        await serve(admin, room.inside, LoopLag())
+        await serve(admin, room.service, LoopLag())
     with pytest.raises(FileNotFoundError):
-        await serve(admin, room.inside, LoopLag())
+        await serve(admin, room.service, LoopLag())
     assert not there(path)
     room.close()
 

@@ -42,7 +42,7 @@ class Viewer:
 @pytest.fixture
 def streams():
     with roomy() as room:
-        yield EventStreams(Watch(room.inside, room.loop_lag))
+        yield EventStreams(Watch(room.service, room.loop_lag))
 
 
 async def test_an_event_comes_at_once_and_then_each_second(streams, nursery, autojump_clock):

@@ -25,7 +25,7 @@ def room():
 
 
 def watch(room) -> Watch:
-    return Watch(room.inside, room.loop_lag, "http://traces/{trace_id}")
+    return Watch(room.service, room.loop_lag, "http://traces/{trace_id}")
 
 
 def step(room, times: int = 20) -> None:
@@ -96,7 +96,7 @@ async def test_viewers_of_one_second_share_one_snapshot(room, monkeypatch):
     monkeypatch.setattr(making, "take_snapshot", counted)
     watching = watch(room)
     now_ms = [room.clock()]
-    monkeypatch.setattr(room.inside, "now_ms", lambda: now_ms[0])
+    monkeypatch.setattr(room.service, "now_ms", lambda: now_ms[0])
     events = [await watching.event() for _ in range(50)]
     await watching.state()
     await watching.purgatory()
@@ -123,7 +123,7 @@ def test_a_pool_is_told_with_how_long_it_was_dry(room, monkeypatch):
     pool.resize(100)
     watching = watch(room)
     now_ms = [room.engine.now_ms]
-    monkeypatch.setattr(room.inside, "now_ms", lambda: now_ms[0])
+    monkeypatch.setattr(room.service, "now_ms", lambda: now_ms[0])
     spent_ms = [0]
     monkeypatch.setattr(type(pool), "depleted_ms", lambda *_: spent_ms[0])
     request, reply = watching.pools()
@@ -158,7 +158,7 @@ def test_the_dashboard_shows_the_limit_that_the_memory_budget_is_made_for(monkey
 async def test_a_broker_that_owes_answers_and_sends_nothing_is_shown_silent(room, monkeypatch):
     """With for how long; one that has answered says how long ago."""
     now_ms = room.engine.now_ms
-    monkeypatch.setattr(room.inside, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(room.service, "now_ms", lambda: now_ms)
     nodes = room.engine.topology.nodes
     silent, heard = nodes.health(1), nodes.health("10.0.0.1:9092")
     silent.on_answered_here(now_ms - 4000)

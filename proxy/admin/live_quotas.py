@@ -1,0 +1,175 @@
+"""The quotas in force: which one binds a client, their list, and live changes.
+
+Rules:
+- The policy that keeps the quotas judges every change (`policies.quota.alter`), as it does over the Kafka protocol. The
+  admin server authenticates its clients, so no principal is checked here.
+- Called on the event loop. A change takes effect before the next step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from proxy.admin.errors import AdminError
+from proxy.admin.schemas import Quota, Quotas
+from proxy.shell.driver import nudge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.api import InForce
+    from policies.chain import Chain
+    from policies.quota import entity
+    from policies.quota.alter import Change
+    from policies.quota.standing import Standing
+    from proxy.core.engine import Engine
+    from proxy.reload import Reloader
+    from proxy.shell.hub import Hub
+
+
+class BindingLimit(NamedTuple):
+    """The limit that stops a client first, and the state of its bucket, which other clients may share."""
+
+    entity: str
+    quota: str
+    limit: float
+    """Per second."""
+    rate: float | None = None
+    """Per second, of all clients that share the bucket; None: the policy does not tell."""
+    wait_ms: float = 0.0
+    waiting: int = 0
+    used: float | None = None
+    """From 0 to 1."""
+
+
+@runtime_checkable
+class LiveQuotaPolicy(Protocol):
+    """A policy whose quotas can be changed live."""
+
+    config: object
+    quotas: entity.Quotas
+
+    def change(self, changes: Sequence[Change], now_ms: int) -> None:
+        """Save the changes, then apply them. Raises OSError if they cannot be saved; then nothing has changed."""
+
+    def standings(self, user: str, client_id: str, now_ms: int) -> Sequence[Standing]:
+        """Return the state of each bucket that this client draws on."""
+
+
+class LiveQuotas:
+    """Lists and changes the quotas of the first policy in the chain that keeps any."""
+
+    def __init__(self, engine: Engine, hub: Hub, reloader: Reloader) -> None:
+        self._engine = engine
+        self._hub = hub
+        self._reloader = reloader
+        self._enforcing_of: Chain | None = None
+        self._enforcing: list[LiveQuotaPolicy] = []
+
+    def in_force(self, user: str, client_id: str) -> InForce | None:
+        """Return the request quota of this client from the first policy that has one."""
+        return self._engine.chain.in_force(user, client_id)
+
+    def binding_limit(self, user: str, client_id: str, now_ms: int) -> BindingLimit | None:
+        """Return the client's fullest bucket of all policies that enforce quotas.
+
+        Without such a bucket: the request rate of another policy (`in_force`), or None.
+        """
+        chain = self._engine.chain
+        if self._enforcing_of is not chain:  # kept: an isinstance of a protocol is slow
+            self._enforcing_of = chain
+            self._enforcing = [
+                each.policy
+                for each in chain.entries
+                if each.mode == "enforce" and isinstance(each.policy, LiveQuotaPolicy)
+            ]
+        found = [
+            standing
+            for policy in self._enforcing
+            for standing in policy.standings(user, client_id, now_ms)
+        ]
+        if found:
+            fullest = max(found, key=_fullness)
+            return BindingLimit(*fullest, fullest.used)
+        held = self.in_force(user, client_id)
+        return None if held is None else BindingLimit(held.entity, "request_rate", held.rate)
+
+    def listed(self) -> Quotas:
+        """Return every quota. Raises AdminError (404) if no policy keeps any."""
+        return self._listed(self._policy())
+
+    def change(
+        self,
+        user: str | None,
+        client_id: str | None,
+        limits: dict[str, float | None],
+        rev: str | None,
+        now_ms: int,
+    ) -> Quotas:
+        """Set live quotas of one entity and return all quotas; without `limits` remove its live quotas.
+
+        A limit of None removes that live quota. Raises AdminError: 400 for an invalid change, 404 if no policy keeps
+        quotas, 409 with several replicas, 412 if the quotas are not at `rev`, 500 if the change cannot be saved.
+        """
+        policy = self._policy()
+        if rev is not None and rev != self._rev(policy):
+            message = f"quotas changed since revision {rev} (If-Match): now {self._rev(policy)}"
+            raise AdminError(412, message)
+        replicas = getattr(policy.config, "replicas", 1)
+        if replicas > 1:
+            message = (
+                f"replicas is {replicas}: a live change reaches one replica only, "
+                "so change the configuration of all replicas"
+            )
+            raise AdminError(409, message)
+        changes = _judged(policy, user, client_id, limits)
+        try:
+            if changes:
+                policy.change(changes, now_ms)
+        except OSError as error:
+            message = f"the change was not made: it cannot be saved: {error.strerror}"
+            raise AdminError(500, message) from error
+        nudge(self._hub)
+        return self._listed(policy)
+
+    def _policy(self) -> LiveQuotaPolicy:
+        for entry in self._engine.chain.entries:
+            if isinstance(entry.policy, LiveQuotaPolicy):
+                return entry.policy
+        raise AdminError(404, "no policy in the chain keeps quotas")
+
+    def _rev(self, policy: LiveQuotaPolicy) -> str:
+        return f"{self._reloader.tally.policies_ms:x}-{policy.quotas.rev}"
+
+    def _listed(self, policy: LiveQuotaPolicy) -> Quotas:
+        return Quotas(
+            self._rev(policy),
+            [
+                Quota(each.entity.user, each.entity.client_id, each.key, each.value, each.origin)
+                for each in policy.quotas
+            ],
+        )
+
+
+def _fullness(standing: Standing) -> tuple[float, float]:
+    return standing.wait_ms, standing.used
+
+
+def _judged(
+    policy: LiveQuotaPolicy,
+    user: str | None,
+    client_id: str | None,
+    limits: dict[str, float | None],
+) -> Sequence[Change]:
+    from policies.quota.alter import judge  # noqa: PLC0415 - loaded only with a quota policy
+    from policies.quota.entity import ANY, QuotaEntity  # noqa: PLC0415 - as above
+    from wire.client_quotas import CLIENT_ID, USER, Alteration  # noqa: PLC0415 - as above
+
+    named = ((USER, user), (CLIENT_ID, client_id))
+    whose = tuple((kind, None if name == ANY else name) for kind, name in named if name is not None)
+    if not limits:
+        limits = dict.fromkeys(policy.quotas.overrides.get(QuotaEntity(user, client_id), ()))
+    (judged,) = judge([Alteration(whose, tuple(limits.items()))], policy.quotas)
+    if judged.message is not None:
+        raise AdminError(400, judged.message)
+    return judged.changes

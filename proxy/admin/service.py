@@ -1,0 +1,193 @@
+"""The one service below the admin server and the metrics: the state of the proxy, and what an operator may do.
+
+Rules:
+- Called on the event loop, between two steps. What may take long is awaited.
+- An operator's change is applied at once: the driver is nudged.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from proxy.admin.errors import AdminError
+from proxy.admin.live_quotas import LiveQuotas
+from proxy.admin.schemas import Check, Reloaded
+from proxy.core.errors import CloseReason
+from proxy.reload import BusyError
+from proxy.shell.driver import nudge
+from proxy.telemetry import log
+from proxy.telemetry.facts import Facts, Reloads
+from proxy.telemetry.process import read_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from proxy.admin.state import Arrivals
+    from proxy.core.engine import Engine
+    from proxy.reload import Reloader
+    from proxy.shell.clock import Clock
+    from proxy.shell.hub import Hub
+    from proxy.telemetry.audit import AuditLog
+    from proxy.telemetry.decisions import Decisions
+    from proxy.telemetry.history import History
+    from proxy.telemetry.log import Level, LogObserver
+    from proxy.telemetry.metrics.observer import Metrics
+    from proxy.telemetry.principals import Principals
+    from proxy.telemetry.signals import Signals
+
+VERSION = version("kafka-sluice")
+
+
+class DropCounter(Protocol):
+    """A sink that drops what it cannot take."""
+
+    @property
+    def dropped(self) -> int:
+        """The number of items dropped since the start."""
+
+
+class AdminService:
+    """See the module. `ports` are every node (None: bootstrap) and Sluice's port for it.
+
+    `drain` starts a drain; `is_full` tells whether the connection limit is reached. Telemetry that is switched off is
+    None.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        hub: Hub,
+        clock: Clock,
+        reloader: Reloader,
+        ports: Sequence[tuple[int | None, int]],
+        *,
+        log_observer: LogObserver,
+        metrics: Metrics,
+        decisions: Decisions,
+        history: History,
+        principals: Principals,
+        arrivals: Arrivals,
+        signals: Signals,
+        traces: DropCounter | None = None,
+        usage_log: DropCounter | None = None,
+        audit: AuditLog | None = None,
+        drain: Callable[[], None],
+        is_draining: Callable[[], bool],
+        is_full: Callable[[], bool],
+    ) -> None:
+        self.engine = engine
+        self.ports = ports
+        self.decisions = decisions
+        self.history = history
+        self.principals = principals
+        self.arrivals = arrivals
+        self.signals = signals
+        self.live_quotas = LiveQuotas(engine, hub, reloader)
+        self._hub = hub
+        self._clock = clock
+        self._reloader = reloader
+        self._log_observer = log_observer
+        self._metrics = metrics
+        self._traces = traces
+        self._usage_log = usage_log
+        self._audit = audit
+        self._drain = drain
+        self._is_draining = is_draining
+        self._is_full = is_full
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def config_hash(self) -> str:
+        """A hash of the configuration in force."""
+        return self._reloader.config_hash
+
+    @property
+    def reloaded_ms(self) -> int:
+        """When the last reload ended, successful or not; 0 before the first."""
+        return self._reloader.tally.last_ms
+
+    def now_ms(self) -> int:
+        """Return the proxy's time, in ms since the epoch."""
+        return self._clock()
+
+    def facts(self) -> Facts:
+        """See FactsSource."""
+        tally = self._reloader.tally
+        return Facts(
+            version=VERSION,
+            process=read_process(),
+            clock_drift_ms=self._clock.drift_ms(),
+            draining=self._is_draining(),
+            spans_dropped=_dropped(self._traces),
+            usage_rows_dropped=_dropped(self._usage_log),
+            log_suppressed=self._log_observer.suppressed,
+            log_lines_lost=self._log_observer.lines_lost,
+            audit_lost={} if self._audit is None else self._audit.lost(),
+            reloads=Reloads(tally.succeeded, tally.failed, tally.last_ok, tally.loaded_ms),
+        )
+
+    def quota_rate(self, user: str) -> float | None:
+        """See FactsSource."""
+        held = self.live_quotas.in_force(user, "")
+        return None if held is None else held.rate
+
+    def readiness(self) -> Sequence[Check]:
+        """Return the checks of /ready; the proxy takes no new clients if one of them is not ok."""
+        draining, full = self._is_draining(), self._is_full()
+        connected = len(self.engine.sessions)
+        return (
+            Check("serving", ok=not draining, detail="draining" if draining else "serving"),
+            Check(
+                "connections",
+                ok=not full,
+                detail=f"{connected} clients" + (": the limit is reached" if full else ""),
+            ),
+        )
+
+    async def metrics_page(self, *, openmetrics: bool) -> bytes:
+        """Return the page that Prometheus scrapes: collected here, rendered in a thread."""
+        from proxy.telemetry.metrics.page import render  # noqa: PLC0415 - see `proxy.cli.main`
+
+        families = self._metrics.collect()
+        return await trio.to_thread.run_sync(lambda: render(families, openmetrics=openmetrics))
+
+    def log_level(self) -> Level:
+        """Return the lowest level that is logged."""
+        return log.level()
+
+    # -- control ---------------------------------------------------------------------------------
+
+    def close_connection(self, session_id: int) -> bool:
+        """End this client's connection. Returns False if there is none with this id."""
+        for session in self.engine.sessions:
+            if session.peer.session_id == session_id:
+                session.end(CloseReason.OPERATOR, "", self._clock())
+                self.engine.attend(session)
+                nudge(self._hub)
+                return True
+        return False
+
+    def drain(self) -> None:
+        """Start a drain, as SIGTERM does."""
+        self._drain()
+
+    async def reload(self) -> Reloaded:
+        """Read the configuration again and apply it. Raises AdminError (409) while another reload is running."""
+        try:
+            result = await self._reloader.reload()
+        except BusyError as error:
+            raise AdminError(409, str(error)) from error
+        nudge(self._hub)
+        return Reloaded(result.ok, list(result.changed), list(result.problems))
+
+    def set_log_level(self, level: Level) -> None:
+        """Log lines of this level and above from now on."""
+        log.set_level(level)
+
+
+def _dropped(sink: DropCounter | None) -> int:
+    return 0 if sink is None else sink.dropped

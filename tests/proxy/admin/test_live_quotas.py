@@ -1,0 +1,128 @@
+"""Live changes of quotas, and the quota that binds a client; the HTTP side is tested in test_control."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+
+from policies.api import InForce, Policy
+from policies.chain import Chain, Entry
+from proxy.admin.errors import AdminError
+from proxy.config import Log
+from proxy.telemetry import log
+from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
+
+BOB = [{"user": "bob", "request_rate": 7}]
+
+
+@pytest.fixture
+def room():
+    with roomy(policies=(quota_entry(),)) as made, structlog.testing.capture_logs():
+        yield made
+
+
+class FixedQuota(Policy):
+    """Has the same quota in force for every client."""
+
+    Config = dict
+
+    def __init__(self, found: InForce | None) -> None:
+        super().__init__({}, None)  # type: ignore[arg-type]
+        self.found = found
+
+    def in_force(self, user: str, client_id: str) -> InForce | None:
+        return self.found
+
+
+def chained(room: AdminRoom, *entries: Entry) -> None:
+    room.engine.chain = Chain(list(entries), room.watcher)
+
+
+def changed(room: AdminRoom, user: str, limits: dict[str, float | None], rev: str | None = None):
+    return room.service.live_quotas.change(user, None, limits, rev, room.engine.now_ms)
+
+
+def refusal(
+    room: AdminRoom, limits: dict[str, float | None], rev: str | None = None
+) -> tuple[int, str]:
+    with pytest.raises(AdminError) as refused:
+        changed(room, "alice", limits, rev)
+    return refused.value.status, str(refused.value)
+
+
+def test_the_first_policy_with_a_quota_has_it_in_force(room):
+    """A policy in mode `observe` and one without a quota are skipped."""
+    first, second = (InForce("entity", each, 5.0, "1") for each in ("user alice", "user bob"))
+    chained(
+        room,
+        Entry("watches", FixedQuota(InForce("entity", "nobody", 1.0, "1")), "observe"),
+        Entry("silent", FixedQuota(None)),
+        Entry("first", FixedQuota(first)),
+        Entry("second", FixedQuota(second)),
+    )
+    assert room.service.live_quotas.in_force("alice", "c") == first
+    assert room.service.quota_rate("alice") == 5.0
+    found = room.service.live_quotas.binding_limit("alice", "c", room.engine.now_ms)
+    assert (found.entity, found.quota, found.limit) == ("user alice", "request_rate", 5.0)
+
+
+def test_without_a_quota_nothing_is_in_force(room):
+    """None, not a limit of 0."""
+    chained(room, Entry("silent", FixedQuota(None)))
+    assert room.service.live_quotas.in_force("alice", "c") is None
+    assert room.service.live_quotas.binding_limit("alice", "c", room.engine.now_ms) is None
+    assert room.service.quota_rate("alice") is None
+
+
+async def test_the_revision_changes_when_the_quotas_may_have_changed(room):
+    """After a live change and after a reload that builds policies; not after a reload without a difference."""
+    live_quotas = room.service.live_quotas
+    revs = [live_quotas.listed().rev]
+    assert changed(room, "alice", {"request_rate": 5}, revs[0]).rev != revs[0]
+    revs.append(live_quotas.listed().rev)
+    room.settings = config_of(policies=(quota_entry(),), log=Log(level=log.level()))
+    await room.service.reload()
+    assert live_quotas.listed().rev == revs[1]
+    room.settings = config_of(policies=(quota_entry(quotas=BOB),))
+    assert (await room.service.reload()).changed == ["policies"]
+    assert live_quotas.listed().rev not in revs
+
+
+def test_a_change_for_another_revision_is_refused(room):
+    """The message names both revisions; nothing is changed."""
+    before = room.service.live_quotas.listed()
+    message = f"quotas changed since revision 0-0 (If-Match): now {before.rev}"
+    assert refusal(room, {"request_rate": 1}, "0-0") == (412, message)
+    assert room.service.live_quotas.listed() == before
+
+
+def test_an_invalid_change_is_refused_with_the_reason(room):
+    """The same reason as over the Kafka protocol."""
+    status, message = refusal(room, {"request_rate": -1})
+    assert status == 400
+    assert "request_rate" in message
+
+
+def test_all_live_quotas_of_an_entity_are_removed_together(room):
+    """Those of other entities and those of the file stay."""
+    changed(room, "bob", {"request_rate": 1, "producer_byte_rate": 2})
+    changed(room, "eve", {"request_rate": 3})
+    left = changed(room, "bob", {})
+    assert {(each.user, each.origin) for each in left.quotas} == {
+        ("alice", "file"),
+        ("eve", "override"),
+    }
+
+
+def test_without_a_quota_policy_a_change_is_refused(room):
+    """404, not an empty list."""
+    chained(room, Entry("silent", FixedQuota(None)))
+    assert refusal(room, {"request_rate": 1}) == (404, "no policy in the chain keeps quotas")
+
+
+def test_with_several_replicas_a_change_is_refused():
+    """409: one admin server reaches one replica only."""
+    with roomy(policies=(quota_entry(replicas=3),)) as room:
+        status, message = refusal(room, {"request_rate": 1})
+    assert status == 409
+    assert message.startswith("replicas is 3: ")
