@@ -1,6 +1,6 @@
-"""The house itself: where things lie, how big they are, and that each has its test.
+"""The house itself: where files lie, how long they are, and that each has its test. More in `tests/house`.
 
-What ruff, mypy and import-linter can say is said to them; here is the rest.
+ruff, mypy and import-linter check what they can; these tests check the rest.
 """
 
 from __future__ import annotations
@@ -9,19 +9,29 @@ import ast
 import os
 import re
 import tomllib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from setuptools import find_packages
 
-ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("wire", "policies", "proxy")
+from tests.support.house import (
+    FILES,
+    MODULES,
+    ROOM_MODULES,
+    ROOT,
+    SOURCES,
+    TEXT_FILES,
+    files_below,
+    name,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 TOP_LEVEL = {
     *("pyproject.toml", "README.md", "LICENSE", "Makefile", "Dockerfile", "requirements"),
     *("wire", "policies", "proxy", "pipeline", "helm", "tests", "bench", "docs", "examples"),
 }
-MADE = {"__pycache__", "build", "dist", "site", "reports", "bin"}
-"""Folders that tools make; dotfiles and *.egg-info are passed over too."""
 LONGEST = 400
 LONGEST_MACHINE = 600
 STATE_MACHINES = {
@@ -31,9 +41,6 @@ STATE_MACHINES = {
     "tests/support/reference_model.py",
 }
 """To split one of these would cut one thought."""
-SOURCES = {".py", ".c", ".h", ".sh"}
-TEXTS = {*SOURCES, ".md", ".toml", ".yml", ".yaml", ".txt", ".in", ".cfg", ".json", ".jinja", ""}
-
 # Written in parts, so that this file does not find itself.
 MACHINE = re.compile("|".join(("/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "/t" + "mp/")))
 REGISTRY = re.compile(
@@ -47,28 +54,6 @@ REGISTRY = re.compile(
         )
     )
 )
-
-
-def files_below(folder: Path) -> list[Path]:
-    """Return every file that someone wrote, sorted."""
-    found: list[Path] = []
-    for path in sorted(folder.iterdir()):
-        if path.name in MADE or path.name.startswith(".") or path.name.endswith(".egg-info"):
-            continue
-        found.extend(files_below(path) if path.is_dir() else [path])
-    return found
-
-
-FILES = [*files_below(ROOT), *(path for path in (ROOT / ".ci").iterdir() if path.is_file())]
-TEXT_FILES = [path for path in FILES if path.suffix in TEXTS]
-MODULES = [path for path in FILES if path.suffix == ".py"]
-ROOM_MODULES = [path for path in MODULES if path.relative_to(ROOT).parts[0] in ROOMS]
-LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
-
-
-def name(path: Path) -> str:
-    """Return the path as a reader of the project knows it."""
-    return path.relative_to(ROOT).as_posix()
 
 
 def test_the_top_level_is_fixed() -> None:
@@ -181,55 +166,6 @@ def test_every_exemption_gives_its_reason(path: Path) -> None:
     assert not bare
 
 
-def pins(lock: Path) -> dict[str, str]:
-    """Return what a lock file pins, name to version; every line must be a pin with hashes."""
-    found: dict[str, str] = {}
-    for entry in re.sub(r"\\\n", " ", lock.read_text("utf-8")).splitlines():
-        requirement = entry.partition(" #")[0].strip()
-        if not requirement or requirement.startswith("#"):
-            continue
-        pinned = re.match(r"([A-Za-z0-9._-]+)==(\S+)", requirement)
-        assert pinned, f"{name(lock)}: not pinned: {requirement[:60]}"
-        assert "--hash=sha256:" in requirement, f"{name(lock)}: no hash: {pinned[1]}"
-        found[plain(pinned[1])] = pinned[2]
-    return found
-
-
-def plain(requirement: str) -> str:
-    """Return a requirement's bare name, as PEP 503 writes it."""
-    return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=;~ ]", requirement)[0]).lower()
-
-
-@pytest.mark.parametrize("lock", LOCKS, ids=name)
-def test_locks_carry_hashes(lock: Path) -> None:
-    """Every requirement has a version and hashes, and everything asked for is there."""
-    pinned = pins(lock)
-    asked = [
-        plain(line)
-        for line in lock.with_suffix(".in").read_text("utf-8").splitlines()
-        if line and not line.startswith(("#", "-"))
-    ]
-
-    assert asked
-    assert not set(asked) - pinned.keys()
-
-
-def test_locks_agree() -> None:
-    """A wider lock pins what a narrower one pins, at the same version."""
-    run, demo, test = (pins(ROOT / "requirements" / f"{n}.txt") for n in ("run", "demo", "test"))
-
-    assert run.items() <= demo.items() <= test.items()
-
-
-def test_every_dependency_is_locked() -> None:
-    """What the wheel declares is in the lock that installs it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    run, demo = (pins(ROOT / "requirements" / f"{n}.txt") for n in ("run", "demo"))
-
-    assert {plain(each) for each in project["dependencies"]} <= run.keys()
-    assert {plain(each) for each in project["optional-dependencies"]["demo"]} <= demo.keys()
-
-
 def test_ci_runs_what_contributors_run() -> None:
     """`.ci/run` can be run and calls `make test`, which checks, tests and integrates."""
     script = ROOT / ".ci" / "run"
@@ -238,36 +174,6 @@ def test_ci_runs_what_contributors_run() -> None:
     assert os.access(script, os.X_OK)
     assert "make test" in script.read_text("utf-8")
     assert re.search(r"^test: check unit integration\b", makefile, re.MULTILINE)
-
-
-def named_files(tree: ast.Module) -> list[re.Pattern[str]]:
-    """Return every string of a module as a pattern; what an f-string fills in may be anything."""
-    patterns = []
-    for node in ast.walk(tree):
-        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-        written = [
-            re.escape(part.value)
-            if isinstance(part, ast.Constant) and isinstance(part.value, str)
-            else ".+"
-            for part in parts
-        ]
-        if any(part != ".+" for part in written):
-            patterns.append(re.compile("".join(written)))
-    return patterns
-
-
-def test_every_list_of_the_tests_is_used() -> None:
-    """A lock list of the tests' own that no helper opens by its name would be dead weight."""
-    lists = files_below(ROOT / "tests" / "support" / "locks")
-    named = [
-        pattern
-        for path in files_below(ROOT / "tests" / "support")
-        if path.suffix == ".py"
-        for pattern in named_files(ast.parse(path.read_text("utf-8")))
-    ]
-
-    assert lists
-    assert not [each.name for each in lists if not any(p.fullmatch(each.name) for p in named)]
 
 
 def test_the_wheel_carries_every_module() -> None:

@@ -1,0 +1,96 @@
+"""The lock files: every requirement is pinned with hashes, and the locks agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.house import ROOT, files_below, name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Return what a lock file pins, name to version; every line must be a pin with hashes."""
+    found: dict[str, str] = {}
+    for entry in re.sub(r"\\\n", " ", lock.read_text("utf-8")).splitlines():
+        requirement = entry.partition(" #")[0].strip()
+        if not requirement or requirement.startswith("#"):
+            continue
+        pinned = re.match(r"([A-Za-z0-9._-]+)==(\S+)", requirement)
+        assert pinned, f"{name(lock)}: not pinned: {requirement[:60]}"
+        assert "--hash=sha256:" in requirement, f"{name(lock)}: no hash: {pinned[1]}"
+        found[plain(pinned[1])] = pinned[2]
+    return found
+
+
+def plain(requirement: str) -> str:
+    """Return a requirement's bare name, as PEP 503 writes it."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=;~ ]", requirement)[0]).lower()
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=name)
+def test_locks_carry_hashes(lock: Path) -> None:
+    """Every requirement has a version and hashes, and everything asked for is there."""
+    pinned = pins(lock)
+    asked = [
+        plain(line)
+        for line in lock.with_suffix(".in").read_text("utf-8").splitlines()
+        if line and not line.startswith(("#", "-"))
+    ]
+
+    assert asked
+    assert not set(asked) - pinned.keys()
+
+
+def test_locks_agree() -> None:
+    """A wider lock pins what a narrower one pins, at the same version."""
+    run, demo, test = (pins(ROOT / "requirements" / f"{n}.txt") for n in ("run", "demo", "test"))
+
+    assert run.items() <= demo.items() <= test.items()
+
+
+def test_every_dependency_is_locked() -> None:
+    """What the wheel declares is in the lock that installs it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    run, demo = (pins(ROOT / "requirements" / f"{n}.txt") for n in ("run", "demo"))
+
+    assert {plain(each) for each in project["dependencies"]} <= run.keys()
+    assert {plain(each) for each in project["optional-dependencies"]["demo"]} <= demo.keys()
+
+
+def named_files(tree: ast.Module) -> list[re.Pattern[str]]:
+    """Return every string of a module as a pattern; what an f-string fills in may be anything."""
+    patterns = []
+    for node in ast.walk(tree):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        written = [
+            re.escape(part.value)
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            else ".+"
+            for part in parts
+        ]
+        if any(part != ".+" for part in written):
+            patterns.append(re.compile("".join(written)))
+    return patterns
+
+
+def test_every_list_of_the_tests_is_used() -> None:
+    """A lock list of the tests' own that no helper opens by its name would be dead weight."""
+    lists = files_below(ROOT / "tests" / "support" / "locks")
+    named = [
+        pattern
+        for path in files_below(ROOT / "tests" / "support")
+        if path.suffix == ".py"
+        for pattern in named_files(ast.parse(path.read_text("utf-8")))
+    ]
+
+    assert lists
+    assert not [each.name for each in lists if not any(p.fullmatch(each.name) for p in named)]

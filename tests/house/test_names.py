@@ -1,0 +1,66 @@
+"""One name, one thing: no public class name and no file stem twice."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from tests.support.house import ROOM_MODULES, ROOT, name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Both sets may only shrink. Take a name out as soon as it is unique.
+CLASSES_TWICE = {
+    *("Audit", "Bucket", "Check", "Connection", "Dashboard", "Decision", "Dropped", "Flow"),
+    *("Identity", "Judged", "Kind", "Latencies", "Limit", "Limits", "Metrics", "Node", "Point"),
+    *("Pools", "Principal", "Purgatory", "Quota", "QuotaBook", "Quotas", "Reading"),
+    *("RefusedError", "Row", "Seen", "Share", "Stage", "Standing", "Tally", "Throttle"),
+    *("UnreachableError", "Usage"),
+}
+STEMS_TWICE = {
+    *("audit", "dashboard", "file", "inside", "messages", "names", "observer", "otlp", "page"),
+    *("principals", "process", "replies", "schema", "sockets", "state", "text"),
+}
+STEMS_BY_FOLDER = {
+    "__init__",  # Python's own
+    "__main__",  # Python's own
+    "config",  # the settings of the policy in whose folder it lies
+    "errors",  # the faults of the room in which it lies
+}
+
+
+def twice(pairs: list[tuple[str, Path]]) -> dict[str, list[str]]:
+    """Return each name that has more than one file, with the files."""
+    found = defaultdict(list)
+    for each, path in pairs:
+        found[each].append(name(path))
+    return {each: paths for each, paths in found.items() if len(paths) > 1}
+
+
+def test_no_public_class_name_is_used_twice() -> None:
+    """A class name that is found by search leads to one class."""
+    classes = [
+        (node.name, path)
+        for path in ROOM_MODULES
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+
+    found = twice(classes)
+
+    assert not {each: found[each] for each in found.keys() - CLASSES_TWICE}
+
+
+def test_no_module_name_is_used_twice() -> None:
+    """A file name says what is in it, without its folder."""
+    found = twice([(path.stem, path) for path in ROOM_MODULES])
+
+    assert not {each: found[each] for each in found.keys() - STEMS_TWICE - STEMS_BY_FOLDER}
+
+
+def test_the_rooms_are_looked_at() -> None:
+    """The lists above are not empty because nothing was read."""
+    assert len(ROOM_MODULES) > 100
+    assert all(path.is_relative_to(ROOT) for path in ROOM_MODULES)
