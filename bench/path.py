@@ -23,7 +23,7 @@ from proxy.core.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from policies.api import Excess, Peer
+    from policies.api import Peer, QuotaViolation
     from policies.decision import PolicyDecision
 
 BATCH = 16
@@ -89,7 +89,7 @@ class _Services:
     def reconsider(self) -> None:
         self.engine.reconsider()
 
-    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         raise AssertionError("no quota is changed here")
 
     def load(self, path: str) -> bytes | None:

@@ -26,7 +26,7 @@ from bench.machine import describe
 from bench.section import put_section
 from bench.telemetry_report import Cost, Found, Once, section
 from bench.uncounted import uncounted
-from policies.api import Excess, Peer, Policy, Throttle
+from policies.api import Peer, Policy, QuotaViolation, Throttle
 from policies.testing import BenchHost
 from proxy.core.usage import MAX_KEYS, UsageRow
 from proxy.telemetry.metrics.page import render
@@ -52,7 +52,7 @@ REST_S = 0.005
 DELAY_MS = worker.DELAY_MS
 """As a running proxy gathers spans."""
 CONNECTIONS = 5000
-WHY = Excess("user=bench", "request_rate", 120.0, 100.0)
+WHY = QuotaViolation("user=bench", "request_rate", 120.0, 100.0)
 
 
 @dataclass(frozen=True, slots=True)

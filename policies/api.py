@@ -171,7 +171,7 @@ EXEMPT = Forward(exempt=True)
 same by `exempt=True`. What one policy exempts is exempt, whatever the others say."""
 
 
-class Excess(NamedTuple):
+class QuotaViolation(NamedTuple):
     """Why someone is to be quiet: for traces and whoever looks on; nothing is decided by it."""
 
     entity: str
@@ -207,7 +207,7 @@ class Throttle:
 
     throttle_time_ms: int
     forward: Forward | Respond | Reject = FORWARD
-    why: Excess | None = field(default=None, compare=False)
+    why: QuotaViolation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class Hold:
     then: Forward | Reject = FORWARD
     throttles: bool = False
     """The wait is a quota's: it counts as throttle time, not as purgatory."""
-    why: Excess | None = field(default=None, compare=False)
+    why: QuotaViolation | None = field(default=None, compare=False)
 
 
 Verdict = Forward | Throttle | Hold | Respond | Reject
@@ -251,7 +251,7 @@ class Services(Protocol):
     def reconsider(self) -> None:
         """What this policy wants (`apis`, `response_apis`, `needs`) has changed: have the chain look again."""
 
-    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Shorten the throttles that this policy gave, after a limit has changed.
 
         `until_ms(peer, why)` says until when the client has to be quiet by what holds now. A later time than

@@ -34,7 +34,7 @@ from wire.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from policies.api import Excess, InForce, Outcome, Peer, Response, Verdict
+    from policies.api import InForce, Outcome, Peer, QuotaViolation, Response, Verdict
     from policies.interests import Interests
 
 __all__ = ["ASKED_ALL", "TOLD", "Chain", "Entry", "Hooks", "Judged", "PolicyFault", "Reporter", "Walk"]  # fmt: skip
@@ -68,7 +68,7 @@ class Walk(NamedTuple):
     place: int = 0
     joined: Forward = FORWARD
     throttle_time_ms: int = 0
-    why: Excess | None = None
+    why: QuotaViolation | None = None
 
 
 class Hooks(NamedTuple):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
     from importlib.metadata import EntryPoint
 
-    from policies.api import Excess, Peer
+    from policies.api import Peer, QuotaViolation
     from policies.decision import PolicyDecision
 
 GROUP = "sluice.policies"
@@ -221,10 +221,10 @@ class _Host:
             raise OSError(EBUSY, f"the entry {owner} keeps its state in the same file", path)
         return self._load(path)
 
-    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """See `Services`. Throttles of other entries are left alone, and so are all about which `until_ms` raises."""
 
-        def review(peer: Peer, why: Excess) -> float:
+        def review(peer: Peer, why: QuotaViolation) -> float:
             if why.policy != self.name:
                 return inf
             hook = "review_throttles"
@@ -249,7 +249,7 @@ class _Nobody:
     def reconsider(self) -> None:
         """There is no chain."""
 
-    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """No client is throttled."""
 
     def load(self, path: str) -> bytes | None:

@@ -26,7 +26,7 @@ from wire import apis
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from policies.api import Excess, Policy, Verdict
+    from policies.api import Policy, QuotaViolation, Verdict
     from policies.chain import Walk
     from policies.decision import PolicyDecision
     from wire.apis import Api
@@ -87,7 +87,7 @@ class BenchHost:
     full: bool = False
     """No space left: `save` raises OSError."""
     reconsidered: int = 0
-    reviews: list[Callable[[Peer, Excess], float]] = field(default_factory=list)
+    reviews: list[Callable[[Peer, QuotaViolation], float]] = field(default_factory=list)
     """What `review_throttles` was given, each time."""
     calls: int = 0
     """How many alarms were ever set."""
@@ -111,7 +111,7 @@ class BenchHost:
         if self.bench is not None:
             self.bench.chain.reconsider()
 
-    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Note it: a test calls it for the peers that it throttled."""
         self.reviews.append(until_ms)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.api import Excess, Forward, Hold, InForce, Patch, Reject, Respond, Throttle
+from policies.api import Forward, Hold, InForce, Patch, QuotaViolation, Reject, Respond, Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -179,8 +179,8 @@ def _check_reject(verdict: Reject) -> None:
 def _check_why(field: str, why: object) -> None:
     if why is None:
         return
-    if type(why) is not Excess:
-        raise VerdictError(f"{field} is {shown(why)}, expected an Excess or None")
+    if type(why) is not QuotaViolation:
+        raise VerdictError(f"{field} is {shown(why)}, expected an QuotaViolation or None")
     if type(why.entity) is not str or type(why.quota) is not str:
         raise VerdictError(f"{field} is {shown(why)}, expected text as its entity and quota")
     for number in (why.observed, why.bound):

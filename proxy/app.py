@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 
-    from policies.api import Excess, InForce, Peer
+    from policies.api import QuotaViolation, EffectiveQuota, Peer
     from proxy.admin.service import AdminService
     from proxy.admin_socket import AdminSocket
     from proxy.broker_probe import BrokerReport
@@ -141,7 +141,7 @@ class App:
         """A policy's wishes have changed."""
         self._engine.reconsider()
 
-    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """A policy's limits have changed."""
         self._engine.review_throttles(until_ms)
 
@@ -153,8 +153,8 @@ class App:
         """Keep this for a policy, in place of what was there."""
         files.save(path, data)
 
-    def _in_force(self, user: str, client_id: str) -> InForce | None:
-        return self._engine.chain.in_force(user, client_id)
+    def _in_force(self, user: str, client_id: str) -> EffectiveQuota | None:
+        return self._engine.chain.effective_quota(user, client_id)
 
     # -- life ------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Excess, Peer, Request, Response, Verdict
+    from policies.api import Peer, QuotaViolation, Request, Response, Verdict
     from policies.quota.manager import Bucket, ClientQuotaManager
 
 
@@ -98,7 +98,7 @@ class KafkaRule:
     def changed(self, now_ms: int) -> None:
         """The limits are others: the next reply is judged by them."""
 
-    def quiet_until_ms(self, peer: Peer, why: Excess, now_ms: int) -> float:
+    def quiet_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now, judged as of `now_ms`."""
         account = self.manager.open_for(peer, now_ms)
         longest_ms = 0

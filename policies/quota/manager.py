@@ -17,7 +17,7 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from policies.api import ANONYMOUS, Excess
+from policies.api import ANONYMOUS, QuotaViolation
 from policies.quota.entity import (
     ANY,
     CONSUMER_BYTE_RATE,
@@ -142,17 +142,19 @@ class Bucket(ReleaseSchedule):
             self.limit = limit
             self.change(limit, now_ms)
 
-    def why(self, now_ms: int) -> Excess:
+    def why(self, now_ms: int) -> QuotaViolation:
         """What a throttle by the sampled rate is for: the rate as of `now_ms`."""
-        return Excess(self.name, self.key, self.rate.observe(now_ms)[0], self.limit, self.policy)
+        return QuotaViolation(
+            self.name, self.key, self.rate.observe(now_ms)[0], self.limit, self.policy
+        )
 
-    def why_owed(self, delay_ms: float, now_ms: int) -> Excess:
+    def why_owed(self, delay_ms: float, now_ms: int) -> QuotaViolation:
         """What a throttle or a wait by the schedule is for: the rate that this delay stands for.
 
         Not the sampled rate: that one knows no burst, and counts only what was let through.
         """
         rate = rate_behind(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
-        return Excess(self.name, self.key, rate, self.limit, self.policy)
+        return QuotaViolation(self.name, self.key, rate, self.limit, self.policy)
 
     def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
         """A delay above 0 was imposed."""

@@ -29,7 +29,7 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Excess, Host, Peer, Request, Response, Verdict
+    from policies.api import Host, Peer, QuotaViolation, Request, Response, Verdict
     from policies.quota.manager import ClientQuotaManager
 
 HOLD_MOST_MS: Final = THROTTLE_MOST_MS
@@ -145,7 +145,7 @@ class SmoothRule:
         """
         self._look_at_all(self._look_again, now_ms)
 
-    def quiet_until_ms(self, peer: Peer, why: Excess, now_ms: int) -> float:
+    def quiet_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now."""
         account = self.manager.open_for(peer, now_ms)
         owed = (each for each in (account.request, account.produce, account.fetch) if each)

@@ -22,7 +22,7 @@ from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, Swallo
 from proxy.core.trail import Stage, Trail
 
 if TYPE_CHECKING:
-    from policies.api import Excess, Peer, Reject, Verdict
+    from policies.api import Peer, QuotaViolation, Reject, Verdict
     from proxy.core.channel import Channel
     from proxy.core.engine import Engine
 
@@ -187,7 +187,7 @@ class SessionAccount:
             exchange.plan = exchange.plan.watched()  # its reply is looked at
         return trail
 
-    def stage(self, exchange: Exchange, waited: Stage, why: Excess | None = None) -> None:
+    def stage(self, exchange: Exchange, waited: Stage, why: QuotaViolation | None = None) -> None:
         """A wait of this request is over: counted, and told if it was long or is told about anyway."""
         took_us = waited.ended_us - waited.began_us
         plan = exchange.plan

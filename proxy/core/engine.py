@@ -36,7 +36,7 @@ from wire.errors import WireError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
 
-    from policies.api import Excess
+    from policies.api import QuotaViolation
     from proxy.core.capture import Capture
     from proxy.core.ending import SessionEnd
     from proxy.core.observer import Observer
@@ -292,7 +292,7 @@ class Engine:
         self._look_at_chain()
         self.forget_plans()
 
-    def review_throttles(self, until_ms: Callable[[Peer, Excess], float]) -> None:
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """A policy's limits have changed: end or shorten the throttles that no longer hold, a part at a time."""
         throttled = [s for s in self.sessions if s.throttle_timer is not None]
 

@@ -33,7 +33,7 @@ from wire import throttle
 from wire.apis import Throttle
 
 if TYPE_CHECKING:
-    from policies.api import Excess
+    from policies.api import QuotaViolation
     from proxy.core.ending import SessionEnd
     from proxy.core.state import Settled
 
@@ -325,7 +325,7 @@ def _quiet(
     s: SessionEnd,
     exchange: Exchange,
     until_ms: int,
-    why: Excess | None,
+    why: QuotaViolation | None,
     buf: bytearray,
     pos: int,
     end: int,

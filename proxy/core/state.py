@@ -22,7 +22,7 @@ from proxy.core.errors import ORDINARY
 from proxy.core.exchanges import Exchange
 
 if TYPE_CHECKING:
-    from policies.api import Excess, Peer, Response, Verdict
+    from policies.api import Peer, QuotaViolation, Response, Verdict
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
     from proxy.core.exchanges import Question
@@ -149,7 +149,9 @@ class SessionState(SessionAccount):
         )
         self.throttled_until_ms = 0
         self.throttle_timer: Timer | None = None
-        self.throttled_by: Excess | None = None  # None: the broker, or a policy that does not say
+        self.throttled_by: QuotaViolation | None = (
+            None  # None: the broker, or a policy that does not say
+        )
         self.held: HeldRequest | None = None
         self.judged: Exchange | None = None  # what the chain was asked about last, the long way
         self.exchange_ids = 0
@@ -321,7 +323,11 @@ class SessionState(SessionAccount):
         self.look_again()
 
     def quiet(
-        self, exchange: Exchange, throttle_time_ms: int, now_ms: int, why: Excess | None = None
+        self,
+        exchange: Exchange,
+        throttle_time_ms: int,
+        now_ms: int,
+        why: QuotaViolation | None = None,
     ) -> None:
         """This request may pass, and then the client is to be quiet; its reply will say how long still."""
         until_ms = now_ms + throttle_time_ms
@@ -331,7 +337,7 @@ class SessionState(SessionAccount):
         self.throttle(exchange, until_ms, now_ms, why)
 
     def throttle(
-        self, exchange: Exchange, until_ms: int, now_ms: int, why: Excess | None = None
+        self, exchange: Exchange, until_ms: int, now_ms: int, why: QuotaViolation | None = None
     ) -> None:
         """The client is to be quiet until then. Later deadlines win; there is one mute, not two.
 

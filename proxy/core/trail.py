@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.api import Outcome
 
 if TYPE_CHECKING:
-    from policies.api import Excess, Peer
+    from policies.api import Peer, QuotaViolation
     from proxy.core.engine import Engine
     from proxy.core.exchanges import Exchange
     from wire.apis import Api
@@ -73,7 +73,7 @@ class Trail:
         self.forwarded_us = 0
         self.ended_us = 0
         self.stages: list[Stage] = []
-        self.excess: Excess | None = None
+        self.excess: QuotaViolation | None = None
         self.kept: bytearray | bytes | ProduceWalker | None = None
         self.quiet_until_ms = 0
         self.reply_bytes = 0

@@ -21,7 +21,7 @@ from policies.decision import PolicyDecision, error_name
 from proxy.core.observer import Observer
 
 if TYPE_CHECKING:
-    from policies.api import Excess
+    from policies.api import QuotaViolation
     from proxy.core.trail import Stage, Trail
 
 KEPT = 500
@@ -158,7 +158,7 @@ def _waited(stage: Stage) -> str:
     return f"waited for {_printable(stage.detail)}" if stage.detail else "waited"
 
 
-def _excess(excess: Excess | None) -> str:
+def _excess(excess: QuotaViolation | None) -> str:
     if excess is None:
         return ""
     figures = f"{excess.observed:.2f} of {excess.bound:.2f}"

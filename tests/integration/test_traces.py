@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.api import FORWARD, Excess, Hold, Reject, Throttle
+from policies.api import FORWARD, Hold, QuotaViolation, Reject, Throttle
 from policies.chain import Chain, Entry
 from proxy.core.engine import Engine
 from proxy.core.topology import Topology
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EPOCH_MS = 1_790_000_000_000
 MS = 1_000_000  # nanoseconds
 SERVER, CLIENT, INTERNAL, ERROR = 2, 3, 1, 2
-EXCESS = Excess("client-id tests", "request_rate", 12.5, 10.0)
+EXCESS = QuotaViolation("client-id tests", "request_rate", 12.5, 10.0)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 from policies.api import (
     EXEMPT,
     FORWARD,
-    Excess,
     Forward,
     Hold,
     Need,
@@ -18,6 +17,7 @@ from policies.api import (
     Peer,
     Policy,
     PolicyConfigError,
+    QuotaViolation,
     Reject,
     Respond,
     Throttle,
@@ -65,7 +65,7 @@ def test_a_policy_that_limits_nobody_has_nothing_in_force():
 
 def test_why_somebody_is_to_be_quiet_decides_nothing():
     """Two verdicts that do the same are equal; what no quota counts passes as anything else does."""
-    why = Excess("user=alice", "request_rate", 12.0, 10.0)
+    why = QuotaViolation("user=alice", "request_rate", 12.0, 10.0)
     assert Throttle(5, why=why) == Throttle(5)
     assert Hold(5, "key", why=why) == Hold(5, "key") != Hold(5, "key", throttles=True)
     assert EXEMPT == FORWARD

@@ -7,13 +7,13 @@ import pytest
 from policies.api import (
     EXEMPT,
     FORWARD,
-    Excess,
     Forward,
     Hold,
     Need,
     Outcome,
     Patch,
     Policy,
+    QuotaViolation,
     Respond,
     Throttle,
 )
@@ -208,7 +208,7 @@ def test_a_throttles_patches_are_joined_with_the_others():
 def test_the_largest_throttle_says_why():
     """Whoever asks for less, or later, is not the reason; nor does it matter to what is decided."""
     less, most, same = (
-        Throttle(ms, why=Excess("user=alice", key, 2.0, 1.0))
+        Throttle(ms, why=QuotaViolation("user=alice", key, 2.0, 1.0))
         for ms, key in ((10, "producer_byte_rate"), (30, "request_rate"), (30, "tie"))
     )
     diary: list[str] = []

@@ -9,11 +9,11 @@ import pytest
 from policies.api import (
     EXEMPT,
     FORWARD,
-    Excess,
     Forward,
     Hold,
     InForce,
     Patch,
+    QuotaViolation,
     Reject,
     Respond,
     Throttle,
@@ -28,7 +28,7 @@ from policies.verdicts import (
 )
 from wire.errors import ErrorCode
 
-EXCESS = Excess("user a", "request_rate", 9.5, 5)
+EXCESS = QuotaViolation("user a", "request_rate", 9.5, 5)
 
 
 class Odd:
@@ -85,9 +85,12 @@ def test_every_verdict_of_the_contract_is_accepted(verdict):
         (Throttle(1, None), "expected a Forward, Respond or Reject as Throttle.forward, got None"),
         (Throttle(1, Throttle(2)), "as Throttle.forward, got an object of type Throttle"),
         (Throttle(1, Hold(2, "k")), "as Throttle.forward, got an object of type Hold"),
-        (Throttle(1, why="much"), "Throttle.why is 'much', expected an Excess or None"),
-        (Throttle(1, why=Excess(1, "q", 1, 1)), "expected text as its entity and quota"),
-        (Throttle(1, why=Excess("e", "q", "1", 1)), "expected numbers as observed and bound"),
+        (Throttle(1, why="much"), "Throttle.why is 'much', expected an QuotaViolation or None"),
+        (Throttle(1, why=QuotaViolation(1, "q", 1, 1)), "expected text as its entity and quota"),
+        (
+            Throttle(1, why=QuotaViolation("e", "q", "1", 1)),
+            "expected numbers as observed and bound",
+        ),
         (Hold(0.5, "key"), f"Hold.max_delay_ms is 0.5, expected an integer in 0..{MAX_MS}"),
         (Hold(-1, "key"), "Hold.max_delay_ms is -1"),
         (Hold(MAX_MS + 1, "key"), f"Hold.max_delay_ms is {MAX_MS + 1}"),

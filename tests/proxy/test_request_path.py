@@ -15,7 +15,7 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import Span, Tracer
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from policies.api import FORWARD, Excess, Hold, Reject, Throttle
+from policies.api import FORWARD, Hold, QuotaViolation, Reject, Throttle
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS, LineLimits
 from proxy.telemetry.metrics.otlp import OtlpExporter
@@ -50,7 +50,7 @@ FOREIGN = {
 """Packages that have no business on the request path."""
 SLOW = {"io", "_io", "posix", "json", "_json", "msgspec", "time"}
 """Modules of C functions that block, or encode, or ask the system for something."""
-WHY = Excess("user=ada", "request_rate", 120.0, 100.0)
+WHY = QuotaViolation("user=ada", "request_rate", 120.0, 100.0)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from wire import apis
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.api import Excess
+    from policies.api import QuotaViolation
     from proxy.telemetry.traces.spans import Span
 
 EPOCH_US = 1_790_000_000_000_000
@@ -35,7 +35,7 @@ def trail(
     version: int = 9,
     outcome: Outcome = Outcome.REPLIED,
     peer: Peer = PEER,
-    excess: Excess | None = None,
+    excess: QuotaViolation | None = None,
     quiet_ms: int = 0,
     turn_us: int = 0,
     began_us: int = EPOCH_US,

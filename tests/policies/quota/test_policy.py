@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.api import FORWARD, Excess, Hold, Need, Peer, PolicyConfigError, Throttle
+from policies.api import FORWARD, Hold, Need, Peer, PolicyConfigError, QuotaViolation, Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
@@ -17,7 +17,7 @@ from wire.apis import OFFERED, ApiKey
 ADMIN = {ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS}
 ALICE = QuotaEntity("alice")
 PEER = Peer(1, "127.0.0.1", 50_000, client_id="c", user="alice")
-WHY = Excess("user=alice", "request_rate", 2.0, 1.0, "bench")
+WHY = QuotaViolation("user=alice", "request_rate", 2.0, 1.0, "bench")
 MODES = pytest.mark.parametrize("enforcement", ["entity", "channel"])
 
 

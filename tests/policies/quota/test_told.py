@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.api import EXEMPT, FORWARD, Excess, Hold, InForce, Peer, Throttle
+from policies.api import EXEMPT, FORWARD, Hold, InForce, Peer, QuotaViolation, Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
@@ -26,12 +26,12 @@ def peer(session_id: int = 1, user: str = "alice") -> Peer:
     return Peer(session_id, "127.0.0.1", 50_000 + session_id, client_id="c", user=user)
 
 
-def why(verdict: object) -> Excess | None:
+def why(verdict: object) -> QuotaViolation | None:
     assert isinstance(verdict, Throttle | Hold)
     return verdict.why
 
 
-def follows(told: Excess | None) -> float:
+def follows(told: QuotaViolation | None) -> float:
     """The delay in ms that Kafka's formula makes of what is told, over the ten seconds of a fresh rate."""
     assert told is not None
     return (told.observed - told.bound) / told.bound * 10_000
@@ -41,7 +41,9 @@ def test_a_throttle_says_whose_limit_it_is_and_the_rate_it_follows_from():
     """The burst of 2 s and one more: 100 ms to be quiet, which is Kafka's formula for 10.1 of 10."""
     made = bench({**ALICE, "request_rate": 10})
     *_, last = (made.ask(made.request("Metadata"), peer()) for _ in range(21))
-    assert why(last) == Excess("user=alice", "request_rate", pytest.approx(10.1), 10.0, "bench")
+    assert why(last) == QuotaViolation(
+        "user=alice", "request_rate", pytest.approx(10.1), 10.0, "bench"
+    )
     assert last.throttle_time_ms == 100
 
 
@@ -82,7 +84,7 @@ def test_the_longer_of_both_delays_is_the_reason():
         burst_seconds=0,
     )
     verdict = made.ask(made.request("Produce", size_bytes=5000), peer())
-    assert why(verdict) == Excess(
+    assert why(verdict) == QuotaViolation(
         "user=alice,client-id=c", "producer_byte_rate", 1500.0, 1000.0, "bench"
     )
     assert follows(why(verdict)) == verdict.throttle_time_ms == 5000
@@ -97,7 +99,7 @@ def test_a_fetch_that_is_clipped_says_why_it_is_throttled():
         asked.head = FetchHead(500, 1, 1 << 20)
         verdicts.append(made.ask(asked, peer()))
     assert verdicts[1].forward.patches
-    assert why(verdicts[1]) == Excess("user=alice", "request_rate", 1.1, 1.0, "bench")
+    assert why(verdicts[1]) == QuotaViolation("user=alice", "request_rate", 1.1, 1.0, "bench")
 
 
 def test_a_question_about_quotas_is_throttled_for_the_same_reason():
@@ -105,7 +107,9 @@ def test_a_question_about_quotas_is_throttled_for_the_same_reason():
     made = bench({**ALICE, "request_rate": 1}, burst_seconds=0)
     asked = made.request("DescribeClientQuotas")
     asked.body = b"\x01\x00\x00"
-    assert why(made.ask(asked, peer())) == Excess("user=alice", "request_rate", 1.1, 1.0, "bench")
+    assert why(made.ask(asked, peer())) == QuotaViolation(
+        "user=alice", "request_rate", 1.1, 1.0, "bench"
+    )
 
 
 def test_kafkas_rule_says_why_too():
@@ -114,12 +118,14 @@ def test_kafkas_rule_says_why_too():
     asked = made.request("Produce", size_bytes=500, acks=-1)
     assert made.ask(asked, peer()) is FORWARD
     verdict = made.reply(asked, peer=peer())
-    assert why(verdict) == Excess("user=alice", "producer_byte_rate", 50.0, 1.0, "bench")
+    assert why(verdict) == QuotaViolation("user=alice", "producer_byte_rate", 50.0, 1.0, "bench")
     for _ in range(2):
         asked = made.request("Metadata")
         made.ask(asked, peer())
         verdict = made.reply(asked, peer=peer())
-    assert why(verdict) == Excess("user=alice", "request_rate", pytest.approx(0.3), 0.1, "bench")
+    assert why(verdict) == QuotaViolation(
+        "user=alice", "request_rate", pytest.approx(0.3), 0.1, "bench"
+    )
 
 
 def test_one_delay_after_the_other_tells_the_rate_as_of_the_end_of_the_first():
@@ -129,7 +135,7 @@ def test_one_delay_after_the_other_tells_the_rate_as_of_the_end_of_the_first():
     made.ask(asked, peer())
     verdict = made.reply(asked, peer=peer())
     assert verdict.throttle_time_ms == 100 + 1000
-    assert why(verdict) == Excess(
+    assert why(verdict) == QuotaViolation(
         "user=alice", "request_rate", pytest.approx(1 / 10.1), 0.05, "bench"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from policies.api import Excess, Hold
+from policies.api import Hold, QuotaViolation
 from proxy.admin import snapshot
 from proxy.admin.snapshot import (
     AGES_MS,
@@ -21,7 +21,7 @@ from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch, produce9
 
 HOLD = Hold(10_000, "a place at the broker")
-THROTTLE = Hold(10_000, "x", throttles=True, why=Excess("alice", "request_rate", 2, 1))
+THROTTLE = Hold(10_000, "x", throttles=True, why=QuotaViolation("alice", "request_rate", 2, 1))
 
 
 def seen(*wires: Wire, listed: int = LISTED, opened_ms: dict[int, int] | None = None) -> Snapshot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.api import FORWARD, Excess, Hold, Outcome, Reject, Throttle
+from policies.api import FORWARD, Hold, Outcome, QuotaViolation, Reject, Throttle
 from proxy.core.exchanges import Exchange
 from proxy.core.trail import Stage, Trail
 from tests.support import frames as f
@@ -15,7 +15,7 @@ from wire.errors import ErrorCode
 
 NOW_MS = 1_700_000_000_000
 NOW_US = NOW_MS * 1000
-WHY = Excess("user=alice", "request_rate", 12.0, 10.0)
+WHY = QuotaViolation("user=alice", "request_rate", 12.0, 10.0)
 
 
 def wired(decide=lambda _: FORWARD, *policies, **options) -> tuple[TimedWire, Ledger]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.api import Excess, Forward, Hold, Outcome, Peer, Reject, Respond, Throttle
+from policies.api import Forward, Hold, Outcome, Peer, QuotaViolation, Reject, Respond, Throttle
 from policies.decision import PolicyDecision
 from proxy.core.trail import Stage, Trail
 from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT, Decisions, decision_of, delayed_ms
@@ -35,7 +35,7 @@ def stage(kind: str, detail: str = "") -> Stage:
     return Stage(kind, 100 * S_US, 100 * S_US + 250_000, detail)
 
 
-EXCESS = Excess("user alice", "request_rate", 263.44, 250)
+EXCESS = QuotaViolation("user alice", "request_rate", 263.44, 250)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.api import Excess, Outcome
+from policies.api import Outcome, QuotaViolation
 from proxy.core.trail import Stage
 from proxy.telemetry.traces import attributes
 from proxy.telemetry.traces.attributes import Known
@@ -60,7 +60,7 @@ def test_what_is_not_there_is_not_said():
 
 def test_a_throttled_request_names_its_quota():
     """Whose bucket, which limit, what was seen and what is allowed; how long it waited and must be quiet."""
-    excess = Excess("user alice", "request_rate", 12.5, 10.0)
+    excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
     stages = waits(("throttle", 1500), ("throttle", 250), ("purgatory", 9))
     found = attributes.of_request(trail(stages, excess=excess, quiet_ms=40), "")
 
@@ -75,7 +75,7 @@ def test_a_throttled_request_names_its_quota():
 
 def test_the_quota_is_on_the_throttle_and_not_on_other_waits():
     """A wait for a policy's condition says the condition."""
-    made = trail(excess=Excess("user alice", "request_rate", 12.5, 10.0))
+    made = trail(excess=QuotaViolation("user alice", "request_rate", 12.5, 10.0))
     held = Stage("purgatory", EPOCH_US, EPOCH_US + 5, "topic:orders", "condition")
 
     assert "sluice.quota.bound" in attributes.of_wait(made, *waits(("throttle", 5)), 1)

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from policies.api import Excess, Outcome
+from policies.api import Outcome, QuotaViolation
 from proxy.telemetry.traces.file import FileSink
 from proxy.telemetry.traces.spans import mute_span, spans_of
 from tests.support.trails import EPOCH_US, trail, waits
@@ -20,7 +20,7 @@ SCOPE = {"name": "sluice", "version": "1.2.3"}
 
 def spans(trace_id=0xABC5):
     """Of a throttled request that expired, and its mute."""
-    excess = Excess("user alice", "request_rate", 12.5, float("inf"))
+    excess = QuotaViolation("user alice", "request_rate", 12.5, float("inf"))
     made = trail(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
     made.trace_id = f"{trace_id:032x}"
     mute = mute_span(made, made.ended_us + 5000, lambda: 0xD1)

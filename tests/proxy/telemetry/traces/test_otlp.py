@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from policies.api import Excess, Outcome
+from policies.api import Outcome, QuotaViolation
 from proxy.telemetry.traces.otlp import OtlpSink
 from proxy.telemetry.traces.spans import mute_span, spans_of
 from tests.support.collectors import Collector, refusing
@@ -30,7 +30,7 @@ def collector(monkeypatch):
 
 def spans():
     """Of a throttled request that expired, and its mute."""
-    excess = Excess("user alice", "request_rate", 12.5, 10.0)
+    excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
     made = trail(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
     made.trace_id = f"{0xABC5:032x}"
     mute = mute_span(made, made.ended_us + 5000, lambda: 0xD1)

@@ -7,7 +7,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.api import Excess, Outcome
+from policies.api import Outcome, QuotaViolation
 from proxy.core.trail import Stage
 from proxy.telemetry.traces.spans import (
     SPAN_ID_MASK,
@@ -131,7 +131,7 @@ def test_the_server_span_is_called_after_its_api():
 
 def test_a_mute_is_a_root_linked_to_its_request():
     """From the reply to the end of the quiet, in a trace of its own."""
-    excess = Excess("user alice", "request_rate", 12.5, 10.0)
+    excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
     made = trail(quiet_ms=250, excess=excess)
     made.trace_id = f"{TRACE_ID:032x}"
     mute = mute_span(made, made.ended_us + 250_000, lambda: 0x5_0000_0000_0000_0007)
