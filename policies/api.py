@@ -186,7 +186,7 @@ class QuotaViolation(NamedTuple):
     """Name of the entry that gave the throttle."""
 
 
-class InForce(NamedTuple):
+class EffectiveQuota(NamedTuple):
     """The request rate that a policy enforces on a user and client id now: for the usage log."""
 
     enforcement: str
@@ -298,7 +298,7 @@ class Policy:
     def adopt(self, previous: Policy) -> None:
         """At reload: take over the books of the entry of the same name."""
 
-    def in_force(self, user: str, client_id: str) -> InForce | None:
+    def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """The request rate that this policy holds them to. Asked once a second for whoever is active."""
         return None
 

@@ -24,7 +24,7 @@ from policies.interests import interests_of
 from policies.joined_verdicts import join
 from policies.verdicts import (
     check_connect,
-    check_in_force,
+    check_effective_quota,
     check_patches,
     check_request,
     check_response,
@@ -34,7 +34,7 @@ from wire.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from policies.api import InForce, Outcome, Peer, QuotaViolation, Response, Verdict
+    from policies.api import EffectiveQuota, Outcome, Peer, QuotaViolation, Response, Verdict
     from policies.interests import Interests
 
 __all__ = ["ASKED_ALL", "TOLD", "Chain", "Entry", "Hooks", "Judged", "PolicyFault", "Reporter", "Walk"]  # fmt: skip
@@ -193,14 +193,19 @@ class Chain:
         """Whether all whom this hook of this API belongs to let a request go on when they are at fault."""
         return all(_yields(entry) for entry in self.entries if self._wants(entry, api_key, hook))
 
-    def in_force(self, user: str, client_id: str) -> InForce | None:
+    def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """Return the request rate that holds for them: the first enforced entry's word that has one."""
         for entry in self.entries:
-            if entry.mode == "enforce" and _overrides(entry.policy, "in_force"):
-                ask = entry.policy.in_force
+            if entry.mode == "enforce" and _overrides(entry.policy, "effective_quota"):
+                ask = entry.policy.effective_quota
                 try:
                     found = self.hook_runner.run(
-                        entry.name, "in_force", ask, user, client_id, check=check_in_force
+                        entry.name,
+                        "effective_quota",
+                        ask,
+                        user,
+                        client_id,
+                        check=check_effective_quota,
                     )
                 except PolicyFault:
                     continue

@@ -11,7 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.api import Forward, Hold, InForce, Patch, QuotaViolation, Reject, Respond, Throttle
+from policies.api import (
+    EffectiveQuota,
+    Forward,
+    Hold,
+    Patch,
+    QuotaViolation,
+    Reject,
+    Respond,
+    Throttle,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,14 +93,14 @@ def check_connect(verdict: object) -> None:
         raise VerdictError(f"expected FORWARD or a Reject, got {shown(verdict)}")
 
 
-def check_in_force(found: object) -> None:
-    """Raise VerdictError unless `in_force` may return this."""
+def check_effective_quota(found: object) -> None:
+    """Raise VerdictError unless `effective_quota` may return this."""
     if found is None:
         return
-    if type(found) is not InForce or type(found.rate) not in {int, float}:
-        raise VerdictError(f"expected an InForce with a rate, or None, got {shown(found)}")
+    if type(found) is not EffectiveQuota or type(found.rate) not in {int, float}:
+        raise VerdictError(f"expected an EffectiveQuota with a rate, or None, got {shown(found)}")
     if not all(type(text) is str for text in (found.enforcement, found.entity, found.rev)):
-        raise VerdictError(f"expected text in the fields of an InForce, got {shown(found)}")
+        raise VerdictError(f"expected text in the fields of an EffectiveQuota, got {shown(found)}")
 
 
 def check_time(found: object) -> None:
@@ -180,7 +189,7 @@ def _check_why(field: str, why: object) -> None:
     if why is None:
         return
     if type(why) is not QuotaViolation:
-        raise VerdictError(f"{field} is {shown(why)}, expected an QuotaViolation or None")
+        raise VerdictError(f"{field} is {shown(why)}, expected a QuotaViolation or None")
     if type(why.entity) is not str or type(why.quota) is not str:
         raise VerdictError(f"{field} is {shown(why)}, expected text as its entity and quota")
     for number in (why.observed, why.bound):

@@ -21,7 +21,7 @@ from proxy.telemetry.traces.resource import wants_traces
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import InForce
+    from policies.api import EffectiveQuota
     from proxy.admin.service import AdminService
     from proxy.config import Config
     from proxy.config.telemetry import Audit, Traces
@@ -76,7 +76,7 @@ class Observers:
         config: Config,
         clock: Clock,
         call_at: Callable[[int, Callable[[int], None]], None],
-        in_force: Callable[[str, str], InForce | None],
+        effective_quota: Callable[[str, str], EffectiveQuota | None],
     ) -> None:
         self._config, self._clock = config, clock
         self.log = LogObserver(clock, call_at)
@@ -88,7 +88,7 @@ class Observers:
         self.capture: Capture | None = None
         self.topic_book: TopicBook | None = None
         self.usage_log = (
-            self._make_usage_log(config, clock, in_force) if config.usage_log.directory else None
+            self._make_usage_log(config, clock, effective_quota) if config.usage_log.directory else None
         )
         listeners: list[Observer] = [self.log]
         if self.tracer is not None:
@@ -152,7 +152,7 @@ class Observers:
                 each.close(max(0.1, ends_s - time.monotonic()))
 
     def _make_usage_log(
-        self, config: Config, clock: Clock, in_force: Callable[[str, str], InForce | None]
+        self, config: Config, clock: Clock, effective_quota: Callable[[str, str], EffectiveQuota | None]
     ) -> UsageLogObserver:
         from proxy.core.capture import Capture  # noqa: PLC0415 - see the module
         from proxy.core.topic_book import TopicBook  # noqa: PLC0415 - see the module
@@ -170,7 +170,7 @@ class Observers:
             settings.instance or socket.gethostname(),
             settings.families,
             clock=clock,
-            in_force=in_force,
+            effective_quota=effective_quota,
             version=_version(),
             rotate_ms=settings.rotate_ms,
             rotate_bytes=settings.rotate_bytes,

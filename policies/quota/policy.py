@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.api import Hold, InForce, Need, Policy, PolicyConfigError, Throttle
+from policies.api import EffectiveQuota, Hold, Need, Policy, PolicyConfigError, Throttle
 from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.admin import AdminRules, QuotaAdmin
@@ -127,13 +127,13 @@ class Quota(Policy):
         """The rule's word."""
         return self.rule.on_response(request, response, peer, now_ms)
 
-    def in_force(self, user: str, client_id: str) -> InForce | None:
+    def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """Whose request rate holds for them; None for exempt principals, and where none does."""
         resolved = self.quotas.resolve(REQUEST_RATE, user, client_id)
         if resolved is None or user in self.manager.exempt:
             return None
         name = spelt(resolved.tags)
-        return InForce(self._enforcement, name, resolved.limit, self.quotas.digest())
+        return EffectiveQuota(self._enforcement, name, resolved.limit, self.quotas.digest())
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
         """Whoever has gone gives back its place."""

@@ -59,4 +59,4 @@ class FactsSource(Protocol):
         """Return the figures of this moment."""
 
     def quota_rate(self, user: str) -> float | None:
-        """Return the user's limit in requests per second; None without one (`Policy.in_force`)."""
+        """Return the user's limit in requests per second; None without one (`Policy.effective_quota`)."""

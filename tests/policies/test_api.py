@@ -60,7 +60,7 @@ def test_every_hook_that_only_listens_does_nothing_unless_overridden():
 
 def test_a_policy_that_limits_nobody_has_nothing_in_force():
     """Unless overridden."""
-    assert make().in_force("alice", "report") is None
+    assert make().effective_quota("alice", "report") is None
 
 
 def test_why_somebody_is_to_be_quiet_decides_nothing():

@@ -58,7 +58,7 @@ def test_nonsense_is_a_fault_that_says_what_was_expected():
 def test_what_a_hook_returns_comes_through():
     """With its arguments as they were."""
     reporter = BenchReporter()
-    assert HookRunner(reporter).run("q", "in_force", max, 3, 5) == 5
+    assert HookRunner(reporter).run("q", "effective_quota", max, 3, 5) == 5
     assert reporter.errors == []
 
 

@@ -9,9 +9,9 @@ import pytest
 from policies.api import (
     EXEMPT,
     FORWARD,
+    EffectiveQuota,
     Forward,
     Hold,
-    InForce,
     Patch,
     QuotaViolation,
     Reject,
@@ -22,7 +22,7 @@ from policies.verdicts import (
     MAX_MS,
     VerdictError,
     check_connect,
-    check_in_force,
+    check_effective_quota,
     check_request,
     check_response,
 )
@@ -85,7 +85,7 @@ def test_every_verdict_of_the_contract_is_accepted(verdict):
         (Throttle(1, None), "expected a Forward, Respond or Reject as Throttle.forward, got None"),
         (Throttle(1, Throttle(2)), "as Throttle.forward, got an object of type Throttle"),
         (Throttle(1, Hold(2, "k")), "as Throttle.forward, got an object of type Hold"),
-        (Throttle(1, why="much"), "Throttle.why is 'much', expected an QuotaViolation or None"),
+        (Throttle(1, why="much"), "Throttle.why is 'much', expected a QuotaViolation or None"),
         (Throttle(1, why=QuotaViolation(1, "q", 1, 1)), "expected text as its entity and quota"),
         (
             Throttle(1, why=QuotaViolation("e", "q", "1", 1)),
@@ -161,11 +161,16 @@ def test_a_connection_is_let_in_or_refused(verdict):
 
 @pytest.mark.parametrize(
     "found",
-    [5, InForce("e", "user a", "5", "1"), InForce("e", None, 5.0, "1"), ("e", "a", 5.0, "1")],
+    [
+        5,
+        EffectiveQuota("e", "user a", "5", "1"),
+        EffectiveQuota("e", None, 5.0, "1"),
+        ("e", "a", 5.0, "1"),
+    ],
 )
 def test_a_limit_in_force_has_a_rate_and_names(found):
     """It goes into records and metrics as it is."""
-    check_in_force(None)
-    check_in_force(InForce("entity", "user a", 5.0, "1"))
+    check_effective_quota(None)
+    check_effective_quota(EffectiveQuota("entity", "user a", 5.0, "1"))
     with pytest.raises(VerdictError):
-        check_in_force(found)
+        check_effective_quota(found)

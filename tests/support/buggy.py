@@ -82,7 +82,7 @@ class Buggy(Policy):
             made.write("x")
         self._alarmed = False
 
-    def in_force(self, user: str, client_id: str) -> None:
+    def effective_quota(self, user: str, client_id: str) -> None:
         sys.exit(3)
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from policies.api import InForce, Policy
+    from policies.api import EffectiveQuota, Policy
     from proxy.core.capture import Capture
 
 START_MS = 1_763_683_200_000  # a whole second, and a day's first
@@ -31,7 +31,7 @@ class Recording:
         policies: Sequence[Policy] = (),
         *,
         capture: Capture | None = None,
-        in_force: Callable[[str, str], InForce | None] = lambda *_: None,
+        effective_quota: Callable[[str, str], EffectiveQuota | None] = lambda *_: None,
         **settings: int,
     ) -> None:
         self.directory = directory
@@ -40,7 +40,7 @@ class Recording:
             "pod-7",
             families,
             clock=lambda: START_MS,
-            in_force=in_force,
+            effective_quota=effective_quota,
             version="1.2.3",
             **settings,
         )

@@ -67,7 +67,7 @@ class Listeners:
                 "tests",
                 families,
                 clock=lambda: self.engine.now_ms,
-                in_force=_unknown,
+                effective_quota=_unknown,
                 rotate_ms=1 << 30,  # nobody turns the clock while the writer waits for it
                 topic_book=book,
             )

@@ -19,7 +19,7 @@ from proxy.core.usage import WINDOW_MS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.api import InForce
+    from policies.api import EffectiveQuota
     from proxy.core.usage import UsageRow
 
 VERSION: Final = 1
@@ -198,10 +198,10 @@ class Stamp:
 
 
 def entity_rows(
-    stamp: Stamp, rows: Sequence[UsageRow], in_force: Sequence[InForce | None]
+    stamp: Stamp, rows: Sequence[UsageRow], effective_quota: Sequence[EffectiveQuota | None]
 ) -> Iterator[EntityRow]:
     """The core's rows and what was in force for each, as they are written."""
-    for row, limit in zip(rows, in_force, strict=True):
+    for row, limit in zip(rows, effective_quota, strict=True):
         used = row._asdict()
         used["user"] = cut(row.user)
         used["client_id"] = cut(row.client_id)

@@ -25,7 +25,7 @@ from proxy.telemetry.usage_log.writer_thread import Scribe, Second
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from policies.api import InForce
+    from policies.api import EffectiveQuota
     from proxy.core.engine import Engine
     from proxy.core.meters import Meter
     from proxy.core.topic_book import TopicBook
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class UsageLogObserver(Observer):
     """See the module. `attach` the engine, `start`, and `close` after the last session is gone.
 
-    `in_force` says what holds for (user, client id); asked on the loop for every active key of a second.
+    `effective_quota` says what holds for (user, client id); asked on the loop for every active key of a second.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class UsageLogObserver(Observer):
         families: Collection[str],
         *,
         clock: Callable[[], int],
-        in_force: Callable[[str, str], InForce | None],
+        effective_quota: Callable[[str, str], EffectiveQuota | None],
         version: str = "",
         rotate_ms: int = 60_000,
         rotate_bytes: int = 16 << 20,
@@ -60,7 +60,7 @@ class UsageLogObserver(Observer):
         began_ms = clock()
         stamp = Stamp(instance, new_boot(began_ms))
         self._families = frozenset(families)
-        self._in_force = in_force
+        self._effective_quota = effective_quota
         self._topic_book = topic_book
         self._spans_dropped = spans_dropped
         self._capture_ends_ms = began_ms + capture_most_ms
@@ -129,12 +129,12 @@ class UsageLogObserver(Observer):
             return
         meters, retired = self._read_meters(engine, rows)
         wanted = rows if "entity" in families else ()
-        in_force = self._in_force
+        effective_quota = self._effective_quota
         scribe.put(
             Second(
                 ts_ms,
                 rows=wanted,
-                in_force=[in_force(row.user, row.client_id) for row in wanted],
+                effective_quota=[effective_quota(row.user, row.client_id) for row in wanted],
                 meters=meters,
                 retired=retired,
                 instance=instance_rows.read(engine, len(rows)) if "instance" in families else None,

@@ -24,7 +24,7 @@ from proxy.telemetry.usage_log.topic_rows import topic_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.api import InForce
+    from policies.api import EffectiveQuota
     from proxy.core.capture import Seen
     from proxy.core.meters import Meter
     from proxy.core.topic_book import TopicUse
@@ -44,7 +44,7 @@ class Second(NamedTuple):
 
     ts_ms: int
     rows: Sequence[UsageRow] = ()
-    in_force: Sequence[InForce | None] = ()
+    effective_quota: Sequence[EffectiveQuota | None] = ()
     meters: Sequence[Reading] = ()
     retired: Sequence[Meter] = ()
     instance: InstanceReading | None = None
@@ -173,7 +173,7 @@ class Scribe:
 
     def _write(self, second: Second) -> None:
         stamp, ts_ms = self._stamp, second.ts_ms
-        self._append("entity", list(entity_rows(stamp, second.rows, second.in_force)))
+        self._append("entity", list(entity_rows(stamp, second.rows, second.effective_quota)))
         self._append("api", list(self._meters.rows(stamp, ts_ms, second.meters)))
         self._meters.forget(second.retired)
         self._append("topic", list(topic_rows(stamp, ts_ms, second.topics)))

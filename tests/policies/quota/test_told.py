@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.api import EXEMPT, FORWARD, Hold, InForce, Peer, QuotaViolation, Throttle
+from policies.api import EXEMPT, FORWARD, EffectiveQuota, Hold, Peer, QuotaViolation, Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
@@ -193,22 +193,24 @@ def test_what_is_in_force_is_the_request_rate_of_whoever_shares_the_bucket(enfor
         cluster_principals=["mirror"],
     )
     policy = made.policy
-    told = policy.in_force("alice", "c")
-    assert told == InForce(enforcement, "user=alice", 10.0, told.rev)
-    assert policy.in_force("bob", "c") == InForce(enforcement, "client-id=c", 5.0, told.rev)
-    assert policy.in_force("bob", "") is None
-    assert policy.in_force("mirror", "c") is None
+    told = policy.effective_quota("alice", "c")
+    assert told == EffectiveQuota(enforcement, "user=alice", 10.0, told.rev)
+    assert policy.effective_quota("bob", "c") == EffectiveQuota(
+        enforcement, "client-id=c", 5.0, told.rev
+    )
+    assert policy.effective_quota("bob", "") is None
+    assert policy.effective_quota("mirror", "c") is None
 
 
 def test_a_live_change_shows_at_once_and_changes_the_revision():
     """Whoever reads the records later knows which limits held in which second."""
     made = bench({**ALICE, "request_rate": 10})
-    before = made.policy.in_force("alice", "c")
+    before = made.policy.effective_quota("alice", "c")
     made.policy.change([Change(QuotaEntity("bob"), "producer_byte_rate", 7.0)], EPOCH_MS)
-    other = made.policy.in_force("alice", "c")
+    other = made.policy.effective_quota("alice", "c")
     assert other.rate == before.rate
     assert other.rev != before.rev
     made.policy.change([Change(QuotaEntity("alice"), "request_rate", 20.0)], EPOCH_MS)
-    assert made.policy.in_force("alice", "c").rate == 20.0
+    assert made.policy.effective_quota("alice", "c").rate == 20.0
     made.policy.change([Change(QuotaEntity("alice"), "request_rate", None)], EPOCH_MS)
-    assert made.policy.in_force("alice", "c").rate == 10.0
+    assert made.policy.effective_quota("alice", "c").rate == 10.0

@@ -193,7 +193,7 @@ class Alarmed(Policy):
     def on_tick(self, now_ms):
         raise SystemExit(3)
 
-    def in_force(self, user, client_id):
+    def effective_quota(self, user, client_id):
         raise SystemExit(3)
 
     def close(self):
@@ -206,10 +206,10 @@ def test_a_fault_of_a_tick_a_connection_or_the_close_ends_nothing():
     wire = Wire(engine)
     engine.advance(10)
     engine.advance(20)
-    assert engine.chain.in_force("a", "b") is None
+    assert engine.chain.effective_quota("a", "b") is None
     wire.release()
     engine.chain.close()
-    hooks = ["on_connect", "on_tick", "on_tick", "in_force", "on_disconnect", "close"]
+    hooks = ["on_connect", "on_tick", "on_tick", "effective_quota", "on_disconnect", "close"]
     assert wire.watcher.policy_errors == [("p0", hook) for hook in hooks]
 
 

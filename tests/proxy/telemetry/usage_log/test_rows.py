@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from policies.api import InForce
+from policies.api import EffectiveQuota
 from proxy.core.usage import UsageRow
 from proxy.telemetry.usage_log.rows import (
     NAME_MOST_CHARS,
@@ -37,7 +37,7 @@ FAMILIES = {
 def test_a_row_has_what_the_core_counted_and_what_was_in_force() -> None:
     """Every column of a UsageRow is in the entity row under its own name, and so is the limit."""
     stamp = Stamp("pod-7", "b1")
-    limit = InForce("entity", "user=alice", 50.0, "r1")
+    limit = EffectiveQuota("entity", "user=alice", 50.0, "r1")
 
     first, second = map(
         msgspec.to_builtins, entity_rows(stamp, [USED, USED._replace(user="bob")], [limit, None])

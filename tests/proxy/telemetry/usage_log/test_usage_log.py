@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.api import FORWARD, InForce, Throttle
+from policies.api import FORWARD, EffectiveQuota, Throttle
 from proxy.core.capture import Capture
 from proxy.core.topic_book import TopicBook
 from proxy.telemetry.usage_log import writer_thread
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     import pytest
 
-LIMIT = InForce("entity", "user=ANONYMOUS", 50.0, "r1")
+LIMIT = EffectiveQuota("entity", "user=ANONYMOUS", 50.0, "r1")
 
 
 def test_a_second_is_one_row_of_each_key(tmp_path: Path) -> None:
     """What two clients did in two seconds: a row for each that did something, with what was in force."""
     recording = Recording(
-        tmp_path, in_force=lambda _, client_id: LIMIT if client_id == "a" else None
+        tmp_path, effective_quota=lambda _, client_id: LIMIT if client_id == "a" else None
     )
     first, second = Wire(recording.engine), Wire(recording.engine)
     first.client(f.heartbeat(1, "a") + f.heartbeat(2, "a")).broker(f.heartbeat_reply(1))

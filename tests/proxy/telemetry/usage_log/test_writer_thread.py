@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def second(number: int, rows: int = 1) -> Second:
     ts_ms = START_MS + 1000 * number
     used = [UsageRow(ts_ms, "u", f"c{place}", *[1] * 13) for place in range(rows)]
-    return Second(ts_ms, rows=used, in_force=[None] * rows)
+    return Second(ts_ms, rows=used, effective_quota=[None] * rows)
 
 
 class Taken:
@@ -126,7 +126,7 @@ def test_a_bug_in_one_second_costs_that_second(tmp_path: Path) -> None:
     scribe = scribe_of(tmp_path)
     with structlog.testing.capture_logs() as logs:
         scribe._log = structlog.get_logger()
-        scribe.put(second(0)._replace(in_force=[]))
+        scribe.put(second(0)._replace(effective_quota=[]))
         scribe.put(second(1))
         scribe.close(10)
 
