@@ -23,10 +23,20 @@ from wire.api_keys import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BY_WORD", "OFFERED", "Api", "ApiKey", "Throttle", "find", "key_of", "known", "name_of"]
+__all__ = [
+    "BY_WORD",
+    "OFFERED",
+    "Api",
+    "ApiKey",
+    "ThrottleField",
+    "find",
+    "key_of",
+    "known",
+    "name_of",
+]
 
 
-class Throttle(IntEnum):
+class ThrottleField(IntEnum):
     """Where a response body has its throttle_time_ms; never tagged, never nested."""
 
     ABSENT = 0
@@ -47,7 +57,7 @@ class Api:
     flexible: bool
     request_header_version: int
     response_header_version: int
-    throttle: Throttle
+    throttle: ThrottleField
     throttle_offset: int | None
     """Bytes from the body's start; 0 for FIRST, None for ABSENT and LAST."""
     carries_addresses: bool
@@ -105,14 +115,16 @@ def _from(text: str | None, version: int) -> bool:
     return text is not None and version >= int(text.rstrip("+"))
 
 
-def _place(text: str | None, version: int) -> tuple[Throttle, int | None]:
+def _place(text: str | None, version: int) -> tuple[ThrottleField, int | None]:
     """The place that "N+", "N+ last" or "N+ at OFFSET" gives to `version`."""
     since, _, where = (text or "").partition(" ")
     if not _from(since or None, version):
-        return Throttle.ABSENT, None
+        return ThrottleField.ABSENT, None
     if where == "last":
-        return Throttle.LAST, None
-    return (Throttle.FIXED, int(where.removeprefix("at "))) if where else (Throttle.FIRST, 0)
+        return ThrottleField.LAST, None
+    return (
+        (ThrottleField.FIXED, int(where.removeprefix("at "))) if where else (ThrottleField.FIRST, 0)
+    )
 
 
 def _api(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wire.api_keys import ApiKey
-from wire.apis import Api, Throttle
+from wire.apis import Api, ThrottleField
 from wire.errors import ErrorCode, WireError
 from wire.header import response_body_at
 from wire.node_endpoints import usual_produce
@@ -41,12 +41,12 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
     """Offset in `buf` of throttle_time_ms in the response frame at `frame_start`, size field
     included; None where this response has none. The frame must be whole.
     """
-    if api.throttle is Throttle.ABSENT:
+    if api.throttle is ThrottleField.ABSENT:
         return None
     body = response_body_at(buf, frame_start, frame_end, api.response_header_version)
     if body is None:
         raise WireError("response frame is not whole")
-    if api.throttle is not Throttle.LAST:
+    if api.throttle is not ThrottleField.LAST:
         pos = body + (api.throttle_offset or 0)
     elif api.key == ApiKey.API_VERSIONS and _is_unsupported(buf, body, frame_end):
         return None  # the v0 layout, which has no such field

@@ -30,7 +30,7 @@ from proxy.core.guess import guess_protocol
 from proxy.core.histogram import bucket_of
 from proxy.core.walking import begin_fetched, begin_names, fetched, fetched_whole
 from wire import throttle
-from wire.apis import Throttle
+from wire.apis import ThrottleField
 
 if TYPE_CHECKING:
     from policies.api import QuotaViolation
@@ -286,7 +286,7 @@ def _is_kept(exchange: Exchange) -> bool:
     """Whether a reply of which not all is here has to be kept: to be changed, or for its last field."""
     plan = exchange.plan
     return plan.rewrite is not None or (
-        plan.api.throttle is Throttle.LAST and _is_stamped(exchange)
+        plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
     )
 
 
@@ -294,7 +294,7 @@ def _how_kept(exchange: Exchange | OwnExchange) -> tuple[bool, int]:
     """Whether only its first part is kept, and how often all of it may be here at once."""
     if isinstance(exchange, OwnExchange) or exchange.plan.rewrite is None:
         return False, 1
-    last = exchange.plan.api.throttle is Throttle.LAST and _is_stamped(exchange)
+    last = exchange.plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
     return exchange.plan.lead is not None and not last, 2
 
 

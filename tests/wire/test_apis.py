@@ -14,7 +14,7 @@ from kio.schema.index import api_key_map, schema_name_map
 
 from tests.support.golden import cases, facts
 from wire import apis
-from wire.apis import ApiKey, Throttle
+from wire.apis import ApiKey, ThrottleField
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +41,9 @@ KIO = [
 
 def place_of(api: apis.Api) -> str:
     """The place of throttle_time_ms in the spelling of the checked-in facts."""
-    if api.throttle is Throttle.LAST:
+    if api.throttle is ThrottleField.LAST:
         return "last"
-    return "" if api.throttle is Throttle.ABSENT else str(api.throttle_offset)
+    return "" if api.throttle is ThrottleField.ABSENT else str(api.throttle_offset)
 
 
 def test_every_fact_of_the_table_is_kafkas() -> None:

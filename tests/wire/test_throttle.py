@@ -18,7 +18,7 @@ from kio.serial import entity_writer
 
 from tests.support.golden import cases
 from wire import throttle
-from wire.apis import Api, ApiKey, Throttle, known
+from wire.apis import Api, ApiKey, ThrottleField, known
 from wire.errors import WireError
 
 SPEC_MS = 0x01020304
@@ -29,7 +29,7 @@ KIO = [
     for version in sorted(schema_name_map[name])
     if (api := known(key, version)) is not None
 ]
-WALKED = [api for api in KIO if api.throttle is Throttle.LAST]
+WALKED = [api for api in KIO if api.throttle is ThrottleField.LAST]
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=10)
 
 
@@ -62,7 +62,9 @@ def test_bodies_are_walked_to_a_field_at_their_end(api: Api, data: st.DataObject
 
 
 @given(
-    api=st.sampled_from([api for api in KIO if api.throttle in {Throttle.FIRST, Throttle.FIXED}]),
+    api=st.sampled_from(
+        [api for api in KIO if api.throttle in {ThrottleField.FIRST, ThrottleField.FIXED}]
+    ),
     tags=st.sampled_from([b"\x00", b"\x02\x00\x01?\x07\x00"]),
     rest=st.binary(max_size=40),
 )
@@ -130,7 +132,7 @@ def test_a_field_near_the_front_is_stamped_before_the_rest_is_here() -> None:
 
 
 @given(
-    api=st.sampled_from([api for api in KIO if api.throttle is not Throttle.ABSENT]),
+    api=st.sampled_from([api for api in KIO if api.throttle is not ThrottleField.ABSENT]),
     size=st.none() | st.integers(-(2**31), 2**31 - 1),
     rest=st.binary(max_size=120),
     behind=st.binary(max_size=20),
