@@ -53,9 +53,9 @@ async def probe(host: str, port: int, timeout_s: float) -> BrokerReport:
         return BrokerReport(server, failed.detail.removeprefix(server).lstrip(": "))
     if not _is_versions(versions):
         return BrokerReport(server, await _other(talk, versions))
-    answers = await talk.ask([_frame(ApiKey.API_VERSIONS, 0, b""), metadata.question()], 2)
+    answers = await talk.ask([_frame(ApiKey.API_VERSIONS, 0, b""), metadata.brokers_request()], 2)
     try:
-        brokers = metadata.brokers(_second(answers))
+        brokers = metadata.read_brokers(_second(answers))
     except (WireError, error):
         return BrokerReport(server, note=await _sasl(talk))
     named = {node: (name.decode(errors="replace"), at) for node, (name, at) in brokers.items()}

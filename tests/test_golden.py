@@ -98,7 +98,7 @@ def test_max_wait_ms_lies_where_kafka_puts_it() -> None:
         entity_writer(schema)(out, request)
         body = out.getvalue()
         assert body[offset : offset + 4] == bytes([1, 2, 3, 4])
-        head = fetch.read(body, 0, len(body), version)
+        head = fetch.read_head(body, 0, len(body), version)
         assert head is not None
         assert head.max_wait_ms == 0x01020304
 

@@ -38,15 +38,23 @@ from wire.primitives import (
     spend_tags,
 )
 
-__all__ = ["LEADS", "TEACHES", "Advertise", "Glance", "Rewriter", "glance", "rewriter"]
+__all__ = [
+    "ADDRESSES_FIRST",
+    "LISTENER_APIS",
+    "Advertise",
+    "QuickCheck",
+    "Rewriter",
+    "quick_check",
+    "rewriter",
+]
 
 Rewriter: TypeAlias = Callable[[bytearray, int, int, Advertise], bytes | None]
 """(buf, body_start, body_end, advertise) -> the new body, or None when nothing changed."""
 
-Glance: TypeAlias = Callable[[bytearray, int, int], bool]
+QuickCheck: TypeAlias = Callable[[bytearray, int, int], bool]
 """(buf, frame start, frame stop) -> True if the whole response frame surely names no broker."""
 
-TEACHES: Final = frozenset(
+LISTENER_APIS: Final = frozenset(
     {
         ApiKey.PRODUCE,
         ApiKey.FETCH,
@@ -59,7 +67,7 @@ TEACHES: Final = frozenset(
 """Keys whose responses say where a broker's own listener is, so that one may be dialled there.
 DescribeQuorum names controllers' listeners, and DescribeCluster does if asked for controllers."""
 
-LEADS: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
+ADDRESSES_FIRST: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
 """Keys whose responses have all addresses in their first part. Their rewriters look no further, so they may be given
 what is here of a body, and raise `WireError` while the list of brokers is not whole."""
 
@@ -77,10 +85,10 @@ def rewriter(api: Api) -> Rewriter | None:
     return find(api.version) if find else None
 
 
-def glance(api: Api) -> Glance | None:
+def quick_check(api: Api) -> QuickCheck | None:
     """For responses that may name brokers and hardly ever do: the cheap look before the walk."""
     if api.key == ApiKey.PRODUCE and api.carries_addresses:
-        return node_endpoints.usual_produce(api.version)
+        return node_endpoints.single_partition_produce(api.version)
     return None
 
 

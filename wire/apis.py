@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "BY_WORD",
+    "BY_KEY_AND_VERSION",
     "OFFERED",
     "Api",
     "ApiKey",
@@ -73,7 +73,7 @@ class Api:
     """False for Produce alone: acks=0 has no reply."""
 
 
-BY_WORD: Final[dict[int, Api]] = {}
+BY_KEY_AND_VERSION: Final[dict[int, Api]] = {}
 """Offered facts by `api_key << 16 | api_version`, the word that `header.REQUEST` unpacks."""
 
 _known: Final[dict[int, Api]] = {}
@@ -87,7 +87,7 @@ OFFERED: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(_offered)
 
 def find(api_key: int, api_version: int) -> Api | None:
     """The facts of an offered version, the same object every time; both numbers are int16."""
-    return BY_WORD.get(api_key << 16 | api_version)
+    return BY_KEY_AND_VERSION.get(api_key << 16 | api_version)
 
 
 def known(api_key: int, api_version: int) -> Api | None:
@@ -166,7 +166,7 @@ def _api(
         word = key << 16 | version
         _known[word] = api
         if key in _offered and _offered[key][0] <= version <= _offered[key][1]:
-            BY_WORD[word] = api
+            BY_KEY_AND_VERSION[word] = api
 
 
 def _hidden(

@@ -93,7 +93,7 @@ def head_offsets(version: int) -> HeadOffsets:
     )
 
 
-def read(buf: Buffer, body_at: int, end: int, version: int) -> FetchHead | None:
+def read_head(buf: Buffer, body_at: int, end: int, version: int) -> FetchHead | None:
     """The head of the Fetch body at `body_at`; None if not all there yet."""
     head = (
         _HEAD_V7

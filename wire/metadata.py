@@ -1,8 +1,8 @@
 """Metadata of our own asking, and what passing Metadata teaches.
 
-- `question` asks for brokers and no topics: v1, which every broker from 0.10 to 4.x answers, and
+- `brokers_request` asks for brokers and no topics: v1, which every broker from 0.10 to 4.x answers, and
   in which an empty topic list means none (in v0 it means all).
-- `brokers` reads the reply to it: whole frame in, real addresses out, for the topology alone.
+- `read_brokers` reads the reply to it: whole frame in, real addresses out, for the topology alone.
 - `topic_names` reads the names and ids of the topics from somebody else's response (v10+). Its
   partitions are stepped over a topic at a time when they are alike, as they nearly always are.
 """
@@ -32,7 +32,7 @@ from wire.primitives import (
 )
 
 CLIENT_ID: Final = b"sluice"
-QUESTION_VERSION: Final = 1
+REQUEST_VERSION: Final = 1
 
 NAME_MAX_BYTES: Final = 249
 """Kafka: `Topic.MAX_NAME_LENGTH`."""
@@ -46,15 +46,15 @@ _REACH: Final = 16
 _PARTITION_LEAST_BYTES: Final = _PARTITION_FIXED_BYTES + 4  # three empty arrays, no tags
 
 
-def question(correlation_id: int = 0) -> bytes:
+def brokers_request(correlation_id: int = 0) -> bytes:
     """A whole Metadata v1 request frame that asks for the brokers and for no topic."""
-    header = _HEADER.pack(ApiKey.METADATA, QUESTION_VERSION, correlation_id)
+    header = _HEADER.pack(ApiKey.METADATA, REQUEST_VERSION, correlation_id)
     frame = header + encode_string(CLIENT_ID) + encode_count(0)
     return encode_count(len(frame)) + frame
 
 
-def brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
-    """Node id to (host, port) from the whole reply frame to `question`.
+def read_brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
+    """Node id to (host, port) from the whole reply frame to `brokers_request`.
 
     Raises `WireError` for a malformed frame, for a host that is empty or holds a NUL byte, and for a
     port outside 1 to 65535: none of them can be dialled.

@@ -3,7 +3,7 @@
 - Produce v10+ and Fetch v16+ have them as tag 0 of the body's last tag section, so the topics are
   walked to find it; the share APIs have them untagged, always, as the last field but the tags.
 - A Produce response is on the request path and nearly always says "one topic, one partition, no
-  tags": `usual_produce` recognises that shape with one unpack, before anything is walked.
+  tags": `single_partition_produce` recognises that shape with one unpack, before anything is walked.
 - CurrentLeader inside a partition names a node id only; it passes with the partition's tags.
 - The walk ends where the body ends. Bytes behind the last tag section could hide anything, so they
   are malformed.
@@ -57,8 +57,8 @@ def produce(version: int) -> _Rewriter:
     return partial(_produce, by_id=version >= 13)
 
 
-def usual_produce(version: int) -> Callable[[bytearray, int, int], bool]:
-    """A glance at a whole Produce v10+ response frame: True if it surely names no broker.
+def single_partition_produce(version: int) -> Callable[[bytearray, int, int], bool]:
+    """Return a check of a whole Produce v10+ response frame that is True if the frame surely names no broker.
 
     False means only that it has to be walked. Cheaper than the walk, because this is on the
     request path: (buf, frame start, frame stop), nothing made.

@@ -1,6 +1,6 @@
 """Produce requests: acks, timeout and the skeleton of topics and partitions, never the records.
 
-- `acks_at` peeks at the start of a body; `ProduceWalker` takes the body in any chunks.
+- `read_acks` peeks at the start of a body; `ProduceWalker` takes the body in any chunks.
 - Between chunks the walker keeps a state, a number of bytes to step over, and the few bytes of an
   element that a chunk boundary cut: never a record, never a tagged field, 32 KiB at most.
 - Work is proportional to what is not records. Topics, partitions and tagged fields cost element budget.
@@ -25,7 +25,7 @@ _TOPIC_ID_BYTES: Final = 16
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
 
 
-def acks_at(buf: Buffer, body_at: int, end: int, version: int) -> tuple[int, int] | None:
+def read_acks(buf: Buffer, body_at: int, end: int, version: int) -> tuple[int, int] | None:
     """(acks, offset just after acks) of a Produce body; None if not yet there."""
     pos = body_at
     if version >= 3:

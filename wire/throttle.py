@@ -15,7 +15,7 @@ from wire.api_keys import ApiKey
 from wire.apis import Api, ThrottleField
 from wire.errors import ErrorCode, WireError
 from wire.header import response_body_at
-from wire.node_endpoints import usual_produce
+from wire.node_endpoints import single_partition_produce
 from wire.primitives import (
     INT32,
     REPLY_ELEMENT_BUDGET,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _INT32_MAX: Final = 0x7FFF_FFFF
-_USUAL_BY_NAME: Final = usual_produce(9)  # v9 to v12 look alike
-_USUAL_BY_ID: Final = usual_produce(13)
+_USUAL_BY_NAME: Final = single_partition_produce(9)  # v9 to v12 look alike
+_USUAL_BY_ID: Final = single_partition_produce(13)
 
 
 def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int | None:

@@ -351,7 +351,9 @@ class Engine:
 
     def lead_for(self, api: Api) -> Rewrite | None:
         """What must be changed in this API's responses, if it all stands in their first part."""
-        return self._make_rewrite(api, names=False) if api.key in addresses.LEADS else None
+        return (
+            self._make_rewrite(api, names=False) if api.key in addresses.ADDRESSES_FIRST else None
+        )
 
     def _look_at_chain(self) -> None:
         keys = (ApiKey.PRODUCE, ApiKey.FETCH)
@@ -368,7 +370,7 @@ class Engine:
         if rewriter is None:
             return None
         # Where controllers are named their addresses are hidden, and nothing is learnt from them.
-        learns = api.key in addresses.TEACHES
+        learns = api.key in addresses.LISTENER_APIS
         advertise = self.topology.advertise if learns else self.topology.conceal
         if names and api.key == ApiKey.METADATA and self.wants_topic_names:
 

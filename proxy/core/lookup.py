@@ -26,7 +26,7 @@ class Lookup:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._received = bytearray()
-        self.question = metadata.question()
+        self.question = metadata.brokers_request()
         self.done = False
 
     def feed(self, data: bytes) -> None:
@@ -41,7 +41,7 @@ class Lookup:
             if self._received[4:8] != self.question[8:12]:
                 raise BrokerProtocolError("an answer to another question")
             try:
-                brokers = metadata.brokers(bytes(self._received[: 4 + size]))
+                brokers = metadata.read_brokers(bytes(self._received[: 4 + size]))
             except WireError as error:
                 raise BrokerProtocolError(f"no metadata: {error}") from error
             self._topology.learn(brokers)

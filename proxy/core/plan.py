@@ -146,7 +146,7 @@ class Plan:
         )
         self.plain = unheard and rewrite is None
         self.lead = engine.lead_for(api) if rewrite is not None else None
-        self.look = addresses.glance(api) if rewrite is not None else None
+        self.look = addresses.quick_check(api) if rewrite is not None else None
         self.glance = self.look if unheard else None
         self.twin: Plan | None = None
 
@@ -205,7 +205,7 @@ def plan_for(
     acks: int | None = None
     head_end, wait_ms, clamped = body_at, 0, False
     if api.key == ApiKey.PRODUCE:
-        read = produce.acks_at(buf, body_at, limit, api.version)
+        read = produce.read_acks(buf, body_at, limit, api.version)
         if read is None:
             return None
         acks, head_end = read

@@ -11,7 +11,7 @@ from policies.api import Need
 from proxy.core.exchanges import Exchange
 from wire import header
 from wire.apis import ApiKey
-from wire.fetch import read as read_fetch
+from wire.fetch import read_head as read_fetch_head
 from wire.produce import ProduceWalker
 from wire.topic_names import TopicNames
 
@@ -34,7 +34,7 @@ def read_head(s: SessionEnd, exchange: Exchange, buf: bytearray, body_at: int, l
     if api.key == ApiKey.PRODUCE:
         exchange.head = walker_for(s, exchange)
     elif api.key == ApiKey.FETCH:
-        exchange.head = read_fetch(buf, body_at, limit, api.version)
+        exchange.head = read_fetch_head(buf, body_at, limit, api.version)
         return exchange.head is not None
     return True
 

@@ -10,7 +10,7 @@ from proxy.core.errors import ClientProtocolError
 from proxy.core.identity import Identity
 from wire import header
 from wire.apis import ApiKey
-from wire.fetch import read as read_fetch
+from wire.fetch import read_head as read_fetch_head
 
 if TYPE_CHECKING:
     from policies.api import Forward
@@ -68,7 +68,7 @@ def _changed(frame: bytearray, at: int, verdict: Forward) -> bytearray:
 
 def wait_anew(s: SessionEnd, exchange: Exchange, frame: bytes | bytearray, at: int) -> None:
     """A fetch that was changed has the deadline of what is sent on."""
-    head = read_fetch(frame, at, len(frame), exchange.plan.api.version)
+    head = read_fetch_head(frame, at, len(frame), exchange.plan.api.version)
     if head is not None:
         waits = head.max_wait_ms > 0 and head.min_bytes > 0
         wait_ms = s.engine.graces.fetch_wait_ms(head.max_wait_ms) if waits else 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tests.support import frames as f
 from tests.support.stub_broker import ADDRESS
 from wire import messages
-from wire.apis import BY_WORD
+from wire.apis import BY_KEY_AND_VERSION
 from wire.primitives import encode_compact, encode_compact_count, encode_string, encode_uvarint
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ LYING_HOST: Final = Host(LYING_ADDRESS.encode(), 1)
 @cache
 def apis() -> tuple[Api, ...]:
     """Every version that is offered, in a fixed order."""
-    return tuple(sorted(BY_WORD.values(), key=lambda api: (api.key, api.version)))
+    return tuple(sorted(BY_KEY_AND_VERSION.values(), key=lambda api: (api.key, api.version)))
 
 
 def request(api: Api, correlation_id: int, chance: random.Random) -> bytes:

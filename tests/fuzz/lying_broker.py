@@ -21,7 +21,7 @@ from tests.fuzz.peers import is_silent
 from tests.fuzz.stock import Stock
 from tests.support import frames as f
 from tests.support.stub_broker import CLOSE, StubBroker
-from wire.apis import BY_WORD
+from wire.apis import BY_KEY_AND_VERSION
 
 CLIENT_SHIFT: Final = 8
 """A hostile client numbers its requests from `client << CLIENT_SHIFT` on, and sends no more than fit."""
@@ -45,7 +45,7 @@ class LyingBroker:
     def answer(self, request: bytes) -> bytes | None:
         """What to send for this request."""
         (word, correlation_id) = struct.unpack_from(">ii", request, 4)
-        api = BY_WORD.get(word)
+        api = BY_KEY_AND_VERSION.get(word)
         client = correlation_id >> CLIENT_SHIFT
         assert api is not None, "a request that nobody was offered"
         if word == f.HEARTBEAT << 16 or (client < FIRST_CLIENT and api.key == f.METADATA):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.support.stub_broker import ADDRESS
 from wire import messages
-from wire.apis import BY_WORD, ApiKey
+from wire.apis import BY_KEY_AND_VERSION, ApiKey
 from wire.errors import WireError
 from wire.primitives import skip_compact, skip_string, skip_tags
 
@@ -51,7 +51,7 @@ class Asked:
             stop = at + 4 + size
             if stop > end:
                 break
-            api = BY_WORD.get(word)
+            api = BY_KEY_AND_VERSION.get(word)
             assert api is not None, f"api {word >> 16} v{word & 0xFFFF} went to the broker"
             self.frames += 1
             if api.always_replies or not is_silent(self._unread[at:stop], api):
@@ -73,7 +73,9 @@ class Answered:
         if len(frame) >= _HEAD.size:
             _, word, correlation_id = _HEAD.unpack_from(frame)
             known = correlation_id in self._apis
-            self._apis[correlation_id] = None if known else BY_WORD.get(word & 0xFFFF_FFFF)
+            self._apis[correlation_id] = (
+                None if known else BY_KEY_AND_VERSION.get(word & 0xFFFF_FFFF)
+            )
 
     def sent_stream(self, data: bytes) -> None:
         """The client has sent these frames."""

@@ -16,7 +16,7 @@ from policies.validation import try_convert
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
 from wire.apis import OFFERED, ApiKey
-from wire.fetch import FetchHead, head_offsets, read
+from wire.fetch import FetchHead, head_offsets, read_head
 
 FLOOR = {"client_id": "bench", "min_bytes": 1000, "max_wait_ms": 2000}
 INT32 = struct.Struct(">i").pack
@@ -141,7 +141,7 @@ def test_the_broker_gets_the_raised_fetch_and_nothing_else_has_changed(
     expected = max(max_wait_ms, floor[0]), max(min_bytes, min(floor[1], max_bytes))
     assert wire.to_broker == fetch(1, *expected, max_bytes, version)
     body_at = 14 + len("tests") + (version >= 12)
-    head = read(wire.to_broker, body_at, len(wire.to_broker), version)
+    head = read_head(wire.to_broker, body_at, len(wire.to_broker), version)
     assert head == FetchHead(*expected, max_bytes)
 
 

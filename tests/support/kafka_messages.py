@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from wire import messages
-from wire.apis import BY_WORD, Api, known
+from wire.apis import BY_KEY_AND_VERSION, Api, known
 from wire.errors import WireError
 from wire.primitives import encode_uvarint, skip_tags
 
@@ -33,7 +33,7 @@ _TEXT = st.text("abcü.-9", max_size=12) | st.integers(100, 300).map(lambda size
 
 def apis_known() -> list[Api]:
     """Every offered version that the codec knows."""
-    return [api for api in BY_WORD.values() if messages.is_known(api)]
+    return [api for api in BY_KEY_AND_VERSION.values() if messages.is_known(api)]
 
 
 def api_of(key: int, version: int) -> Api:

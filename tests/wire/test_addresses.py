@@ -15,12 +15,12 @@ from kio.schema.metadata.v12.response import MetadataResponseBroker
 
 from tests.support.kafka_messages import api_of, changed, messages_of, name, survives
 from wire import messages
-from wire.addresses import TEACHES, rewriter
-from wire.apis import BY_WORD, ApiKey
+from wire.addresses import LISTENER_APIS, rewriter
+from wire.apis import BY_KEY_AND_VERSION, ApiKey
 from wire.primitives import INT32, encode_compact, encode_compact_count
 
 CARRIERS = [
-    *(api for api in BY_WORD.values() if api.carries_addresses),
+    *(api for api in BY_KEY_AND_VERSION.values() if api.carries_addresses),
     *(api_of(ApiKey.FETCH, version) for version in (16, 17, 18)),
 ]
 KNOWN = [api for api in CARRIERS if messages.is_known(api)]
@@ -123,7 +123,7 @@ def test_every_carrier_has_a_rewriter(api):
 
 def test_others_have_none():
     """What carries no address is not looked at."""
-    others = [api for api in BY_WORD.values() if not api.carries_addresses]
+    others = [api for api in BY_KEY_AND_VERSION.values() if not api.carries_addresses]
     assert others
     assert not [api for api in others if rewriter(api)]
 
@@ -141,14 +141,14 @@ def test_the_table_agrees_with_the_schemas():
         every = (*shape.untagged, *shape.tagged.values())
         return any(f.name == "host" or (f.shape and has_host(f.shape)) for f in every)
 
-    for api in BY_WORD.values():
+    for api in BY_KEY_AND_VERSION.values():
         if messages.is_known(api) and api.key not in not_brokers:
             assert has_host(messages.response_shape(api)) == api.carries_addresses, name(api)
 
 
 def test_only_brokers_own_listeners_teach():
     """Keys that may name controllers do not say where a broker can be dialled."""
-    assert {api.key for api in CARRIERS} - TEACHES == {
+    assert {api.key for api in CARRIERS} - LISTENER_APIS == {
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_QUORUM,
     }

@@ -25,10 +25,10 @@ from wire import (
     sasl,
     versions,
 )
-from wire.apis import BY_WORD, OFFERED, Api, ApiKey
+from wire.apis import BY_KEY_AND_VERSION, OFFERED, Api, ApiKey
 from wire.errors import WireError
 from wire.fetch_topics import FetchTopics
-from wire.produce import ProduceWalker, acks_at
+from wire.produce import ProduceWalker, read_acks
 from wire.produce_topics import ProduceTopics
 from wire.record_batches import BatchCounter
 
@@ -51,13 +51,13 @@ def framed(data: bytearray) -> bytearray:
 
 
 def versions_of(key: int) -> list[Api]:
-    return [api for api in BY_WORD.values() if api.key == key]
+    return [api for api in BY_KEY_AND_VERSION.values() if api.key == key]
 
 
 def readers() -> dict[str, Callable[[bytearray], object]]:
     """Every reader of bytes that come from outside, in every version."""
     found: dict[str, Callable[[bytearray], object]] = {
-        "metadata brokers": lambda b: metadata.brokers(framed(b)),
+        "metadata brokers": lambda b: metadata.read_brokers(framed(b)),
         "client id": lambda b: header.client_id_of(b, 0, len(b)),
         "mechanism": sasl.mechanism,
         "handshake error": sasl.handshake_error,
@@ -72,7 +72,7 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
         )
         found[f"token {version}"] = lambda b, v=version: sasl.auth_bytes(b, v)
         found[f"authenticated {version}"] = lambda b, v=version: sasl.authenticate_reply(b, v)
-    for api in BY_WORD.values():
+    for api in BY_KEY_AND_VERSION.values():
         rewrite = addresses.rewriter(api)
         if rewrite is not None:
             found[f"addresses of {name(api)}"] = lambda b, r=rewrite: r(b, 0, len(b), told)
@@ -83,7 +83,7 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
             b, 0, len(b), a.version, OFFERED
         )
     for version in range(14):
-        found[f"acks {version}"] = lambda b, v=version: acks_at(b, 0, len(b), v)
+        found[f"acks {version}"] = lambda b, v=version: read_acks(b, 0, len(b), v)
         found[f"produce walker {version}"] = lambda b, v=version: ProduceWalker(v).feed(
             b, 0, len(b)
         )
@@ -97,7 +97,7 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
             b, 0, len(b), v
         )
     for version in range(18):
-        found[f"fetch head {version}"] = lambda b, v=version: fetch.read(b, 0, len(b), v)
+        found[f"fetch head {version}"] = lambda b, v=version: fetch.read_head(b, 0, len(b), v)
         found[f"fetch topics {version}"] = lambda b, v=version: FetchTopics(v).feed(b, 0, len(b))
     for api in versions_of(ApiKey.ALTER_CLIENT_QUOTAS):
         found[f"read {name(api)}"] = partial(client_quotas.read_alter, api)

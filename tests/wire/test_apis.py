@@ -146,7 +146,7 @@ def test_find_knows_what_is_offered_and_nothing_else(key: int, version: int) -> 
     if api is not None:
         assert (api.key, api.version) == (key, version)
     assert apis.find(key, version) is api
-    assert apis.BY_WORD.get(key << 16 | version) is api
+    assert apis.BY_KEY_AND_VERSION.get(key << 16 | version) is api
 
 
 def test_every_offered_version_is_found() -> None:
@@ -156,7 +156,9 @@ def test_every_offered_version_is_found() -> None:
             api = apis.find(key, version)
             assert api is not None
             assert api is apis.known(key, version)
-    assert len(apis.BY_WORD) == sum(high - low + 1 for low, high in apis.OFFERED.values())
+    assert len(apis.BY_KEY_AND_VERSION) == sum(
+        high - low + 1 for low, high in apis.OFFERED.values()
+    )
 
 
 def test_names_and_keys_lead_to_each_other() -> None:
@@ -178,7 +180,7 @@ def test_what_a_stranger_may_send_is_small() -> None:
     """The three APIs legal before authentication have limits of their own; of the others, quotas' two, which are
     kept whole and hold a few names and numbers.
     """
-    limits = {api.key: api.request_max_bytes for api in apis.BY_WORD.values()}
+    limits = {api.key: api.request_max_bytes for api in apis.BY_KEY_AND_VERSION.values()}
     assert {key: limit for key, limit in limits.items() if limit is not None} == {
         ApiKey.SASL_HANDSHAKE: 4096,
         ApiKey.API_VERSIONS: 4096,

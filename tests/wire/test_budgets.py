@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.kafka_messages import api_of, name
-from wire import addresses, broker_lists, endpoints, messages, metadata, schema, throttle, versions
+from wire import (
+    addresses,
+    broker_lists,
+    messages,
+    metadata,
+    node_endpoints,
+    schema,
+    throttle,
+    versions,
+)
 from wire import fetch_topics as fetch_topics_module
 from wire.apis import OFFERED, ApiKey
 from wire.errors import BudgetError
@@ -27,7 +36,7 @@ from wire.primitives import (
     encode_string,
     encode_uvarint,
 )
-from wire.produce import ProduceWalker, acks_at
+from wire.produce import ProduceWalker, read_acks
 from wire.produce_partitions import walk
 
 if TYPE_CHECKING:
@@ -43,7 +52,7 @@ FIRST_TAG = 1000
 WITH_BUDGET = (
     addresses,
     broker_lists,
-    endpoints,
+    node_endpoints,
     fetch_topics_module,
     metadata,
     throttle,
@@ -123,7 +132,7 @@ def learn_names(api: Api, body: bytes) -> None:
 
 
 def learn_brokers(api: Api, body: bytes) -> None:
-    metadata.brokers(frame(api, body))
+    metadata.read_brokers(frame(api, body))
 
 
 def walk_fetch(api: Api, body: bytes) -> None:
@@ -229,7 +238,7 @@ def test_every_nested_count_of_a_produce_costs_budget(version):
     body = bytes(made.out)
     needed = made.paid.total()
     assert needed == EACH + EACH**2 + (TAGS * (1 + EACH + EACH**2) if version >= 9 else 0)
-    found = acks_at(body, 0, len(body), version)
+    found = read_acks(body, 0, len(body), version)
     assert found is not None
     at = found[1] + 4
     assert (

@@ -152,7 +152,7 @@ def test_head_agrees_with_the_codec(version, data):
     """The head's fields are those that the codec reads, and are None until all there."""
     message = data.draw(messages_of(messages.request_shape(api_of(ApiKey.FETCH, version))))
     body = messages.encode(message)
-    head = fetch.read(b"xx" + body, 2, 2 + len(body), version)
+    head = fetch.read_head(b"xx" + body, 2, 2 + len(body), version)
     assert timedelta(milliseconds=head.max_wait_ms) == message.max_wait
     assert (head.min_bytes, head.max_bytes) == (message.min_bytes, message.max_bytes)
     assert head.isolation_level == message.isolation_level
@@ -162,8 +162,8 @@ def test_head_agrees_with_the_codec(version, data):
         assert head.kind is FetchKind.SESSIONLESS
     offsets = head_offsets(version)
     fixed = (offsets.session_epoch or offsets.isolation_level) + (4 if version >= 7 else 1)
-    assert fetch.read(body, 0, fixed, version) == head
-    assert all(fetch.read(body, 0, cut, version) is None for cut in range(fixed))
+    assert fetch.read_head(body, 0, fixed, version) == head
+    assert all(fetch.read_head(body, 0, cut, version) is None for cut in range(fixed))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -176,15 +176,15 @@ def test_patches_land_in_their_fields(version):
             continue
         patched = bytearray(plain)
         patched[at : at + 4] = INT32.pack(77)
-        changed = fetch.read(patched, 0, 40, version)
+        changed = fetch.read_head(patched, 0, 40, version)
         assert getattr(changed, name) == 77
         setattr(changed, name, 0)
-        assert changed == fetch.read(plain, 0, 40, version)
+        assert changed == fetch.read_head(plain, 0, 40, version)
 
 
 def test_defaults_before_a_field_was():
     """Before v3 there is no max_bytes, before v7 no session: Kafka's defaults stand for them."""
-    head = fetch.read(bytes(12), 0, 12, 0)
+    head = fetch.read_head(bytes(12), 0, 12, 0)
     assert (head.max_bytes, head.isolation_level) == (0x7FFFFFFF, 0)
     assert head.kind is FetchKind.SESSIONLESS
 

@@ -18,7 +18,7 @@ from tests.support.kafka_messages import api_of, messages_of, survives
 from wire import messages
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.metadata import brokers, question, topic_names
+from wire.metadata import brokers_request, read_brokers, topic_names
 from wire.primitives import INT32
 
 V1 = api_of(ApiKey.METADATA, 1)
@@ -34,8 +34,8 @@ def reply(*hosts: tuple[int, str, int]) -> bytes:
 
 
 def test_the_question_is_kafkas():
-    """kafka-python reads the question as Metadata v1 from client "sluice" for no topic."""
-    frame = question(77)
+    """kafka-python reads the request as Metadata v1 from client "sluice" for no topic."""
+    frame = brokers_request(77)
     body = MetadataRequest.decode(frame, version=1, header=True, framed=True)
     header = body.header
     assert (header.request_api_key, header.request_api_version) == (3, 1)
@@ -46,8 +46,8 @@ def test_the_question_is_kafkas():
 def test_the_answer_names_brokers():
     """Brokers come out by node id with the real host and port."""
     frame = reply((1, "kafka-1", 9092), (7, "10.0.0.7", 65535))
-    assert brokers(frame) == {1: (b"kafka-1", 9092), 7: (b"10.0.0.7", 65535)}
-    assert brokers(bytearray(frame)) == brokers(frame)
+    assert read_brokers(frame) == {1: (b"kafka-1", 9092), 7: (b"10.0.0.7", 65535)}
+    assert read_brokers(bytearray(frame)) == read_brokers(frame)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_answer_names_brokers():
 def test_an_answer_that_cannot_be_dialled(broker):
     """A broker without a host or with an impossible port is refused, not handed to a dialer."""
     with pytest.raises(WireError):
-        brokers(reply(broker))
+        read_brokers(reply(broker))
 
 
 def test_a_cut_answer():
@@ -71,15 +71,15 @@ def test_a_cut_answer():
     frame = reply((1, "kafka-1", 9092))
     for cut in range(len(frame)):
         with pytest.raises(WireError):
-            brokers(frame[:cut])
+            read_brokers(frame[:cut])
     with pytest.raises(WireError):
-        brokers(frame + b"\x00")
+        read_brokers(frame + b"\x00")
 
 
 @given(st.binary(max_size=60))
 def test_any_answer(body):
     """Any bytes at all give brokers or WireError."""
-    survives(brokers, INT32.pack(len(body) + 4) + bytes(4) + body)
+    survives(read_brokers, INT32.pack(len(body) + 4) + bytes(4) + body)
 
 
 def partition(index: int, replicas=(1, 2, 3), isr=(1, 2, 3)):

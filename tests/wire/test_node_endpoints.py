@@ -21,7 +21,7 @@ from wire import messages
 from wire.addresses import rewriter
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.node_endpoints import usual_produce
+from wire.node_endpoints import single_partition_produce
 from wire.primitives import INT32, REPLY_ELEMENT_BUDGET, encode_compact_count
 
 MOVED = ErrorCode.not_leader_or_follower
@@ -101,22 +101,22 @@ def test_the_usual_shape_cannot_hide_endpoints():
         assert messages.decode_response(api_of(ApiKey.PRODUCE, 12), new) == told(message)
 
 
-def glance(version, body: bytes, tags: bytes = b"\x00") -> bool:
-    """What `usual_produce` says of a whole response frame with this body."""
+def quick_check(version, body: bytes, tags: bytes = b"\x00") -> bool:
+    """What `single_partition_produce` says of a whole response frame with this body."""
     frame = INT32.pack(4 + len(tags) + len(body)) + bytes(4) + tags + body
     buf = bytearray(b"xx" + frame + b"\x02stale")
-    return usual_produce(version)(buf, 2, 2 + len(frame))
+    return single_partition_produce(version)(buf, 2, 2 + len(frame))
 
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
 def test_the_usual_reply_is_known_at_a_glance(module, version):
     """One topic, one partition, error or not, no tags: there is surely no address in it."""
     usual = messages.encode(produced(module))
-    assert glance(version, usual)
-    assert not glance(version, usual, tags=b"\x01\x05\x00")
-    assert not glance(version, messages.encode(produced(module, topics=2)))
-    assert not glance(version, messages.encode(produced(module, partitions=2)))
-    assert not glance(version, messages.encode(produced(module, error=MOVED)))  # CurrentLeader
+    assert quick_check(version, usual)
+    assert not quick_check(version, usual, tags=b"\x01\x05\x00")
+    assert not quick_check(version, messages.encode(produced(module, topics=2)))
+    assert not quick_check(version, messages.encode(produced(module, partitions=2)))
+    assert not quick_check(version, messages.encode(produced(module, error=MOVED)))  # CurrentLeader
 
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
@@ -130,16 +130,16 @@ def test_no_glance_overlooks_endpoints(module, version):
             responses = tuple(replace(topic, **naming) for topic in plain.responses)
             nodes = (replace(node, host="k" * (size % 40 + 1)),)
             message = replace(plain, responses=responses, node_endpoints=nodes)
-            assert not glance(version, messages.encode(message))
+            assert not quick_check(version, messages.encode(message))
 
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
 @given(at=st.integers(0, 70), byte=st.integers(0, 255))
 def test_the_glance_agrees_with_the_walk(module, version, at, byte):
-    """What a glance calls usual, the walk finds to be well-formed and without an address."""
+    """What the quick check accepts, the walk finds to be well-formed and without an address."""
     body = bytearray(messages.encode(produced(module)))
     body[at % len(body)] = byte
-    if glance(version, bytes(body)):
+    if quick_check(version, bytes(body)):
         assert rewritten(ApiKey.PRODUCE, version, bytes(body), never) is None
 
 

@@ -14,7 +14,7 @@ from wire import messages
 from wire.apis import ApiKey
 from wire.errors import WireError
 from wire.primitives import INT32, encode_compact, encode_compact_count, encode_string
-from wire.produce import ProduceWalker, acks_at
+from wire.produce import ProduceWalker, read_acks
 
 VERSIONS = range(3, 14)
 
@@ -81,7 +81,7 @@ def test_before_transactions(version):
         walker = walked(version, body, cuts)
         assert (walker.acks, walker.timeout_ms, walker.done) == (-1, 30000, True)
         assert walker.topics == [("orders", [0, 5])]
-    assert acks_at(body, 0, len(body), version) == (-1, 2)
+    assert read_acks(body, 0, len(body), version) == (-1, 2)
 
 
 def flexible(*topics: bytes, tags: bytes = b"\x00") -> bytes:
@@ -185,5 +185,5 @@ def test_acks_at(version):
         head = encode_compact(txn) if compact else encode_string(txn)
         body = b"xx" + head + b"\xff\xff" + INT32.pack(100)
         at = 2 + len(head) + 2
-        assert acks_at(body, 2, len(body), version) == (-1, at)
-        assert all(acks_at(body, 2, cut, version) is None for cut in range(2, at))
+        assert read_acks(body, 2, len(body), version) == (-1, at)
+        assert all(read_acks(body, 2, cut, version) is None for cut in range(2, at))

@@ -15,7 +15,7 @@ from wire import messages, produce_partitions
 from wire.apis import ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.primitives import ELEMENT_BUDGET, INT32, encode_compact_count, encode_count
-from wire.produce import ProduceWalker, acks_at
+from wire.produce import ProduceWalker, read_acks
 
 VERSIONS = range(3, 14)
 RECORDS = st.none() | st.binary(max_size=20) | st.integers(120, 300).map(bytes)
@@ -27,7 +27,7 @@ def buried(body: bytes) -> tuple[bytearray, int, int]:
 
 
 def after_timeout(buf: bytearray, at: int, stop: int, version: int) -> int:
-    read = acks_at(buf, at, stop, version)
+    read = read_acks(buf, at, stop, version)
     assert read is not None
     return read[1] + 4
 
@@ -96,8 +96,8 @@ def test_damage_is_a_wire_error(version, data):
         )
     damaged = bytes(body[: data.draw(st.integers(0, len(body)))])
     read = (
-        acks_at(damaged, 0, len(damaged), version)
-        if survives(acks_at, damaged, 0, len(damaged), version)
+        read_acks(damaged, 0, len(damaged), version)
+        if survives(read_acks, damaged, 0, len(damaged), version)
         else None
     )
     if read is None or read[1] + 4 > len(damaged):
@@ -114,7 +114,7 @@ def test_a_body_cut_anywhere_is_refused(version):
     """What lies behind the frame is never taken for a part of it, valid though it looks."""
     name = bytes(range(16)) if version >= 13 else b"orders"
     body = body_of(version, [(name, [(0, b"r" * 5), (7, None)]), (name, [(3, b"")])])
-    head = acks_at(body, 0, len(body), version)
+    head = read_acks(body, 0, len(body), version)
     assert head is not None
     for stop in range(head[1] + 4, len(body)):
         with pytest.raises(WireError):

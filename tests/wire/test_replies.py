@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 
 from tests.support.kafka_messages import api_of, apis_known, messages_of, name, structs, survives
 from wire import messages
-from wire.apis import BY_WORD, ApiKey
+from wire.apis import BY_KEY_AND_VERSION, ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.replies import REFUSED_ELEMENTS, error_body
 from wire.schema import Shape, blank
@@ -117,7 +117,9 @@ def test_any_request_can_be_refused(api, data):
         survives(error_body, api, bytes(body), CODE)
 
 
-@pytest.mark.parametrize("api", [a for a in BY_WORD.values() if not messages.is_known(a)], ids=name)
+@pytest.mark.parametrize(
+    "api", [a for a in BY_KEY_AND_VERSION.values() if not messages.is_known(a)], ids=name
+)
 def test_unknown_versions_have_no_reply(api):
     """A version that the codec does not know raises, so that the caller closes."""
     with pytest.raises(WireError):

@@ -151,7 +151,7 @@ def test_a_rewrite_is_made_once_per_api_and_version():
 def test_whatever_can_name_a_broker_is_rewritten_and_nothing_else_but_api_versions():
     """The table says which; the closures follow it."""
     engine = make_engine()
-    for facts in apis.BY_WORD.values():
+    for facts in apis.BY_KEY_AND_VERSION.values():
         wanted = facts.carries_addresses or facts.key == ApiKey.API_VERSIONS
         assert (engine.rewrite_for(facts) is not None) is wanted, facts
 

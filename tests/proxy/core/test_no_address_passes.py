@@ -16,10 +16,12 @@ from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import KINDS
 from tests.support.waiting import asked as produce
 from wire import messages
-from wire.apis import BY_WORD, ApiKey
+from wire.apis import BY_KEY_AND_VERSION, ApiKey
 
 REAL = "real-broker.internal"
-CARRIERS = [api for api in BY_WORD.values() if api.carries_addresses and messages.is_known(api)]
+CARRIERS = [
+    api for api in BY_KEY_AND_VERSION.values() if api.carries_addresses and messages.is_known(api)
+]
 HOOKS = {
     "no policy": list,
     "told of the end": lambda: [Silent()],
