@@ -14,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -195,20 +196,13 @@ class Chain:
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """Return the request rate that holds for them: the first enforced entry's word that has one."""
+        hook = "effective_quota"
         for entry in self.entries:
-            if entry.mode == "enforce" and _overrides(entry.policy, "effective_quota"):
-                ask = entry.policy.effective_quota
-                try:
-                    found = self.hook_runner.run(
-                        entry.name,
-                        "effective_quota",
-                        ask,
-                        user,
-                        client_id,
-                        check=check_effective_quota,
-                    )
-                except PolicyFault:
-                    continue
+            if entry.mode != "enforce" or not _overrides(entry.policy, hook):
+                continue
+            ask, check = entry.policy.effective_quota, check_effective_quota
+            with suppress(PolicyFault):
+                found = self.hook_runner.run(entry.name, hook, ask, user, client_id, check=check)
                 if found is not None:
                     return found
         return None
