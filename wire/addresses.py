@@ -39,7 +39,7 @@ from wire.primitives import (
 )
 
 __all__ = [
-    "ADDRESSES_FIRST",
+    "LEADING_APIS",
     "LISTENER_APIS",
     "Advertise",
     "QuickCheck",
@@ -67,7 +67,7 @@ LISTENER_APIS: Final = frozenset(
 """Keys whose responses say where a broker's own listener is, so that one may be dialled there.
 DescribeQuorum names controllers' listeners, and DescribeCluster does if asked for controllers."""
 
-ADDRESSES_FIRST: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
+LEADING_APIS: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
 """Keys whose responses have all addresses in their first part. Their rewriters look no further, so they may be given
 what is here of a body, and raise `WireError` while the list of brokers is not whole."""
 

@@ -351,9 +351,7 @@ class Engine:
 
     def lead_for(self, api: Api) -> Rewrite | None:
         """What must be changed in this API's responses, if it all stands in their first part."""
-        return (
-            self._make_rewrite(api, names=False) if api.key in addresses.ADDRESSES_FIRST else None
-        )
+        return self._make_rewrite(api, names=False) if api.key in addresses.LEADING_APIS else None
 
     def _look_at_chain(self) -> None:
         keys = (ApiKey.PRODUCE, ApiKey.FETCH)
