@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 
-    from policies.api import QuotaViolation, EffectiveQuota, Peer
+    from policies.api import EffectiveQuota, Peer, QuotaViolation
     from proxy.admin.service import AdminService
     from proxy.admin_socket import AdminSocket
     from proxy.broker_probe import BrokerReport

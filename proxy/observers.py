@@ -88,7 +88,9 @@ class Observers:
         self.capture: Capture | None = None
         self.topic_book: TopicBook | None = None
         self.usage_log = (
-            self._make_usage_log(config, clock, effective_quota) if config.usage_log.directory else None
+            self._make_usage_log(config, clock, effective_quota)
+            if config.usage_log.directory
+            else None
         )
         listeners: list[Observer] = [self.log]
         if self.tracer is not None:
@@ -152,7 +154,10 @@ class Observers:
                 each.close(max(0.1, ends_s - time.monotonic()))
 
     def _make_usage_log(
-        self, config: Config, clock: Clock, effective_quota: Callable[[str, str], EffectiveQuota | None]
+        self,
+        config: Config,
+        clock: Clock,
+        effective_quota: Callable[[str, str], EffectiveQuota | None],
     ) -> UsageLogObserver:
         from proxy.core.capture import Capture  # noqa: PLC0415 - see the module
         from proxy.core.topic_book import TopicBook  # noqa: PLC0415 - see the module

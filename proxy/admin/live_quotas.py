@@ -17,7 +17,7 @@ from proxy.shell.driver import nudge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.api import InForce
+    from policies.api import EffectiveQuota
     from policies.chain import Chain
     from policies.quota import entity
     from policies.quota.alter import Change
@@ -66,14 +66,14 @@ class LiveQuotas:
         self._enforcing_of: Chain | None = None
         self._enforcing: list[LiveQuotaPolicy] = []
 
-    def in_force(self, user: str, client_id: str) -> InForce | None:
+    def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """Return the request quota of this client from the first policy that has one."""
-        return self._engine.chain.in_force(user, client_id)
+        return self._engine.chain.effective_quota(user, client_id)
 
     def binding_limit(self, user: str, client_id: str, now_ms: int) -> BindingLimit | None:
         """Return the client's fullest bucket of all policies that enforce quotas.
 
-        Without such a bucket: the request rate of another policy (`in_force`), or None.
+        Without such a bucket: the request rate of another policy (`effective_quota`), or None.
         """
         chain = self._engine.chain
         if self._enforcing_of is not chain:  # kept: an isinstance of a protocol is slow
@@ -91,7 +91,7 @@ class LiveQuotas:
         if found:
             fullest = max(found, key=_fullness)
             return BindingLimit(*fullest, fullest.used)
-        held = self.in_force(user, client_id)
+        held = self.effective_quota(user, client_id)
         return None if held is None else BindingLimit(held.entity, "request_rate", held.rate)
 
     def listed(self) -> Quotas:

@@ -132,7 +132,7 @@ class AdminService:
 
     def quota_rate(self, user: str) -> float | None:
         """See FactsSource."""
-        held = self.live_quotas.in_force(user, "")
+        held = self.live_quotas.effective_quota(user, "")
         return None if held is None else held.rate
 
     def readiness(self) -> Sequence[Check]:

@@ -89,7 +89,7 @@ async def test_a_quota_set_live_holds_at_once_and_can_be_taken_back(room, app):
     answer = await sets(app, "user=alice", {"request_rate": 5})
     assert answer.status == 200
     assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(5.0, "override")]
-    assert room.service.live_quotas.in_force("alice", "x").rate == 5.0
+    assert room.service.live_quotas.effective_quota("alice", "x").rate == 5.0
     answer = await ask(app, "/v1/quotas?user=alice", "DELETE")
     assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(100.0, "file")]
 
@@ -181,7 +181,7 @@ async def test_a_change_that_cannot_be_saved_is_not_made(monkeypatch, tmp_path):
         answer = await sets(everything(room), "user=a", {"request_rate": 5})
         assert answer.status == 500
         assert "No space left" in answer.said["error"]
-        assert room.service.live_quotas.in_force("a", "") is None
+        assert room.service.live_quotas.effective_quota("a", "") is None
 
 
 async def test_without_a_quota_policy_there_is_nothing_to_see():

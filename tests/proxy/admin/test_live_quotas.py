@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from policies.api import InForce, Policy
+from policies.api import EffectiveQuota, Policy
 from policies.chain import Chain, Entry
 from proxy.admin.errors import AdminError
 from proxy.config import Log
@@ -26,11 +26,11 @@ class FixedQuota(Policy):
 
     Config = dict
 
-    def __init__(self, found: InForce | None) -> None:
+    def __init__(self, found: EffectiveQuota | None) -> None:
         super().__init__({}, None)  # type: ignore[arg-type]
         self.found = found
 
-    def in_force(self, user: str, client_id: str) -> InForce | None:
+    def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         return self.found
 
 
@@ -52,15 +52,17 @@ def refusal(
 
 def test_the_first_policy_with_a_quota_has_it_in_force(room):
     """A policy in mode `observe` and one without a quota are skipped."""
-    first, second = (InForce("entity", each, 5.0, "1") for each in ("user alice", "user bob"))
+    first, second = (
+        EffectiveQuota("entity", each, 5.0, "1") for each in ("user alice", "user bob")
+    )
     chained(
         room,
-        Entry("watches", FixedQuota(InForce("entity", "nobody", 1.0, "1")), "observe"),
+        Entry("watches", FixedQuota(EffectiveQuota("entity", "nobody", 1.0, "1")), "observe"),
         Entry("silent", FixedQuota(None)),
         Entry("first", FixedQuota(first)),
         Entry("second", FixedQuota(second)),
     )
-    assert room.service.live_quotas.in_force("alice", "c") == first
+    assert room.service.live_quotas.effective_quota("alice", "c") == first
     assert room.service.quota_rate("alice") == 5.0
     found = room.service.live_quotas.binding_limit("alice", "c", room.engine.now_ms)
     assert (found.entity, found.quota, found.limit) == ("user alice", "request_rate", 5.0)
@@ -69,7 +71,7 @@ def test_the_first_policy_with_a_quota_has_it_in_force(room):
 def test_without_a_quota_nothing_is_in_force(room):
     """None, not a limit of 0."""
     chained(room, Entry("silent", FixedQuota(None)))
-    assert room.service.live_quotas.in_force("alice", "c") is None
+    assert room.service.live_quotas.effective_quota("alice", "c") is None
     assert room.service.live_quotas.binding_limit("alice", "c", room.engine.now_ms) is None
     assert room.service.quota_rate("alice") is None
 
