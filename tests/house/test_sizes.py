@@ -1,4 +1,4 @@
-"""A file is one noun, and short: the number of longer ones may only go down. The hard limit is in tests/test_house.py."""
+"""A file is one noun, and short: the number of longer ones may only go down (hard limit: tests/test_house.py)."""
 
 from __future__ import annotations
 
