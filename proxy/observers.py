@@ -161,14 +161,14 @@ class Observers:
     ) -> UsageLogObserver:
         from proxy.core.capture import Capture  # noqa: PLC0415 - see the module
         from proxy.core.topic_book import TopicBook  # noqa: PLC0415 - see the module
-        from proxy.telemetry.usage_log.publisher import Own, Publisher  # noqa: PLC0415 - see the module
+        from proxy.telemetry.topic_publisher import OwnAddresses, TopicPublisher  # noqa: PLC0415 - see the module
         from proxy.telemetry.usage_log.usage_log import UsageLogObserver  # noqa: PLC0415 - see the module
 
         settings, listen = config.usage_log, config.listen
         self.capture = Capture() if "capture" in settings.families else None
         self.topic_book = TopicBook() if "topic" in settings.families else None
         ports = frozenset((listen.port, *listen.node_ports().values()))
-        own = Own((listen.address, listen.advertised_host), ports)
+        own = OwnAddresses((listen.address, listen.advertised_host), ports)
         tracer = self.tracer
         return UsageLogObserver(
             settings.directory,
@@ -180,10 +180,10 @@ class Observers:
             rotate_ms=settings.rotate_ms,
             rotate_bytes=settings.rotate_bytes,
             keep_bytes=settings.keep_bytes,
-            capture_most_ms=settings.capture_most_seconds * 1000,
+            capture_max_ms=settings.capture_most_seconds * 1000,
             topic_book=self.topic_book,
             publisher=(
-                Publisher(config.upstream.addresses(), settings.topic, own)
+                TopicPublisher(config.upstream.addresses(), settings.topic, own)
                 if settings.topic
                 else None
             ),

@@ -20,7 +20,7 @@ import msgspec
 
 from policies.decision import error_name
 from proxy.core.observer import Observer
-from proxy.telemetry.lines_file import LinesFile
+from proxy.telemetry.rotating_file import RotatingFile
 from proxy.telemetry.sink import LogSink
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class AuditLog(Observer):
 
     def __init__(self, path: str | Path, max_bytes: int) -> None:
         self.suppressed = 0
-        self._file = LinesFile(path, max_bytes)
+        self._file = RotatingFile(path, max_bytes)
         self._sink = LogSink(self._write)
         self._sink.notice = _notice
         self._second = 0

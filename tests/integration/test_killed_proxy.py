@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.telemetry.usage_log.names import parse
+from proxy.telemetry.usage_log.segment import parse_name
 from tests.support import frames as f
 from tests.support.raw import receive
-from tests.support.recorded import shown
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
+from tests.support.usage_log import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ def test_a_kill_costs_the_last_second_at_most(sluice: SluiceProcess, tmp_path: P
             client.join()
         lives.append((killed_s, clients))
     sluice.start()  # and adopts
-    hidden = [parse(path.name) for path in directory.glob("*/.*")]
+    hidden = [parse_name(path.name) for path in directory.glob("*/.*")]
     assert len({name.boot for name in hidden if name is not None}) <= 1  # those of the living
     sluice.stop()
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from proxy.telemetry.usage_log.names import new_boot
-from proxy.telemetry.usage_log.writer import Writer
-from tests.support.recorded import START_MS, shown
+from proxy.telemetry.usage_log.retention import SegmentWriter
+from proxy.telemetry.usage_log.segment import new_boot
+from tests.support.usage_log import START_MS, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests" / "support" / "row_writer.py"
@@ -61,10 +61,10 @@ def live_and_die(directory: Path, seconds: int, late_ms: int, *arguments: int) -
 
 def start_again(directory: Path) -> int:
     """What the next process does first; how many bytes of half lines it found."""
-    writer = Writer(directory, "pod-7", new_boot(START_MS))
-    adopted = writer.open()
+    writer = SegmentWriter(directory, "pod-7", new_boot(START_MS))
+    recovered = writer.open()
     writer.close()
-    return adopted.torn_bytes
+    return recovered.torn_bytes
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from tests.support import frames as f
 from tests.support.python_clients import KafkaPython, Librdkafka
 from tests.support.raw import receive
-from tests.support.recorded import shown
 from tests.support.replay import recorded, replay
 from tests.support.sluice_process import SluiceProcess
+from tests.support.usage_log import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from policies.quota.policy import Quota
 from proxy.core.capture import Capture
 from tests.support import frames as f
-from tests.support.recorded import Recording
 from tests.support.replay import recorded, replay
 from tests.support.sessions import Wire
+from tests.support.usage_log import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

@@ -21,7 +21,7 @@ from proxy.telemetry.line_limits import LIMITS, LineLimits
 from proxy.telemetry.metrics.otlp import OtlpExporter
 from proxy.telemetry.traces.file import FileSink
 from proxy.telemetry.traces.otlp import OtlpSink
-from proxy.telemetry.usage_log.writer import Writer
+from proxy.telemetry.usage_log.retention import SegmentWriter
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire
@@ -78,7 +78,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
         OtlpExporter: ("export",),
         OtlpSink: ("send",),
         FileSink: ("send",),
-        Writer: ("write", "tick"),
+        SegmentWriter: ("write", "tick"),
     }.items():
         for name in names:
             breaks(owner, name)

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from proxy.core.usage import UsageRow
-from proxy.telemetry.usage_log.names import new_boot
-from proxy.telemetry.usage_log.rows import Stamp, entity_rows
-from proxy.telemetry.usage_log.writer import Writer
+from proxy.telemetry.usage_log.retention import SegmentWriter
+from proxy.telemetry.usage_log.rows import Sequencer, entity_rows
+from proxy.telemetry.usage_log.segment import new_boot
 
 START_MS = 1_763_683_200_000
 
@@ -26,8 +26,8 @@ def main() -> None:
     write, most = os.write, int(chunk_bytes)
     os.write = lambda descriptor, data: write(descriptor, data[:most])
     boot = new_boot(START_MS)
-    stamp = Stamp("pod-7", boot)
-    writer = Writer(
+    sequencer = Sequencer("pod-7", boot)
+    writer = SegmentWriter(
         Path(directory),
         "pod-7",
         boot,
@@ -44,7 +44,7 @@ def main() -> None:
             UsageRow(now_ms, "u", f"{place}".rjust(int(name_chars), "x"), place, *[1] * 12)
             for place in range(count)
         ]
-        writer.write("entity", list(entity_rows(stamp, rows, [None] * count)), now_ms)
+        writer.write("entity", list(entity_rows(sequencer, rows, [None] * count)), now_ms)
         writer.tick(now_ms)
         print((second + 1) * count, flush=True)  # noqa: T201 - what the test reads
 

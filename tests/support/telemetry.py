@@ -99,9 +99,9 @@ class Listeners:
     def busy(self) -> bool:
         """Whether the threads have something in hand."""
         tracer, usage_log = self.tracer, self.usage_log
-        scribe = None if usage_log is None else usage_log._scribe
+        writer = None if usage_log is None else usage_log._thread
         return (tracer is not None and bool(tracer._queue or tracer._worker._in_hand)) or (
-            scribe is not None and scribe._queued != scribe._taken
+            writer is not None and writer._queued != writer._taken
         )
 
     @property
@@ -109,7 +109,7 @@ class Listeners:
         """Of those that were started."""
         threads = [
             None if self.tracer is None else self.tracer._worker._thread,
-            None if self.usage_log is None else self.usage_log._scribe._thread,
+            None if self.usage_log is None else self.usage_log._thread._thread,
         ]
         return [each.ident for each in threads if each is not None and each.ident is not None]
 

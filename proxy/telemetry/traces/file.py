@@ -2,7 +2,7 @@
 
 Rules:
 - Ids in hex, 64-bit numbers as text: OTLP's own JSON, not protobuf's.
-- The file is a `LinesFile`: whole lines, twice `max_bytes` on the disk at most, and it follows its name.
+- The file is a `RotatingFile`: whole lines, twice `max_bytes` on the disk at most, and it follows its name.
 - No SDK: its encoder takes 14 times as long, and its file exporter cannot be installed beside its OTLP exporter.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from proxy.telemetry.lines_file import LinesFile
+from proxy.telemetry.rotating_file import RotatingFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class FileSink:
     ) -> None:
         self._resource = {"attributes": _attributes(resource)}
         self._scope = dict(scope)
-        self._file = LinesFile(path, max_bytes)
+        self._file = RotatingFile(path, max_bytes)
 
     def send(self, spans: Sequence[Span]) -> str:
         """See Sink."""

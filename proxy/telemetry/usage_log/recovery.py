@@ -1,9 +1,9 @@
-"""Files that a process left hidden when it died: what is whole in them is kept, and shown.
+"""Recovery of segments that a process left open when it died: their whole lines are kept and shown.
 
 Rules:
-- Only this instance's, and only those that no living process holds locked (nor the caller names).
-- A file is cut behind its last newline, fsynced and renamed; if nothing is left of it, it goes.
-- Doing it twice, or dying in between, does no harm.
+- It takes segments of this instance only, and none that a living process has locked or that the caller excludes.
+- A segment is truncated after its last newline, fsynced and renamed; an empty one is deleted.
+- It is idempotent: to run it twice, or to die in the middle, does no harm.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from proxy.telemetry.usage_log.names import FileName, is_hidden, parse
-from proxy.telemetry.usage_log.segment import publish
+from proxy.telemetry.rotating_file import end_of_last_line
+from proxy.telemetry.usage_log.segment import SegmentName, parse_name, rename_closed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-_BLOCK_BYTES: Final = 1 << 16
 _HEAD_BYTES: Final = 1 << 16
 
 
-class Adopted(NamedTuple):
-    """What was found: `files` kept, `torn_bytes` of half lines cut off."""
+class Recovered(NamedTuple):
+    """How many segments were recovered, and how many bytes of half lines were cut off."""
 
     files: int = 0
     torn_bytes: int = 0
@@ -36,43 +35,40 @@ class _Time(msgspec.Struct):
     ts_ms: int
 
 
-def adopt(directory: Path, instance: str, but: Collection[Path] = ()) -> Adopted:
-    """Take in what earlier processes of this instance left. `instance` as it stands in file names.
-
-    Raises OSError.
-    """
+def recover(directory: Path, instance: str, exclude: Collection[Path] = ()) -> Recovered:
+    """Close the segments that earlier processes of `instance` (as in file names) left open. Raises OSError."""
     files = torn_bytes = 0
     for path in sorted(directory.glob("*/.*")):
-        name = parse(path.name)
-        if name is None or name.instance != instance or not is_hidden(path) or path in but:
+        name = parse_name(path.name)
+        if name is None or name.instance != instance or path in exclude:
             continue
-        cut_bytes = _adopt_one(path, name)
+        cut_bytes = _recover_one(path, name)
         if cut_bytes is not None:
             files += 1
             torn_bytes += cut_bytes
-    return Adopted(files, torn_bytes)
+    return Recovered(files, torn_bytes)
 
 
-def _adopt_one(path: Path, name: FileName) -> int | None:
-    """How many bytes had to go; None: it is not ours to take."""
+def _recover_one(path: Path, name: SegmentName) -> int | None:
+    """Return how many bytes were cut off; None if another process has or had the segment."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        return None  # somebody was quicker
+        return None  # another process recovered it first
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None  # its process lives
         except OSError:
-            pass  # no locks here: its name says that it is ours
+            pass  # a file system without locks: the instance's name decides
         size_bytes = os.fstat(descriptor).st_size
-        whole_bytes = _whole_bytes(descriptor, size_bytes)
+        whole_bytes = end_of_last_line(descriptor)
         if whole_bytes:
-            ts_ms = _ts_ms(descriptor)
+            ts_ms = _first_ts_ms(descriptor)
             os.ftruncate(descriptor, whole_bytes)
             os.fsync(descriptor)
-            publish(path, name, ts_ms)
+            rename_closed(path, name, ts_ms)
         else:
             path.unlink()
         return size_bytes - whole_bytes
@@ -80,20 +76,8 @@ def _adopt_one(path: Path, name: FileName) -> int | None:
         os.close(descriptor)
 
 
-def _whole_bytes(descriptor: int, size_bytes: int) -> int:
-    """Up to and with the last newline."""
-    at = size_bytes
-    while at > 0:
-        begin = max(0, at - _BLOCK_BYTES)
-        found = os.pread(descriptor, at - begin, begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
-        at = begin
-    return 0
-
-
-def _ts_ms(descriptor: int) -> int:
-    """When its first row is of; where that cannot be read, when it was last written."""
+def _first_ts_ms(descriptor: int) -> int:
+    """Return the time of the first row, or of the last write if that row cannot be read."""
     first = os.pread(descriptor, _HEAD_BYTES, 0).partition(b"\n")[0]
     try:
         return msgspec.json.decode(first, type=_Time).ts_ms

@@ -1,11 +1,11 @@
-"""The columns of the usage records: one struct a family, one JSON object a line.
+"""The columns of the usage log: one struct per family, one JSON object per line.
 
 Rules:
-- `v` is the major version. Columns may be added without a new one; none changes its meaning or unit.
-- A row is written once and never changed. `seq` has no gaps within (instance, boot, family): one that
-  is missing was lost.
-- Key and counts are of the second `ts_ms` to `ts_ms` + `window_ms` (milliseconds since the epoch, whole seconds).
-- Names are cut at NAME_MOST_CHARS: a client chooses its own, and a row is not a place for a novel.
+- `v` is the major version. Columns may be added within a version; none changes its meaning or unit.
+- A row is written once and never changed. `seq` has no gaps within (instance, boot, family): a missing number is a
+  lost row.
+- Counts cover the second from `ts_ms` to `ts_ms` + `window_ms` (milliseconds since the epoch, whole seconds).
+- Names, which clients choose, are cut to MAX_NAME_CHARS.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.api import EffectiveQuota
+    from proxy.core.capture import Seen
+    from proxy.core.topic_book import TopicUse
     from proxy.core.usage import UsageRow
 
 VERSION: Final = 1
-NAME_MOST_CHARS: Final = 1024
+MAX_NAME_CHARS: Final = 1024
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What every row begins with. `boot` is unique to one start of one process."""
+    """The first columns of every row. `boot` is unique to one start of one process."""
 
     v: int = VERSION
     instance: str
@@ -37,10 +39,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntityRow(Row, frozen=True, kw_only=True, tag_field="family", tag="entity"):
-    """What one user and client id used in one second. Times of several connections add up.
+    """What one user and client id used in one second. Times of several connections are added.
 
-    `charged` are the requests that a quota counts, or would; a quota policy's samples are sums of it.
-    The last four columns say what was in force when the second was over; null: no request rate is.
+    `charged` counts the requests that a quota charges or would charge; a quota policy's samples are sums of it.
+    The last four columns are the request rate enforced at the end of the second; null without one.
     """
 
     window_ms: int = WINDOW_MS
@@ -68,8 +70,8 @@ class EntityRow(Row, frozen=True, kw_only=True, tag_field="family", tag="entity"
 class ApiRow(Row, frozen=True, kw_only=True, tag_field="family", tag="api"):
     """The requests of one user, client id and API that ended in one second.
 
-    `requests` is the sum of the five ways to end; the bytes are of those replied to. `X_i` and `X_n` are
-    a sparse histogram of what a request waited in stage X: bucket indexes and their counts (proxy.core.histogram).
+    `requests` is the sum of the next five columns; the bytes are those of replied requests. `X_i` and `X_n` are a
+    sparse histogram of the time spent in stage X: bucket indexes and their counts (see `proxy.core.histogram`).
     """
 
     window_ms: int = WINDOW_MS
@@ -98,7 +100,7 @@ class ApiRow(Row, frozen=True, kw_only=True, tag_field="family", tag="api"):
 
 
 class InstanceRow(Row, frozen=True, kw_only=True, tag_field="family", tag="instance"):
-    """The process itself at the end of one second. `..._total` counts since its start."""
+    """The process at the end of one second. `..._total` counts since its start."""
 
     window_ms: int = WINDOW_MS
     version: str
@@ -126,9 +128,9 @@ class InstanceRow(Row, frozen=True, kw_only=True, tag_field="family", tag="insta
 
 
 class TopicRow(Row, frozen=True, kw_only=True, tag_field="family", tag="topic"):
-    """What one user sent to and read of one topic in one second.
+    """What one user produced to and fetched from one topic in one second.
 
-    Bytes are those of record batches, as sent (compressed); partitions are counted once a request.
+    Bytes are those of the record batches as sent (compressed); a partition counts once per request.
     """
 
     window_ms: int = WINDOW_MS
@@ -147,11 +149,11 @@ class TopicRow(Row, frozen=True, kw_only=True, tag_field="family", tag="topic"):
 
 
 class CaptureRow(Row, frozen=True, kw_only=True, tag_field="family", tag="capture"):
-    """One request, written when it has ended; `seq` is the order in which requests were asked about.
+    """One request, written when it has ended; `seq` is the order in which the policies were first asked.
 
-    Every asking of the policies has a number from one counter: `event` (the request, at `now_ms`),
-    `released_event` (again, after a hold, at `released_ms`), `replied_event` (its reply, at `replied_ms`).
-    Sorted by these, the rows are all that the policies saw, in order. 0: never asked.
+    One counter numbers every call of the policies: `event` (the request, at `now_ms`), `released_event` (again after
+    a hold, at `released_ms`), `replied_event` (its reply, at `replied_ms`); 0 means not called. Sorted by these
+    numbers, the rows are everything that the policies saw, in order.
     """
 
     event: int
@@ -179,8 +181,8 @@ class CaptureRow(Row, frozen=True, kw_only=True, tag_field="family", tag="captur
     ended_ms: int
 
 
-class Stamp:
-    """Who writes, and the next `seq` of each family."""
+class Sequencer:
+    """The instance and boot of this process, and the next `seq` of each family."""
 
     def __init__(self, instance: str, boot: str) -> None:
         self.instance = instance
@@ -188,33 +190,98 @@ class Stamp:
         self._last: dict[str, int] = {}
 
     def next_seq(self, family: str) -> int:
-        """From 1."""
+        """Return the next number of a family, from 1."""
         seq = self._last[family] = self._last.get(family, 0) + 1
         return seq
 
     def skip(self, family: str, rows: int) -> None:
-        """So many are lost, and shall be missed."""
+        """Leave a gap for this many lost rows."""
         self._last[family] = self._last.get(family, 0) + rows
 
 
 def entity_rows(
-    stamp: Stamp, rows: Sequence[UsageRow], effective_quota: Sequence[EffectiveQuota | None]
+    sequencer: Sequencer, rows: Sequence[UsageRow], effective_quota: Sequence[EffectiveQuota | None]
 ) -> Iterator[EntityRow]:
-    """The core's rows and what was in force for each, as they are written."""
+    """Yield a row for each of the core's, with the request rate in force for it."""
     for row, limit in zip(rows, effective_quota, strict=True):
         used = row._asdict()
-        used["user"] = cut(row.user)
-        used["client_id"] = cut(row.client_id)
+        used["user"] = cut_name(row.user)
+        used["client_id"] = cut_name(row.client_id)
         if limit is not None:
             used["enforcement"] = limit.enforcement
-            used["quota_entity"] = cut(limit.entity)
+            used["quota_entity"] = cut_name(limit.entity)
             used["quota_rate"] = limit.rate
             used["quota_rev"] = limit.rev
         yield EntityRow(
-            instance=stamp.instance, boot=stamp.boot, seq=stamp.next_seq("entity"), **used
+            instance=sequencer.instance,
+            boot=sequencer.boot,
+            seq=sequencer.next_seq("entity"),
+            **used,
         )
 
 
-def cut(name: str) -> str:
-    """A name that somebody else has chosen."""
-    return name if len(name) <= NAME_MOST_CHARS else name[:NAME_MOST_CHARS]
+def topic_rows(sequencer: Sequencer, ts_ms: int, uses: Sequence[TopicUse]) -> Iterator[TopicRow]:
+    """Yield a row for each user and topic of the second `ts_ms`."""
+    for use in uses:
+        produced, fetched = use.produced, use.fetched
+        yield TopicRow(
+            instance=sequencer.instance,
+            boot=sequencer.boot,
+            seq=sequencer.next_seq("topic"),
+            ts_ms=ts_ms,
+            user=cut_name(use.user),
+            topic=cut_name(use.topic),
+            produce_requests=produced.frames,
+            produce_partitions=produced.partitions,
+            produce_bytes=produced.size_bytes,
+            produce_batches=produced.batches,
+            produce_records=produced.records,
+            fetch_replies=fetched.frames,
+            fetch_partitions=fetched.partitions,
+            fetch_bytes=fetched.size_bytes,
+            fetch_batches=fetched.batches,
+            fetch_records=fetched.records,
+        )
+
+
+def capture_rows(sequencer: Sequencer, ended: Sequence[Seen]) -> Iterator[CaptureRow]:
+    """Yield a row for each captured request in the order they ended."""
+    for seen in ended:
+        exchange = seen.exchange
+        plan = exchange.plan
+        peer, api = plan.peer, plan.api
+        released = seen.released or ()
+        yield CaptureRow(
+            instance=sequencer.instance,
+            boot=sequencer.boot,
+            seq=seen.number,
+            ts_ms=seen.asked_ms // WINDOW_MS * WINDOW_MS,
+            event=seen.event,
+            now_ms=seen.asked_ms,
+            session=peer.session_id,
+            exchange=exchange.exchange_id,
+            user=cut_name(peer.user),
+            client_id=cut_name(peer.client_id),
+            node=peer.node_id,
+            api_key=api.key,
+            api_version=api.version,
+            acks=plan.acks,
+            size_bytes=exchange.size_bytes,
+            charged=not seen.spared,
+            verdict=seen.verdict,
+            delay_ms=seen.delay_ms,
+            released_event=[event for event, _ in released],
+            released_ms=[at_ms for _, at_ms in released],
+            replied_event=seen.replied_event,
+            replied_ms=seen.replied_ms,
+            reply_bytes=seen.reply_bytes,
+            reply_throttle_time_ms=seen.reply_throttle_time_ms,
+            reply_delay_ms=seen.reply_delay_ms,
+            outcome=seen.outcome.value,
+            ended_ms=seen.ended_ms,
+        )
+
+
+def cut_name(name: str) -> str:
+    """Return a name that a client chose, cut to MAX_NAME_CHARS."""
+    return name if len(name) <= MAX_NAME_CHARS else name[:MAX_NAME_CHARS]

@@ -1,9 +1,9 @@
-"""Usage records: once a second the loop's part, which only looks and hands over.
+"""The loop's part of the usage log: once a second it copies counters and hands them to the writer's thread.
 
 Rules:
-- `on_second` copies what the families need and gives it to the Scribe's thread: no encoding, no disk.
-- The second that runs when the proxy ends is written, too (`close`).
-- A capture ends after `capture_most_ms`; then the requests take the fast loop again.
+- `on_second` neither encodes nor touches the disk.
+- `close` writes the current second as well.
+- A capture ends after `capture_max_ms`; then requests take the fast loop again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import structlog
 
 from proxy.core.observer import Observer
-from proxy.telemetry.usage_log import instance_rows
-from proxy.telemetry.usage_log.meter_rows import MeterWatch
-from proxy.telemetry.usage_log.names import new_boot
-from proxy.telemetry.usage_log.rows import Stamp
-from proxy.telemetry.usage_log.writer import Writer
-from proxy.telemetry.usage_log.writer_thread import Scribe, Second
+from proxy.telemetry.usage_log.deltas import MeterReader, read_instance
+from proxy.telemetry.usage_log.retention import SegmentWriter
+from proxy.telemetry.usage_log.rows import Sequencer
+from proxy.telemetry.usage_log.segment import new_boot
+from proxy.telemetry.usage_log.writer_thread import Second, WriterThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
     from proxy.core.meters import Meter
     from proxy.core.topic_book import TopicBook
     from proxy.core.usage import UsageRow
-    from proxy.telemetry.usage_log.meter_rows import Reading
-    from proxy.telemetry.usage_log.publisher import Publisher
+    from proxy.telemetry.topic_publisher import TopicPublisher
+    from proxy.telemetry.usage_log.deltas import MeterReading
 
 
 class UsageLogObserver(Observer):
-    """See the module. `attach` the engine, `start`, and `close` after the last session is gone.
+    """Writes the usage log of one engine: `attach` it, `start`, and `close` after the last session.
 
-    `effective_quota` says what holds for (user, client id); asked on the loop for every active key of a second.
+    `effective_quota(user, client_id)` is called on the loop for every active key of a second.
     """
 
     def __init__(
@@ -52,115 +51,113 @@ class UsageLogObserver(Observer):
         rotate_ms: int = 60_000,
         rotate_bytes: int = 16 << 20,
         keep_bytes: int = 1 << 30,
-        capture_most_ms: int = 600_000,
+        capture_max_ms: int = 600_000,
         topic_book: TopicBook | None = None,
-        publisher: Publisher | None = None,
+        publisher: TopicPublisher | None = None,
         spans_dropped: Callable[[], int] = lambda: 0,
     ) -> None:
-        began_ms = clock()
-        stamp = Stamp(instance, new_boot(began_ms))
+        start_ms = clock()
+        sequencer = Sequencer(instance, new_boot(start_ms))
         self._families = frozenset(families)
         self._effective_quota = effective_quota
         self._topic_book = topic_book
         self._spans_dropped = spans_dropped
-        self._capture_ends_ms = began_ms + capture_most_ms
-        self._writer = Writer(
+        self._capture_ends_ms = start_ms + capture_max_ms
+        self._writer = SegmentWriter(
             Path(directory),
             instance,
-            stamp.boot,
+            sequencer.boot,
             rotate_ms=rotate_ms,
             rotate_bytes=rotate_bytes,
             keep_bytes=keep_bytes,
             families=len(self._families),
         )
         self._publisher = publisher
-        self._scribe = Scribe(self._writer, stamp, version, clock, publisher)
+        self._thread = WriterThread(self._writer, sequencer, version, clock, publisher)
         self._engine: Engine | None = None
-        self._watch: MeterWatch | None = None
-        self._closing = False  # this second is the last
+        self._meters: MeterReader | None = None
+        self._closing = False  # the current second is the last
         self._closed = False
 
     @property
     def dropped(self) -> int:
-        """Rows that were lost on their way to the files."""
-        captured = None if self._engine is None else self._engine.capture
-        return self._scribe.dropped + (0 if captured is None else captured.dropped)
+        """Return how many rows were lost before they reached the disk."""
+        capture = None if self._engine is None else self._engine.capture
+        return self._thread.dropped + (0 if capture is None else capture.dropped)
 
     def attach(self, engine: Engine) -> None:
-        """Whose requests are recorded."""
+        """Set the engine to read."""
         self._engine = engine
         if "api" in self._families:
-            self._watch = MeterWatch(engine.meters)
+            self._meters = MeterReader(engine.meters)
 
     def start(self) -> None:
-        """Take in what an earlier process left behind, then begin to write. Raises OSError."""
-        adopted = self._writer.open()
-        if adopted.files:
-            structlog.get_logger().info(
-                "usage_log_recovered", files=adopted.files, torn_bytes=adopted.torn_bytes
-            )
-        self._scribe.start()
+        """Recover what an earlier process left open, then start the threads. Raises OSError."""
+        recovered = self._writer.open()
+        if recovered.files:
+            structlog.get_logger().info("usage_log_recovered", **recovered._asdict())
+        self._thread.start()
         if self._publisher is not None:
             self._publisher.start()
 
     def reopen(self) -> None:
-        """Close the files that grow, so that readers see them, and begin new ones."""
-        self._scribe.reopen()
+        """Close the open segments, so that readers see them, and begin new ones."""
+        self._thread.reopen()
 
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
         """See Observer."""
         engine = self._engine
         if engine is None or self._closed:
             return
-        families, scribe = self._families, self._scribe
+        families, thread = self._families, self._thread
         capture, book = engine.capture, self._topic_book
-        seen = () if capture is None else capture.take()
+        captured = () if capture is None else capture.take()
         topics = () if book is None else book.take()
         if capture is not None and capture.open and engine.now_ms >= self._capture_ends_ms:
             engine.end_capture()
-        if not scribe.has_room:
-            if self._watch is not None:  # the meters go on counting: next to nothing is lost
+        if not thread.has_room:
+            if self._meters is not None:  # the meters continue to count, so hardly anything is lost
                 active = [(row.user, row.client_id) for row in rows]
-                scribe.lose("api", self._watch.pass_over(active, engine.usage.keys))
+                thread.lose("api", self._meters.skip(active, engine.usage.keys))
             if "entity" in families:
-                scribe.lose("entity", len(rows))
-            scribe.lose("topic", len(topics))
-            scribe.lose("capture", len(seen))
+                thread.lose("entity", len(rows))
+            thread.lose("topic", len(topics))
+            thread.lose("capture", len(captured))
             return
         meters, retired = self._read_meters(engine, rows)
-        wanted = rows if "entity" in families else ()
+        entities = rows if "entity" in families else ()
         effective_quota = self._effective_quota
-        scribe.put(
+        thread.put(
             Second(
                 ts_ms,
-                rows=wanted,
-                effective_quota=[effective_quota(row.user, row.client_id) for row in wanted],
+                rows=entities,
+                effective_quota=[effective_quota(row.user, row.client_id) for row in entities],
                 meters=meters,
                 retired=retired,
-                instance=instance_rows.read(engine, len(rows)) if "instance" in families else None,
+                instance=read_instance(engine, len(rows)) if "instance" in families else None,
                 topics=topics,
-                seen=seen,
+                captured=captured,
                 spans_dropped=self._spans_dropped(),
             )
         )
 
     def _read_meters(
         self, engine: Engine, rows: Sequence[UsageRow]
-    ) -> tuple[list[Reading], list[Meter]]:
-        watch = self._watch
-        if watch is None:
+    ) -> tuple[list[MeterReading], list[Meter]]:
+        meters = self._meters
+        if meters is None:
             return [], []
         if self._closing:
-            return watch.look_at_all(), []
-        return watch.look([(row.user, row.client_id) for row in rows], engine.usage.keys)
+            return meters.read_all(), []
+        return meters.read([(row.user, row.client_id) for row in rows], engine.usage.keys)
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Write the second that runs and close the files; never longer than that."""
-        until = time.monotonic() + timeout_s
+        """Write the current second and close the segments. Blocks for `timeout_s` at most."""
+        until_s = time.monotonic() + timeout_s
         if self._engine is not None and not self._closed:
             self._closing = True
             self._engine.usage.roll(self._engine.now_ms)
         self._closed = True
-        self._scribe.close(timeout_s)
+        self._thread.close(timeout_s)
         if self._publisher is not None:
-            self._publisher.close(max(0.0, until - time.monotonic()))
+            self._publisher.close(max(0.0, until_s - time.monotonic()))

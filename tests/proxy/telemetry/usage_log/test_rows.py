@@ -1,4 +1,4 @@
-"""The columns of the usage log."""
+"""Rows: columns, sequence numbers, and the families `entity`, `topic` and `capture`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from policies.api import EffectiveQuota
+from policies.api import EffectiveQuota, Hold, Throttle
+from proxy.core.capture import Capture
+from proxy.core.topic_book import TopicBook
 from proxy.core.usage import UsageRow
 from proxy.telemetry.usage_log.rows import (
-    NAME_MOST_CHARS,
+    MAX_NAME_CHARS,
     ApiRow,
     CaptureRow,
     EntityRow,
     InstanceRow,
     Row,
-    Stamp,
+    Sequencer,
     TopicRow,
-    cut,
+    capture_rows,
+    cut_name,
     entity_rows,
+    topic_rows,
 )
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
 
 USED = UsageRow(5000, "alice", "app", 7, 6, 1, 700, 600, 100, 900, 2, 3, 450, 200, 80, 9)
 FAMILIES = {
@@ -34,13 +41,14 @@ FAMILIES = {
 }
 
 
-def test_a_row_has_what_the_core_counted_and_what_was_in_force() -> None:
-    """Every column of a UsageRow is in the entity row under its own name, and so is the limit."""
-    stamp = Stamp("pod-7", "b1")
+def test_an_entity_row_has_the_counts_and_the_limit() -> None:
+    """An entity row has every column of the UsageRow under its own name, and the limit in force."""
+    sequencer = Sequencer("pod-7", "b1")
     limit = EffectiveQuota("entity", "user=alice", 50.0, "r1")
 
     first, second = map(
-        msgspec.to_builtins, entity_rows(stamp, [USED, USED._replace(user="bob")], [limit, None])
+        msgspec.to_builtins,
+        entity_rows(sequencer, [USED, USED._replace(user="bob")], [limit, None]),
     )
 
     assert USED._asdict().items() <= first.items()
@@ -57,19 +65,19 @@ def test_a_row_has_what_the_core_counted_and_what_was_in_force() -> None:
     assert second["quota_rate"] is second["quota_entity"] is second["enforcement"] is None
 
 
-def test_seq_has_no_gaps_unless_something_is_lost() -> None:
-    """Each family counts for itself from 1; what is skipped is missed."""
-    stamp = Stamp("a", "b")
+def test_seq_has_gaps_only_for_lost_rows() -> None:
+    """Each family counts from 1, and `skip` leaves a gap."""
+    sequencer = Sequencer("a", "b")
 
-    assert [stamp.next_seq("entity") for _ in range(3)] == [1, 2, 3]
-    assert stamp.next_seq("api") == 1
-    stamp.skip("entity", 5)
-    assert stamp.next_seq("entity") == 9
+    assert [sequencer.next_seq("entity") for _ in range(3)] == [1, 2, 3]
+    assert sequencer.next_seq("api") == 1
+    sequencer.skip("entity", 5)
+    assert sequencer.next_seq("entity") == 9
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_says_who_wrote_it_when_and_which(family: str) -> None:
-    """The first columns are the same everywhere, and the tag is the family."""
+def test_every_family_begins_with_the_same_columns(family: str) -> None:
+    """All families share the first columns, and the tag is the family's name."""
     columns = [field.encode_name for field in msgspec.structs.fields(FAMILIES[family])]
 
     assert FAMILIES[family].__struct_config__.tag == family
@@ -77,16 +85,16 @@ def test_every_family_says_who_wrote_it_when_and_which(family: str) -> None:
     assert len(set(columns)) == len(columns)
 
 
-def test_a_name_that_is_a_novel_is_cut() -> None:
-    """A client may call itself whatever it likes; the row stays short."""
-    assert cut("a" * 5000) == "a" * NAME_MOST_CHARS
-    assert cut("app") == "app"
+def test_a_long_name_is_cut() -> None:
+    """A name is cut to MAX_NAME_CHARS."""
+    assert cut_name("a" * 5000) == "a" * MAX_NAME_CHARS
+    assert cut_name("app") == "app"
 
 
-def test_a_hostile_name_stays_one_line() -> None:
-    """Newlines and control characters in a client id are escaped: a row is one line of JSON."""
+def test_control_characters_in_names_are_escaped() -> None:
+    """A row is one line of JSON, whatever characters a client id has."""
     nasty = 'a"\n\\\u2028\x00{'
-    (row,) = entity_rows(Stamp("a", "b"), [USED._replace(client_id=nasty)], [None])
+    (row,) = entity_rows(Sequencer("a", "b"), [USED._replace(client_id=nasty)], [None])
 
     lines = msgspec.json.Encoder().encode_lines([row])
 
@@ -98,8 +106,8 @@ PAGE = Path(__file__).resolve().parents[4] / "docs" / "usage-log.md"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_page_explains_every_column_and_no_other(family: str) -> None:
-    """`docs/usage-log.md` has a table for each family, and one for what all rows begin with."""
+def test_the_documentation_has_every_column_and_no_other(family: str) -> None:
+    """`docs/usage-log.md` has a table of columns for each family, and one for the shared columns."""
     page = PAGE.read_text("utf-8")
     everywhere = {"family", "window_ms", *msgspec.structs.asdict(_any_row())}
     section = page.partition(f"### {family}\n")[2].partition("\n#")[0]
@@ -119,3 +127,68 @@ def test_the_page_explains_every_column_and_no_other(family: str) -> None:
 
 def _any_row() -> Row:
     return Row(instance="", boot="", seq=1, ts_ms=0)
+
+
+def test_each_user_and_topic_has_a_row() -> None:
+    """A topic row has both directions, and `seq` counts the rows."""
+    book = TopicBook()
+    for topic in ("orders", "paid"):
+        book.produced_whole("alice", 3, f.produce(1, topic=topic, size_bytes=200), 19, {})
+
+    rows = list(topic_rows(Sequencer("a", "b"), 7000, book.take()))
+
+    assert [(row.topic, row.user, row.seq, row.ts_ms) for row in rows] == [
+        ("orders", "alice", 1, 7000),
+        ("paid", "alice", 2, 7000),
+    ]
+    assert [(row.produce_requests, row.produce_bytes) for row in rows] == [(1, 200)] * 2
+    assert [(row.fetch_replies, row.fetch_bytes, row.fetch_records) for row in rows] == [
+        (0, 0, 0)
+    ] * 2
+
+
+def test_a_capture_row_has_everything_for_a_replay() -> None:
+    """A capture row has the request, the calls of the policies with their times, the verdicts and the outcome."""
+    capture = Capture()
+    verdicts = [Hold(1000, "key"), Throttle(70)]
+    policy = Recorder(lambda _: verdicts.pop(0), hear=lambda _: Throttle(9))
+    wire = Wire(make_engine([policy], capture=capture, now_ms=5250, fixed_user="alice"), node_id=2)
+    wire.client(f.produce(1, client_id="app"))
+    wire.advance(15)
+    wire.wake("key")
+    wire.advance(5)
+    wire.broker(f.produce_reply(1, throttle_time_ms=4))
+
+    (row,) = map(msgspec.to_builtins, capture_rows(Sequencer("pod-7", "b"), capture.take()))
+
+    assert row == {
+        "family": "capture",
+        "v": 1,
+        "instance": "pod-7",
+        "boot": "b",
+        "seq": 1,
+        "ts_ms": 5000,
+        "event": 1,
+        "now_ms": 5250,
+        "session": wire.session.peer.session_id,
+        "exchange": 1,
+        "user": "alice",
+        "client_id": "app",
+        "node": 2,
+        "api_key": 0,
+        "api_version": 3,
+        "acks": -1,
+        "size_bytes": len(f.produce(1, client_id="app")) - 4,
+        "charged": True,
+        "verdict": "throttle",
+        "delay_ms": 70,
+        "released_event": [2],
+        "released_ms": [5265],
+        "replied_event": 3,
+        "replied_ms": 5270,
+        "reply_bytes": len(f.produce_reply(1)) - 4,
+        "reply_throttle_time_ms": 4,
+        "reply_delay_ms": 9,
+        "outcome": "replied",
+        "ended_ms": 5270,
+    }

@@ -1,4 +1,4 @@
-"""The file of one family that grows."""
+"""Segments: file names, and one file from its first row to its rename."""
 
 from __future__ import annotations
 
@@ -7,53 +7,105 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from proxy.telemetry.usage_log.names import DAY_MS, FileName, is_hidden
-from proxy.telemetry.usage_log.segment import GrowingFile
+from proxy.telemetry.usage_log.segment import (
+    DAY_MS,
+    Segment,
+    SegmentName,
+    day_folder,
+    file_safe,
+    new_boot,
+    parse_name,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAME = FileName("entity", "a", "0195a3c2b1000042", 1)
+NAME = SegmentName("entity", "pod-7", "0195a3c2b1000042", 3)
 
 
-def test_it_is_hidden_until_it_is_whole(tmp_path: Path) -> None:
-    """What was appended is there at once, under a hidden name; closed it stands in its day's folder."""
-    growing = GrowingFile.begin(tmp_path / "entity", NAME, 5 * DAY_MS)
-    growing.append(b"one\ntwo\n")
-
-    assert is_hidden(growing.path)
-    assert growing.path.read_bytes() == b"one\ntwo\n"
-
-    closed = growing.close()
-
-    assert closed.path == tmp_path / "entity" / "dt=1970-01-06" / NAME.closed
-    assert closed.path.read_bytes() == b"one\ntwo\n"
-    assert closed.size_bytes == 8
-    assert not growing.path.exists()
+def test_open_segments_have_hidden_names() -> None:
+    """The name of an open segment begins with a dot, which Spark skips; that of a closed one does not."""
+    assert NAME.hidden == ".entity-pod-7-0195a3c2b1000042-000003.jsonl.open"
+    assert NAME.closed == "entity-pod-7-0195a3c2b1000042-000003.jsonl"
 
 
-def test_an_empty_one_leaves_nothing(tmp_path: Path) -> None:
-    """A file without a row is not shown."""
-    growing = GrowingFile.begin(tmp_path / "entity", NAME, 0)
+@given(
+    family=st.sampled_from(["entity", "api", "instance", "topic", "capture"]),
+    instance=st.text(min_size=1),
+    now_ms=st.integers(0, 2**43),
+    number=st.integers(1, 10**7),
+)
+def test_a_name_is_parsed_back(family: str, instance: str, now_ms: int, number: int) -> None:
+    """Both names of a segment parse to the parts they were made of, for any instance, and contain no slash."""
+    name = SegmentName(family, file_safe(instance), new_boot(now_ms), number)
 
-    assert growing.close().size_bytes == 0
+    assert parse_name(name.hidden) == parse_name(name.closed) == name
+    assert "/" not in name.closed
+
+
+def test_names_of_other_files_are_not_parsed() -> None:
+    """A file whose name is not that of a segment is never taken for one."""
+    others = ["entity.jsonl", "entity-a-b-1.jsonl", f"{NAME.closed}.gz", ".entity", "_SUCCESS"]
+    others += [f".{NAME.closed}", f"{NAME.closed}.open"]
+
+    assert [parse_name(other) for other in others] == [None] * len(others)
+
+
+def test_two_starts_in_one_millisecond_differ() -> None:
+    """The id of a start has a random part."""
+    assert len({new_boot(1_000) for _ in range(20)}) > 10
+
+
+def test_a_later_start_sorts_after_an_earlier_one() -> None:
+    """Segment names in one folder sort by time."""
+    assert new_boot(1_763_000_000_000) < new_boot(1_763_000_000_001)
+
+
+def test_days_are_utc() -> None:
+    """A row goes to the folder of its day in UTC."""
+    assert day_folder(0) == "dt=1970-01-01"
+    assert day_folder(86_399_999) == "dt=1970-01-01"
+    assert day_folder(1_763_683_200_000) == "dt=2025-11-21"
+
+
+def test_a_segment_is_hidden_until_it_is_closed(tmp_path: Path) -> None:
+    """Appended lines are in the hidden file at once; `close` moves it to the folder of its day."""
+    segment = Segment(tmp_path / "entity", NAME, 5 * DAY_MS)
+    segment.append(b"one\ntwo\n")
+
+    assert segment.path.name == NAME.hidden
+    assert segment.path.read_bytes() == b"one\ntwo\n"
+
+    assert segment.close() == 8
+    closed = tmp_path / "entity" / "dt=1970-01-06" / NAME.closed
+    assert closed.read_bytes() == b"one\ntwo\n"
+    assert not segment.path.exists()
+
+
+def test_an_empty_segment_is_deleted(tmp_path: Path) -> None:
+    """Closing a segment without rows leaves no file."""
+    segment = Segment(tmp_path / "entity", NAME, 0)
+
+    assert segment.close() == 0
     assert list((tmp_path / "entity").iterdir()) == []
 
 
-def test_it_holds_one_day(tmp_path: Path) -> None:
-    """A row of the next day belongs into another file."""
-    growing = GrowingFile.begin(tmp_path / "entity", NAME, DAY_MS)
+def test_a_segment_holds_one_day(tmp_path: Path) -> None:
+    """A segment accepts rows until midnight (UTC) and none of the next day."""
+    segment = Segment(tmp_path / "entity", NAME, DAY_MS)
 
-    assert growing.has_room(2 * DAY_MS - 1)
-    assert not growing.has_room(2 * DAY_MS)
-    growing.close()
+    assert segment.accepts(2 * DAY_MS - 1)
+    assert not segment.accepts(2 * DAY_MS)
+    segment.close()
 
 
-def test_half_a_line_is_cut_off_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full in the middle of a batch: nothing of the batch stays, what was there before does."""
-    growing = GrowingFile.begin(tmp_path / "entity", NAME, 0)
-    growing.append(b"one\n")
+def test_half_a_line_is_truncated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk is full in the middle of a batch, no byte of the batch stays and earlier lines do."""
+    segment = Segment(tmp_path / "entity", NAME, 0)
+    segment.append(b"one\n")
     write = os.write
     calls: list[int] = []
 
@@ -66,46 +118,54 @@ def test_half_a_line_is_cut_off_again(tmp_path: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
         with pytest.raises(OSError, match="full"):
-            growing.append(b"two\nthree\n")
+            segment.append(b"two\nthree\n")
 
     assert calls == [10, 7]
-    assert growing.path.read_bytes() == b"one\n"
-    growing.append(b"four\n")
-    assert growing.close().path.read_bytes() == b"one\nfour\n"
+    assert segment.path.read_bytes() == b"one\n"
+    segment.append(b"four\n")
+    segment.close()
+    closed = tmp_path / "entity" / "dt=1970-01-01" / NAME.closed
+    assert closed.read_bytes() == b"one\nfour\n"
 
 
-def test_one_that_cannot_be_made_whole_stays_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the half line cannot be cut off either, no reader is shown the file."""
+def test_a_torn_segment_stays_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If half a line cannot be truncated either, `close` raises and readers never see the file."""
+    write = os.write
+    calls: list[int] = []
 
-    def broken(*_: object) -> int:
+    def broken(descriptor: int, data: bytes) -> int:
+        calls.append(len(data))
+        if len(calls) > 1:
+            raise OSError(errno.EIO, "broken")
+        return write(descriptor, data[:2])
+
+    def refuse(*_: object) -> None:
         raise OSError(errno.EIO, "broken")
 
-    growing = GrowingFile.begin(tmp_path / "entity", NAME, 0)
+    segment = Segment(tmp_path / "entity", NAME, 0)
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", broken)
-        patched.setattr(os, "ftruncate", broken)
+        patched.setattr(os, "ftruncate", refuse)
         with pytest.raises(OSError, match="broken"):
-            growing.append(b"two\n")
+            segment.append(b"two\n")
 
     with pytest.raises(OSError, match="half a line"):
-        growing.close()
+        segment.close()
     assert [path.name for path in (tmp_path / "entity").iterdir()] == [NAME.hidden]
 
 
 @pytest.mark.parametrize("after", ["moved", "removed", "replaced"])
-def test_one_that_was_taken_away_is_noticed(tmp_path: Path, after: str) -> None:
-    """It is closed as it is; nothing of that name is touched."""
-    growing = GrowingFile.begin(tmp_path / "entity", NAME, 0)
-    growing.append(b"one\n")
-    assert not growing.is_gone
+def test_a_segment_that_was_taken_away_is_noticed(tmp_path: Path, after: str) -> None:
+    """`is_gone` tells that the file was moved, removed or replaced; `abandon` leaves its name alone."""
+    segment = Segment(tmp_path / "entity", NAME, 0)
+    segment.append(b"one\n")
+    assert not segment.is_gone
     if after == "removed":
-        growing.path.unlink()
+        segment.path.unlink()
     else:
-        growing.path.rename(tmp_path / "elsewhere")
+        segment.path.rename(tmp_path / "elsewhere")
     if after == "replaced":
-        growing.path.touch()
-    assert growing.is_gone
-    growing.abandon()
-    assert growing.path.exists() == (after == "replaced")
+        segment.path.touch()
+    assert segment.is_gone
+    segment.abandon()
+    assert segment.path.exists() == (after == "replaced")

@@ -13,8 +13,8 @@ from proxy.core.topic_book import TopicBook
 from proxy.telemetry.usage_log import writer_thread
 from tests.support import frames as f
 from tests.support.policies import Recorder
-from tests.support.recorded import START_MS, Recording
 from tests.support.sessions import Wire
+from tests.support.usage_log import START_MS, Recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ LIMIT = EffectiveQuota("entity", "user=ANONYMOUS", 50.0, "r1")
 
 
 def test_a_second_is_one_row_of_each_key(tmp_path: Path) -> None:
-    """What two clients did in two seconds: a row for each that did something, with what was in force."""
+    """Each active client has one row per second, with the request rate in force."""
     recording = Recording(
         tmp_path, effective_quota=lambda _, client_id: LIMIT if client_id == "a" else None
     )
@@ -65,7 +65,7 @@ def test_a_second_is_one_row_of_each_key(tmp_path: Path) -> None:
 def test_the_rows_of_both_families_add_up_to_what_was_sent(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int, bool]]
 ) -> None:
-    """Requests and bytes, summed over all rows, are those that passed, however they fall into seconds."""
+    """The sums over all rows are the requests and bytes that passed, however they fall into seconds."""
     recording = Recording(tmp_path_factory.mktemp("usage-log"), ("entity", "api", "instance"))
     wires = {name: Wire(recording.engine) for name in "ab"}
     sent = {name: [0, 0, 0] for name in "ab"}
@@ -104,7 +104,7 @@ def test_the_rows_of_both_families_add_up_to_what_was_sent(
 
 
 def test_the_process_has_a_row_a_second(tmp_path: Path) -> None:
-    """The family `instance` says how many keys and sessions there were."""
+    """The family `instance` has one row per second with the number of keys and sessions."""
     recording = Recording(tmp_path, ("instance",))
     wire = Wire(recording.engine)
     wire.client(f.heartbeat(1))
@@ -121,11 +121,11 @@ def test_the_process_has_a_row_a_second(tmp_path: Path) -> None:
     assert list(tmp_path.glob("entity/*")) == []
 
 
-def test_a_capture_says_what_the_policies_saw(tmp_path: Path) -> None:
-    """One row a request: when it was asked about, what was said, when it ended; then the fast loop is back."""
+def test_a_capture_has_what_the_policies_saw(tmp_path: Path) -> None:
+    """A capture has one row per request with the calls and verdicts, and ends after `capture_max_ms`."""
     capture = Capture()
     policy = Recorder(lambda request: Throttle(250) if request.exchange_id == 2 else FORWARD)
-    recording = Recording(tmp_path, ("capture",), [policy], capture=capture, capture_most_ms=2000)
+    recording = Recording(tmp_path, ("capture",), [policy], capture=capture, capture_max_ms=2000)
     wire = Wire(recording.engine)
     wire.client(f.heartbeat(1))
     wire.advance(10)
@@ -151,18 +151,18 @@ def test_a_capture_says_what_the_policies_saw(tmp_path: Path) -> None:
     assert all(row["charged"] for row in rows)
 
 
-def test_what_the_disk_does_not_take_in_time_is_counted(
+def test_rows_without_room_in_the_queue_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A queue that is full: the rows of those seconds are dropped and missed in `seq`, and the api's come later."""
-    monkeypatch.setattr(writer_thread, "QUEUE_MOST_ROWS", 5)
+    """With a full queue, entity rows are dropped and leave a gap in `seq`, and api rows come later."""
+    monkeypatch.setattr(writer_thread, "MAX_QUEUED_ROWS", 5)
     recording = Recording(tmp_path, ("entity", "api"))
     wire = Wire(recording.engine)
     for number in range(1, 7):
         wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
         wire.advance(1000)
     assert recording.usage_log.dropped == 4
-    recording.usage_log._scribe.work()
+    recording.usage_log._thread.work()
     wire.client(f.heartbeat(7)).broker(f.heartbeat_reply(7))
     wire.advance(1000)
     recording.stop()
@@ -174,8 +174,8 @@ def test_what_the_disk_does_not_take_in_time_is_counted(
     assert recording.usage_log.dropped == 4
 
 
-def test_nothing_is_told_after_the_end(tmp_path: Path) -> None:
-    """A second that is over after `close` writes nothing more, and closing twice does no harm."""
+def test_nothing_is_written_after_close(tmp_path: Path) -> None:
+    """A second that ends after `close` writes nothing, and a second `close` does no harm."""
     recording = Recording(tmp_path)
     wire = Wire(recording.engine)
     wire.client(f.heartbeat(1))
@@ -187,8 +187,8 @@ def test_nothing_is_told_after_the_end(tmp_path: Path) -> None:
     assert [row["requests"] for row in recording.rows("entity")] == [1]
 
 
-def test_a_thread_writes_and_ends(tmp_path: Path) -> None:
-    """As in the process: started, fed, closed; all of it is there, and the thread is gone."""
+def test_the_thread_writes_and_ends(tmp_path: Path) -> None:
+    """A started thread writes everything before `close` returns, and ends."""
     recording = Recording(tmp_path, ("entity", "instance"))
     recording.usage_log.start()
     wire = Wire(recording.engine)
@@ -197,11 +197,11 @@ def test_a_thread_writes_and_ends(tmp_path: Path) -> None:
     recording.stop()
 
     assert [row["requests"] for row in recording.rows("entity")] == [1]
-    assert not recording.usage_log._scribe._thread.is_alive()
+    assert not recording.usage_log._thread._thread.is_alive()
 
 
-def test_topics_have_rows_of_their_own(tmp_path: Path) -> None:
-    """What the topic book counts is written once a second, under the family `topic`."""
+def test_topics_have_rows(tmp_path: Path) -> None:
+    """The counts of the topic book are written once a second as the family `topic`."""
     book = TopicBook()
     recording = Recording(tmp_path, ("topic",), topic_book=book)
     wire = Wire(recording.engine)

@@ -1,4 +1,4 @@
-"""The thread that writes."""
+"""The thread that writes rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 import structlog
 
 from proxy.core.usage import UsageRow
-from proxy.telemetry.usage_log.rows import Stamp
-from proxy.telemetry.usage_log.writer import Writer
-from proxy.telemetry.usage_log.writer_thread import Scribe, Second
-from tests.support.recorded import START_MS, shown
+from proxy.telemetry.usage_log.retention import SegmentWriter
+from proxy.telemetry.usage_log.rows import Sequencer
+from proxy.telemetry.usage_log.writer_thread import Second, WriterThread
+from tests.support.usage_log import START_MS, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     import pytest
-
-    from proxy.telemetry.usage_log.rows import Row
 
 
 def second(number: int, rows: int = 1) -> Second:
@@ -29,48 +27,50 @@ def second(number: int, rows: int = 1) -> Second:
     return Second(ts_ms, rows=used, effective_quota=[None] * rows)
 
 
-class Taken:
-    """An Outlet that remembers."""
+class FakePublisher:
+    """A TopicPublisher that keeps its messages."""
 
     def __init__(self) -> None:
         self.lost = 0
-        self.rows: list[Row] = []
-        self.lines = b""
+        self.messages: list[tuple[bytes, bytes]] = []
 
-    def publish(self, rows: Sequence[Row], lines: bytes) -> None:
-        self.rows += rows
-        self.lines += lines
+    def publish(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
+        self.messages += messages
 
 
-def scribe_of(directory: Path, outlet: Taken | None = None, **settings: int) -> Scribe:
-    writer = Writer(directory, "a", "0195a3c2b1000042", **settings)
+def thread_of(
+    directory: Path, publisher: FakePublisher | None = None, **settings: int
+) -> WriterThread:
+    writer = SegmentWriter(directory, "a", "0195a3c2b1000042", **settings)
     writer.open()
-    return Scribe(writer, Stamp("a", "0195a3c2b1000042"), "1", lambda: START_MS, outlet)
+    return WriterThread(
+        writer, Sequencer("a", "0195a3c2b1000042"), "1", lambda: START_MS, publisher
+    )
 
 
-def test_told_to_reopen_it_shows_what_is_written_and_begins_another_file(tmp_path: Path) -> None:
-    """Once for each time it is told."""
-    scribe = scribe_of(tmp_path)
-    scribe.put(second(0, rows=1))
-    scribe.reopen()
-    scribe.work()
+def test_reopen_closes_the_open_segments(tmp_path: Path) -> None:
+    """Each `reopen` closes the open segments once, and the next rows begin others."""
+    thread = thread_of(tmp_path)
+    thread.put(second(0, rows=1))
+    thread.reopen()
+    thread.work()
     assert len(shown(tmp_path, "entity")) == 1
-    scribe.put(second(1, rows=1))
-    scribe.work()
+    thread.put(second(1, rows=1))
+    thread.work()
     assert len(shown(tmp_path, "entity")) == 1
-    assert scribe.close(10)
+    assert thread.close(10)
     assert len(shown(tmp_path, "entity")) == 2
     assert len(list(tmp_path.glob("entity/dt=*/*.jsonl"))) == 2
 
 
-def test_what_is_put_in_is_written_in_order(tmp_path: Path) -> None:
-    """Three seconds, one file, each row once."""
-    scribe = scribe_of(tmp_path)
-    scribe.start()
+def test_rows_are_written_in_order(tmp_path: Path) -> None:
+    """The rows of three seconds are in one segment, each once and in order."""
+    thread = thread_of(tmp_path)
+    thread.start()
     for number in range(3):
-        scribe.put(second(number, rows=2))
+        thread.put(second(number, rows=2))
 
-    assert scribe.close(10)
+    assert thread.close(10)
     assert [(row["seq"], row["ts_ms"] - START_MS) for row in shown(tmp_path, "entity")] == [
         (1, 0),
         (2, 0),
@@ -79,23 +79,25 @@ def test_what_is_put_in_is_written_in_order(tmp_path: Path) -> None:
         (5, 2000),
         (6, 2000),
     ]
-    assert scribe.dropped == 0
+    assert thread.dropped == 0
 
 
-def test_an_outlet_gets_the_same_lines(tmp_path: Path) -> None:
-    """What is published is what is written."""
-    outlet = Taken()
-    scribe = scribe_of(tmp_path, outlet)
-    scribe.put(second(0, rows=3))
-    scribe.close(10)
+def test_the_publisher_gets_the_same_lines(tmp_path: Path) -> None:
+    """Each row is published as it is written, and its key names the instance, user and client id."""
+    publisher = FakePublisher()
+    thread = thread_of(tmp_path, publisher)
+    thread.put(second(0, rows=3))
+    thread.close(10)
 
     (path,) = tmp_path.glob("entity/dt=*/*")
-    assert outlet.lines == path.read_bytes()
-    assert [row.seq for row in outlet.rows] == [1, 2, 3]
+    assert [value for _, value in publisher.messages] == path.read_bytes().splitlines()
+    assert [key for key, _ in publisher.messages] == [b"a|u|c0", b"a|u|c1", b"a|u|c2"]
 
 
-def test_a_disk_that_hangs_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`put` returns at once, `close` after the time it was given; when the disk is back all is written."""
+def test_a_disk_that_hangs_blocks_no_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`put` returns at once and `close` after its timeout; when the disk works again everything is written."""
     hanging, well, back = Event(), Event(), Event()
     write = os.write
 
@@ -105,53 +107,53 @@ def test_a_disk_that_hangs_delays_nobody(tmp_path: Path, monkeypatch: pytest.Mon
         back.set()
         return write(descriptor, data)
 
-    scribe = scribe_of(tmp_path)
+    thread = thread_of(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", hang)
-        scribe.start()
-        scribe.put(second(0))
+        thread.start()
+        thread.put(second(0))
         assert hanging.wait(10)
-        scribe.put(second(1))
-        assert scribe.has_room
-        assert not scribe.close(0.05)
-        assert not back.is_set()  # both are here, and the disk still hangs
+        thread.put(second(1))
+        assert thread.has_room
+        assert not thread.close(0.05)
+        assert not back.is_set()  # both returned while the disk hangs
     well.set()
 
-    assert scribe.close(10)
+    assert thread.close(10)
     assert [row["seq"] for row in shown(tmp_path, "entity")] == [1, 2]
 
 
-def test_a_bug_in_one_second_costs_that_second(tmp_path: Path) -> None:
-    """It is told, and the next one is written."""
-    scribe = scribe_of(tmp_path)
+def test_a_bug_costs_one_second(tmp_path: Path) -> None:
+    """An exception in one second is logged, and the next second is written."""
+    thread = thread_of(tmp_path)
     with structlog.testing.capture_logs() as logs:
-        scribe._log = structlog.get_logger()
-        scribe.put(second(0)._replace(effective_quota=[]))
-        scribe.put(second(1))
-        scribe.close(10)
+        thread._log = structlog.get_logger()
+        thread.put(second(0)._replace(effective_quota=[]))
+        thread.put(second(1))
+        thread.close(10)
 
     assert [log["event"] for log in logs] == ["usage_log_failed"]
     assert [row["ts_ms"] for row in shown(tmp_path, "entity")] == [START_MS + 1000]
 
 
-def test_a_full_disk_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line when it begins to refuse, one when it takes rows again, and the count of those lost."""
+def test_a_full_disk_is_logged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One event says that the disk refuses rows, one that it takes them again and how many were lost."""
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    scribe = scribe_of(tmp_path)
+    thread = thread_of(tmp_path)
     with structlog.testing.capture_logs() as logs:
-        scribe._log = structlog.get_logger()
+        thread._log = structlog.get_logger()
         with monkeypatch.context() as patched:
             patched.setattr(os, "write", full)
             for number in range(3):
-                scribe.put(second(number))
-                scribe.work()
-        scribe.put(second(3))
-        scribe.work()
-        scribe.close(10)
+                thread.put(second(number))
+                thread.work()
+        thread.put(second(3))
+        thread.work()
+        thread.close(10)
 
     assert [log["event"] for log in logs] == ["usage_log_not_written", "usage_log_written_again"]
-    assert logs[1]["dropped"] == scribe.dropped == 3
+    assert logs[1]["dropped"] == thread.dropped == 3
     assert [row["seq"] for row in shown(tmp_path, "entity")] == [4]

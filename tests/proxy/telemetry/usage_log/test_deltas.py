@@ -1,44 +1,55 @@
-"""The family `api`: what the core's meters have counted since they were last looked at."""
+"""The families `api` and `instance`: differences between two readings of counters."""
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.api import Outcome
+from policies.api import Hold, Outcome
 from proxy.core.histogram import BUCKETS, bucket_of
 from proxy.core.meters import STAGES, Meter, MeterBook
-from proxy.telemetry.usage_log import meter_rows
-from proxy.telemetry.usage_log.meter_rows import MeterDiffs, MeterWatch
-from proxy.telemetry.usage_log.rows import ApiRow, Stamp
+from proxy.core.topic_book import TopicBook
+from proxy.telemetry.usage_log import deltas as module
+from proxy.telemetry.usage_log.deltas import (
+    InstanceDeltas,
+    Losses,
+    MeterDeltas,
+    MeterReader,
+    read_instance,
+)
+from proxy.telemetry.usage_log.rows import ApiRow, Sequencer
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
 
 ALICE, BOB = ("alice", "a"), ("bob", "b")
 
 
 class Ledger:
-    """A book, its watch and the rows made of it."""
+    """A meter book, its reader, and the rows made from the readings."""
 
     def __init__(self) -> None:
         self.book = MeterBook(by_key=True)
-        self.watch = MeterWatch(self.book)
-        self.diffs = MeterDiffs()
-        self.stamp = Stamp("a", "b")
+        self.reader = MeterReader(self.book)
+        self.deltas = MeterDeltas()
+        self.sequencer = Sequencer("a", "b")
         self.rows: list[ApiRow] = []
 
     def meter(self, key: tuple[str, str], api_key: int = 12) -> Meter:
         return self.book.find(api_key, f"Api{api_key}", *key)
 
     def second(self, *active: tuple[str, str], connected=(ALICE, BOB)) -> list[ApiRow]:
-        """A second is over."""
-        readings, retired = self.watch.look(active, connected)
-        rows = list(self.diffs.rows(self.stamp, 1000, readings))
-        self.diffs.forget(retired)
+        """End a second; return its rows."""
+        readings, retired = self.reader.read(active, connected)
+        rows = list(self.deltas.rows(self.sequencer, 1000, readings))
+        self.deltas.forget(retired)
         self.rows += rows
         return rows
 
 
-def test_a_row_is_what_has_moved() -> None:
-    """Counts, bytes and histograms are those since the last row, not since the start."""
+def test_a_row_is_the_difference_of_two_readings() -> None:
+    """Counts, bytes and histograms cover the time since the last row, not since the start."""
     ledger = Ledger()
     meter = ledger.meter(ALICE)
     meter.upstream[bucket_of(100)] += 2
@@ -62,8 +73,8 @@ def test_a_row_is_what_has_moved() -> None:
     assert row.seq == 2
 
 
-def test_who_did_nothing_has_no_row() -> None:
-    """Neither a key that was not active, nor an API of an active one that was not used."""
+def test_an_inactive_key_has_no_row() -> None:
+    """Keys without activity, and APIs that an active key did not use, have no row."""
     ledger = Ledger()
     ledger.meter(ALICE).upstream[3] += 1
     ledger.meter(ALICE, 3).upstream[3] += 1
@@ -74,8 +85,8 @@ def test_who_did_nothing_has_no_row() -> None:
     assert [row.api_key for row in ledger.second(ALICE)] == [3]
 
 
-def test_who_has_gone_is_looked_at_once_more_and_retired() -> None:
-    """What happened after its last active second is in a last row; then its meters are gone, and their sums stay."""
+def test_a_disconnected_key_is_read_once_more_and_retired() -> None:
+    """A last row has what happened after the last active second; the meters are retired, and their sums stay."""
     ledger = Ledger()
     meter = ledger.meter(ALICE)
     meter.upstream[3] += 1
@@ -86,12 +97,12 @@ def test_who_has_gone_is_looked_at_once_more_and_retired() -> None:
 
     assert sum(row.disconnected for row in ledger.rows) == 2
     assert ledger.book.of(*ALICE) == ()
-    assert ledger.diffs._last == {}
+    assert ledger.deltas._last == {}
     assert [each.outcome(Outcome.DISCONNECTED) for each in ledger.book.by_api()] == [2]
 
 
-def test_who_comes_back_in_time_is_not_retired() -> None:
-    """A connection that ends and another of the same key that begins: the meters go on."""
+def test_a_key_that_reconnects_is_not_retired() -> None:
+    """If another connection of the same key comes in time, its meters stay."""
     ledger = Ledger()
     meter = ledger.meter(ALICE)
     meter.upstream[3] += 1
@@ -103,8 +114,8 @@ def test_who_comes_back_in_time_is_not_retired() -> None:
     assert list(ledger.book.of(*ALICE)) == [meter]
 
 
-def test_a_flood_of_names_is_retired_in_the_end() -> None:
-    """Thousands of keys that came once: after a while none of their meters is left, and all were counted."""
+def test_a_flood_of_names_is_retired() -> None:
+    """Thousands of keys that came once are all counted, and later none of their meters is left."""
     ledger = Ledger()
     for second in range(5):
         flood = [("x", f"{second}-{number}") for number in range(1000)]
@@ -115,29 +126,29 @@ def test_a_flood_of_names_is_retired_in_the_end() -> None:
         ledger.second(connected=())
 
     assert len(ledger.book.each()) == 0
-    assert ledger.watch._known == set()
+    assert ledger.reader._known == set()
     assert sum(row.requests for row in ledger.rows) == 5000
     assert sum(each.replied for each in ledger.book.by_api()) == 5000
 
 
-def test_who_came_and_went_while_nothing_was_looked_at_is_seen_later() -> None:
-    """A disk that hung for a while: the rows come late, and the meters are retired all the same."""
+def test_keys_of_skipped_seconds_are_read_later() -> None:
+    """After skipped seconds the rows come late, and the meters are retired as usual."""
     ledger = Ledger()
     for second in range(5):
         key = ("x", f"{second}")
         ledger.meter(key).upstream[3] += 1
-        assert ledger.watch.pass_over([key], ()) == 0
+        assert ledger.reader.skip([key], ()) == 0
     for _ in range(3):
         ledger.second(connected=())
 
     assert sorted(row.client_id for row in ledger.rows) == ["0", "1", "2", "3", "4"]
     assert ledger.book.each() == ()
-    assert ledger.watch._missed == {}
+    assert ledger.reader._skipped == {}
 
 
-def test_a_flood_of_names_while_nothing_is_looked_at_has_its_bound(monkeypatch) -> None:
-    """The oldest that are gone are retired unseen, and said to be lost; their sums stay, and who is connected stays."""
-    monkeypatch.setattr(meter_rows, "MISSED_MOST", 100)
+def test_the_keys_of_skipped_seconds_are_bounded(monkeypatch) -> None:
+    """Beyond the bound the oldest disconnected keys are retired unread and counted as lost; connected keys stay."""
+    monkeypatch.setattr(module, "MAX_SKIPPED_KEYS", 100)
     ledger = Ledger()
     ledger.meter(BOB).upstream[3] += 1
     ledger.second(BOB)
@@ -146,7 +157,7 @@ def test_a_flood_of_names_while_nothing_is_looked_at_has_its_bound(monkeypatch) 
         flood = [ALICE, *[("x", f"{second}-{number}") for number in range(10)]]
         for key in (BOB, *flood):
             ledger.meter(key).upstream[3] += 1
-        lost += ledger.watch.pass_over([BOB, *flood], (ALICE, BOB))
+        lost += ledger.reader.skip([BOB, *flood], (ALICE, BOB))
 
     assert lost == 500 + 1 - 100
     assert len(ledger.book.each()) == 100 + 1  # and Bob, who was known before
@@ -168,8 +179,8 @@ moves = st.tuples(
 
 
 @given(st.lists(st.tuples(st.lists(moves, max_size=6), st.booleans()), max_size=6))
-def test_rows_add_up_to_the_meters(seconds) -> None:
-    """Whatever moved in whichever second, and whether or not it was looked at then: the sums are the meters'."""
+def test_the_sums_of_the_rows_are_the_meters(seconds) -> None:
+    """The sums of all rows equal the meters, for any changes in any second, read or skipped."""
     ledger = Ledger()
     for moved, lost in seconds:
         for key, api_key, what, us in moved:
@@ -182,7 +193,7 @@ def test_rows_add_up_to_the_meters(seconds) -> None:
                 meter.waited(what, us)
         if not lost:
             ledger.second(ALICE, BOB)
-    ledger.rows += ledger.diffs.rows(ledger.stamp, 9000, ledger.watch.look_at_all())
+    ledger.rows += ledger.deltas.rows(ledger.sequencer, 9000, ledger.reader.read_all())
 
     for meter in ledger.book.each():
         rows = [
@@ -204,3 +215,54 @@ def test_rows_add_up_to_the_meters(seconds) -> None:
                 meter.upstream if stage == "upstream" else meter.waits.get(stage, [0] * BUCKETS)
             )
             assert counts == expected
+
+
+def test_an_instance_row_has_gauges_and_losses() -> None:
+    """An instance row has the current sessions, held requests, timers and pools, and the losses since the start."""
+    wire = Wire(make_engine([Recorder(lambda _: Hold(1000, "key"))]))
+    Wire(wire.engine)
+    wire.client(f.heartbeat(1))
+    wire.engine.reply_pool.force_allocate(77)
+
+    deltas = InstanceDeltas("1.2.3")
+    reading = read_instance(wire.engine, 1)
+    row = msgspec.to_builtins(deltas.row(Sequencer("a", "b"), 1000, reading, Losses(1, 2, 3, 4)))
+
+    assert (row["sessions"], row["keys"], row["held"], row["watched"]) == (2, 1, 1, 1)
+    assert row["timers"] == wire.engine.timers.size >= 1
+    assert row["response_pool_used_bytes"] == 77
+    assert row["request_pool_used_bytes"] == wire.engine.request_pool.used_bytes
+    assert (row["rows_dropped_total"], row["rows_unpublished_total"]) == (1, 2)
+    assert (row["spans_dropped_total"], row["files_deleted_total"]) == (3, 4)
+    assert row["version"] == "1.2.3"
+
+
+def test_unread_bodies_are_counted() -> None:
+    """An instance row has the number of bodies that the topic book could not read."""
+    engine = make_engine(topic_book=TopicBook())
+    assert engine.topic_book is not None
+    engine.topic_book.unread = 5
+
+    row = InstanceDeltas("").row(Sequencer("a", "b"), 0, read_instance(engine, 0), Losses())
+
+    assert row.topics_unread_total == 5
+
+
+def test_instance_counters_are_differences() -> None:
+    """Steps of the loop and the time a pool was depleted cover the time since the last row."""
+    engine = make_engine()
+    deltas, sequencer = InstanceDeltas(""), Sequencer("a", "b")
+    engine.meters.step_us[bucket_of(40)] += 10
+    deltas.row(sequencer, 0, read_instance(engine, 0), Losses())
+    engine.meters.step_us[bucket_of(40)] += 98
+    engine.meters.step_us[bucket_of(3000)] += 2
+    engine.request_pool.refuse()
+    engine.advance(250)
+
+    row = deltas.row(sequencer, 1000, read_instance(engine, 0), Losses())
+
+    assert row.steps == 100
+    assert 40 <= row.step_us_p50 < 45
+    assert 3000 <= row.step_us_p99 < 3300
+    assert row.request_pool_depleted_ms == 250
+    assert row.response_pool_depleted_ms == 0

@@ -7,14 +7,14 @@ import os
 
 import pytest
 
-from proxy.telemetry.lines_file import LinesFile
+from proxy.telemetry.rotating_file import RotatingFile
 
 
 def test_what_a_crash_has_left_behind_the_last_newline_is_cut(tmp_path):
     """And a new line stands on its own."""
     path = tmp_path / "lines"
     path.write_bytes(b"whole\nhal")
-    file = LinesFile(path, 1000)
+    file = RotatingFile(path, 1000)
     file.append(b"next\n")
     file.close()
     assert path.read_bytes() == b"whole\nnext\n"
@@ -23,7 +23,7 @@ def test_what_a_crash_has_left_behind_the_last_newline_is_cut(tmp_path):
 def test_two_files_are_the_most_that_the_disk_holds(tmp_path):
     """However many lines there are, each of them once, and none torn."""
     path = tmp_path / "lines"
-    file = LinesFile(path, 100)
+    file = RotatingFile(path, 100)
     for n in range(100):
         file.append(b"%09d\n" % n)
     file.close()
@@ -35,7 +35,7 @@ def test_two_files_are_the_most_that_the_disk_holds(tmp_path):
 def test_a_disk_that_takes_half_a_line_has_none_of_it(tmp_path, monkeypatch):
     """The error is the caller's to count."""
     path = tmp_path / "lines"
-    file = LinesFile(path, 1000)
+    file = RotatingFile(path, 1000)
     file.append(b"first\n")
     write, room = os.write, [3]
 

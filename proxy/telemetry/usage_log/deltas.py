@@ -1,0 +1,285 @@
+"""The families `api` and `instance`: rows are the differences between two readings of the core's counters.
+
+Rules:
+- `MeterReader` and `read_instance` run on the loop and only copy counters. `MeterDeltas` and `InstanceDeltas` run in
+  the writer's thread. Counters only grow, so what one reading misses is in the next.
+- Only keys that were active in a second are read. What changes without activity (a broken connection) appears with
+  the key's next activity.
+- The meters of a disconnected key are read once more a little later and retired, some per second, so that invented
+  names do not hold memory. (A request still in flight then, after its connection changed its client id, is not
+  counted.)
+- While readings are skipped the meters continue to count. Beyond MAX_SKIPPED_KEYS keys that came and went, the oldest
+  are retired unread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.api import Outcome
+from proxy.core.histogram import quantile_us
+from proxy.core.meters import STAGES
+from proxy.telemetry.usage_log.rows import ApiRow, InstanceRow, Sequencer, cut_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from proxy.core.engine import Engine
+    from proxy.core.memory import MemoryPool
+    from proxy.core.meters import Meter, MeterBook
+
+Key = tuple[str, str]
+MAX_SKIPPED_KEYS: Final = 10_000
+_MIN_RETIRED: Final = 64
+_RETIRED_SHARE: Final = 8
+_OUTCOMES: Final = (Outcome.NO_REPLY, Outcome.ANSWERED, Outcome.EXPIRED, Outcome.DISCONNECTED)
+
+
+class MeterReading(NamedTuple):
+    """A copy of a meter's counters."""
+
+    meter: Meter
+    upstream: list[int]
+    outcomes: tuple[int, ...]
+    waits: dict[str, list[int]]
+    request_bytes: int
+    response_bytes: int
+
+
+class MeterReader:
+    """Reads the meters of active keys and retires those of disconnected ones. Runs on the loop."""
+
+    def __init__(self, book: MeterBook) -> None:
+        self._book = book
+        self._known: set[Key] = set()
+        self._gone: dict[Key, None] = {}  # not connected at the last reading
+        self._skipped: dict[Key, None] = {}  # never read, oldest first
+
+    def read(
+        self, active: Collection[Key], connected: Collection[Key]
+    ) -> tuple[list[MeterReading], list[Meter]]:
+        """Return the readings of the active keys, and the meters that this reading retires."""
+        over = [key for key in self._gone if key not in connected]
+        over = over[: max(_MIN_RETIRED, len(over) // _RETIRED_SHARE)]
+        self._known.update(active, self._skipped)
+        self._skipped.clear()
+        self._known.difference_update(over)
+        self._gone = dict.fromkeys(key for key in self._known if key not in connected)
+        readings = [
+            _read(meter) for key in dict.fromkeys((*active, *over)) for meter in self._book.of(*key)
+        ]
+        retired = [meter for key in over for meter in tuple(self._book.of(*key))]
+        for meter in retired:
+            self._book.retire(meter)
+        return readings, retired
+
+    def skip(self, active: Collection[Key], connected: Collection[Key]) -> int:
+        """Skip this second. Return how many meters were retired unread."""
+        skipped = self._skipped
+        skipped.update((key, None) for key in active if key not in self._known)
+        excess = len(skipped) - MAX_SKIPPED_KEYS
+        if excess <= 0:
+            return 0
+        lost = 0
+        for key in [key for key in skipped if key not in connected][:excess]:
+            del skipped[key]
+            for meter in tuple(self._book.of(*key)):
+                self._book.retire(meter)
+                lost += 1
+        return lost
+
+    def read_all(self) -> list[MeterReading]:
+        """Return the readings of every meter that is not retired: for the last second."""
+        return [_read(meter) for meter in self._book.each()]
+
+
+def _read(meter: Meter) -> MeterReading:
+    return MeterReading(
+        meter,
+        meter.upstream[:],
+        tuple([meter.outcomes[outcome] for outcome in _OUTCOMES]),
+        {stage: counts[:] for stage, counts in meter.waits.items()},
+        meter.request_bytes,
+        meter.response_bytes,
+    )
+
+
+class MeterDeltas:
+    """Makes `api` rows from readings. Runs in the writer's thread."""
+
+    def __init__(self) -> None:
+        self._last: dict[
+            int, MeterReading
+        ] = {}  # by id of the meter, which the reading keeps alive
+
+    def rows(
+        self, sequencer: Sequencer, ts_ms: int, readings: Sequence[MeterReading]
+    ) -> Iterator[ApiRow]:
+        """Yield a row for each meter that has changed since its last reading."""
+        for new in readings:
+            row = self._row(sequencer, ts_ms, new, self._last.get(id(new.meter)))
+            if row is not None:
+                self._last[id(new.meter)] = new
+                yield row
+
+    def forget(self, retired: Sequence[Meter]) -> None:
+        """Drop the last readings of retired meters."""
+        for meter in retired:
+            self._last.pop(id(meter), None)
+
+    def _row(
+        self, sequencer: Sequencer, ts_ms: int, new: MeterReading, old: MeterReading | None
+    ) -> ApiRow | None:
+        ends = new.outcomes
+        if old is not None:
+            ends = tuple(map(int.__sub__, ends, old.outcomes))
+        upstream_i, upstream_n = _sparse_delta(new.upstream, old.upstream if old else None)
+        stages = {
+            stage: _sparse_delta(new.waits.get(stage, []), old.waits.get(stage) if old else None)
+            for stage in STAGES
+        }
+        if not (upstream_i or any(ends) or any(indexes for indexes, _ in stages.values())):
+            return None
+        replied = sum(upstream_n)
+        meter = new.meter
+        return ApiRow(
+            instance=sequencer.instance,
+            boot=sequencer.boot,
+            seq=sequencer.next_seq("api"),
+            ts_ms=ts_ms,
+            user=cut_name(meter.user),
+            client_id=cut_name(meter.client_id),
+            api_key=meter.api_key,
+            api=meter.name,
+            requests=replied + sum(ends),
+            replied=replied,
+            no_reply=ends[0],
+            answered=ends[1],
+            expired=ends[2],
+            disconnected=ends[3],
+            request_bytes=new.request_bytes - (old.request_bytes if old else 0),
+            response_bytes=new.response_bytes - (old.response_bytes if old else 0),
+            upstream_i=upstream_i,
+            upstream_n=upstream_n,
+            receive_i=stages["receive"][0],
+            receive_n=stages["receive"][1],
+            memory_i=stages["memory"][0],
+            memory_n=stages["memory"][1],
+            throttle_i=stages["throttle"][0],
+            throttle_n=stages["throttle"][1],
+            purgatory_i=stages["purgatory"][0],
+            purgatory_n=stages["purgatory"][1],
+        )
+
+
+def _sparse_delta(new: list[int], old: list[int] | None) -> tuple[list[int], list[int]]:
+    """Return the indexes of the buckets that have grown, and by how much each."""
+    if old is None:
+        indexes = [index for index, count in enumerate(new) if count]
+        return indexes, [new[index] for index in indexes]
+    if new == old:
+        return [], []
+    indexes = [i for i, (now, then) in enumerate(zip(new, old, strict=True)) if now != then]
+    return indexes, [new[index] - old[index] for index in indexes]
+
+
+class Losses(NamedTuple):
+    """What was lost since the start of the process."""
+
+    rows: int = 0
+    unpublished: int = 0
+    spans: int = 0
+    files: int = 0
+
+
+class PoolReading(NamedTuple):
+    """A memory pool: its size, its use, and how long it was depleted since the start."""
+
+    size_bytes: int
+    used_bytes: int
+    depleted_ms: int
+
+
+class InstanceReading(NamedTuple):
+    """The process at the end of a second."""
+
+    keys: int
+    sessions: int
+    step_us: list[int]
+    request_pool: PoolReading
+    response_pool: PoolReading
+    held: int
+    watched: int
+    timers: int
+    expired_produce: int
+    expired_fetch: int
+    topics_unread: int
+
+
+def read_instance(engine: Engine, keys: int) -> InstanceReading:
+    """Return a reading of the engine; runs on the loop."""
+    now_ms, watched = engine.now_ms, engine.holds.watched
+    return InstanceReading(
+        keys,
+        len(engine.sessions),
+        engine.meters.step_us[:],
+        _read_pool(engine.request_pool, now_ms),
+        _read_pool(engine.reply_pool, now_ms),
+        sum(session.held is not None for session in engine.sessions) if watched else 0,
+        watched,
+        engine.timers.size,
+        engine.expired.produce,
+        engine.expired.fetch,
+        engine.names_unread + (0 if engine.topic_book is None else engine.topic_book.unread),
+    )
+
+
+def _read_pool(pool: MemoryPool, now_ms: int) -> PoolReading:
+    return PoolReading(pool.size_bytes, pool.used_bytes, pool.depleted_ms(now_ms))
+
+
+class InstanceDeltas:
+    """Makes `instance` rows from readings. Runs in the writer's thread."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+        self._last: InstanceReading | None = None
+
+    def row(
+        self, sequencer: Sequencer, ts_ms: int, new: InstanceReading, lost: Losses
+    ) -> InstanceRow:
+        """Return the row of the second that this reading ends."""
+        old, self._last = self._last, new
+        steps, request_pool, response_pool = new.step_us, new.request_pool, new.response_pool
+        if old is not None:
+            steps = list(map(int.__sub__, steps, old.step_us))
+        return InstanceRow(
+            instance=sequencer.instance,
+            boot=sequencer.boot,
+            seq=sequencer.next_seq("instance"),
+            ts_ms=ts_ms,
+            version=self._version,
+            keys=new.keys,
+            sessions=new.sessions,
+            steps=sum(steps),
+            step_us_p50=round(quantile_us(steps, 0.5), 1),
+            step_us_p99=round(quantile_us(steps, 0.99), 1),
+            request_pool_size_bytes=request_pool.size_bytes,
+            request_pool_used_bytes=request_pool.used_bytes,
+            request_pool_depleted_ms=request_pool.depleted_ms
+            - (old.request_pool.depleted_ms if old else 0),
+            response_pool_size_bytes=response_pool.size_bytes,
+            response_pool_used_bytes=response_pool.used_bytes,
+            response_pool_depleted_ms=response_pool.depleted_ms
+            - (old.response_pool.depleted_ms if old else 0),
+            held=new.held,
+            watched=new.watched,
+            timers=new.timers,
+            expired_produce_total=new.expired_produce,
+            expired_fetch_total=new.expired_fetch,
+            rows_dropped_total=lost.rows,
+            rows_unpublished_total=lost.unpublished,
+            spans_dropped_total=lost.spans,
+            files_deleted_total=lost.files,
+            topics_unread_total=new.topics_unread,
+        )
