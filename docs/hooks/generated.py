@@ -14,6 +14,7 @@ from change_list import unreleased_changes
 from command_reference import command_reference
 from module_list import module_list
 from policy_reference import policy_reference
+from settings_reference import settings_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,7 @@ SOURCES: dict[str, Callable[[str], str]] = {
     "commands": lambda _: command_reference(),
     "modules": lambda _: module_list(),
     "policy_api": lambda _: policy_reference(),
+    "settings": lambda _: settings_reference(),
 }
 
 

@@ -1,9 +1,9 @@
-"""`client_ids`: who produces or fetches here says who they are.
+"""`client_ids`: only clients with a known client id prefix may produce or fetch.
 
     - use: client_ids
       config: {prefixes: [billing-, audit-]}
 
-A client id is a claim, not a proof: this keeps an honest team's house tidy, it keeps no one out.
+A client id is a claim, not a proof: this policy finds mistakes, it does not stop an attacker.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class ClientIds(Policy):
         self.admitted = 0
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Reject:
-        """Judge by the header alone, so that what passes streams as if this were not here."""
+        """Judge by the header alone, so that the body streams through."""
         if peer.client_id.startswith(self._prefixes):
             return FORWARD
         return Reject(ErrorCode.POLICY_VIOLATION)
 
     def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
-        """Count what was asked about, however it ended."""
+        """Count the requests that were not answered by a policy."""
         self.admitted += outcome is not outcome.ANSWERED

@@ -1,4 +1,4 @@
-"""client_ids: who says who they are gets through."""
+"""client_ids: clients whose id has a known prefix may produce and fetch."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from wire.errors import ErrorCode
 
 
 def test_only_named_clients_produce() -> None:
-    """A known prefix goes on, any other id is refused; other APIs are never asked about."""
+    """A known prefix passes, any other id is refused; other APIs are never asked about."""
     bench = PolicyBench(ClientIds, {"prefixes": ["billing-"]})
     known = replace(bench.peer, client_id="billing-7")
 
@@ -21,7 +21,7 @@ def test_only_named_clients_produce() -> None:
 
 
 def test_admitted_requests_are_counted() -> None:
-    """A request that was answered here does not count."""
+    """A request that a policy answered does not count."""
     bench = PolicyBench(ClientIds, {"prefixes": ["bench"]})
     request = bench.request("Produce")
 
@@ -34,6 +34,6 @@ def test_admitted_requests_are_counted() -> None:
 
 
 def test_no_prefix_is_a_mistake() -> None:
-    """An empty list would refuse everybody: it is refused itself."""
+    """An empty list would refuse all clients, so it is refused."""
     with pytest.raises(PolicyConfigError, match="at least one"):
         PolicyBench(ClientIds, {"prefixes": []})

@@ -76,7 +76,7 @@ class Upstream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             ge=0,
             le=_DAY_MS,
             description="How long the oldest request may wait for a broker's reply before its "
-            "connection is closed, unless it has a deadline of its own. 0 = for ever.",
+            "connection is closed, unless it has a deadline of its own. 0 = without limit.",
         ),
     ] = 120_000
 
@@ -144,8 +144,8 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     user: Annotated[
         str,
         msgspec.Meta(
-            description="Who a client is taken for that the brokers have not authenticated by SASL: a "
-            "sidecar's one application. Empty = ANONYMOUS.",
+            description="User of all clients that the brokers have not authenticated by SASL: a sidecar's one "
+            "application. Empty = ANONYMOUS.",
             extra={"check": check_user},
         ),
     ] = ""
@@ -167,7 +167,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         msgspec.Meta(
             ge=0,
             le=_INT32_MAX,
-            description="Most clients at once. 0 = as many as the file descriptors allow.",
+            description="Maximum number of connected clients. 0 = as many as the file descriptors allow.",
         ),
     ] = 0
 
@@ -179,7 +179,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         int,
         msgspec.Meta(
             ge=-1,
-            description="Bytes of requests held here: kept whole, parked, not taken by a broker (Kafka: "
+            description="Bytes of requests held in memory: buffered, parked, or not accepted by a broker (Kafka: "
             "queued.max.request.bytes). 0 = derived from the container's memory limit, -1 = without bound.",
         ),
     ] = 0
@@ -188,7 +188,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         msgspec.Meta(
             ge=-1,
             le=_INT32_MAX,
-            description="How many requests may be held here before no new ones are taken up (Kafka: "
+            description="Requests held in memory before no new request is accepted (Kafka: "
             "queued.max.requests). -1 = without bound.",
         ),
     ] = -1
@@ -196,7 +196,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         int,
         msgspec.Meta(
             ge=-1,
-            description="Bytes of replies held here for clients that do not take them. 0 = derived, "
+            description="Bytes of replies held for clients that do not read them. 0 = derived, "
             "-1 = without bound.",
         ),
     ] = 0
@@ -205,8 +205,8 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         msgspec.Meta(
             ge=0,
             le=_DAY_MS,
-            description="How long a request that is kept whole may take to come, once there is memory "
-            "for it, before its connection is closed. 0 = for ever.",
+            description="How long a buffered request may take to arrive, once memory is reserved for it, "
+            "before its connection is closed. 0 = without limit.",
         ),
     ] = 30_000
     request_min_bytes_per_second: Annotated[
@@ -214,7 +214,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         msgspec.Meta(
             ge=0,
             le=_INT32_MAX,
-            description="How fast it must come, on average, judged after five seconds. 0 = as slow as it likes.",
+            description="Lowest average rate of a buffered request, judged after five seconds. 0 = without limit.",
         ),
     ] = 1024
     max_share: Annotated[
@@ -231,8 +231,8 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         int,
         msgspec.Meta(
             ge=0,
-            description="Bytes of requests that clients have announced to one broker and not sent yet: Kafka takes "
-            "memory for them at once. Beyond it further requests of more than 64 KiB wait. 0 = without bound.",
+            description="Bytes of unfinished requests announced to one broker, which allocates memory for them at "
+            "once. Beyond this, further requests of more than 64 KiB wait. 0 = without bound.",
         ),
     ] = 134_217_728
 
@@ -276,8 +276,7 @@ class Purgatory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         msgspec.Meta(
             ge=1,
             le=_DAY_MS,
-            description="The longest wait that a request is granted, whatever it asks for; the grace "
-            "comes on top.",
+            description="The longest wait of a request, even if it asks for more; the grace is added.",
         ),
     ] = 120_000
 
@@ -298,10 +297,10 @@ class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        msgspec.Meta(description="The least that is worth a line."),
+        msgspec.Meta(description="The lowest level that is logged."),
     ] = "info"
     format: Annotated[
-        Literal["text", "json"], msgspec.Meta(description="For people or for machines.")
+        Literal["text", "json"], msgspec.Meta(description="text for people, json for programs.")
     ] = "text"
 
 
@@ -323,13 +322,15 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     audit: Audit = msgspec.field(default_factory=Audit)
     policies: Annotated[
         tuple[PolicyEntry, ...],
-        msgspec.Meta(description="The chain: requests go down it, responses come back up."),
+        msgspec.Meta(
+            description="The chain: requests pass it from first to last, replies from last to first."
+        ),
     ] = ()
     pass_unknown_apis: Annotated[
         tuple[Api, ...],
         msgspec.Meta(
-            description="API keys or names outside Sluice's table that may pass unread. An address "
-            "in their replies would reach the client."
+            description="API keys or names outside Sluice's table that may pass unread. A broker's "
+            "address in their replies would reach the client."
         ),
     ] = ()
 

@@ -38,7 +38,7 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     listen: Annotated[
         str,
         msgspec.Meta(
-            description="HOST:PORT of what is open to all: /startup /live /ready /metrics /version. "
+            description="HOST:PORT of the endpoints open to every caller: /startup /live /ready /metrics /version. "
             "Empty = not served."
         ),
     ] = ""
@@ -56,7 +56,7 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         ),
     ] = ""
     token_file: Annotated[
-        str, msgspec.Meta(description="File whose content callers of `control` must present.")
+        str, msgspec.Meta(description="File with the token that callers of `control` must present.")
     ] = ""
     allowed_hosts: Annotated[
         tuple[str, ...],
@@ -67,7 +67,8 @@ class Admin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     trace_url: Annotated[
         str,
         msgspec.Meta(
-            description="Where the dashboard links a trace to; {trace_id} stands for the id. Empty = no links."
+            description="Address of a trace in your tracing backend, for links of the dashboard; {trace_id} "
+            "stands for the id. Empty = no links."
         ),
     ] = ""
 
@@ -132,7 +133,7 @@ class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         msgspec.Meta(
             ge=0,
             le=_INT32_MAX,
-            description="One in so many ordinary requests is traced too. 0 = none.",
+            description="Also trace one ordinary request in this many. 0 = none.",
         ),
     ] = 0
     slow_ms: Annotated[
@@ -140,8 +141,7 @@ class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         msgspec.Meta(
             ge=0,
             le=_DAY_MS,
-            description="A request is slow when the broker takes longer (a fetch: longer than it may wait). "
-            "0 = never.",
+            description="A request is slow if the broker takes longer (a fetch: longer than it may wait). 0 = never.",
         ),
     ] = 1000
     max_spans_per_second: Annotated[
@@ -149,7 +149,7 @@ class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         msgspec.Meta(
             ge=1,
             le=100_000,
-            description="More are dropped, and counted (bursts of twice as many pass).",
+            description="Further spans are dropped and counted; bursts of twice as many pass.",
         ),
     ] = 200
 
@@ -165,7 +165,7 @@ class Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         msgspec.Meta(
             ge=1 << 16,
             le=_INT64_MAX,
-            description="At this size the file becomes FILE.1, in place of the one before, and a new one begins.",
+            description="At this size the file is renamed to FILE.1, which it replaces, and a new file begins.",
         ),
     ] = 64 << 20
 
@@ -178,12 +178,12 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         msgspec.Meta(
             ge=0,
             le=1000,
-            description="How many users have series of their own; the rest is `other`.",
+            description="Number of users with series of their own; the rest is `other`.",
         ),
     ] = 100
     otlp: Annotated[
         bool,
-        msgspec.Meta(description="Also push them by OTLP, as the OTEL_* variables say."),
+        msgspec.Meta(description="Also push the metrics by OTLP, as the OTEL_* variables say."),
     ] = False
 
 
@@ -203,17 +203,17 @@ class UsageLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         tuple[Family, ...], msgspec.Meta(min_length=1, description="The families of rows to write.")
     ] = ("entity", "api", "instance")
     rotate_ms: Annotated[
-        int, msgspec.Meta(ge=1000, le=_DAY_MS, description="A file is closed after this time ...")
+        int, msgspec.Meta(ge=1000, le=_DAY_MS, description="A file is closed after this time.")
     ] = 60_000
     rotate_bytes: Annotated[
-        int, msgspec.Meta(ge=1 << 12, le=_INT64_MAX, description="... or at this size.")
+        int, msgspec.Meta(ge=1 << 12, le=_INT64_MAX, description="A file is closed at this size.")
     ] = 16 << 20
     keep_bytes: Annotated[
         int,
         msgspec.Meta(
             ge=1 << 16,
             le=_INT64_MAX,
-            description="All files together: the oldest are deleted beyond that.",
+            description="Size of all files together; beyond it the oldest are deleted.",
         ),
     ] = 1 << 30
     topic: Annotated[

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 # How often banned turns stand in each folder. The figures may only go down; the target is 0.
 CEILINGS = {
-    "README.md": 10,
-    "docs": 210,
+    "README.md": 0,
+    "docs": 115,
     "examples": 16,
     "wire": 43,
     "policies": 163,
@@ -36,18 +36,13 @@ MAX_PAGE_WORDS = 1200
 LONG_PAGES = {
     "docs/architecture.md": 1500,
     "docs/admin.md": 1804,
-    "docs/configuration.md": 2028,
     "docs/memory.md": 1936,
-    "docs/operations.md": 2883,
-    "docs/policies.md": 2959,
     "docs/purgatory.md": 1608,
-    "docs/quotas.md": 3706,
     "docs/testing.md": 1259,
     "docs/usage-log.md": 1769,
 }
 """Pages that are longer still. The figures may only go down."""
-MAX_README_LINES = 185
-"""The target is 150."""
+MAX_README_LINES = 150
 PAGES = [path for path in FILES if path.suffix == ".md" and path.is_relative_to(ROOT / "docs")]
 
 
