@@ -92,15 +92,17 @@ def test_every_name_of_the_contract_is_in_the_reference(generated: ModuleType) -
 
 def test_figures_are_taken_from_the_results(generated: ModuleType) -> None:
     """A marker is replaced by the tables below that heading of bench/RESULTS.md."""
-    page = generated.on_page_markdown("before\n\n<!-- generated: results: Goals -->\n\nafter\n")
+    page = generated.on_page_markdown(
+        "before\n\n<!-- generated: results: What Sluice costs > Goals -->\n\nafter\n"
+    )
 
     assert "| goal | must | aim | measured |" in page
     assert page.startswith("before\n")
     assert page.endswith("\nafter\n")
 
 
-@pytest.mark.parametrize("marker", ["nonsense", "results: Nonsense"])
+@pytest.mark.parametrize("marker", ["nonsense", "results: Nonsense", "results: Goals"])
 def test_what_cannot_be_generated_fails_the_build(generated: ModuleType, marker: str) -> None:
-    """An unknown marker or heading raises instead of leaving a gap in the page."""
+    """An unknown marker, and an unknown or ambiguous heading, raise instead of leaving a gap in the page."""
     with pytest.raises(LookupError):
         generated.on_page_markdown(f"<!-- generated: {marker} -->")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # How often banned turns stand in each folder. The figures may only go down; the target is 0.
 CEILINGS = {
     "README.md": 0,
-    "docs": 115,
+    "docs": 82,
     "examples": 16,
     "wire": 43,
     "policies": 163,
@@ -36,8 +36,6 @@ MAX_PAGE_WORDS = 1200
 LONG_PAGES = {
     "docs/architecture.md": 1500,
     "docs/admin.md": 1804,
-    "docs/memory.md": 1936,
-    "docs/purgatory.md": 1608,
     "docs/testing.md": 1259,
     "docs/usage-log.md": 1769,
 }
