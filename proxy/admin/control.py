@@ -55,6 +55,7 @@ class Control:
             Route("/v1/purgatory", self.purgatory, methods=get),
             Route("/v1/pool", self.pool, methods=get),
             Route("/v1/decisions", self.decisions, methods=get),
+            Route("/v1/quotas/usage", self.quota_usage, methods=get),
             Route("/v1/quotas", self.quotas, methods=["GET", "PUT", "DELETE"]),
             Route("/v1/drain", self.drain, methods=post),
             Route("/v1/reload", self.reload, methods=post),
@@ -90,6 +91,12 @@ class Control:
         most = queried(request, {"most"}).get("most", str(DECISIONS))
         count = whole(most, "most", 1, MAX_DECISIONS)
         return answer(Decided(self._service.decisions.latest(count)))
+
+    async def quota_usage(self, request: Request) -> Response:
+        """How much of each quota is used."""
+        queried(request, ())
+        service = self._service
+        return answer(service.live_quotas.usage(service.now_ms()))
 
     async def tasks(self, request: Request) -> Response:
         """The tasks of the loop; looked at again after DUMP_KEPT_S."""

@@ -8,23 +8,29 @@ Rules:
 
 from __future__ import annotations
 
+from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from proxy.admin.errors import AdminError
-from proxy.admin.schemas import Quota, Quotas
+from proxy.admin.schemas import BucketUsage, Quota, Quotas, QuotaUsage
 from proxy.shell.driver import nudge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from policies.api import EffectiveQuota
     from policies.chain import Chain
     from policies.quota import entity
     from policies.quota.alter import Change
+    from policies.quota.sensors import Usage
     from policies.quota.standing import Standing
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
     from proxy.shell.hub import Hub
+
+
+MAX_USAGE = 1000
+"""Buckets that one answer lists."""
 
 
 class BindingLimit(NamedTuple):
@@ -51,6 +57,9 @@ class LiveQuotaPolicy(Protocol):
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
         """Save the changes, then apply them. Raises OSError if they cannot be saved; then nothing has changed."""
+
+    def usage(self, now_ms: int) -> Iterable[Usage]:
+        """Return a row for each bucket in use; clients that share a bucket may have several."""
 
     def standings(self, user: str, client_id: str, now_ms: int) -> Sequence[Standing]:
         """Return the state of each bucket that this client draws on."""
@@ -97,6 +106,21 @@ class LiveQuotas:
     def listed(self) -> Quotas:
         """Return every quota. Raises AdminError (404) if no policy keeps any."""
         return self._listed(self._policy())
+
+    def usage(self, now_ms: int) -> QuotaUsage:
+        """Return the MAX_USAGE buckets that use most of their limit. Raises AdminError (404) as `listed` does."""
+        busiest: dict[tuple[str, str, str], Usage] = {}
+        for row in self._policy().usage(now_ms):
+            key = row.user, row.client_id, row.key
+            if key not in busiest or _used(row) > _used(busiest[key]):
+                busiest[key] = row
+        return QuotaUsage(
+            [
+                BucketUsage(row.user or None, row.client_id or None, *row[2:])
+                for row in nlargest(MAX_USAGE, busiest.values(), key=_used)
+            ],
+            len(busiest),
+        )
 
     def change(
         self,
@@ -149,6 +173,10 @@ class LiveQuotas:
                 for each in policy.quotas
             ],
         )
+
+
+def _used(row: Usage) -> float:
+    return row.rate / row.limit
 
 
 def _fullness(standing: Standing) -> tuple[float, float]:

@@ -21,8 +21,8 @@ REF = "#/components/schemas/{name}"
 JSON = "application/json"
 _SCHEMAS = (
     schemas.State, schemas.Event, schemas.Connections, schemas.Purgatory, schemas.Pools, schemas.Decided,
-    schemas.Quotas, schemas.Limits, schemas.LogLevel, schemas.Reloaded, schemas.Draining, schemas.Tasks,
-    schemas.Version, schemas.Health, schemas.Error,
+    schemas.Quotas, schemas.QuotaUsage, schemas.Limits, schemas.LogLevel, schemas.Reloaded, schemas.Draining,
+    schemas.Tasks, schemas.Version, schemas.Health, schemas.Error,
 )  # fmt: skip
 _WHY = {
     400: "what is asked cannot be read",
@@ -93,6 +93,13 @@ def document() -> dict[str, Any]:
                 )
             },
             "/v1/quotas": _quotas(),
+            "/v1/quotas/usage": {
+                "get": _operation(
+                    "How much of each quota is used, the busiest first.",
+                    {200: _json("QuotaUsage")},
+                    (*_ALWAYS, 404),
+                )
+            },
             "/v1/drain": {
                 "post": _operation(
                     "Go down: answer what is in flight, let every client go.",

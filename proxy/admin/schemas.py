@@ -260,6 +260,30 @@ class Quotas(msgspec.Struct, frozen=True):
     quotas: list[Quota]
 
 
+class BucketUsage(msgspec.Struct, frozen=True):
+    """What is used of one limit. A bucket of all client ids, or of all users, has null there."""
+
+    user: str | None
+    client_id: str | None
+    quota: str
+    limit: float
+    """Per second."""
+    rate: float
+    """Per second, over the last ten seconds."""
+    throttle_avg_ms: float | None
+    """Of the last minute; null: nothing was throttled."""
+    throttle_max_ms: Count | None
+    waiting: Count
+    """Requests that are held at this moment."""
+
+
+class QuotaUsage(msgspec.Struct, frozen=True):
+    """The buckets in use, the busiest first. `total` counts those that are not listed too."""
+
+    usage: list[BucketUsage]
+    total: Count
+
+
 _Rate = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
 _ByteRate = Annotated[int, msgspec.Meta(gt=0, le=10**15)]
 

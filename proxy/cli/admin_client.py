@@ -10,6 +10,8 @@ import json
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from proxy.cli.errors import RefusedError, UnreachableError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -24,7 +26,7 @@ _WORDS = {
     401: "the token is not accepted: give the one in the file that admin.token_file names",
     404: "there is no such thing",
     409: "it cannot be done now",
-    412: "the quotas are others by now: look again",
+    412: "the quotas changed since the revision in If-Match: list them again",
     422: "the configuration cannot be used, so nothing was changed",
     429: "too many changes in one second: wait and try again",
     503: "it is busy: wait and try again",
@@ -41,25 +43,6 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return self.path or self.address
-
-
-class UnreachableError(Exception):
-    """No Sluice answers, or not in HTTP. The message says why, and what to do."""
-
-
-class RefusedError(Exception):
-    """It answers, and the answer is no. The message says so in words; `answer` is all that it said."""
-
-    def __init__(self, status: int, answer: dict[str, Any]) -> None:
-        super().__init__(answer.get("error") or _WORDS.get(status) or _unknown(status))
-        self.status = status
-        self.answer = answer
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What is wrong, one by one; those of a setting begin with its key path."""
-        found = self.answer.get("problems")
-        return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -131,7 +114,12 @@ class Client:
         if status == 404 and said.get("error") == NO_PATH:
             words = "has probes and metrics only (admin.listen): ask admin.socket or admin.control"
             said = {"error": f"{self._place} {words}"}
-        return RefusedError(status, said)
+        problems = said.get("problems")
+        return RefusedError(
+            status,
+            said.get("error") or _WORDS.get(status) or _unknown(status),
+            list(map(str, problems)) if isinstance(problems, list) else (),
+        )
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         return UnreachableError(f"No Sluice answers at {self._place}: {self._reason(error)}.")

@@ -1,24 +1,21 @@
-"""The options that say which admin server is asked. What a container's environment says of it is taken as well."""
+"""The options that name the admin server to ask; the environment variables of the settings name it too."""
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from proxy.telemetry.text import escaped
+from proxy.cli.errors import FAILED, exits_on_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from proxy.cli.admin_client import Client, Place
-
-REFUSED = 1
+    from proxy.cli.admin_client import Place
 
 _WHERE = (
     click.option(
@@ -26,21 +23,21 @@ _WHERE = (
         metavar="PATH",
         envvar="SLUICE_ADMIN_SOCKET",
         show_envvar=True,
-        help="The Unix socket of its admin server.  [default: that of the Sluice of this user that runs here]",
+        help="Unix socket of its admin server.  [default: that of this user's Sluice on this machine]",
     ),
     click.option(
         "--address",
         metavar="HOST:PORT",
         envvar="SLUICE_ADMIN_CONTROL",
         show_envvar=True,
-        help="Its control address; needs the token.",
+        help="Its control address; needs --token-file.",
     ),
     click.option(
         "--token-file",
         type=click.Path(path_type=Path, dir_okay=False),
         envvar="SLUICE_ADMIN_TOKEN_FILE",
         show_envvar=True,
-        help="The file with the token.",
+        help="File with the token of --address.",
     ),
     click.option(
         "-c",
@@ -50,13 +47,13 @@ _WHERE = (
         envvar="SLUICE_CONFIG",
         show_envvar=True,
         metavar="FILE",
-        help="Ask the Sluice of this machine that has this configuration.",
+        help="Ask the Sluice on this machine that has this configuration.",
     ),
 )
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options above, made into a Client; what it refuses ends the program."""
+    """Add the options above to a command, which gets a Client made of them; its errors end the program."""
 
     @wraps(command)
     def asked(
@@ -67,9 +64,11 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
         file: Path | None,
         **others: object,
     ) -> None:
-        place = _place(socket, address, token_file, file)
-        with _client(place) as client:
-            command(client, **others)
+        from proxy.cli.admin_client import Client  # noqa: PLC0415 - start-up of other commands
+
+        place = place_of(socket, address, token_file, file)
+        with exits_on_failure():
+            command(Client(place), **others)
 
     decorated: Callable[..., None] = asked
     for option in reversed(_WHERE):
@@ -77,28 +76,12 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-@contextmanager
-def _client(place: Place) -> Iterator[Client]:
-    from proxy.cli.admin_client import Client, RefusedError, UnreachableError  # noqa: PLC0415 - start-up
-
-    try:
-        yield Client(place)
-    except UnreachableError as error:
-        click.echo(escaped(str(error)), err=True)
-        sys.exit(REFUSED)
-    except RefusedError as error:
-        click.echo(f"Sluice refused: {escaped(str(error))}" + ":" * bool(error.problems), err=True)
-        for problem in error.problems:
-            click.echo(f"  {escaped(problem)}", err=True)
-        sys.exit(REFUSED)
-
-
-def _place(
+def place_of(
     path: str | None, address: str | None, token_file: Path | None, file: Path | None
 ) -> Place:
-    """The socket goes before the address; what is given goes before what the configuration says.
+    """Return where to ask: the socket before the address, an option before the configuration.
 
-    Where nothing is said, or `auto`, it is the Sluice of this user that runs here.
+    Without any, or with `auto`, it is this user's Sluice on this machine. Raises click.UsageError.
     """
     from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
     from proxy.cli.admin_client import Place  # noqa: PLC0415 - as above
@@ -131,7 +114,7 @@ def _place(
 
 
 def _found(port: int | None) -> str:
-    """The default socket of the Sluice that runs here; without one, or with several, the program ends."""
+    """Return the default socket of this user's Sluice on this machine; exit if there is none, or several."""
     from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
 
     paths = admin_socket.find(os.environ, port)
@@ -143,9 +126,9 @@ def _found(port: int | None) -> str:
             f"Several Sluices run here: name one by --socket PATH or --config FILE. PATH is one of\n  {listed}"
         )
     looked = " or ".join(map(str, admin_socket.folders(os.environ)))
-    words = "start `sluice run`, ask as the user that runs it, or name its admin server by --socket or --address"
+    words = "start `sluice run`, ask as its user, or name its admin server by --socket or --address"
     click.echo(f"No Sluice of this user answers in {looked}: {words}.", err=True)
-    sys.exit(REFUSED)
+    sys.exit(FAILED)
 
 
 def _configured(file: Path, token_file: Path | None) -> tuple[str, str, Path | None, int]:

@@ -14,6 +14,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
+from proxy.cli.errors import UnreachableError
 from proxy.config.values import split_server
 from wire.errors import ErrorCode
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "sluice-quotas"
 TIMEOUT_S: Final = 30.0
 _CHUNK_BYTES: Final = 65536
-
-
-class UnreachableError(Exception):
-    """Why nothing could be asked."""
 
 
 @dataclass(frozen=True, slots=True)

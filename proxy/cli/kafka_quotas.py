@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.quota.describe import ORIGIN, USAGE, named_entity
 from policies.quota.entity import ANY, KEYS, QuotaEntity
 from policies.quota.sensors import Usage
+from proxy.cli.errors import RefusedError
 from proxy.cli.kafka_client import error_name
+from proxy.cli.quota_source import QuotaRow, by_entity
 from wire.client_quotas import CLIENT_ID, USER, Match
 from wire.errors import ErrorCode
 
@@ -25,56 +27,38 @@ VERSION: Final = 1
 FIGURES: Final = ("limit", "rate", "throttle_avg_ms", "throttle_max_ms", "waiting")
 
 
-class RefusedError(Exception):
-    """What the other side said."""
-
-    def __init__(self, code: int, message: str | None) -> None:
-        super().__init__(message or error_name(code))
-        self.code = code
-
-
-class Quota(NamedTuple):
-    """One quota that holds."""
-
-    entity: QuotaEntity
-    key: str
-    value: float
-    origin: str | None
-    """`file` or `override`; None: whoever answers does not say."""
-
-
-class Remote:
-    """What can be asked of whoever is at the other end of `connection`."""
+class KafkaQuotas:
+    """A QuotaSource that asks the Sluice, or the broker, at the other end of `connection`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def quotas(self, where: QuotaEntity, *, exactly: bool = False) -> list[Quota]:
-        """The quotas of entities that have the names of `where`; `exactly`: and no others."""
+    def quotas(self, where: QuotaEntity, *, exactly: bool = False) -> list[QuotaRow]:
+        """See QuotaSource."""
         try:
             answer = self._describe(where, ORIGIN, exactly=exactly)
         except RefusedError as refused:
             if refused.code != ErrorCode.UNSUPPORTED_VERSION:
                 raise
             answer = self._describe(where, None, exactly=exactly)
-        found: list[Quota] = []
+        found: list[QuotaRow] = []
         for entry in answer.entries or ():
             names = {part.entity_type: part.entity_name for part in entry.entity}
             origin = names.pop(ORIGIN, None)
             entity = _entity(names)
             if entity is not None:  # a broker's quota by ip is not for this list
-                found += (Quota(entity, each.key, each.value, origin) for each in entry.values)
-        return sorted(found, key=lambda each: (_order(each.entity), each.key))
+                found += (QuotaRow(entity, each.key, each.value, origin) for each in entry.values)
+        return sorted(found, key=by_entity)
 
     def usage(self, where: QuotaEntity) -> tuple[list[Usage], str | None]:
-        """What is used, the busiest first; and a word if that is not all."""
+        """See QuotaSource."""
         try:
             answer = self._describe(where, USAGE)
         except RefusedError as refused:
             if refused.code != ErrorCode.UNSUPPORTED_VERSION:
                 raise
-            words = "Whoever answers there keeps no such figures: is the policy quota in its chain?"
-            raise RefusedError(refused.code, words) from refused
+            message = "this server has no quota usage: is the policy quota in its chain?"
+            raise RefusedError(refused.code, message) from refused
         rows: list[Usage] = []
         for entry in answer.entries or ():
             entity = _entity({part.entity_type: part.entity_name for part in entry.entity})
@@ -86,10 +70,7 @@ class Remote:
     def alter(
         self, entity: QuotaEntity, ops: Mapping[str, float | None], *, dry_run: bool = False
     ) -> list[str]:
-        """Set the quotas of `ops`, and remove those whose value is None: all of them, or `RefusedError`.
-
-        Returns warnings about what was done.
-        """
+        """See QuotaSource. All changes are made, or none."""
         from kafka.protocol.admin import AlterClientQuotasRequest  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
 
         ours = [(key, value or 0.0, value is None) for key, value in ops.items()]
@@ -102,7 +83,7 @@ class Remote:
         )
         for entry in answer.entries:
             if entry.error_code:
-                raise RefusedError(entry.error_code, entry.error_message)
+                raise _refusal(entry)
         return [entry.error_message for entry in answer.entries if entry.error_message]
 
     def _describe(
@@ -120,8 +101,12 @@ class Remote:
             DescribeClientQuotasRequest(version=VERSION, components=components, strict=exactly)
         )
         if answer.error_code:
-            raise RefusedError(answer.error_code, answer.error_message)
+            raise _refusal(answer)
         return answer
+
+
+def _refusal(answer: _Description | _AlteredEntry) -> RefusedError:
+    return RefusedError(answer.error_code, answer.error_message or error_name(answer.error_code))
 
 
 def _entity(names: Mapping[str, str | None]) -> QuotaEntity | None:
@@ -132,13 +117,6 @@ def _entity(names: Mapping[str, str | None]) -> QuotaEntity | None:
         (names[kind] or ANY) if kind in names else None for kind in (USER, CLIENT_ID)
     )
     return QuotaEntity(user, client_id)
-
-
-def _order(entity: QuotaEntity) -> tuple[tuple[bool, bool, str], ...]:
-    """Users, then client ids of everybody; a default before the names."""
-    return tuple(
-        (name is None, name != ANY, name or "") for name in (entity.user, entity.client_id)
-    )
 
 
 def _usage(entity: QuotaEntity, values: Mapping[str, float]) -> list[Usage]:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from proxy.cli.ctl import ctl, top
+from proxy.cli.ctl import ctl
 from proxy.cli.quotas import quotas
+from proxy.cli.top import top
 from proxy.telemetry import sink
 
 if TYPE_CHECKING:

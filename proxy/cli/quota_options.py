@@ -1,14 +1,12 @@
-"""The options that every command of `sluice quotas` takes: whom to ask, as whom, about whom.
+"""The options of every command of `sluice quotas`: which Sluice to ask and how, and about which entity.
 
-- Whom: the Sluice at `--bootstrap`, or the one that `--config` describes, or the one at the default
-  port of this machine.
-- A refusal or a failure is one sentence on standard error, and the exit code 1.
+- `--bootstrap` and `--login` ask over Kafka, `--socket` and `--address` over the admin server; not both.
+- Without any of them: over Kafka, the Sluice that `--config` describes, or the default port of this machine.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -16,30 +14,37 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
+from proxy.cli.errors import UnreachableError, exits_on_failure
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from proxy.cli.kafka_client import Login
-    from proxy.cli.kafka_quotas import Remote
+    from proxy.cli.quota_source import QuotaSource
 
 DEFAULT_SERVER = "127.0.0.1:19092"
+WAYS = "--bootstrap or --login asks over Kafka, --socket or --address over the admin server"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
-REFUSED = 1
 
 
 class Where(NamedTuple):
-    """The options that say whom to ask, and as whom."""
+    """The options that name the Sluice and the way to ask it."""
 
     bootstrap: str | None
     file: Path | None
     login: str | None
     password_file: TextIO | None
     sasl_mechanism: str
+    socket: str | None
+    address: str | None
+    token_file: Path | None
 
 
 _WHERE = (
     click.option(
-        "--bootstrap", metavar="HOST:PORT", help=f"Sluice's address.  [default: {DEFAULT_SERVER}]"
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help=f"Ask over Kafka, at this address.  [default: {DEFAULT_SERVER}]",
     ),
     click.option(
         "-c",
@@ -49,13 +54,15 @@ _WHERE = (
         envvar="SLUICE_CONFIG",
         show_envvar=True,
         metavar="FILE",
-        help="Ask the Sluice of this machine that has this configuration.",
+        help="Ask the Sluice on this machine that has this configuration.",
     ),
-    click.option("--login", metavar="NAME", help="Authenticate by SASL, as an admin of quotas."),
+    click.option(
+        "--login", metavar="NAME", help="Over Kafka: authenticate by SASL, as an admin of quotas."
+    ),
     click.option(
         "--password-file",
         type=click.File(encoding="utf-8"),
-        help="Its password; - for standard input.  [default: ask]",
+        help="File with the password; - for standard input.  [default: prompt]",
     ),
     click.option(
         "--sasl-mechanism",
@@ -63,17 +70,32 @@ _WHERE = (
         default=MECHANISMS[0],
         show_default=True,
     ),
+    click.option(
+        "--socket",
+        metavar="PATH",
+        help="Ask over the admin server, at this Unix socket; auto: that of this user's Sluice.",
+    ),
+    click.option(
+        "--address", metavar="HOST:PORT", help="Ask over the admin server, at its control address."
+    ),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="SLUICE_ADMIN_TOKEN_FILE",
+        show_envvar=True,
+        help="File with the token of --address.",
+    ),
 )
 _WHOM = (
-    click.option("--user", metavar="NAME", help="Of this user."),
-    click.option("--default-user", is_flag=True, help="Of users without a quota of their own."),
-    click.option("--client-id", metavar="NAME", help="Of this client id."),
-    click.option("--default-client-id", is_flag=True, help="Of all other client ids."),
+    click.option("--user", metavar="NAME", help="Quotas of this user."),
+    click.option("--default-user", is_flag=True, help="Quotas of users without one of their own."),
+    click.option("--client-id", metavar="NAME", help="Quotas of this client id."),
+    click.option("--default-client-id", is_flag=True, help="Quotas of all other client ids."),
 )
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Where` and `QuotaEntity`, made into these two."""
+    """Add the options to a command, which gets them as a Where and a QuotaEntity."""
 
     @wraps(command)
     def asked(
@@ -83,13 +105,18 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
         login: str | None,
         password_file: TextIO | None,
         sasl_mechanism: str,
+        socket: str | None,
+        address: str | None,
+        token_file: Path | None,
         user: str | None,
         default_user: bool,
         client_id: str | None,
         default_client_id: bool,
         **others: object,
     ) -> None:
-        where = Where(bootstrap, file, login, password_file, sasl_mechanism)
+        where = Where(
+            bootstrap, file, login, password_file, sasl_mechanism, socket, address, token_file
+        )
         from policies.quota.entity import QuotaEntity  # noqa: PLC0415 - start-up of other commands
 
         entity = QuotaEntity(
@@ -115,18 +142,40 @@ def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:
 
 
 @contextmanager
-def remote_of(where: Where) -> Iterator[Remote]:
-    """Whoever is asked; a refusal or a failure is said on standard error, and ends the program."""
-    from proxy.cli.kafka_client import Connection, UnreachableError  # noqa: PLC0415 - start-up
-    from proxy.cli.kafka_quotas import RefusedError, Remote  # noqa: PLC0415 - start-up
+def opened(where: Where) -> Iterator[QuotaSource]:
+    """Connect over Kafka or to the admin server; an error of either ends the program.
+
+    Raises click.UsageError if the options name both ways, or are incomplete.
+    """
+    if where.socket is None and where.address is None:
+        with exits_on_failure(), _over_kafka(where) as source:
+            yield source
+        return
+    if where.bootstrap is not None or where.login is not None:
+        raise click.UsageError(f"Give one of the two: {WAYS}.")
+    from proxy.cli.admin_client import Client  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli.admin_options import place_of  # noqa: PLC0415 - as above
+    from proxy.cli.admin_quotas import AdminQuotas  # noqa: PLC0415 - as above
+
+    place = place_of(where.socket, where.address, where.token_file, where.file)
+    with exits_on_failure():
+        yield AdminQuotas(Client(place))
+
+
+@contextmanager
+def _over_kafka(where: Where) -> Iterator[QuotaSource]:
+    from proxy.cli.kafka_client import Connection  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli.kafka_quotas import KafkaQuotas  # noqa: PLC0415 - as above
 
     server, login = _server(where), _login(where)
     try:
-        with Connection(server, login) as connection:
-            yield Remote(connection)
-    except (UnreachableError, RefusedError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(REFUSED)
+        connection = Connection(server, login)
+    except UnreachableError as error:
+        if where.bootstrap is None:  # the address is a default: say how to give one
+            raise UnreachableError(f"{error} Name a Sluice: {WAYS}.") from error
+        raise
+    with connection:
+        yield KafkaQuotas(connection)
 
 
 def _server(where: Where) -> str:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from proxy.cli import tables
+from proxy.cli import live, tables
+from proxy.cli.views import name
 from proxy.telemetry.text import escaped
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from policies.quota.sensors import Usage
-    from proxy.cli.kafka_quotas import Quota
+    from proxy.cli.quota_source import QuotaRow
 
 QUOTA_COLUMNS: Final = ("user", "client id", "quota", "per second", "from")
 USAGE_COLUMNS: Final = (
@@ -28,22 +29,20 @@ USAGE_COLUMNS: Final = (
 )  # fmt: skip
 ORIGINS: Final = {"file": "config file", "override": "live", None: "-"}
 _RIGHT: Final = frozenset({"per second", *USAGE_COLUMNS[3:]})
-_SPARE_LINES: Final = 3
-"""Of a terminal: what stands around the rows of the live table, besides its title and the names of its columns."""
 
 
-def quota_cells(quota: Quota) -> tuple[str, ...]:
+def quota_cells(quota: QuotaRow) -> tuple[str, ...]:
     """One quota, by `QUOTA_COLUMNS`."""
     entity, key, value, origin = quota
-    named = (_name(entity.user), _name(entity.client_id))
+    named = (name(entity.user), name(entity.client_id))
     return (*named, key, number(value), ORIGINS.get(origin, str(origin)))
 
 
 def usage_cells(row: Usage) -> tuple[str, ...]:
     """One bucket's figures, by `USAGE_COLUMNS`."""
     return (
-        _name(row.user),
-        _name(row.client_id),
+        name(row.user),
+        name(row.client_id),
         row.key,
         number(row.limit),
         number(round(row.rate, 1)),
@@ -54,7 +53,7 @@ def usage_cells(row: Usage) -> tuple[str, ...]:
     )
 
 
-def explained(quotas: Sequence[Quota], user: str, client_id: str) -> str:
+def explained(quotas: Sequence[QuotaRow], user: str, client_id: str) -> str:
     """Which of `quotas` hold for this client, which they outrank, and what shares their bucket."""
     from policies.quota.entity import KEYS, Quotas, words_of  # noqa: PLC0415 - other commands' start-up
 
@@ -91,7 +90,7 @@ def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
     return tables.plain(columns, rows, _RIGHT, width)
 
 
-def quotas_json(quotas: Sequence[Quota]) -> str:
+def quotas_json(quotas: Sequence[QuotaRow]) -> str:
     """A JSON list of quotas."""
     return json.dumps(
         [
@@ -99,8 +98,8 @@ def quotas_json(quotas: Sequence[Quota]) -> str:
                 "user": each.entity.user,
                 "client_id": each.entity.client_id,
                 "quota": each.key,
-                "value": each.value,
-                "from": each.origin,
+                "per_second": each.value,
+                "origin": each.origin,
             }
             for each in quotas
         ],
@@ -125,22 +124,7 @@ def usage_json(rows: Sequence[Usage]) -> str:
 
 
 def usage_picture(rows: Sequence[Usage], title: str, width: int, height: int) -> Text:
-    """A live view's picture, for a terminal of this size."""
-    from rich.text import Text  # noqa: PLC0415 - only the live view needs rich
-
+    """Return the live table of `sluice quotas top`; rows over their limit or with held requests are red."""
     head = tables.wrapped(escaped(title), width)
-    names, *bodies = tables.records(USAGE_COLUMNS, list(map(usage_cells, rows)), _RIGHT, width)
-    spare_lines = height - len(head.splitlines()) - len(names) - _SPARE_LINES
-    most = max(1, spare_lines // len(names))
-    picture = Text(head + "\n\n", no_wrap=True, overflow="crop")
-    picture.append("\n".join(names), style="bold")
-    for row, body in zip(rows[:most], bodies, strict=False):
-        style = "red" if row.waiting or row.rate > row.limit else ""
-        picture.append("\n" + "\n".join(body), style=style)
-    if len(rows) > most:
-        picture.append(f"\nand {len(rows) - most} more", style="italic")
-    return picture
-
-
-def _name(text: str | None) -> str:
-    return escaped(text) if text else "-"
+    cells = [(usage_cells(row), bool(row.waiting or row.rate > row.limit)) for row in rows]
+    return live.picture(head, USAGE_COLUMNS, cells, _RIGHT, width, height)

@@ -1,7 +1,7 @@
-"""The command group `sluice quotas`.
+"""`sluice quotas`: list, set, remove, explain and watch the quotas of a running Sluice.
 
-- What it prints is the answer of the Sluice that it asks (see `proxy.cli.quota_options`).
-- Exit codes: 0 done, 1 refused or nobody answers, 2 the options cannot be used.
+The options choose between Kafka and the admin server (`proxy.cli.quota_options`).
+Exit codes: 0 done, 1 refused or unreachable, 2 invalid options.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.cli.quota_options import REFUSED, asks, remote_of
+from proxy.cli import live
+from proxy.cli.errors import FAILED
+from proxy.cli.quota_options import asks, opened
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.quota.entity import QuotaEntity
     from policies.quota.sensors import Usage
-    from proxy.cli.kafka_quotas import Quota, Remote
     from proxy.cli.quota_options import Where
+    from proxy.cli.quota_source import QuotaRow, QuotaSource
 
 TOP_SECONDS = 1.0
 
@@ -29,8 +31,8 @@ TOP_SECONDS = 1.0
 def quotas() -> None:
     """List, change and watch the quotas of a running Sluice.
 
-    Over the Kafka protocol: from anywhere a client can be, and with a client's rights. Only
-    principals that its setting admins names may change quotas.
+    Over Kafka (--bootstrap, the default): from any client machine; the setting admins names the
+    principals that may change quotas. Or over its admin server: --socket or --address.
     """
 
 
@@ -38,14 +40,14 @@ def quotas() -> None:
 @asks
 @click.option("--json", "as_json", is_flag=True, help="A JSON list instead of a table.")
 def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
-    """Print the quotas that hold, and where each comes from.
+    """List the quotas in force and the origin of each.
 
-    Options narrow the list: --user alice lists hers, for all of her client ids.
+    Options narrow the list: --user alice lists the quotas of that user and of all its client ids.
     """
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
-    with remote_of(where) as remote:
-        found = remote.quotas(entity)
+    with opened(where) as source:
+        found = source.quotas(entity)
     if as_json:
         click.echo(quota_views.quotas_json(found))
     elif found:
@@ -56,7 +58,9 @@ def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
 
 @quotas.command("set")
 @asks
-@click.option("--dry-run", is_flag=True, help="Have it judged, and change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check the change, and change nothing. Over Kafka only."
+)
 @click.argument("quotas", metavar="QUOTA=VALUE...", nargs=-1, required=True)
 def set_quotas(
     where: Where, entity: QuotaEntity, *, dry_run: bool, quotas: tuple[str, ...]
@@ -66,58 +70,60 @@ def set_quotas(
     request_rate in requests per second, producer_byte_rate and consumer_byte_rate in bytes per
     second. All are set, or none.
     """
-    _need_someone(entity)
+    _need_entity(entity)
     ops: dict[str, float | None] = {}
     for text in quotas:
         key, equals, value = text.partition("=")
         if equals and key in ops:
-            raise click.BadParameter(f"{key} is there twice")
+            raise click.BadParameter(f"{key} is given twice")
         try:
             ops[key] = float(value)
         except ValueError:
             words = "a number" if equals else "QUOTA=VALUE"
             raise click.BadParameter(f"found {text!r}, expected {words}") from None
-    with remote_of(where) as remote:
-        for warning in remote.alter(entity, ops, dry_run=dry_run):
+    with opened(where) as source:
+        for warning in source.alter(entity, ops, dry_run=dry_run):
             click.echo(f"warning: {warning}", err=True)
         if dry_run:
-            click.echo("That would be done. Nothing was changed.")
+            click.echo("The change is valid. Nothing was changed (--dry-run).")
         else:
-            _tell(remote, entity)
+            _print_quotas(source, entity)
 
 
 @quotas.command("remove")
 @asks
-@click.option("--dry-run", is_flag=True, help="Have it judged, and change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check the change, and change nothing. Over Kafka only."
+)
 @click.argument("quotas", metavar="[QUOTA]...", nargs=-1)
 def remove_quotas(
     where: Where, entity: QuotaEntity, *, dry_run: bool, quotas: tuple[str, ...]
 ) -> None:
-    """Take live quotas of one entity back; all of them unless some are named.
+    """Remove live quotas of one entity: those named, or all of them.
 
-    What the config file says of it holds again.
+    The quotas of the config file are in force again.
     """
-    _need_someone(entity)
-    with remote_of(where) as remote:
+    _need_entity(entity)
+    with opened(where) as source:
         keys = quotas or tuple(
-            each.key for each in remote.quotas(entity, exactly=True) if each.origin != "file"
+            each.key for each in source.quotas(entity, exactly=True) if each.origin != "file"
         )
         if not keys:
-            click.echo("It has no live quotas.", err=True)
-            sys.exit(REFUSED)
-        remote.alter(entity, dict.fromkeys(keys), dry_run=dry_run)
+            click.echo("The entity has no live quota.", err=True)
+            sys.exit(FAILED)
+        source.alter(entity, dict.fromkeys(keys), dry_run=dry_run)
         if dry_run:
-            click.echo(f"That would be done: {', '.join(keys)}. Nothing was changed.")
+            click.echo(f"Would remove: {', '.join(keys)}. Nothing was changed (--dry-run).")
         else:
-            _tell(remote, entity)
+            _print_quotas(source, entity)
 
 
 @quotas.command("explain")
 @asks
 def explain_quotas(where: Where, entity: QuotaEntity) -> None:
-    """Say which quotas hold for one client, and why.
+    """Explain which quotas are in force for one client, and why.
 
-    Give --user and --client-id; without --user it is ANONYMOUS, a client that did not authenticate.
+    Give --user and --client-id. Without --user it is ANONYMOUS, a client without authentication.
     """
     from policies.api import ANONYMOUS  # noqa: PLC0415 - start-up of other commands
     from policies.quota.entity import ANY, QuotaEntity  # noqa: PLC0415 - as above
@@ -125,8 +131,8 @@ def explain_quotas(where: Where, entity: QuotaEntity) -> None:
 
     if ANY in (entity.user, entity.client_id):
         raise click.UsageError("Name one client: by --user, --client-id, or both.")
-    with remote_of(where) as remote:
-        found = remote.quotas(QuotaEntity())
+    with opened(where) as source:
+        found = source.quotas(QuotaEntity())
     click.echo(quota_views.explained(found, entity.user or ANONYMOUS, entity.client_id or ""))
 
 
@@ -137,65 +143,53 @@ def explain_quotas(where: Where, entity: QuotaEntity) -> None:
     type=click.FloatRange(min=0.3, max=3600),
     default=TOP_SECONDS,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between two updates.",
 )
-@click.option("--once", is_flag=True, help="One look, as plain text.")
-@click.option("--json", "as_json", is_flag=True, help="One look, as a JSON list.")
+@click.option("--once", is_flag=True, help="Print one state as plain text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one state as a JSON list.")
 def top(where: Where, entity: QuotaEntity, *, interval: float, once: bool, as_json: bool) -> None:
-    """Watch who uses how much of his quota, the busiest first.
+    """Watch how much of each quota is used, the busiest first.
 
     Rates are of the last ten seconds, throttle times of the last minute. Ends with Ctrl-C.
     """
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
-    with remote_of(where) as remote:
-        rows, message = remote.usage(entity)
+    with opened(where) as source:
+        rows, message = source.usage(entity)
         if as_json:
             click.echo(quota_views.usage_json(rows))
-        elif once or not is_watched():
+        elif once or not live.is_terminal():
             if rows:
                 used = list(map(quota_views.usage_cells, rows))
                 click.echo(quota_views.lines(quota_views.USAGE_COLUMNS, used, terminal_width()))
             else:
-                click.echo("Nobody with a quota has been seen.")
+                click.echo("No client with a quota has connected.")
             if message:
                 click.echo(message, err=True)
         else:
-            _watch(remote, entity, (rows, message), interval)
+            live.watch(_frames(source, entity, (rows, message), interval))
 
 
-def is_watched() -> bool:
-    """Somebody sits before it."""
-    return sys.stdout.isatty()
-
-
-def _watch(
-    remote: Remote,
+def _frames(
+    source: QuotaSource,
     entity: QuotaEntity,
     first: tuple[list[Usage], str | None],
     interval: float,
-) -> None:
+) -> Iterator[live.Frame]:
     import time  # noqa: PLC0415 - start-up of other commands
-
-    from rich.live import Live  # noqa: PLC0415 - as above
+    from functools import partial  # noqa: PLC0415 - as above
 
     from proxy.cli import quota_views  # noqa: PLC0415 - as above
 
     rows, message = first
-    with Live(screen=True, auto_refresh=False) as live:
-        try:
-            while True:
-                title = time.strftime("%H:%M:%S") + (f"  {message}" if message else "")
-                size = live.console.size
-                picture = quota_views.usage_picture(rows, title, size.width, size.height)
-                live.update(picture, refresh=True)
-                time.sleep(interval)
-                rows, message = remote.usage(entity)
-        except KeyboardInterrupt:
-            return
+    while True:
+        title = time.strftime("%H:%M:%S") + (f"  {message}" if message else "")
+        yield partial(quota_views.usage_picture, rows, title)
+        time.sleep(interval)
+        rows, message = source.usage(entity)
 
 
-def _quota_lines(found: Sequence[Quota]) -> str:
+def _quota_lines(found: Sequence[QuotaRow]) -> str:
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
     return quota_views.lines(
@@ -203,16 +197,16 @@ def _quota_lines(found: Sequence[Quota]) -> str:
     )
 
 
-def _tell(remote: Remote, entity: QuotaEntity) -> None:
-    """What holds now for this very entity."""
-    found = remote.quotas(entity, exactly=True)
+def _print_quotas(source: QuotaSource, entity: QuotaEntity) -> None:
+    """Print the quotas now in force for this entity."""
+    found = source.quotas(entity, exactly=True)
     if found:
         click.echo(_quota_lines(found))
     else:
-        click.echo("It has no quota now.")
+        click.echo("The entity has no quota now.")
 
 
-def _need_someone(entity: QuotaEntity) -> None:
+def _need_entity(entity: QuotaEntity) -> None:
     if entity.user is None and entity.client_id is None:
         raise click.UsageError(
             "Say whose quota: --user, --default-user, --client-id, --default-client-id, or one of "

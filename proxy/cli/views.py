@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from proxy.cli import tables
+from proxy.cli import live, tables
 from proxy.telemetry.text import escaped
 
 if TYPE_CHECKING:
@@ -37,14 +37,10 @@ CONNECTIONS: Final = (
 )
 WAITING: Final = ("connection", "user", "client id", "api", "kind", "age ms", "waits for")
 DECISIONS: Final = ("time", "user", "client id", "api", "what", "ms", "detail")
-QUOTAS: Final = ("user", "client id", "quota", "per second", "from")
 _RIGHT: Final = frozenset({
     *("conns", "req/s", "limit", "used", "waits", "throttled", "now", "p50 ms", "p99 ms"),
-    *("id", "in flight", "unsent", "age s", "connection", "age ms", "ms", "per second"),
+    *("id", "in flight", "unsent", "age s", "connection", "age ms", "ms"),
 })  # fmt: skip
-_FROM: Final = {"file": "config file", "override": "live"}
-_SPARE_LINES: Final = 3
-"""Of a terminal: what stands around the rows of the live table, besides its head and the names of its columns."""
 
 
 def columns(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
@@ -147,18 +143,6 @@ def decision(row: Row) -> tuple[str, ...]:
     return (time, *named, row["api"], row["what"], str(row["ms"]), name(row["detail"]))
 
 
-def quota(row: Row) -> tuple[str, ...]:
-    """By QUOTAS."""
-    origin = _FROM.get(row["origin"], NONE)
-    return (
-        name(row["user"]),
-        name(row["client_id"]),
-        row["quota"],
-        figure(row["per_second"]),
-        origin,
-    )
-
-
 def status(now: Row, purgatory: Row, width: int | None = None) -> str:
     """The process, in a few lines. `width`: of the terminal that they must fit."""
     reload = now["last_reload"]
@@ -204,22 +188,10 @@ def pool(row: Row) -> str:
     return f"{row['name']} {size(row['used_bytes'])}{of}{dry}"
 
 
-def live(event: Row, width: int, height: int) -> Text:
-    """The picture of `sluice top`, for a terminal of this size."""
-    from rich.text import Text  # noqa: PLC0415 - only the live view needs rich
-
+def state_picture(event: Row, width: int, height: int) -> Text:
+    """Return the live table of `sluice top`; throttled clients are red."""
     head = status(event["now"], event["purgatory"], width)
-    rows = principals(event)
-    names, *bodies = tables.records(PRINCIPALS, [cells for cells, _ in rows], _RIGHT, width)
-    spare_lines = height - len(head.splitlines()) - len(names) - _SPARE_LINES
-    most = max(1, spare_lines // len(names))
-    picture = Text(head + "\n\n", no_wrap=True, overflow="crop")
-    picture.append("\n".join(names), style="bold")
-    for (_, throttled), body in zip(rows[:most], bodies, strict=False):
-        picture.append("\n" + "\n".join(body), style="red" if throttled else "")
-    if len(rows) > most:
-        picture.append(f"\nand {len(rows) - most} more", style="italic")
-    return picture
+    return live.picture(head, PRINCIPALS, principals(event), _RIGHT, width, height)
 
 
 def name(text: str | None) -> str:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from policies.quota.entity import REQUEST_RATE, QuotaEntity
-from proxy.cli.kafka_client import Connection, UnreachableError
-from proxy.cli.kafka_quotas import RefusedError, Remote
+from proxy.cli.errors import RefusedError, UnreachableError
+from proxy.cli.kafka_client import Connection
+from proxy.cli.kafka_quotas import KafkaQuotas
 from proxy.demo.dashboard import Dashboard
 from proxy.demo.process import Child, StageError
 
@@ -165,7 +166,7 @@ class Sluice:
             if self._admin is None:
                 self._admin = Connection(f"{HOST}:{self.bootstrap_port}", login=None)
             entity = QuotaEntity(user=None, client_id=client_id)
-            Remote(self._admin).alter(entity, {REQUEST_RATE: requests_per_s})
+            KafkaQuotas(self._admin).alter(entity, {REQUEST_RATE: requests_per_s})
         except (UnreachableError, RefusedError) as error:
             raise StageError(f"the quota could not be changed: {error}") from error
 

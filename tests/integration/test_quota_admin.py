@@ -81,7 +81,7 @@ class Running:
     def listed(self) -> dict[tuple[str | None, str | None, str], tuple[float, str]]:
         """(user, client id, key) to (value, origin), as `sluice quotas list` tells."""
         return {
-            (each["user"], each["client_id"], each["quota"]): (each["value"], each["from"])
+            (each["user"], each["client_id"], each["quota"]): (each["per_second"], each["origin"])
             for each in json.loads(self.quotas("list", "--json"))
         }
 

@@ -39,6 +39,7 @@ def sets(app, query: str, body: object, **headers: str):
         ("/v1/pool", schemas.Pools),
         ("/v1/decisions", schemas.Decided),
         ("/v1/quotas", schemas.Quotas),
+        ("/v1/quotas/usage", schemas.QuotaUsage),
         ("/v1/log-level", schemas.LogLevel),
         ("/v1/debug/tasks", schemas.Tasks),
     ],

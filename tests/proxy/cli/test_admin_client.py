@@ -10,7 +10,8 @@ import threading
 
 import pytest
 
-from proxy.cli.admin_client import NO_PATH, Client, Place, RefusedError, UnreachableError
+from proxy.cli.admin_client import NO_PATH, Client, Place
+from proxy.cli.errors import RefusedError, UnreachableError
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -85,7 +86,7 @@ def test_a_refusal_is_told_in_the_servers_words(server):
     server.answer = (409, b'{"error": "not now", "problems": ["x"]}')
     with pytest.raises(RefusedError, match="not now") as refused:
         Client(place(server)).get("/")
-    assert (refused.value.status, refused.value.answer["problems"]) == (409, ["x"])
+    assert (refused.value.code, refused.value.problems) == (409, ("x",))
 
 
 def test_where_there_is_no_control_is_said(server):

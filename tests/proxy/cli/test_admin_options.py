@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from proxy import admin_socket
 from proxy.cli import admin_options
-from proxy.cli.admin_client import Place, RefusedError, UnreachableError
+from proxy.cli.admin_client import Place
+from proxy.cli.errors import RefusedError, UnreachableError
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_what_cannot_be_used_is_said(asked, arguments, words):
 
 @pytest.mark.parametrize(
     "error",
-    [UnreachableError("nobody"), RefusedError(422, {"error": "no", "problems": ["a.b: x"]})],
+    [UnreachableError("nobody"), RefusedError(422, "no", ["a.b: x"])],
 )
 def test_a_refusal_ends_the_program(error):
     """Exit code 1, and all that was said on standard error."""

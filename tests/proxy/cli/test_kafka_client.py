@@ -8,7 +8,8 @@ import struct
 import pytest
 from kafka.protocol.admin import DescribeClientQuotasRequest
 
-from proxy.cli.kafka_client import Connection, Login, UnreachableError, error_name
+from proxy.cli.errors import UnreachableError
+from proxy.cli.kafka_client import Connection, Login, error_name
 from tests.support import frames as f
 from tests.support.ports import free_ports
 from tests.support.quota_book import QuotaServer

@@ -10,8 +10,10 @@ import pytest
 
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import Usage
+from proxy.cli.errors import RefusedError
 from proxy.cli.kafka_client import Connection
-from proxy.cli.kafka_quotas import Quota, RefusedError, Remote
+from proxy.cli.kafka_quotas import KafkaQuotas
+from proxy.cli.quota_source import QuotaRow
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.quota_book import QuotaServer
@@ -29,9 +31,9 @@ RATE, BYTES = "request_rate", "producer_byte_rate"
 
 
 @contextmanager
-def at(server: StubBroker) -> Iterator[Remote]:
+def at(server: StubBroker) -> Iterator[KafkaQuotas]:
     with server, Connection(server.server, None, timeout_s=10) as connection:
-        yield Remote(connection)
+        yield KafkaQuotas(connection)
 
 
 def test_quotas_and_their_origins() -> None:
@@ -46,11 +48,11 @@ def test_quotas_and_their_origins() -> None:
     book.set(ALICE, BYTES, 6.0)
     with at(server) as remote:
         assert remote.quotas(EVERYONE) == [
-            Quota(QuotaEntity(ANY), BYTES, 3.0, "file"),
-            Quota(ALICE, BYTES, 6.0, "file"),
-            Quota(ALICE, RATE, 5.0, "override"),
-            Quota(BOB, RATE, 2.0, "file"),
-            Quota(QuotaEntity(None, "report"), RATE, 1.0, "file"),
+            QuotaRow(QuotaEntity(ANY), BYTES, 3.0, "file"),
+            QuotaRow(ALICE, BYTES, 6.0, "file"),
+            QuotaRow(ALICE, RATE, 5.0, "override"),
+            QuotaRow(BOB, RATE, 2.0, "file"),
+            QuotaRow(QuotaEntity(None, "report"), RATE, 1.0, "file"),
         ]
         assert [each.entity for each in remote.quotas(QuotaEntity(ANY))] == [QuotaEntity(ANY)]
         assert [each.value for each in remote.quotas(QuotaEntity("bob"))] == [2.0]
@@ -118,7 +120,7 @@ def test_a_brokers_quotas_are_listed_without_origin() -> None:
     """It does not say where they come from, so neither does the list; usage it has none."""
     with at(Broker()) as remote:
         assert remote.quotas(EVERYONE) == [
-            Quota(QuotaEntity(ANY, "c"), "request_percentage", 5.0, None)
+            QuotaRow(QuotaEntity(ANY, "c"), "request_percentage", 5.0, None)
         ]
         with pytest.raises(RefusedError, match="is the policy quota in its chain"):
             remote.usage(EVERYONE)

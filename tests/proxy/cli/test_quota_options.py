@@ -1,4 +1,4 @@
-"""The options that all commands share; what they do is seen in `test_command`."""
+"""The options of all commands of `sluice quotas`; their effect is tested in test_quotas."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from policies.quota.entity import ANY, QuotaEntity
 from proxy.cli.quota_options import Where, asks
 
 
-def test_a_command_gets_whom_to_ask_and_about_whom() -> None:
-    """Two values, whatever else it takes; without options nobody in particular."""
+def test_a_command_gets_a_where_and_an_entity() -> None:
+    """Both are made of the options; without options the entity is empty."""
     got: list[object] = []
 
     @click.command()
@@ -23,8 +23,12 @@ def test_a_command_gets_whom_to_ask_and_about_whom() -> None:
     run = CliRunner(env={"SLUICE_CONFIG": None})
     assert run.invoke(command, [*arguments, "--more", "x"]).exit_code == 0
     where, entity, more = got
-    assert where == Where("h:1", None, "me", None, "SCRAM-SHA-512")
+    assert where == Where("h:1", None, "me", None, "SCRAM-SHA-512", None, None, None)
     assert (entity, more) == (QuotaEntity("a", ANY), "x")
     got.clear()
     assert run.invoke(command, []).exit_code == 0
-    assert got == [Where(None, None, None, None, "SCRAM-SHA-512"), QuotaEntity(), None]
+    assert got == [
+        Where(None, None, None, None, "SCRAM-SHA-512", None, None, None),
+        QuotaEntity(),
+        None,
+    ]

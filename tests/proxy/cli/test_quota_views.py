@@ -10,7 +10,7 @@ from rich.console import Console
 
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import Usage
-from proxy.cli.kafka_quotas import Quota
+from proxy.cli.quota_source import QuotaRow
 from proxy.cli.quota_views import (
     QUOTA_COLUMNS,
     USAGE_COLUMNS,
@@ -24,9 +24,9 @@ from proxy.cli.quota_views import (
 )
 
 QUOTAS = [
-    Quota(QuotaEntity("alice", None), "request_rate", 20.0, "override"),
-    Quota(QuotaEntity(None, ANY), "producer_byte_rate", 1048576.0, "file"),
-    Quota(QuotaEntity("bob", "x"), "request_percentage", 0.5, None),
+    QuotaRow(QuotaEntity("alice", None), "request_rate", 20.0, "override"),
+    QuotaRow(QuotaEntity(None, ANY), "producer_byte_rate", 1048576.0, "file"),
+    QuotaRow(QuotaEntity("bob", "x"), "request_percentage", 0.5, None),
 ]
 ROWS = [
     Usage("alice", "", "request_rate", 20.0, 19.96, 12.4, 50, 3),
@@ -69,8 +69,8 @@ def test_json_says_it_in_full() -> None:
         "user": None,
         "client_id": ANY,
         "quota": "producer_byte_rate",
-        "value": 1048576.0,
-        "from": "file",
+        "per_second": 1048576.0,
+        "origin": "file",
     }
     assert json.loads(usage_json(ROWS))[1] == {
         "user": None,
@@ -106,7 +106,7 @@ def test_long_and_nasty_names_fit_the_terminal_and_leave_the_figures_whole(width
     """Names are cut in the middle, control characters are escapes, figures are complete."""
     long = "client-" + "x" * 241 + "7"
     usage = [Usage(NASTY, long, "producer_byte_rate", 1048576.0, 1048000.5, 12.4, 50, 3), *ROWS]
-    quotas = [Quota(QuotaEntity(NASTY, long), "producer_byte_rate", 1048576.0, "file"), *QUOTAS]
+    quotas = [QuotaRow(QuotaEntity(NASTY, long), "producer_byte_rate", 1048576.0, "file"), *QUOTAS]
     for text, figures in (
         (lines(USAGE_COLUMNS, list(map(usage_cells, usage)), width), ["1048576", "1048000.5"]),
         (lines(QUOTA_COLUMNS, list(map(quota_cells, quotas)), width), ["1048576", "config file"]),

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import Usage
-from proxy.cli import quotas
+from proxy.cli import live
 from proxy.cli.main import main
 from tests.support.ports import free_ports
 from tests.support.quota_book import QuotaServer
@@ -67,7 +67,7 @@ def test_every_kind_of_entity(server: QuotaServer, options: list[str], entity: Q
     assert invoke(server, "set", *options, f"{RATE}=1.5").exit_code == 0
     assert server.book.quotas.overrides == {entity: {RATE: 1.5}}
     result = invoke(server, "remove", *options, RATE)
-    assert (result.exit_code, result.stdout) == (0, "It has no quota now.\n")
+    assert (result.exit_code, result.stdout) == (0, "The entity has no quota now.\n")
     assert server.book.quotas.overrides == {}
 
 
@@ -80,14 +80,14 @@ def test_remove_takes_back_what_is_live(server: QuotaServer) -> None:
     result = invoke(server, "remove", "--user", "alice", "--dry-run")
     assert (
         result.stdout
-        == "That would be done: consumer_byte_rate, request_rate. Nothing was changed.\n"
+        == "Would remove: consumer_byte_rate, request_rate. Nothing was changed (--dry-run).\n"
     )
     result = invoke(server, "remove", "--user", "alice")
     assert result.stdout.splitlines()[1:] == [
         "alice  -          request_rate         100  config file"
     ]
     result = invoke(server, "remove", "--user", "alice")
-    assert (result.exit_code, result.stderr) == (1, "It has no live quotas.\n")
+    assert (result.exit_code, result.stderr) == (1, "The entity has no live quota.\n")
     result = invoke(server, "remove", "--user", "alice", RATE)
     assert result.exit_code == 1
     assert "stands in Sluice's config file" in result.stderr
@@ -96,7 +96,10 @@ def test_remove_takes_back_what_is_live(server: QuotaServer) -> None:
 def test_a_dry_run_changes_nothing(server: QuotaServer) -> None:
     """It is judged all the same."""
     result = invoke(server, "set", "--user", "a", f"{RATE}=5", "--dry-run")
-    assert (result.exit_code, result.stdout) == (0, "That would be done. Nothing was changed.\n")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "The change is valid. Nothing was changed (--dry-run).\n",
+    )
     assert invoke(server, "set", "--user", "a", f"{RATE}=-5", "--dry-run").exit_code == 1
     assert server.book.saved == b""
 
@@ -113,7 +116,7 @@ def test_list(server: QuotaServer) -> None:
         "bob    -          request_rate           7  live\n"
     )
     (told,) = json.loads(invoke(server, "list", "--json", "--user", "bob").stdout)
-    assert (told["user"], told["value"], told["from"]) == ("bob", 7.0, "override")
+    assert (told["user"], told["per_second"], told["origin"]) == ("bob", 7.0, "override")
 
 
 def test_top_once(server: QuotaServer) -> None:
@@ -124,7 +127,7 @@ def test_top_once(server: QuotaServer) -> None:
     (told,) = json.loads(invoke(server, "top", "--json").stdout)
     assert (told["user"], told["limit"], told["waiting"]) == ("alice", 10.0, 2)
     server.book.rows.clear()
-    assert invoke(server, "top").stdout == "Nobody with a quota has been seen.\n"
+    assert invoke(server, "top").stdout == "No client with a quota has connected.\n"
     server.book.rows = [Usage(f"u{n}", "", RATE, 1.0, 1.0, None, None, 0) for n in range(1001)]
     assert invoke(server, "top").stderr == "The busiest 1000 of 1001.\n"
 
@@ -141,7 +144,7 @@ def test_top_looks_again_until_it_is_stopped(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(quotas, "is_watched", lambda: True)
+    monkeypatch.setattr(live, "is_terminal", lambda: True)
     result = invoke(server, "top", "--interval", "0.5")
     assert (result.exit_code, result.stderr) == (0, "")
     assert slept == [0.5] * 3
@@ -158,11 +161,17 @@ def test_top_looks_again_until_it_is_stopped(
         ("set", ["--user", "", f"{RATE}=1"], "--user: found nothing, expected a name"),
         ("set", ["--user", "a", RATE], f"found '{RATE}', expected QUOTA=VALUE"),
         ("set", ["--user", "a", f"{RATE}=fast"], "expected a number"),
-        ("set", ["--user", "a", f"{RATE}=1", f"{RATE}=2"], "is there twice"),
+        ("set", ["--user", "a", f"{RATE}=1", f"{RATE}=2"], "is given twice"),
         ("list", ["--bootstrap", "here"], "expected HOST:PORT"),
         ("list", ["--password-file", "-"], "needs --login"),
         ("list", ["--config", "no-such.yaml"], "no-such.yaml"),
         ("top", ["--interval", "0"], "--interval"),
+        (
+            "list",
+            ["--bootstrap", "h:1", "--socket", "s"],
+            "Give one of the two: --bootstrap or --login asks",
+        ),
+        ("list", ["--address", "h:1"], "--address needs --token-file"),
     ],
 )
 def test_options_that_cannot_be_used(name: str, arguments: list[str], words: str) -> None:
@@ -216,7 +225,7 @@ def test_the_other_commands_do_not_pay_for_it() -> None:
     """`sluice run` imports neither kafka-python nor this tool's parts."""
     code = (
         "import sys; import proxy.cli.main;"
-        "print(*sorted({'kafka', 'rich', 'proxy.cli.kafka_quotas', 'policies.quota.entity'}"
+        "print(*sorted({'kafka', 'rich', 'proxy.cli.quota_source', 'policies.quota.entity'}"
         " & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}

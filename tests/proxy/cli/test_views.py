@@ -110,7 +110,7 @@ def test_every_table_and_the_status_fit_their_terminal(width):
 def test_the_live_picture_fits_its_terminal(connections, width):
     """And says how many rows it leaves out."""
     console = Console(width=width, height=40, record=True, file=io.StringIO())
-    console.print(views.live(made_up(connections), width, console.height))
+    console.print(views.state_picture(made_up(connections), width, console.height))
     lines = console.export_text().splitlines()
     assert len(lines) <= console.height
     assert max(map(len, lines)) <= width

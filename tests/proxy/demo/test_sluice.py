@@ -11,7 +11,7 @@ import trio
 
 from policies.quota.entity import QuotaEntity
 from proxy.cli.kafka_client import Connection
-from proxy.cli.kafka_quotas import Remote
+from proxy.cli.kafka_quotas import KafkaQuotas
 from proxy.demo import sluice
 from proxy.demo.cluster import start as start_cluster
 from proxy.demo.process import StageError
@@ -81,7 +81,7 @@ async def test_a_quota_is_set_and_removed_live(tmp_path: Path) -> None:
 
         def listed() -> list[float]:
             with Connection(f"{HOST}:{front.bootstrap_port}", login=None) as connection:
-                return [quota.value for quota in Remote(connection).quotas(entity)]
+                return [quota.value for quota in KafkaQuotas(connection).quotas(entity)]
 
         before = await trio.to_thread.run_sync(listed)
         await front.limit("noisy", 100)

@@ -1,0 +1,44 @@
+"""What `sluice quotas` asks of a Sluice, over Kafka (`kafka_quotas`) or over its admin server (`admin_quotas`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from policies.quota.entity import ANY, QuotaEntity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.quota.sensors import Usage
+
+
+class QuotaRow(NamedTuple):
+    """One quota in force."""
+
+    entity: QuotaEntity
+    key: str
+    value: float
+    """Per second."""
+    origin: str | None
+    """`file` or `override`; None: a broker, which does not tell."""
+
+
+class QuotaSource(Protocol):
+    """A connected server. Each call raises UnreachableError or RefusedError."""
+
+    def quotas(self, where: QuotaEntity, *, exactly: bool = False) -> list[QuotaRow]:
+        """Return the quotas of entities with the names in `where`; `exactly`: of that entity only."""
+
+    def usage(self, where: QuotaEntity) -> tuple[list[Usage], str | None]:
+        """Return the buckets in use, the busiest first, and a note if the list is cut."""
+
+    def alter(
+        self, entity: QuotaEntity, ops: Mapping[str, float | None], *, dry_run: bool = False
+    ) -> list[str]:
+        """Set the quotas in `ops`; a value of None removes one. Returns warnings about the change."""
+
+
+def by_entity(row: QuotaRow) -> tuple[object, ...]:
+    """Sort key: users before client ids of all users, a default before names, then the quota."""
+    names = (row.entity.user, row.entity.client_id)
+    return (*((name is None, name != ANY, name or "") for name in names), row.key)

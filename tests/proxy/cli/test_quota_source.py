@@ -1,0 +1,22 @@
+"""The order in which quotas are listed, over Kafka and over the admin server."""
+
+from __future__ import annotations
+
+from policies.quota.entity import ANY, QuotaEntity
+from proxy.cli.quota_source import QuotaRow, by_entity
+
+
+def test_quotas_are_listed_by_user_then_client_id() -> None:
+    """A default comes before names; client ids of all users come last."""
+    entities = [
+        QuotaEntity(ANY),
+        QuotaEntity("alice", ANY),
+        QuotaEntity("alice", "app"),
+        QuotaEntity("alice"),
+        QuotaEntity("bob"),
+        QuotaEntity(None, ANY),
+        QuotaEntity(None, "app"),
+    ]
+    rows = [QuotaRow(each, "request_rate", 1.0, "file") for each in entities]
+    shuffled = [rows[place] for place in (3, 6, 0, 5, 1, 4, 2)]
+    assert sorted(shuffled, key=by_entity) == rows
