@@ -7,7 +7,7 @@ Rules:
 - A Hold pauses the asking: the same entry is asked again, and from there the chain goes on.
 - A policy that raises, or returns what is no verdict, has a bug and is reported; `on_error` says whether it closes the
   connection or yields. Every call of a hook is guarded (`policies.hook_runner`).
-- A request is told of its end once: from then on `asked` is TOLD.
+- A request is told of its end once: from then on `asked` is COMPLETED.
 - The interests of an entry (`apis`, `response_apis`, `needs`, `tick_ms`) are read once, and again at `reconsider`.
 - An entry in mode `observe` is asked like any other, but its refusals are only reported.
 """
@@ -15,77 +15,42 @@ Rules:
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
-from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Request, Throttle
+from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
 from policies.decision import PolicyDecision, changes_nothing
 from policies.hook_runner import HookRunner, PolicyFault, Reporter
+from policies.hooks import ASKED_ALL, COMPLETED, ChainPosition, ChainRequest, Entry, Hooks
 from policies.interests import interests_of
-from policies.joined_verdicts import join
 from policies.verdicts import (
     check_connect,
     check_effective_quota,
     check_patches,
     check_request,
     check_response,
+    join,
 )
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from policies.api import EffectiveQuota, Outcome, Peer, QuotaViolation, Response, Verdict
+    from policies.api import EffectiveQuota, Outcome, Peer, Response, Verdict
     from policies.interests import Interests
 
-__all__ = ["ASKED_ALL", "TOLD", "Chain", "Entry", "Hooks", "Judged", "PolicyFault", "Reporter", "Walk"]  # fmt: skip
+__all__ = [
+    "ASKED_ALL",
+    "COMPLETED",
+    "Chain",
+    "ChainPosition",
+    "ChainRequest",
+    "Entry",
+    "Hooks",
+    "PolicyFault",
+    "Reporter",
+]
 
-ASKED_ALL = 1 << 30
-"""`asked` of a request that no entry has refused or holds (yet)."""
-TOLD = -1
-"""`asked` of a request whose end has been told: no entry hears of it any more."""
-
-
-class Judged(Request, Protocol):
-    """A request that remembers how many entries were asked about it, and where it is held."""
-
-    asked: int
-    held: Walk | None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the config's `policies`."""
-
-    name: str
-    policy: Policy
-    mode: Literal["enforce", "observe"] = "enforce"
-    on_error: Literal["close", "forward"] = "close"
-
-
-class Walk(NamedTuple):
-    """How far down the chain a held request has come, and what it has gathered on the way."""
-
-    place: int = 0
-    joined: Forward = FORWARD
-    throttle_time_ms: int = 0
-    why: QuotaViolation | None = None
-
-
-class Hooks(NamedTuple):
-    """What the chain wants of one API. None = nobody asked."""
-
-    need: Need = Need.HEADER
-    on_request: Callable[[Judged, Peer, int], Verdict] | None = None
-    on_hold_over: Callable[[Judged, Peer, int, Verdict | None], Verdict] | None = None
-    """Go on with a held request: ask the holder again, or (not None) take this as its verdict."""
-    on_response: Callable[[Judged, Response, Peer, int], Forward | Throttle] | None = None
-    on_complete: Callable[[Judged, Outcome, int], None] | None = None
-    asked: tuple[str, ...] = ()
-    """Who is asked, in order: what the places of a Walk mean."""
-
-
-_START = Walk()
+_START = ChainPosition()
 
 
 class Chain:
@@ -165,8 +130,8 @@ class Chain:
         self._hooks.clear()
 
     def moved(
-        self, api_key: int, walk: Walk, before: Hooks, gone: Collection[str]
-    ) -> tuple[Hooks, Walk, bool] | None:
+        self, api_key: int, walk: ChainPosition, before: Hooks, gone: Collection[str]
+    ) -> tuple[Hooks, ChainPosition, bool] | None:
         """How a request that was held under other hooks goes on here, and whether its holder is still there.
 
         None: more of it would have to be seen than is here. `gone` are entries whose namesake here is another policy.
@@ -244,14 +209,18 @@ class Chain:
     def _join_requests(
         self, asked: Sequence[Entry], *, timed: bool
     ) -> tuple[
-        Callable[[Judged, Peer, int], Verdict],
-        Callable[[Judged, Peer, int, Verdict | None], Verdict],
+        Callable[[ChainRequest, Peer, int], Verdict],
+        Callable[[ChainRequest, Peer, int, Verdict | None], Verdict],
     ]:
         calls = [self._call(entry, "on_request", timed=timed) for entry in asked]
         hook_runner = self.hook_runner
 
         def go_on(
-            request: Judged, peer: Peer, now_ms: int, walk: Walk, verdict: Verdict | None
+            request: ChainRequest,
+            peer: Peer,
+            now_ms: int,
+            walk: ChainPosition,
+            verdict: Verdict | None,
         ) -> Verdict:
             place, joined, throttle_time_ms, why = walk
             for entry in asked[place:]:
@@ -281,7 +250,7 @@ class Chain:
                     else:
                         request.asked = place
                         if isinstance(verdict, Hold):
-                            request.held = Walk(place - 1, joined, throttle_time_ms, why)
+                            request.held = ChainPosition(place - 1, joined, throttle_time_ms, why)
                             return verdict
                         if throttle_time_ms:
                             return Throttle(throttle_time_ms, verdict, why)
@@ -289,11 +258,11 @@ class Chain:
                 verdict = None
             return Throttle(throttle_time_ms, joined, why) if throttle_time_ms else joined
 
-        def on_request(request: Judged, peer: Peer, now_ms: int) -> Verdict:
+        def on_request(request: ChainRequest, peer: Peer, now_ms: int) -> Verdict:
             return go_on(request, peer, now_ms, _START, None)
 
         def on_hold_over(
-            request: Judged, peer: Peer, now_ms: int, verdict: Verdict | None
+            request: ChainRequest, peer: Peer, now_ms: int, verdict: Verdict | None
         ) -> Verdict:
             walk, request.held = request.held or _START, None
             request.asked = ASKED_ALL
@@ -306,7 +275,7 @@ class Chain:
 
     def _join_responses(
         self, heard: Sequence[Entry], asked: Sequence[Entry], *, timed: bool
-    ) -> Callable[[Judged, Response, Peer, int], Forward | Throttle]:
+    ) -> Callable[[ChainRequest, Response, Peer, int], Forward | Throttle]:
         places = [
             (entry, _place(entry, asked), self._call(entry, "on_response", timed=timed))
             for entry in heard
@@ -314,7 +283,7 @@ class Chain:
         hook_runner = self.hook_runner
 
         def on_response(
-            request: Judged, response: Response, peer: Peer, now_ms: int
+            request: ChainRequest, response: Response, peer: Peer, now_ms: int
         ) -> Forward | Throttle:
             largest: Forward | Throttle = FORWARD
             for entry, place, call in places:
@@ -347,15 +316,15 @@ class Chain:
 
     def _join_completions(
         self, told: Sequence[Entry], asked: Sequence[Entry], *, timed: bool
-    ) -> Callable[[Judged, Outcome, int], None]:
+    ) -> Callable[[ChainRequest, Outcome, int], None]:
         places = [
             (entry.name, _place(entry, asked), self._call(entry, "on_complete", timed=timed))
             for entry in told
         ]
         hook_runner = self.hook_runner
 
-        def on_complete(request: Judged, outcome: Outcome, now_ms: int) -> None:
-            limit, request.asked = request.asked, TOLD
+        def on_complete(request: ChainRequest, outcome: Outcome, now_ms: int) -> None:
+            limit, request.asked = request.asked, COMPLETED
             for name, place, call in places:
                 if place < limit:
                     try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from policies.api import Policy, QuotaViolation, Verdict
-    from policies.chain import Walk
+    from policies.chain import ChainPosition
     from policies.decision import PolicyDecision
     from wire.apis import Api
     from wire.fetch import FetchHead
@@ -46,7 +46,7 @@ class BenchRequest:
     head: ProduceWalker | FetchHead | None = None
     body: bytes | None = None
     asked: int = ASKED_ALL
-    held: Walk | None = None
+    held: ChainPosition | None = None
 
     @property
     def api_key(self) -> int:

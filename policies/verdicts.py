@@ -1,4 +1,4 @@
-"""What a hook may return, checked where it enters: the kind of verdict, and each of its fields.
+"""What a hook may return: verdicts are checked where they enter, and those of several policies are joined.
 
 Rules:
 - FORWARD is recognised by identity and never comes here, so an ordinary request pays nothing.
@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.api import (
+    EXEMPT,
+    FORWARD,
     EffectiveQuota,
     Forward,
     Hold,
@@ -107,6 +109,17 @@ def check_time(found: object) -> None:
     """Raise VerdictError unless this is a time in ms, or infinite."""
     if type(found) not in {int, float} or found != found:  # noqa: PLR0124 - so is only a nan
         raise VerdictError(f"expected a time in ms, or infinity, got {shown(found)}")
+
+
+def join(first: Forward, second: Forward) -> Forward:
+    """Return the Forward that does what both say. Where nothing is changed it is FORWARD or EXEMPT, the very object."""
+    body = first.body if second.body is None else second.body
+    return _forward(first.patches + second.patches, body, exempt=first.exempt or second.exempt)
+
+
+def without_exemption(verdict: Forward) -> Forward:
+    """Return the Forward that changes the same and exempts nothing."""
+    return _forward(verdict.patches, verdict.body, exempt=False)
 
 
 def shown(value: object) -> str:
@@ -212,3 +225,10 @@ def _check_bytes(field: str, value: object) -> None:
         raise VerdictError(f"{field} is {shown(value)}, expected bytes")
     if len(value) > MAX_BODY_BYTES:
         raise VerdictError(f"{field} has {len(value)} bytes, expected {MAX_BODY_BYTES} at most")
+
+
+def _forward(patches: tuple[Patch, ...], body: bytes | None, *, exempt: bool) -> Forward:
+    """Return the Forward with these fields; FORWARD and EXEMPT where nothing is changed."""
+    if patches or body is not None:
+        return Forward(patches, body, exempt)
+    return EXEMPT if exempt else FORWARD

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.api import Forward, Request
-    from policies.quota.alter import Change, Judged
-    from policies.quota.entity import Limit, Quotas
-    from policies.quota.sensors import Usage
+    from policies.quota.alter import AlterResult, Change
+    from policies.quota.entity import ClientQuotas, QuotaLimit
+    from policies.quota.sensors import BucketUsage
     from wire.apis import Api
     from wire.client_quotas import Alteration, AlterRequest, Entity
 
@@ -59,14 +59,14 @@ APIS: Final = frozenset({ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOT
 """What `QuotaAdmin` answers; it needs their bodies."""
 
 
-class QuotaBook(Protocol):
+class LiveQuotas(Protocol):
     """What is asked of the policy."""
 
     @property
-    def quotas(self) -> Quotas:
+    def quotas(self) -> ClientQuotas:
         """The limits; read only."""
 
-    def usage(self, now_ms: int) -> Iterable[Usage]:
+    def usage(self, now_ms: int) -> Iterable[BucketUsage]:
         """The buckets in use."""
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
@@ -88,13 +88,13 @@ class AdminRules(NamedTuple):
 class QuotaAdmin:
     """Answers both APIs for one book of quotas."""
 
-    def __init__(self, book: QuotaBook, rules: AdminRules) -> None:
+    def __init__(self, book: LiveQuotas, rules: AdminRules) -> None:
         self._book = book
         self._rules = rules
         self._kept: dict[tuple[int, bytes], _Kept] = {}
-        self._grouped: list[tuple[Entity, list[Limit]]] = []
+        self._grouped: list[tuple[Entity, list[QuotaLimit]]] = []
         self._grouped_rev = -1
-        self._rows: list[Usage] = []
+        self._rows: list[BucketUsage] = []
         self._rows_until_ms = 0
 
     def on_request(self, request: Request, user: str, now_ms: int) -> Answer:
@@ -140,14 +140,14 @@ class QuotaAdmin:
             self._kept[question] = _Kept(self._book.quotas.rev, until_ms, reply)
         return reply
 
-    def _groups(self) -> list[tuple[Entity, list[Limit]]]:
+    def _groups(self) -> list[tuple[Entity, list[QuotaLimit]]]:
         """The book, put together once for each of its revisions."""
         quotas = self._book.quotas
         if self._grouped_rev != quotas.rev:
             self._grouped, self._grouped_rev = grouped(quotas), quotas.rev
         return self._grouped
 
-    def _usage(self, now_ms: int) -> list[Usage]:
+    def _usage(self, now_ms: int) -> list[BucketUsage]:
         """The buckets, young enough. Where there are many they are older: counting them holds up others."""
         if now_ms >= self._rows_until_ms:
             self._rows = list(self._book.usage(now_ms))
@@ -182,7 +182,7 @@ class QuotaAdmin:
         ]
         return Respond(alter_reply(api, answers))
 
-    def _maybe_warning(self, judged: Judged) -> str | None:
+    def _maybe_warning(self, judged: AlterResult) -> str | None:
         """What the sender of a change should know although it was made: that it holds for no client."""
         for entity, key, value in judged.changes:
             winner = self._book.quotas.maybe_outranked(entity, key)

@@ -16,7 +16,7 @@ from wire.client_quotas import CLIENT_ID, IP, USER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.quota.entity import Quotas
+    from policies.quota.entity import ClientQuotas
     from wire.client_quotas import Alteration, Entity
 
 REQUEST_PERCENTAGE: Final = "request_percentage"
@@ -30,7 +30,7 @@ class Change(NamedTuple):
     value: float | None
 
 
-class Judged(NamedTuple):
+class AlterResult(NamedTuple):
     """One entity as it was named, and either what to change or the message of an INVALID_REQUEST."""
 
     entity: Entity
@@ -38,26 +38,26 @@ class Judged(NamedTuple):
     message: str | None = None
 
 
-def judge(entries: Sequence[Alteration], quotas: Quotas) -> list[Judged]:
+def judge(entries: Sequence[Alteration], quotas: ClientQuotas) -> list[AlterResult]:
     """One judgement for each entity of the request, in its order. Nothing to change is no mistake."""
     by_entity: dict[frozenset[tuple[str, str | None]], list[Alteration]] = {}
     for entry in entries:
         by_entity.setdefault(frozenset(entry.entity), []).append(entry)
-    judged: list[Judged] = []
+    judged: list[AlterResult] = []
     for first, *more in by_entity.values():
         entity = quota_entity(first.entity)
         if more:
             judged.append(
-                Judged(first.entity, (), f"Ignoring duplicate entity {_words(first.entity)}")
+                AlterResult(first.entity, (), f"Ignoring duplicate entity {_words(first.entity)}")
             )
         elif isinstance(entity, str):
-            judged.append(Judged(first.entity, (), entity))
+            judged.append(AlterResult(first.entity, (), entity))
         else:
             judged.append(_judge_ops(first, entity, quotas))
     return judged
 
 
-def _judge_ops(entry: Alteration, entity: QuotaEntity, quotas: Quotas) -> Judged:
+def _judge_ops(entry: Alteration, entity: QuotaEntity, quotas: ClientQuotas) -> AlterResult:
     overrides = quotas.overrides.get(entity, {})
     in_file = quotas.in_file.get(entity, {})
     changes: list[Change] = []
@@ -77,11 +77,11 @@ def _judge_ops(entry: Alteration, entity: QuotaEntity, quotas: Quotas) -> Judged
                 "removed only there"
             )
         if message is not None:
-            return Judged(entry.entity, (), message)
+            return AlterResult(entry.entity, (), message)
         seen.add(key)
         if value != overrides.get(key):
             changes.append(Change(entity, key, value))
-    return Judged(entry.entity, tuple(changes))
+    return AlterResult(entry.entity, tuple(changes))
 
 
 def quota_entity(entity: Entity) -> QuotaEntity | str:

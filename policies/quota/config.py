@@ -21,8 +21,8 @@ import msgspec
 
 from policies.quota.entity import (
     KEYS,
+    ClientQuotas,
     QuotaEntity,
-    Quotas,
     check_name,
     check_value,
     outranked_words,
@@ -110,7 +110,7 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def hints(self) -> Iterator[str]:
         """Each limit that another one outranks for every client."""
-        quotas = Quotas()
+        quotas = ClientQuotas()
         for line in self.quotas:
             for key, value in line.limits():
                 quotas.set(line.entity, key, value)

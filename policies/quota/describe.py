@@ -23,8 +23,8 @@ from wire.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.quota.entity import Limit
-    from policies.quota.sensors import Usage
+    from policies.quota.entity import QuotaLimit
+    from policies.quota.sensors import BucketUsage
     from wire.client_quotas import Component, Entity
 
 ORIGIN: Final = "sluice-origin"
@@ -98,15 +98,15 @@ def filter_of(components: Iterable[Component], *, strict: bool) -> Filter | Refu
     return Filter(tuple(conditions.values()), strict, view)
 
 
-def grouped(limits: Iterable[Limit]) -> list[tuple[Entity, list[Limit]]]:
+def grouped(limits: Iterable[QuotaLimit]) -> list[tuple[Entity, list[QuotaLimit]]]:
     """The limits of each entity together; the order stays."""
-    found: dict[QuotaEntity, list[Limit]] = {}
+    found: dict[QuotaEntity, list[QuotaLimit]] = {}
     for limit in limits:
         found.setdefault(limit.entity, []).append(limit)
     return [(named_entity(entity), own) for entity, own in found.items()]
 
 
-def quotas(groups: Iterable[tuple[Entity, list[Limit]]], asked: Filter) -> list[Described]:
+def quotas(groups: Iterable[tuple[Entity, list[QuotaLimit]]], asked: Filter) -> list[Described]:
     """The entries for whom the filter asks, in the order of `groups`."""
     entries: list[Described] = []
     for entity, limits in groups:
@@ -124,15 +124,15 @@ def quotas(groups: Iterable[tuple[Entity, list[Limit]]], asked: Filter) -> list[
     return entries
 
 
-def usage(rows: Iterable[Usage], asked: Filter) -> tuple[list[Described], str | None]:
+def usage(rows: Iterable[BucketUsage], asked: Filter) -> tuple[list[Described], str | None]:
     """The buckets in use that are asked for, the busiest first, and a word if there are more."""
-    found: dict[tuple[str, str], dict[str, Usage]] = {}
+    found: dict[tuple[str, str], dict[str, BucketUsage]] = {}
     for row in rows:
         by_key = found.setdefault(row[:2], {})
         seen = by_key.get(row.key)  # those who share have several, all called the same
         if seen is None or _busy(row) > _busy(seen):
             by_key[row.key] = row
-    wanted: list[tuple[float, Entity, dict[str, Usage]]] = []
+    wanted: list[tuple[float, Entity, dict[str, BucketUsage]]] = []
     for (user, client_id), by_key in found.items():
         entity = named_entity(QuotaEntity(user or None, client_id or None))
         if asked.matches(entity):
@@ -152,7 +152,7 @@ def named_entity(entity: QuotaEntity) -> Entity:
     return tuple((kind, None if name == ANY else name) for kind, name in pairs if name is not None)
 
 
-def _figures(row: Usage) -> list[tuple[str, float]]:
+def _figures(row: BucketUsage) -> list[tuple[str, float]]:
     told = (
         ("limit", row.limit),
         ("rate", row.rate),
@@ -163,7 +163,7 @@ def _figures(row: Usage) -> list[tuple[str, float]]:
     return [(f"{row.key}.{name}", value) for name, value in told if value is not None]
 
 
-def _busy(row: Usage) -> float:
+def _busy(row: BucketUsage) -> float:
     """How much of its limit is used."""
     return row.rate / row.limit
 

@@ -77,7 +77,7 @@ class Resolved(NamedTuple):
     is_default: bool
 
 
-class Limit(NamedTuple):
+class QuotaLimit(NamedTuple):
     """One line of the book."""
 
     entity: QuotaEntity
@@ -110,7 +110,7 @@ def check_name(name: str) -> str | None:
     return None
 
 
-class Quotas:
+class ClientQuotas:
     """The book of limits. `rev` grows with every change of it."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Quotas:
         """What holds instead of the file's word; None: the file's word holds again."""
         self._put("override", entity, key, value)
 
-    def take_overrides(self, other: Quotas, *, replace_all: bool) -> None:
+    def take_overrides(self, other: ClientQuotas, *, replace_all: bool) -> None:
         """Set what is set in `other`; `replace_all`: and remove what is not. Only differences cost more than a look."""
         ours, theirs = self._layers["override"], other.overrides
         for entity, limits in theirs.items():
@@ -157,7 +157,7 @@ class Quotas:
                 for key in ours[entity].keys() - theirs.get(entity, {}).keys():
                     self.set_override(entity, key, None)
 
-    def supersede(self, other: Quotas) -> None:
+    def supersede(self, other: ClientQuotas) -> None:
         """Raise `rev` above that of `other`: no limit of those is taken for one of these."""
         self.rev = max(self.rev, other.rev) + 1
 
@@ -226,7 +226,7 @@ class Quotas:
                 return Resolved(limit, tags, QuotaEntity(*whose), ANY in (user_is, client_is))
         return None
 
-    def __iter__(self) -> Iterator[Limit]:
+    def __iter__(self) -> Iterator[QuotaLimit]:
         """Every limit that holds, by entity and key."""
         file, override = self._layers["file"], self._layers["override"]
         order = {key: place for place, key in enumerate(KEYS)}
@@ -234,7 +234,7 @@ class Quotas:
             ours = override.get(entity, {})
             both = {**file.get(entity, {}), **ours}
             for key in sorted(both, key=order.__getitem__):
-                yield Limit(entity, key, both[key], "override" if key in ours else "file")
+                yield QuotaLimit(entity, key, both[key], "override" if key in ours else "file")
 
     def _put(self, layer: str, entity: QuotaEntity, key: str, value: float | None) -> None:
         wrong = None if value is None else check_value(key, value)
@@ -276,7 +276,7 @@ class Quotas:
                 self._levels[key] = tuple(level for level in _LEVELS if counts[level])
 
 
-def words_of(entity: QuotaEntity) -> str:
+def entity_text(entity: QuotaEntity) -> str:
     """An entity as the config file writes it: `user: alice, client_id: <default>`."""
     pairs = (("user", entity.user), ("client_id", entity.client_id))
     return ", ".join(f"{kind}: {name}" for kind, name in pairs if name is not None)
@@ -285,12 +285,12 @@ def words_of(entity: QuotaEntity) -> str:
 def outranked_words(key: str, winner: QuotaEntity) -> str:
     """The warning about a limit that holds for no client."""
     return (
-        f"it holds for no client: the {key} of {{{words_of(winner)}}} outranks it for every one "
+        f"it holds for no client: the {key} of {{{entity_text(winner)}}} outranks it for every one "
         "(Kafka's order: user and client id, user, client id)"
     )
 
 
-def spelt(tags: Tags) -> str:
+def tags_text(tags: Tags) -> str:
     """A bucket's tags for people, by the names of Kafka's metric tags: `user=alice,client-id=report`."""
     pairs = zip(("user", "client-id"), tags, strict=True)
     return ",".join(f"{kind}={name}" for kind, name in pairs if name)

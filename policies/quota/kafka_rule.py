@@ -1,7 +1,7 @@
 """Enforcement `channel`: Kafka's own rule, sawtooth and escape hatches included.
 
 Rules (KIP-124; Kafka: `ClientQuotaManager`, `ClientRequestQuotaManager`):
-- Judged when the reply leaves, after it was recorded: what violates stays recorded. Only the channel
+- AlterResult when the reply leaves, after it was recorded: what violates stays recorded. Only the channel
   that violates is muted, although the bucket is shared.
 - A request rate's delay is one window at most; a byte rate's is not capped.
 - `sequential` (KIP-124's text): the byte delay, or the broker's own, comes first; the request rate is
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import Peer, QuotaViolation, Request, Response, Verdict
-    from policies.quota.manager import Bucket, ClientQuotaManager
+    from policies.quota.bucket import QuotaBucket
+    from policies.quota.manager import ClientQuotaManager
 
 
 class KafkaRule:
@@ -40,7 +41,7 @@ class KafkaRule:
         }
         self._exempt = manager.exempt
         self._special = self.special.get
-        self._find = manager.accounts.get
+        self._find = manager.clients.get
         self._cap_ms = window_ms
         self._least_seconds = (samples - 1) * window_ms / 1000
         self._sequential = sequential
@@ -70,9 +71,9 @@ class KafkaRule:
         """Record, judge, and join the delays."""
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.manager.open_for(peer, now_ms)
+            account = self.manager.buckets_of_peer(peer, now_ms)
         byte_ms = 0
-        spent: Bucket | None = None
+        spent: QuotaBucket | None = None
         if self._bytes:
             api_key = request.api_key
             if api_key == ApiKey.PRODUCE:
@@ -100,7 +101,7 @@ class KafkaRule:
 
     def quiet_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now, judged as of `now_ms`."""
-        account = self.manager.open_for(peer, now_ms)
+        account = self.manager.buckets_of_peer(peer, now_ms)
         longest_ms = 0
         for bucket in (account.request, account.produce, account.fetch):
             if bucket is not None and bucket.key == why.quota:
@@ -109,7 +110,7 @@ class KafkaRule:
                 longest_ms = throttle_time_ms(observed, bucket.limit, window_ms, cap_ms)
         return now_ms + longest_ms
 
-    def _judge_bytes(self, bucket: Bucket | None, size_bytes: int, now_ms: int) -> int:
+    def _judge_bytes(self, bucket: QuotaBucket | None, size_bytes: int, now_ms: int) -> int:
         if bucket is None:
             return 0
         bucket.rate.record(size_bytes, now_ms)
@@ -118,8 +119,8 @@ class KafkaRule:
 
     def _join(
         self,
-        bucket: Bucket | None,
-        spent: Bucket | None,
+        bucket: QuotaBucket | None,
+        spent: QuotaBucket | None,
         request_ms: int,
         byte_ms: int,
         response: Response,
@@ -160,7 +161,7 @@ class KafkaRule:
             return FORWARD
         if not self._bytes:
             return EXEMPT
-        spent = self.manager.open_for(peer, now_ms).produce
+        spent = self.manager.buckets_of_peer(peer, now_ms).produce
         byte_ms = self._judge_bytes(spent, request.size_bytes, now_ms)
         if not byte_ms or spent is None:
             return EXEMPT
@@ -170,5 +171,5 @@ class KafkaRule:
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Forward:
         if self._exempt and peer.user in self._exempt:
             return EXEMPT
-        spent = self.manager.open_for(peer, now_ms).fetch
+        spent = self.manager.buckets_of_peer(peer, now_ms).fetch
         return FORWARD if spent is None else limit_fetch(request, spent.limit * self._least_seconds)

@@ -12,26 +12,15 @@ Rules (Kafka: `ClientQuotaManager`):
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from policies.api import ANONYMOUS, QuotaViolation
-from policies.quota.entity import (
-    ANY,
-    CONSUMER_BYTE_RATE,
-    KEYS,
-    PRODUCER_BYTE_RATE,
-    REQUEST_RATE,
-    QuotaEntity,
-    Quotas,
-    Resolved,
-    Tags,
-    spelt,
-)
-from policies.quota.rate import ReleaseSchedule, SampledRate, rate_behind
-from policies.quota.sensors import ThrottleTime, Usage
+from policies.api import ANONYMOUS
+from policies.quota.bucket import ClientBuckets, QuotaBucket
+from policies.quota.entity import ANY, KEYS, ClientQuotas, QuotaEntity, Resolved, Tags
+from policies.quota.rate import SampledRate
+from policies.quota.sensors import BucketUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,149 +39,15 @@ ROOM_AGAIN_MS: Final = 1000
 """How long after a vain search for idle buckets the next one is made."""
 
 
-class Waiter:
-    """A held request; its own watch key."""
-
-    __slots__ = ("bucket", "cost", "exchange_id", "paid", "peer", "session_id")
-
-    def __init__(
-        self, bucket: Bucket, peer: Peer, exchange_id: int, cost: float, *, paid: bool
-    ) -> None:
-        self.bucket = bucket
-        self.peer = peer
-        self.session_id = peer.session_id
-        self.exchange_id = exchange_id
-        self.cost = cost
-        self.paid = paid
-        """What comes before this bucket is charged already."""
-
-
-class Bucket(ReleaseSchedule):
-    """What is counted for one entity and key, and who waits for its turn."""
-
-    __slots__ = (
-        "alarm_ms",
-        "born_ms",
-        "fetching",
-        "is_default",
-        "key",
-        "limit",
-        "line",
-        "mean",
-        "name",
-        "policy",
-        "queued",
-        "rate",
-        "rev",
-        "tags",
-        "throttled",
-    )
-
-    def __init__(
-        self,
-        key: str,
-        resolved: Resolved,
-        burst_ms: float,
-        rate: SampledRate,
-        rev: int,
-        now_ms: int,
-        policy: str = "",
-    ) -> None:
-        super().__init__(resolved.limit, burst_ms)
-        self.key = key
-        self.tags = resolved.tags
-        self.name = spelt(resolved.tags)
-        self.limit = resolved.limit
-        self.is_default = resolved.is_default
-        self.rev = rev
-        self.policy = policy
-        self.rate = rate
-        self.born_ms = now_ms
-        self.line: OrderedDict[int, Waiter] | None = None
-        """Who waits, by session, first come first; a session's channel is muted, so it waits once."""
-        self.queued = 0.0
-        """The cost of all in the line."""
-        self.alarm_ms: int | None = None
-        self.fetching = 0
-        """Fetches in flight; consumer_byte_rate only."""
-        self.mean = 0.0
-        """Of the replies lately charged; consumer_byte_rate only."""
-        self.throttled: ThrottleTime | None = None
-
-    def join(self, waiter: Waiter) -> None:
-        """To the end of the line."""
-        if self.line is None:
-            self.line = OrderedDict()
-        self.line[waiter.session_id] = waiter
-        self.queued += waiter.cost
-
-    def leave(self, waiter: Waiter) -> None:
-        """Out of the line, wherever in it; nothing if not in it."""
-        line = self.line
-        if line and line.get(waiter.session_id) is waiter:
-            del line[waiter.session_id]
-            self.queued = self.queued - waiter.cost if line else 0.0
-
-    def relabel(self, resolved: Resolved | None, rev: int, now_ms: int) -> None:
-        """Take the limit that holds now; None: there is none any more."""
-        self.rev = rev
-        self.is_default = resolved is None or resolved.is_default
-        limit = inf if resolved is None else resolved.limit
-        if limit != self.limit:
-            self.limit = limit
-            self.change(limit, now_ms)
-
-    def why(self, now_ms: int) -> QuotaViolation:
-        """What a throttle by the sampled rate is for: the rate as of `now_ms`."""
-        return QuotaViolation(
-            self.name, self.key, self.rate.observe(now_ms)[0], self.limit, self.policy
-        )
-
-    def why_owed(self, delay_ms: float, now_ms: int) -> QuotaViolation:
-        """What a throttle or a wait by the schedule is for: the rate that this delay stands for.
-
-        Not the sampled rate: that one knows no burst, and counts only what was let through.
-        """
-        rate = rate_behind(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
-        return QuotaViolation(self.name, self.key, rate, self.limit, self.policy)
-
-    def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
-        """A delay above 0 was imposed."""
-        if self.throttled is None:
-            self.throttled = ThrottleTime()
-        self.throttled.record(throttle_time_ms, now_ms)
-
-
-class Account:
-    """The buckets of one (user, client id); None where no limit holds."""
-
-    __slots__ = ("fetch", "produce", "request")
-
-    def __init__(
-        self, request: Bucket | None, produce: Bucket | None, fetch: Bucket | None
-    ) -> None:  # in the order of KEYS
-        self.request = request
-        self.produce = produce
-        self.fetch = fetch
-
-    def of(self, key: str) -> Bucket | None:
-        """The bucket of this key."""
-        return {
-            REQUEST_RATE: self.request,
-            PRODUCER_BYTE_RATE: self.produce,
-            CONSUMER_BYTE_RATE: self.fetch,
-        }[key]
-
-
 class ClientQuotaManager:
-    """See the module. `accounts` is read directly by who is in a hurry; who is not in it, `open`s.
+    """See the module. `clients` is read directly by who is in a hurry; who is not in it, `open`s.
 
     `smooth`: what counts is the release schedule (else the sampled rate).
     """
 
     def __init__(
         self,
-        quotas: Quotas,
+        quotas: ClientQuotas,
         *,
         smooth: bool = True,
         burst_ms: float = 2000,
@@ -204,7 +59,7 @@ class ClientQuotaManager:
         policy: str = "",
     ) -> None:
         self.quotas = quotas
-        self.accounts: dict[tuple[str, str], Account] = {}
+        self.clients: dict[tuple[str, str], ClientBuckets] = {}
         self._smooth = smooth
         self._burst_ms = burst_ms
         self._samples = samples
@@ -217,15 +72,15 @@ class ClientQuotaManager:
         self._expiry_ms = expiry_ms
         self._policy = policy
         """Name of the entry, for what clients are told."""
-        self._older: dict[tuple[str, str], Account] = {}
-        self._tables: dict[str, dict[Tags, Bucket]] = {key: {} for key in KEYS}
-        self._shared: dict[tuple[str, QuotaEntity, int], Bucket] = {}
+        self._older: dict[tuple[str, str], ClientBuckets] = {}
+        self._tables: dict[str, dict[Tags, QuotaBucket]] = {key: {} for key in KEYS}
+        self._shared: dict[tuple[str, QuotaEntity, int], QuotaBucket] = {}
         self._defaults = 0  # how many buckets in the tables are made from a default, or were
         self._room_again_ms = 0
         self._fresh_rev = -1  # of the quotas, when every bucket was last given its limit
         self._round: list[tuple[str, Tags]] = []  # whose expiry has not been looked at yet
 
-    def __iter__(self) -> Iterator[tuple[str, Bucket]]:
+    def __iter__(self) -> Iterator[tuple[str, QuotaBucket]]:
         """Every bucket with its key."""
         for key, table in self._tables.items():
             for bucket in table.values():
@@ -233,27 +88,29 @@ class ClientQuotaManager:
         for (key, _, _), bucket in self._shared.items():
             yield key, bucket
 
-    def open(self, user: str, client_id: str, now_ms: int) -> Account:
+    def buckets_of(self, user: str, client_id: str, now_ms: int) -> ClientBuckets:
         """The account of this pair, at hand from now on."""
         pair = (user, client_id)
-        account = self.accounts.get(pair)
+        account = self.clients.get(pair)
         if account is not None:
             return account
         account = self._older.pop(pair, None)
         if account is None:
-            account = Account(*(self._maybe_bucket(key, user, client_id, now_ms) for key in KEYS))
-        if len(self.accounts) >= ACCOUNTS_MOST:
-            self._older = dict(self.accounts)
-            self.accounts.clear()
-        self.accounts[pair] = account
+            account = ClientBuckets(
+                *(self._maybe_bucket(key, user, client_id, now_ms) for key in KEYS)
+            )
+        if len(self.clients) >= ACCOUNTS_MOST:
+            self._older = dict(self.clients)
+            self.clients.clear()
+        self.clients[pair] = account
         return account
 
-    def open_for(self, peer: Peer, now_ms: int) -> Account:
+    def buckets_of_peer(self, peer: Peer, now_ms: int) -> ClientBuckets:
         """The account of this client; the first authenticated one shows that clients authenticate here."""
         if not self.authenticates and peer.principal_source in AUTHENTICATED:
             self.authenticates = True
             self.changed()
-        return self.open(peer.user, peer.client_id, now_ms)
+        return self.buckets_of(peer.user, peer.client_id, now_ms)
 
     def adopt(self, previous: ClientQuotaManager) -> None:
         """Take over the buckets of the manager before this one, with their samples, what is owed, and the lines."""
@@ -272,7 +129,7 @@ class ClientQuotaManager:
 
     def changed(self) -> None:
         """The limits are others: who comes next is resolved anew."""
-        self.accounts.clear()
+        self.clients.clear()
         self._older.clear()
 
     def expire(self, now_ms: int, most: int = 1000) -> None:
@@ -289,13 +146,13 @@ class ClientQuotaManager:
             if bucket is not None and self._expired(bucket, now_ms):
                 self._drop(key, [tags])
 
-    def usage(self, now_ms: int) -> Iterator[Usage]:
+    def usage(self, now_ms: int) -> Iterator[BucketUsage]:
         """A row for each bucket that a limit holds for."""
         self._refresh(now_ms)
         for key, bucket in self:
             if bucket.limit != inf:
                 throttled = bucket.throttled
-                yield Usage(
+                yield BucketUsage(
                     *bucket.tags,
                     key,
                     bucket.limit,
@@ -305,7 +162,7 @@ class ClientQuotaManager:
                     len(bucket.line or ()),
                 )
 
-    def find(self, key: str, tags: Tags) -> Bucket | None:
+    def find(self, key: str, tags: Tags) -> QuotaBucket | None:
         """The bucket of these tags, if there is one of their own."""
         return self._tables[key].get(tags)
 
@@ -315,7 +172,7 @@ class ClientQuotaManager:
 
     # -- buckets -----------------------------------------------------------------------------
 
-    def _maybe_bucket(self, key: str, user: str, client_id: str, now_ms: int) -> Bucket | None:
+    def _maybe_bucket(self, key: str, user: str, client_id: str, now_ms: int) -> QuotaBucket | None:
         resolved = self.quotas.resolve(key, user, client_id)
         if resolved is None or self.is_free(user):
             return None
@@ -332,11 +189,13 @@ class ClientQuotaManager:
             bucket.relabel(resolved, rev, now_ms)
         return bucket
 
-    def _make(self, key: str, resolved: Resolved, now_ms: int) -> Bucket:
+    def _make(self, key: str, resolved: Resolved, now_ms: int) -> QuotaBucket:
         rate = SampledRate(self._samples, self._window_ms)
-        return Bucket(key, resolved, self._burst_ms, rate, self.quotas.rev, now_ms, self._policy)
+        return QuotaBucket(
+            key, resolved, self._burst_ms, rate, self.quotas.rev, now_ms, self._policy
+        )
 
-    def _share(self, key: str, resolved: Resolved, now_ms: int) -> Bucket:
+    def _share(self, key: str, resolved: Resolved, now_ms: int) -> QuotaBucket:
         name = (key, resolved.entity, hash(resolved.tags) % SHARED)
         bucket = self._shared.get(name)
         if bucket is None:
@@ -382,13 +241,13 @@ class ClientQuotaManager:
         self._room_again_ms = now_ms + ROOM_AGAIN_MS
         return False
 
-    def _idle(self, bucket: Bucket, now_ms: int) -> bool:
+    def _idle(self, bucket: QuotaBucket, now_ms: int) -> bool:
         """A new bucket would say the same."""
         return (
             not bucket.line and bucket.paid(now_ms) and (self._smooth or bucket.rate.unused(now_ms))
         )
 
-    def _expired(self, bucket: Bucket, now_ms: int) -> bool:
+    def _expired(self, bucket: QuotaBucket, now_ms: int) -> bool:
         last_ms = bucket.born_ms if bucket.rate.last_ms is None else bucket.rate.last_ms
         return now_ms - last_ms > self._expiry_ms and self._idle(bucket, now_ms)
 

@@ -19,18 +19,18 @@ from policies.api import EffectiveQuota, Hold, Need, Policy, PolicyConfigError, 
 from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.admin import AdminRules, QuotaAdmin
+from policies.quota.bucket_status import bucket_statuses
 from policies.quota.config import QuotaConfig
 from policies.quota.entity import (
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_RATE,
-    Quotas,
-    spelt,
+    ClientQuotas,
+    tags_text,
 )
 from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.smooth_rule import SmoothRule
-from policies.quota.standing import standings
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from policies.api import Forward, Host, Peer, Request, Response, Verdict
     from policies.quota.alter import Change
-    from policies.quota.sensors import Usage
-    from policies.quota.standing import Standing
+    from policies.quota.bucket_status import BucketStatus
+    from policies.quota.sensors import BucketUsage
 
 SWEEP_MS: Final = 1000
 """How often some of the buckets are looked at, whether they are still used."""
@@ -62,7 +62,7 @@ class Quota(Policy):
         super().__init__(config, host)
         if not isinstance(config, QuotaConfig):
             raise PolicyConfigError("", "not a QuotaConfig")
-        self.quotas = Quotas()
+        self.quotas = ClientQuotas()
         for line in config.quotas:
             for key, value in line.limits():
                 self.quotas.set(line.entity, key, value)
@@ -132,7 +132,7 @@ class Quota(Policy):
         resolved = self.quotas.resolve(REQUEST_RATE, user, client_id)
         if resolved is None or user in self.manager.exempt:
             return None
-        name = spelt(resolved.tags)
+        name = tags_text(resolved.tags)
         return EffectiveQuota(self._enforcement, name, resolved.limit, self.quotas.digest())
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
@@ -190,14 +190,14 @@ class Quota(Policy):
         until_ms = self.rule.quiet_until_ms
         self.host.review_throttles(lambda peer, why: until_ms(peer, why, now_ms))
 
-    def usage(self, now_ms: int) -> Iterable[Usage]:
+    def usage(self, now_ms: int) -> Iterable[BucketUsage]:
         """What each bucket has let through lately, and what was throttled."""
         return self.manager.usage(now_ms)
 
-    def standings(self, user: str, client_id: str, now_ms: int) -> Sequence[Standing]:
+    def bucket_statuses(self, user: str, client_id: str, now_ms: int) -> Sequence[BucketStatus]:
         """How each bucket stands that this user and client id draw on."""
         smooth = self._enforcement == "entity"
-        return standings(self.manager, user, client_id, now_ms, smooth=smooth)
+        return bucket_statuses(self.manager, user, client_id, now_ms, smooth=smooth)
 
     def _on_admin(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """A request like any other, and answered here."""

@@ -21,8 +21,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Throttle
+from policies.quota.bucket import QuotaBucket, Waiter
 from policies.quota.fetch_limit import limit_fetch
-from policies.quota.manager import Bucket, Waiter
 from policies.quota.rate import THROTTLE_MOST_MS
 from wire.apis import ApiKey
 
@@ -45,7 +45,7 @@ _MEAN_OF: Final = 8
 class _Fetching(NamedTuple):
     """A Fetch in flight, and what it was charged before its reply."""
 
-    bucket: Bucket
+    bucket: QuotaBucket
     charged_bytes: float
 
 
@@ -58,7 +58,7 @@ class SmoothRule:
         self._host = host
         self._burst_ms = burst_ms
         self._special = self.special.get
-        self._find = manager.accounts.get
+        self._find = manager.clients.get
         self._held: dict[int, Waiter] = {}  # by session
         self._retired = False
         self._fetching: dict[int, dict[int, _Fetching]] = {}  # by session, exchange
@@ -83,7 +83,7 @@ class SmoothRule:
             return special(request, peer, now_ms)
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.manager.open_for(peer, now_ms)
+            account = self.manager.buckets_of_peer(peer, now_ms)
         bucket = account.request
         if bucket is None:
             return self._free(peer)
@@ -100,7 +100,7 @@ class SmoothRule:
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge it as a request and nothing else."""
-        bucket = self.manager.open_for(peer, now_ms).request
+        bucket = self.manager.buckets_of_peer(peer, now_ms).request
         if bucket is None:
             return self._free(peer)
         held = self._admit(bucket, 1, request, peer, now_ms)
@@ -120,7 +120,7 @@ class SmoothRule:
         if fetching is not None:
             fetching.bucket.fetching -= 1
             charged_bytes = fetching.charged_bytes
-        bucket = self.manager.open_for(peer, now_ms).fetch
+        bucket = self.manager.buckets_of_peer(peer, now_ms).fetch
         if bucket is None:
             return FORWARD
         size_bytes = response.size_bytes
@@ -147,7 +147,7 @@ class SmoothRule:
 
     def quiet_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now."""
-        account = self.manager.open_for(peer, now_ms)
+        account = self.manager.buckets_of_peer(peer, now_ms)
         owed = (each for each in (account.request, account.produce, account.fetch) if each)
         return max((each.pass_ms + each.queued * each.unit_ms for each in owed), default=now_ms)
 
@@ -188,7 +188,7 @@ class SmoothRule:
 
     def _admit(
         self,
-        bucket: Bucket,
+        bucket: QuotaBucket,
         cost: float,
         request: Request,
         peer: Peer,
@@ -230,7 +230,7 @@ class SmoothRule:
 
     def _look_again(self, waiter: Waiter, now_ms: int) -> None:
         bucket = waiter.bucket
-        if self.manager.open_for(waiter.peer, now_ms).of(bucket.key) is bucket:
+        if self.manager.buckets_of_peer(waiter.peer, now_ms).of(bucket.key) is bucket:
             self._arm(bucket, now_ms)  # its limit is the new one already
             return
         bucket.leave(waiter)
@@ -241,13 +241,13 @@ class SmoothRule:
         for fetching in self._fetching.pop(session_id, {}).values():
             fetching.bucket.fetching -= 1
 
-    def _arm(self, bucket: Bucket, now_ms: int) -> None:
+    def _arm(self, bucket: QuotaBucket, now_ms: int) -> None:
         at_ms = ceil(min(max(bucket.pass_ms, now_ms), now_ms + THROTTLE_MOST_MS))
         if bucket.alarm_ms is None or at_ms < bucket.alarm_ms:
             bucket.alarm_ms = at_ms
             self._host.call_at(at_ms, partial(self._ring, bucket))
 
-    def _ring(self, bucket: Bucket, now_ms: int) -> None:
+    def _ring(self, bucket: QuotaBucket, now_ms: int) -> None:
         """Serve the line as far as the schedule allows."""
         if self._retired or bucket.alarm_ms is None or now_ms < bucket.alarm_ms:
             return  # an earlier alarm has done it
@@ -260,7 +260,7 @@ class SmoothRule:
             self._host.wake(head)
             self._forget(head)  # if it is still there, its client has gone
 
-    def _quiet(self, buckets: tuple[Bucket | None, ...], now_ms: int) -> Forward | Throttle:
+    def _quiet(self, buckets: tuple[QuotaBucket | None, ...], now_ms: int) -> Forward | Throttle:
         """Until all that these buckets owe or have in line may have passed; the longest counts."""
         longest_ms, longest = 0, None
         for bucket in buckets:
@@ -283,7 +283,7 @@ class SmoothRule:
     def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         account = self._find((peer.user, peer.client_id))
         if account is None:
-            account = self.manager.open_for(peer, now_ms)
+            account = self.manager.buckets_of_peer(peer, now_ms)
         produce, bucket = account.produce, account.request
         if produce is None and bucket is None:
             return self._free(peer)
@@ -315,7 +315,7 @@ class SmoothRule:
         return self._quiet((bucket, produce), now_ms)
 
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        account = self.manager.open_for(peer, now_ms)
+        account = self.manager.buckets_of_peer(peer, now_ms)
         fetch, bucket = account.fetch, account.request
         if fetch is None and bucket is None:
             return self._free(peer)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policies.quota import entity
     from policies.quota.alter import Change
     from policies.quota.sensors import Usage
-    from policies.quota.standing import Standing
+    from policies.quota.bucket_status import Standing
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
     from proxy.shell.hub import Hub

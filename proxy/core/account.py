@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from policies.api import Forward, Throttle
 from policies.chain import ASKED_ALL
 from policies.decision import PolicyDecision
-from policies.joined_verdicts import without_exemption
+from policies.verdicts import without_exemption
 from proxy.core.channel import Mute
 from proxy.core.exchanges import AnsweredExchange, Exchange, OwnExchange, SwallowedExchange
 from proxy.core.trail import Stage, Trail

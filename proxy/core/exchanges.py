@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import Response
-    from policies.chain import Walk
+    from policies.chain import ChainPosition
     from proxy.core.capture import Seen
     from proxy.core.plan import Plan
     from proxy.core.trail import Trail
@@ -65,7 +65,7 @@ class Exchange:
     asked: int
     head: ProduceWalker | FetchHead | None
     body: bytes | None
-    held: Walk | None
+    held: ChainPosition | None
     kept: bytearray | bytes | ProduceWalker | None
     delayed: bool
     quiet_until_ms: int

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import Hold, Outcome
-from policies.chain import PolicyFault, Walk
+from policies.chain import ChainPosition, PolicyFault
 from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
 from proxy.core.purgatory import DelayedOperation
@@ -84,7 +84,7 @@ class HeldRequest(DelayedOperation):
         """Another chain is asked from now on; whether whoever holds this is still there to say when it is over."""
         exchange = self.exchange
         moved = chain.moved(
-            exchange.plan.api.key, exchange.held or Walk(), exchange.plan.hooks, gone
+            exchange.plan.api.key, exchange.held or ChainPosition(), exchange.plan.hooks, gone
         )
         if moved is None:
             return True  # it goes on under the chain that admitted it

@@ -14,7 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import FORWARD, Outcome, Throttle
-from policies.chain import ASKED_ALL, TOLD, PolicyFault
+from policies.chain import ASKED_ALL, COMPLETED, PolicyFault
 from policies.verdicts import check_request, check_response
 from proxy.core.account import SessionAccount
 from proxy.core.channel import DEAF, Channel, Mute
@@ -283,10 +283,10 @@ class SessionState(SessionAccount):
         """
         plan = exchange.plan
         if not plan.simple:
-            if exchange.asked == TOLD:
+            if exchange.asked == COMPLETED:
                 return
             if plan.hooks.on_complete is None:
-                exchange.asked = TOLD
+                exchange.asked = COMPLETED
         if outcome is not Outcome.REPLIED:
             plan.meter.outcomes[outcome] += 1
         on_complete = plan.hooks.on_complete

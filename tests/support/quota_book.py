@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from policies.api import Respond
 from policies.quota.admin import AdminRules, QuotaAdmin
-from policies.quota.entity import Quotas
+from policies.quota.entity import ClientQuotas
 from policies.quota.overrides import changed, encode
-from policies.quota.sensors import Usage
+from policies.quota.sensors import BucketUsage
 from policies.testing import BenchRequest
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
@@ -35,16 +35,16 @@ _FAILED, _UNSUPPORTED = 58, 33
 
 
 class Book:
-    """A QuotaBook whose disk can fail, and that counts how often its usage is made."""
+    """A LiveQuotas whose disk can fail, and that counts how often its usage is made."""
 
     def __init__(self) -> None:
-        self.quotas = Quotas()
+        self.quotas = ClientQuotas()
         self.saved = b""
         self.fault: OSError | None = None
-        self.rows = [Usage("alice", "", "request_rate", 10.0, 5.0, None, None, 2)]
+        self.rows = [BucketUsage("alice", "", "request_rate", 10.0, 5.0, None, None, 2)]
         self.usages = 0
 
-    def usage(self, now_ms: int) -> Iterator[Usage]:
+    def usage(self, now_ms: int) -> Iterator[BucketUsage]:
         self.usages += 1
         return iter(self.rows)
 

@@ -6,18 +6,18 @@ import math
 
 import pytest
 
-from policies.quota.alter import Change, Judged, judge, quota_entity
-from policies.quota.entity import ANY, QuotaEntity, Quotas
+from policies.quota.alter import AlterResult, Change, judge, quota_entity
+from policies.quota.entity import ANY, ClientQuotas, QuotaEntity
 from wire.client_quotas import Alteration
 
 ALICE = QuotaEntity("alice")
 NAMED = (("user", "alice"),)
-STANDING = Quotas()
+STANDING = ClientQuotas()
 STANDING.set(ALICE, "request_rate", 100.0)
 STANDING.set_override(ALICE, "producer_byte_rate", 5000.0)
 
 
-def judged(*ops: tuple[str, float | None]) -> Judged:
+def judged(*ops: tuple[str, float | None]) -> AlterResult:
     (told,) = judge([Alteration(NAMED, ops)], STANDING)
     assert told.entity == NAMED
     return told
@@ -62,8 +62,8 @@ def test_entities_that_nobody_can_be(
     told = quota_entity(entity)
     assert isinstance(told, str)
     assert words in told
-    assert judge([Alteration(entity, (("request_rate", 1.0),))], Quotas()) == [
-        Judged(entity, (), told)
+    assert judge([Alteration(entity, (("request_rate", 1.0),))], ClientQuotas()) == [
+        AlterResult(entity, (), told)
     ]
 
 
@@ -103,8 +103,8 @@ def test_values_that_may_be_set() -> None:
 def test_what_is_so_already_is_no_change() -> None:
     """Setting what is set live and removing what was never set succeed, and change nothing."""
     told = judged(("producer_byte_rate", 5000.0), ("consumer_byte_rate", None))
-    assert told == Judged(NAMED, ())
-    assert judged() == Judged(NAMED, ())
+    assert told == AlterResult(NAMED, ())
+    assert judged() == AlterResult(NAMED, ())
 
 
 def test_only_the_live_word_can_be_taken_back() -> None:
@@ -132,6 +132,8 @@ def test_an_entity_is_altered_once() -> None:
         Alteration(NAMED, (op,)),
         Alteration(parts[::-1], (("request_rate", 2.0),)),
     ]
-    twice, alone = judge(entries, Quotas())
-    assert twice == Judged(parts, (), "Ignoring duplicate entity user 'a', the default client-id")
+    twice, alone = judge(entries, ClientQuotas())
+    assert twice == AlterResult(
+        parts, (), "Ignoring duplicate entity user 'a', the default client-id"
+    )
     assert alone.changes == (Change(ALICE, *op),)

@@ -18,8 +18,8 @@ from policies.quota.describe import (
     quotas,
     usage,
 )
-from policies.quota.entity import ANY, QuotaEntity, Quotas
-from policies.quota.sensors import Usage
+from policies.quota.entity import ANY, ClientQuotas, QuotaEntity
+from policies.quota.sensors import BucketUsage
 from wire.client_quotas import Component, Match
 from wire.errors import ErrorCode
 
@@ -37,8 +37,8 @@ def row(
     throttle_avg_ms: float | None = None,
     throttle_max_ms: int | None = None,
     waiting: int = 0,
-) -> Usage:
-    return Usage(user, client_id, key, limit, rate, throttle_avg_ms, throttle_max_ms, waiting)
+) -> BucketUsage:
+    return BucketUsage(user, client_id, key, limit, rate, throttle_avg_ms, throttle_max_ms, waiting)
 
 
 def made(*components: tuple[str, int, str | None], strict: bool = False) -> Filter:
@@ -49,7 +49,7 @@ def made(*components: tuple[str, int, str | None], strict: bool = False) -> Filt
 
 def found(*components: tuple[str, int, str | None], strict: bool = False) -> set[QuotaEntity]:
     """Of everyone with a quota, who is described."""
-    book = Quotas()
+    book = ClientQuotas()
     for entity in EVERYONE:
         book.set(entity, "request_rate", 1.0)
     named = {named_entity(entity): entity for entity in EVERYONE}
@@ -147,7 +147,7 @@ def test_a_filter_by_ip_is_a_filter() -> None:
 
 def test_one_entry_for_all_keys_of_an_entity() -> None:
     """As Kafka answers; seen with its origins, one for the file's and one for the live ones."""
-    book = Quotas()
+    book = ClientQuotas()
     alice = QuotaEntity("alice", ANY)
     book.set(alice, "request_rate", 5.0)
     book.set(alice, "consumer_byte_rate", 9.0)

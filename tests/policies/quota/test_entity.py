@@ -12,12 +12,12 @@ from policies.quota.entity import (
     ANY,
     KEYS,
     REQUEST_RATE,
+    ClientQuotas,
     QuotaEntity,
-    Quotas,
     Resolved,
     check_name,
     check_value,
-    spelt,
+    tags_text,
 )
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.rate import throttle_time_ms
@@ -32,7 +32,7 @@ def entity(user: str, client_id: str) -> QuotaEntity:
 
 def throttled(manager: ClientQuotaManager, user: str, client_id: str, value: float) -> bool:
     """Record `value` at 0 by Kafka's rule, and judge."""
-    bucket = manager.open(user, client_id, 0).produce
+    bucket = manager.buckets_of(user, client_id, 0).produce
     if bucket is None:
         return False
     bucket.rate.record(value, 0)
@@ -41,7 +41,7 @@ def throttled(manager: ClientQuotaManager, user: str, client_id: str, value: flo
 
 
 def changing(
-    quotas: Quotas, manager: ClientQuotaManager, whose: QuotaEntity, value: float | None
+    quotas: ClientQuotas, manager: ClientQuotaManager, whose: QuotaEntity, value: float | None
 ) -> None:
     quotas.set(whose, BYTES, value)
     manager.changed()
@@ -50,7 +50,7 @@ def changing(
 def test_the_first_level_that_has_a_limit_wins():
     """Take the winner away, and the next one does; each says who shares its bucket."""
     case = cases("quota.entity")["precedence-eight-levels"]
-    quotas = Quotas()
+    quotas = ClientQuotas()
     levels = [entity(*names) for names in case["entities"]]
     for rank, each in enumerate(reversed(levels)):
         quotas.set(each, RATE, 8 - rank)
@@ -63,7 +63,7 @@ def test_the_first_level_that_has_a_limit_wins():
 
 def test_a_named_user_beats_a_named_client_of_the_default_user():
     """Level 3 before level 4."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     quotas.set(QuotaEntity(ANY, "c"), RATE, 5)
     quotas.set(QuotaEntity("u"), RATE, 7)
     resolved = quotas.resolve(RATE, "u", "c")
@@ -73,7 +73,7 @@ def test_a_named_user_beats_a_named_client_of_the_default_user():
 
 def test_a_users_limit_is_one_for_all_its_client_ids():
     """And holds for nobody else."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     quotas.set(QuotaEntity("u"), RATE, 5)
     found = [quotas.resolve(RATE, *who) for who in (("u", "c1"), ("u", "c2"), ("v", "c1"))]
     assert [each and each.tags for each in found] == [("u", ""), ("u", ""), None]
@@ -82,7 +82,7 @@ def test_a_users_limit_is_one_for_all_its_client_ids():
 
 def test_each_key_is_resolved_by_itself():
     """A byte rate for a client id does not hide a request rate for its user."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     quotas.set(QuotaEntity("u"), RATE, 5)
     quotas.set(QuotaEntity("u", "c"), BYTES, 100)
     rate, produced = quotas.resolve(RATE, "u", "c"), quotas.resolve(BYTES, "u", "c")
@@ -96,7 +96,7 @@ def test_each_key_is_resolved_by_itself():
 @pytest.mark.parametrize("level", [("", "c"), ("", ANY), ("u", ANY), (ANY, ANY)])
 def test_without_a_client_id_no_client_ids_level_fits(level):
     """Kafka's empty tag means no client; the user's levels still hold."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     quotas.set(entity(*level), RATE, 1)
     assert quotas.resolve(RATE, "u", "") is None
     quotas.set(QuotaEntity(ANY), RATE, 9)
@@ -107,7 +107,7 @@ def test_without_a_client_id_no_client_ids_level_fits(level):
 
 def test_a_buckets_limit_is_found_by_its_tags():
     """Only the levels that share by these tags can be its."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     for rank, names in enumerate(cases("quota.entity")["precedence-eight-levels"]["entities"]):
         quotas.set(entity(*names), RATE, rank + 1)
     tags = [("u", "c"), ("u", "x"), ("u", ""), ("v", "c"), ("v", "x"), ("v", ""), ("", "c")]
@@ -123,7 +123,7 @@ def test_a_changed_bound_judges_the_same_samples_anew(case_id):
     case = cases("quota.entity")[case_id]
     who = [name or "other" for name in case["entity"]]
     own, default = entity(*case["entity"]), entity(*case["default"])
-    quotas = Quotas()
+    quotas = ClientQuotas()
     manager = ClientQuotaManager(quotas, smooth=False)
     got = []
     for step, (bound, value) in enumerate(zip(case["bounds"], case["values"], strict=True)):
@@ -139,7 +139,7 @@ def test_a_changed_bound_judges_the_same_samples_anew(case_id):
 @pytest.mark.parametrize("whose", [QuotaEntity("userA"), QuotaEntity("userA", "client1")])
 def test_a_quota_that_is_removed_holds_no_longer(whose):
     """Set, violated, removed, free."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     manager = ClientQuotaManager(quotas, smooth=False)
     changing(quotas, manager, whose, 10)
     assert throttled(manager, "userA", "client1", 11_000)
@@ -149,7 +149,7 @@ def test_a_quota_that_is_removed_holds_no_longer(whose):
 
 def test_kafkas_script_of_precedence_holds_step_by_step():
     """Forty changes and checks at one moment: another level is another bucket, the same tags the same."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     manager = ClientQuotaManager(quotas, smooth=False)
     for step in cases("quota.entity")["precedence-full-script"]["steps"]:
         if step[0] == "set":
@@ -164,7 +164,7 @@ def test_kafkas_script_of_precedence_holds_step_by_step():
 
 def test_an_override_beats_the_file_until_it_is_removed():
     """Then the file's word holds again; each change is a new revision."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     alice = QuotaEntity("alice")
     quotas.set(alice, RATE, 10)
     quotas.set_override(alice, RATE, 20)
@@ -185,8 +185,8 @@ def test_an_override_beats_the_file_until_it_is_removed():
 def test_the_digest_is_the_books_content_in_whichever_process():
     """Equal for equal limits, whatever came before; another one for any change, and the old one back again."""
 
-    def book(*lines: tuple[QuotaEntity, str, float]) -> Quotas:
-        made = Quotas()
+    def book(*lines: tuple[QuotaEntity, str, float]) -> ClientQuotas:
+        made = ClientQuotas()
         for line in lines:
             made.set(*line)
         return made
@@ -208,14 +208,14 @@ def test_the_digest_is_the_books_content_in_whichever_process():
 
 def test_a_bucket_is_spelt_by_kafkas_tags():
     """What it does not tell apart is left out."""
-    assert [spelt(tags) for tags in (("alice", ""), ("", "c"), ("alice", "c"))] == [
+    assert [tags_text(tags) for tags in (("alice", ""), ("", "c"), ("alice", "c"))] == [
         *("user=alice", "client-id=c", "user=alice,client-id=c"),
     ]
 
 
 def test_the_listing_is_in_order():
     """By user, client id and key, whatever was set first."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     for each in (QuotaEntity("b"), QuotaEntity(None, "z"), QuotaEntity("a", "c"), QuotaEntity("a")):
         quotas.set(each, BYTES, 5)
         quotas.set(each, RATE, 5)
@@ -233,7 +233,7 @@ def test_values_that_bound_nothing_are_refused(key, value):
     """Kafka refuses what is not above 0; we refuse what is no number, too."""
     assert check_value(key, value)
     with pytest.raises(ValueError, match=key):
-        Quotas().set(QuotaEntity("u"), key, value)
+        ClientQuotas().set(QuotaEntity("u"), key, value)
 
 
 def test_request_rates_may_be_fractions_and_byte_rates_may_not():
@@ -256,7 +256,7 @@ def test_names_are_neither_empty_nor_huge():
 def test_an_entity_is_somebody():
     """A limit for nobody in particular has no bucket."""
     with pytest.raises(ValueError, match="entity"):
-        Quotas().set(QuotaEntity(), RATE, 5)
+        ClientQuotas().set(QuotaEntity(), RATE, 5)
 
 
 @pytest.mark.parametrize("value", [1.7976931348623157e308, 1e12 + 1])
@@ -269,7 +269,7 @@ def test_a_limit_that_no_cluster_can_reach_is_refused(key, value):
 
 def test_a_principal_that_calls_itself_default_is_not_the_default():
     """Kafka keeps the two apart: the default's limit is a template, with a bucket for each client."""
-    quotas = Quotas()
+    quotas = ClientQuotas()
     quotas.set(QuotaEntity(ANY, "app"), REQUEST_RATE, 5.0)
     quotas.set(QuotaEntity(None, ANY), REQUEST_RATE, 7.0)
     found = quotas.resolve(REQUEST_RATE, ANY, "app")
@@ -283,7 +283,7 @@ def test_a_change_costs_the_same_however_many_limits_there_are(monkeypatch):
     """No step of it looks at the other limits: not for the levels, not for the digest."""
     hashed = []
     monkeypatch.setattr("policies.quota.entity._hash_of", lambda *args: hashed.append(args) or 1)
-    quotas = Quotas()
+    quotas = ClientQuotas()
     for number in range(4000):
         quotas.set(QuotaEntity(f"user-{number}"), REQUEST_RATE, 1.0)
     assert len(hashed) == 4000
@@ -302,8 +302,8 @@ class Unlooped(dict):
         raise AssertionError("a change has walked the whole table")
 
 
-def book_of(*entities: QuotaEntity) -> Quotas:
-    quotas = Quotas()
+def book_of(*entities: QuotaEntity) -> ClientQuotas:
+    quotas = ClientQuotas()
     for place, each in enumerate(entities, 1):
         quotas.set(each, REQUEST_RATE, float(place))
     return quotas
@@ -349,7 +349,7 @@ def test_a_ranking_lists_all_limits_that_fit_and_begins_with_the_one_that_holds(
 def test_the_overrides_of_another_book_are_taken_over(mine, theirs):
     """All of them replace ours, or lie over ours; limits and digest are those of a book made so."""
     for replace_all in (True, False):
-        ours, other, wanted = Quotas(), Quotas(), Quotas()
+        ours, other, wanted = ClientQuotas(), ClientQuotas(), ClientQuotas()
         for entity, value in mine.items():
             ours.set_override(entity, REQUEST_RATE, value)
         for entity, value in theirs.items():

@@ -191,7 +191,7 @@ def test_a_produce_is_charged_its_header_and_body():
 
 def spend(made: PolicyBench, byte_ms: int, request_ms: int, broker_ms: int = 0) -> int:
     """A Produce that violates both: 1000 bytes/s by `byte_ms`, 10 requests/s by `request_ms`."""
-    account = made.policy.manager.open("alice", "c", made.now_ms)
+    account = made.policy.manager.buckets_of("alice", "c", made.now_ms)
     account.request.rate.record(100 + request_ms / 100 - 1, made.now_ms)
     asked = made.request("Produce", size_bytes=10_000 + byte_ms)
     made.ask(asked, peer())
@@ -237,14 +237,14 @@ def test_the_brokers_own_delay_is_joined_not_doubled(broker_ms, ours_ms, joined_
     """With `max` the larger; where we have none, the broker's stays as it is written, and it mutes."""
     made = bench({"user": "alice", "request_rate": 10}, coexistence="max")
     if ours_ms:
-        made.policy.manager.open("alice", "c", EPOCH_MS).request.rate.record(1000, EPOCH_MS)
+        made.policy.manager.buckets_of("alice", "c", EPOCH_MS).request.rate.record(1000, EPOCH_MS)
     assert answered(made, throttle_time_ms=broker_ms) == joined_ms
 
 
 def test_the_brokers_own_delay_comes_before_ours_as_a_byte_delay_does():
     """Sequential: ours is judged as of its end."""
     made = bench({"user": "alice", "request_rate": 10})
-    made.policy.manager.open("alice", "c", EPOCH_MS).request.rate.record(101, EPOCH_MS)
+    made.policy.manager.buckets_of("alice", "c", EPOCH_MS).request.rate.record(101, EPOCH_MS)
     assert answered(made, throttle_time_ms=2050) == 2050 + 150
     made.advance(1)
     assert answered(made, throttle_time_ms=12_000) == 12_000
@@ -253,7 +253,7 @@ def test_the_brokers_own_delay_comes_before_ours_as_a_byte_delay_does():
 def test_a_request_without_acks_is_exempt_but_its_bytes_are_not():
     """It is quieted when it comes, for it has no reply."""
     made = bench(BOTH)
-    account = made.policy.manager.open("alice", "c", EPOCH_MS)
+    account = made.policy.manager.buckets_of("alice", "c", EPOCH_MS)
     account.request.rate.record(1000, EPOCH_MS)
     assert made.ask(made.request("Produce", acks=0, size_bytes=1000), peer()) is EXEMPT
     assert account.request.rate.measure(EPOCH_MS) == 100

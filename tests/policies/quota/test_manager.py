@@ -8,8 +8,9 @@ import pytest
 
 from policies.api import Peer
 from policies.quota import manager as module
-from policies.quota.entity import ANY, QuotaEntity, Quotas
-from policies.quota.manager import Bucket, ClientQuotaManager, Waiter
+from policies.quota.bucket import QuotaBucket, Waiter
+from policies.quota.entity import ANY, ClientQuotas, QuotaEntity
+from policies.quota.manager import ClientQuotaManager
 from tests.support.golden import cases
 
 RATE = "request_rate"
@@ -17,22 +18,22 @@ HOUR_MS = 3_600_000
 
 
 def made(*limits: tuple[QuotaEntity, float], **settings) -> ClientQuotaManager:
-    quotas = Quotas()
+    quotas = ClientQuotas()
     for whose, value in limits:
         quotas.set(whose, RATE, value)
     return ClientQuotaManager(quotas, **settings)
 
 
-def request(manager: ClientQuotaManager, user: str, client_id: str, now_ms: int) -> Bucket:
+def request(manager: ClientQuotaManager, user: str, client_id: str, now_ms: int) -> QuotaBucket:
     """One request, counted and charged."""
-    bucket = manager.open(user, client_id, now_ms).request
+    bucket = manager.buckets_of(user, client_id, now_ms).request
     assert bucket is not None
     bucket.charge(1, now_ms)
     bucket.rate.record(1, now_ms)
     return bucket
 
 
-def wait(bucket: Bucket, session_id: int = 1) -> Waiter:
+def wait(bucket: QuotaBucket, session_id: int = 1) -> Waiter:
     waiter = Waiter(bucket, Peer(session_id, "127.0.0.1", 1), 7, 1, paid=False)
     bucket.join(waiter)
     return waiter
@@ -41,7 +42,7 @@ def wait(bucket: Bucket, session_id: int = 1) -> Waiter:
 def test_without_a_quota_there_is_no_bucket():
     """Nothing is recorded, whoever comes."""
     manager = made()
-    account = manager.open("alice", "c", 0)
+    account = manager.buckets_of("alice", "c", 0)
     assert (account.request, account.produce, account.fetch) == (None, None, None)
     assert list(manager) == []
 
@@ -49,17 +50,19 @@ def test_without_a_quota_there_is_no_bucket():
 def test_who_shares_a_limit_shares_a_bucket():
     """A user's is one for all client ids; a default's is one for each user."""
     manager = made((QuotaEntity("alice"), 5), (QuotaEntity(ANY), 9))
-    alice = manager.open("alice", "a", 0).request
-    assert manager.open("alice", "b", 0).request is alice
-    assert manager.open("bob", "a", 0).request is not alice
-    assert manager.open("bob", "a", 0).request is not manager.open("carol", "a", 0).request
+    alice = manager.buckets_of("alice", "a", 0).request
+    assert manager.buckets_of("alice", "b", 0).request is alice
+    assert manager.buckets_of("bob", "a", 0).request is not alice
+    assert (
+        manager.buckets_of("bob", "a", 0).request is not manager.buckets_of("carol", "a", 0).request
+    )
 
 
 def test_an_exempt_principal_has_no_bucket():
     """Whatever its client id."""
     manager = made((QuotaEntity(ANY), 5), exempt=frozenset({"mirror"}))
-    assert manager.open("mirror", "c", 0).request is None
-    assert manager.open("alice", "c", 0).request is not None
+    assert manager.buckets_of("mirror", "c", 0).request is None
+    assert manager.buckets_of("alice", "c", 0).request is not None
 
 
 def test_a_changed_bound_keeps_the_samples_and_what_is_owed():
@@ -71,7 +74,7 @@ def test_a_changed_bound_keeps_the_samples_and_what_is_owed():
     assert bucket.rate.measure(0) == 15
     manager.quotas.set(alice, RATE, 200)
     manager.changed()
-    again = manager.open("alice", "a", 0).request
+    again = manager.buckets_of("alice", "a", 0).request
     assert again is bucket
     assert (again.limit, again.rate.measure(0)) == (200, 15)
     assert again.credits(0) == pytest.approx(-50)
@@ -87,7 +90,7 @@ def test_another_winning_level_is_another_bucket_and_the_first_is_remembered():
     assert request(manager, "alice", "report", 0) is not first
     manager.quotas.set_override(report, RATE, None)
     manager.changed()
-    assert manager.open("alice", "report", 0).request is first
+    assert manager.buckets_of("alice", "report", 0).request is first
 
 
 def test_what_is_idle_for_an_hour_is_forgotten():
@@ -141,8 +144,8 @@ def test_beyond_the_most_idle_buckets_of_a_default_go_first_come_first_gone():
     request(manager, "u", "new", 1000)
     left = {bucket.tags for _, bucket in manager}
     assert left == {("alice", ""), *(("", f"c{n}") for n in range(2, 16)), ("", "new")}
-    assert manager.open("alice", "", 1000).request is alice
-    again = manager.open("u", "c0", 1000).request
+    assert manager.buckets_of("alice", "", 1000).request is alice
+    again = manager.buckets_of("u", "c0", 1000).request
     assert ("", "c0") in {bucket.tags for _, bucket in manager}
     assert any(bucket is again for _, bucket in manager)
 
@@ -153,10 +156,10 @@ def test_what_is_busy_waits_or_is_configured_is_never_evicted(smooth):
     named = [(QuotaEntity("u", f"n{number}"), 5) for number in range(40)]
     manager = made((QuotaEntity(None, ANY), 0.5), *named, default_buckets_most=16, smooth=smooth)
     busy = [request(manager, "u", f"c{number}", 0) for number in range(15)]
-    waited = manager.open("u", "waits", 0).request
+    waited = manager.buckets_of("u", "waits", 0).request
     wait(waited)
     ours = [request(manager, "u", f"n{number}", 0) for number in range(40)]
-    shared = [manager.open("u", f"x{number}", 1).request for number in range(1000)]
+    shared = [manager.buckets_of("u", f"x{number}", 1).request for number in range(1000)]
     assert {each.tags for each in shared} == {("", ANY)}
     assert 1 < len({id(each) for each in shared}) <= module.SHARED
     kept = {id(bucket) for _, bucket in manager}
@@ -170,22 +173,9 @@ def test_those_who_share_get_their_own_when_there_is_room_again():
     manager = made((QuotaEntity(None, ANY), 1), default_buckets_most=8)
     for number in range(8):
         request(manager, "u", f"c{number}", 0)
-    assert manager.open("u", "late", 1).request.tags == ("", ANY)
+    assert manager.buckets_of("u", "late", 1).request.tags == ("", ANY)
     manager.expire(10_000)
-    assert manager.open("u", "late", 10_000).request.tags == ("", "late")
-
-
-def test_a_line_is_first_come_first_served_wherever_one_leaves_it():
-    """And its cost is the sum of who is in it."""
-    bucket = request(made((QuotaEntity("u"), 1)), "u", "c", 0)
-    waiters = [wait(bucket, session_id) for session_id in range(4)]
-    bucket.leave(waiters[1])
-    bucket.leave(waiters[1])
-    assert list(bucket.line.values()) == [waiters[0], *waiters[2:]]
-    assert bucket.queued == 3
-    for each in waiters:
-        bucket.leave(each)
-    assert (len(bucket.line), bucket.queued) == (0, 0)
+    assert manager.buckets_of("u", "late", 10_000).request.tags == ("", "late")
 
 
 def test_usage_tells_each_buckets_rate_limit_throttles_and_line():
@@ -211,7 +201,7 @@ def test_newer_books_take_over_what_is_owed():
     waiter = wait(bucket)
     new = made((QuotaEntity("alice"), 5), burst_ms=1000)
     new.adopt(old)
-    taken = new.open("alice", "c", 0).request
+    taken = new.buckets_of("alice", "c", 0).request
     assert taken is bucket
     assert (taken.limit, taken.line, taken.queued) == (5, {1: waiter}, 1)
     assert taken.rate.measure(0) == 3

@@ -10,14 +10,15 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.quota.entity import KEYS, spelt
+from policies.quota.entity import KEYS, tags_text
 from policies.quota.rate import throttle_time_ms
 
 if TYPE_CHECKING:
-    from policies.quota.manager import Bucket, ClientQuotaManager
+    from policies.quota.bucket import QuotaBucket
+    from policies.quota.manager import ClientQuotaManager
 
 
-class Standing(NamedTuple):
+class BucketStatus(NamedTuple):
     """How one bucket stands at this moment, for one of the clients that share it."""
 
     entity: str
@@ -39,11 +40,11 @@ class Standing(NamedTuple):
         return 1.0 if self.wait_ms > 0 else min(1.0, self.rate / self.limit)
 
 
-def standings(
+def bucket_statuses(
     manager: ClientQuotaManager, user: str, client_id: str, now_ms: int, *, smooth: bool
-) -> list[Standing]:
+) -> list[BucketStatus]:
     """The buckets that this pair draws on, in the order of KEYS. `smooth`: the release schedule counts."""
-    account = manager.accounts.get((user, client_id))
+    account = manager.clients.get((user, client_id))
     if account is not None:
         buckets = (account.request, account.produce, account.fetch)
         return [
@@ -51,21 +52,21 @@ def standings(
             for bucket in buckets
             if bucket is not None and bucket.limit != inf
         ]
-    found: list[Standing] = []
+    found: list[BucketStatus] = []
     for key in () if manager.is_free(user) else KEYS:
         resolved = manager.quotas.resolve(key, user, client_id)
         bucket = None if resolved is None else manager.find(key, resolved.tags)
         if bucket is not None:
             found.append(_standing(bucket, now_ms, smooth=smooth))
         elif resolved is not None:
-            found.append(Standing(spelt(resolved.tags), key, resolved.limit, 0.0, 0.0, 0))
+            found.append(BucketStatus(tags_text(resolved.tags), key, resolved.limit, 0.0, 0.0, 0))
     return found
 
 
-def _standing(bucket: Bucket, now_ms: int, *, smooth: bool) -> Standing:
+def _standing(bucket: QuotaBucket, now_ms: int, *, smooth: bool) -> BucketStatus:
     rate, window_ms = bucket.rate.observe(now_ms)
     wait_ms: float = throttle_time_ms(rate, bucket.limit, window_ms)
     if smooth:
         wait_ms = max(0.0, bucket.delay_ms(now_ms) + bucket.queued * bucket.unit_ms)
     waiting = len(bucket.line or ())
-    return Standing(bucket.name, bucket.key, bucket.limit, rate, wait_ms, waiting)
+    return BucketStatus(bucket.name, bucket.key, bucket.limit, rate, wait_ms, waiting)

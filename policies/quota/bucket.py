@@ -1,0 +1,156 @@
+"""The bucket of one quota entity: what is counted and owed, and which held requests wait for it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from math import inf
+from typing import TYPE_CHECKING
+
+from policies.api import QuotaViolation
+from policies.quota.entity import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_RATE,
+    tags_text,
+)
+from policies.quota.rate import ReleaseSchedule, rate_behind
+from policies.quota.sensors import ThrottleTime
+
+if TYPE_CHECKING:
+    from policies.api import Peer
+    from policies.quota.entity import Resolved
+    from policies.quota.rate import SampledRate
+
+
+class Waiter:
+    """A held request; its own watch key."""
+
+    __slots__ = ("bucket", "cost", "exchange_id", "paid", "peer", "session_id")
+
+    def __init__(
+        self, bucket: QuotaBucket, peer: Peer, exchange_id: int, cost: float, *, paid: bool
+    ) -> None:
+        self.bucket = bucket
+        self.peer = peer
+        self.session_id = peer.session_id
+        self.exchange_id = exchange_id
+        self.cost = cost
+        self.paid = paid
+        """What comes before this bucket is charged already."""
+
+
+class QuotaBucket(ReleaseSchedule):
+    """What is counted for one entity and key, and who waits for its turn."""
+
+    __slots__ = (
+        "alarm_ms",
+        "born_ms",
+        "fetching",
+        "is_default",
+        "key",
+        "limit",
+        "line",
+        "mean",
+        "name",
+        "policy",
+        "queued",
+        "rate",
+        "rev",
+        "tags",
+        "throttled",
+    )
+
+    def __init__(
+        self,
+        key: str,
+        resolved: Resolved,
+        burst_ms: float,
+        rate: SampledRate,
+        rev: int,
+        now_ms: int,
+        policy: str = "",
+    ) -> None:
+        super().__init__(resolved.limit, burst_ms)
+        self.key = key
+        self.tags = resolved.tags
+        self.name = tags_text(resolved.tags)
+        self.limit = resolved.limit
+        self.is_default = resolved.is_default
+        self.rev = rev
+        self.policy = policy
+        self.rate = rate
+        self.born_ms = now_ms
+        self.line: OrderedDict[int, Waiter] | None = None
+        """Who waits, by session, first come first; a session's channel is muted, so it waits once."""
+        self.queued = 0.0
+        """The cost of all in the line."""
+        self.alarm_ms: int | None = None
+        self.fetching = 0
+        """Fetches in flight; consumer_byte_rate only."""
+        self.mean = 0.0
+        """Of the replies lately charged; consumer_byte_rate only."""
+        self.throttled: ThrottleTime | None = None
+
+    def join(self, waiter: Waiter) -> None:
+        """To the end of the line."""
+        if self.line is None:
+            self.line = OrderedDict()
+        self.line[waiter.session_id] = waiter
+        self.queued += waiter.cost
+
+    def leave(self, waiter: Waiter) -> None:
+        """Out of the line, wherever in it; nothing if not in it."""
+        line = self.line
+        if line and line.get(waiter.session_id) is waiter:
+            del line[waiter.session_id]
+            self.queued = self.queued - waiter.cost if line else 0.0
+
+    def relabel(self, resolved: Resolved | None, rev: int, now_ms: int) -> None:
+        """Take the limit that holds now; None: there is none any more."""
+        self.rev = rev
+        self.is_default = resolved is None or resolved.is_default
+        limit = inf if resolved is None else resolved.limit
+        if limit != self.limit:
+            self.limit = limit
+            self.change(limit, now_ms)
+
+    def why(self, now_ms: int) -> QuotaViolation:
+        """What a throttle by the sampled rate is for: the rate as of `now_ms`."""
+        return QuotaViolation(
+            self.name, self.key, self.rate.observe(now_ms)[0], self.limit, self.policy
+        )
+
+    def why_owed(self, delay_ms: float, now_ms: int) -> QuotaViolation:
+        """What a throttle or a wait by the schedule is for: the rate that this delay stands for.
+
+        Not the sampled rate: that one knows no burst, and counts only what was let through.
+        """
+        rate = rate_behind(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
+        return QuotaViolation(self.name, self.key, rate, self.limit, self.policy)
+
+    def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
+        """A delay above 0 was imposed."""
+        if self.throttled is None:
+            self.throttled = ThrottleTime()
+        self.throttled.record(throttle_time_ms, now_ms)
+
+
+class ClientBuckets:
+    """The buckets of one (user, client id); None where no limit holds."""
+
+    __slots__ = ("fetch", "produce", "request")
+
+    def __init__(
+        self, request: QuotaBucket | None, produce: QuotaBucket | None, fetch: QuotaBucket | None
+    ) -> None:  # in the order of KEYS
+        self.request = request
+        self.produce = produce
+        self.fetch = fetch
+
+    def of(self, key: str) -> QuotaBucket | None:
+        """The bucket of this key."""
+        return {
+            REQUEST_RATE: self.request,
+            PRODUCER_BYTE_RATE: self.produce,
+            CONSUMER_BYTE_RATE: self.fetch,
+        }[key]
