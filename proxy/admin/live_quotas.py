@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from policies.chain import Chain
     from policies.quota import entity
     from policies.quota.alter import Change
-    from policies.quota.sensors import Usage
     from policies.quota.bucket_status import Standing
+    from policies.quota.sensors import Usage
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
     from proxy.shell.hub import Hub
