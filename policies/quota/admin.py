@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.api import Forward, Request
     from policies.quota.alter import AlterResult, Change
     from policies.quota.entity import ClientQuotas, QuotaLimit
-    from policies.quota.sensors import BucketUsage
+    from policies.quota.sensors import BucketMetrics
     from wire.apis import Api
     from wire.client_quotas import Alteration, AlterRequest, Entity
 
@@ -59,14 +59,14 @@ APIS: Final = frozenset({ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOT
 """What `QuotaAdmin` answers; it needs their bodies."""
 
 
-class LiveQuotas(Protocol):
+class AlterableQuotas(Protocol):
     """What is asked of the policy."""
 
     @property
     def quotas(self) -> ClientQuotas:
         """The limits; read only."""
 
-    def usage(self, now_ms: int) -> Iterable[BucketUsage]:
+    def usage(self, now_ms: int) -> Iterable[BucketMetrics]:
         """The buckets in use."""
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
@@ -88,13 +88,13 @@ class AdminRules(NamedTuple):
 class QuotaAdmin:
     """Answers both APIs for one book of quotas."""
 
-    def __init__(self, book: LiveQuotas, rules: AdminRules) -> None:
+    def __init__(self, book: AlterableQuotas, rules: AdminRules) -> None:
         self._book = book
         self._rules = rules
         self._kept: dict[tuple[int, bytes], _Kept] = {}
         self._grouped: list[tuple[Entity, list[QuotaLimit]]] = []
         self._grouped_rev = -1
-        self._rows: list[BucketUsage] = []
+        self._rows: list[BucketMetrics] = []
         self._rows_until_ms = 0
 
     def on_request(self, request: Request, user: str, now_ms: int) -> Answer:
@@ -147,7 +147,7 @@ class QuotaAdmin:
             self._grouped, self._grouped_rev = grouped(quotas), quotas.rev
         return self._grouped
 
-    def _usage(self, now_ms: int) -> list[BucketUsage]:
+    def _usage(self, now_ms: int) -> list[BucketMetrics]:
         """The buckets, young enough. Where there are many they are older: counting them holds up others."""
         if now_ms >= self._rows_until_ms:
             self._rows = list(self._book.usage(now_ms))

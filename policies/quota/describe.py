@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.quota.entity import QuotaLimit
-    from policies.quota.sensors import BucketUsage
+    from policies.quota.sensors import BucketMetrics
     from wire.client_quotas import Component, Entity
 
 ORIGIN: Final = "sluice-origin"
@@ -124,15 +124,15 @@ def quotas(groups: Iterable[tuple[Entity, list[QuotaLimit]]], asked: Filter) -> 
     return entries
 
 
-def usage(rows: Iterable[BucketUsage], asked: Filter) -> tuple[list[Described], str | None]:
+def usage(rows: Iterable[BucketMetrics], asked: Filter) -> tuple[list[Described], str | None]:
     """The buckets in use that are asked for, the busiest first, and a word if there are more."""
-    found: dict[tuple[str, str], dict[str, BucketUsage]] = {}
+    found: dict[tuple[str, str], dict[str, BucketMetrics]] = {}
     for row in rows:
         by_key = found.setdefault(row[:2], {})
         seen = by_key.get(row.key)  # those who share have several, all called the same
         if seen is None or _busy(row) > _busy(seen):
             by_key[row.key] = row
-    wanted: list[tuple[float, Entity, dict[str, BucketUsage]]] = []
+    wanted: list[tuple[float, Entity, dict[str, BucketMetrics]]] = []
     for (user, client_id), by_key in found.items():
         entity = named_entity(QuotaEntity(user or None, client_id or None))
         if asked.matches(entity):
@@ -152,7 +152,7 @@ def named_entity(entity: QuotaEntity) -> Entity:
     return tuple((kind, None if name == ANY else name) for kind, name in pairs if name is not None)
 
 
-def _figures(row: BucketUsage) -> list[tuple[str, float]]:
+def _figures(row: BucketMetrics) -> list[tuple[str, float]]:
     told = (
         ("limit", row.limit),
         ("rate", row.rate),
@@ -163,7 +163,7 @@ def _figures(row: BucketUsage) -> list[tuple[str, float]]:
     return [(f"{row.key}.{name}", value) for name, value in told if value is not None]
 
 
-def _busy(row: BucketUsage) -> float:
+def _busy(row: BucketMetrics) -> float:
     """How much of its limit is used."""
     return row.rate / row.limit
 

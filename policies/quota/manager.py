@@ -20,7 +20,7 @@ from policies.api import ANONYMOUS
 from policies.quota.bucket import ClientBuckets, QuotaBucket
 from policies.quota.entity import ANY, KEYS, ClientQuotas, QuotaEntity, Resolved, Tags
 from policies.quota.rate import SampledRate
-from policies.quota.sensors import BucketUsage
+from policies.quota.sensors import BucketMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,13 +146,13 @@ class ClientQuotaManager:
             if bucket is not None and self._expired(bucket, now_ms):
                 self._drop(key, [tags])
 
-    def usage(self, now_ms: int) -> Iterator[BucketUsage]:
+    def usage(self, now_ms: int) -> Iterator[BucketMetrics]:
         """A row for each bucket that a limit holds for."""
         self._refresh(now_ms)
         for key, bucket in self:
             if bucket.limit != inf:
                 throttled = bucket.throttled
-                yield BucketUsage(
+                yield BucketMetrics(
                     *bucket.tags,
                     key,
                     bucket.limit,

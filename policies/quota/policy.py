@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from policies.api import Forward, Host, Peer, Request, Response, Verdict
     from policies.quota.alter import Change
     from policies.quota.bucket_status import BucketStatus
-    from policies.quota.sensors import BucketUsage
+    from policies.quota.sensors import BucketMetrics
 
 SWEEP_MS: Final = 1000
 """How often some of the buckets are looked at, whether they are still used."""
@@ -190,7 +190,7 @@ class Quota(Policy):
         until_ms = self.rule.quiet_until_ms
         self.host.review_throttles(lambda peer, why: until_ms(peer, why, now_ms))
 
-    def usage(self, now_ms: int) -> Iterable[BucketUsage]:
+    def usage(self, now_ms: int) -> Iterable[BucketMetrics]:
         """What each bucket has let through lately, and what was throttled."""
         return self.manager.usage(now_ms)
 

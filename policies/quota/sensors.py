@@ -64,7 +64,7 @@ class ThrottleTime:
         return [each for each in self._windows if now_ms - each.last_ms < _SPAN_MS]
 
 
-class BucketUsage(NamedTuple):
+class BucketMetrics(NamedTuple):
     """One bucket as `quotas top` and the metrics page show it."""
 
     user: str

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from policies.chain import Chain
     from policies.quota import entity
     from policies.quota.alter import Change
-    from policies.quota.bucket_status import Standing
-    from policies.quota.sensors import Usage
+    from policies.quota.bucket_status import BucketStatus
+    from policies.quota.sensors import BucketMetrics
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
     from proxy.shell.hub import Hub
@@ -53,15 +53,15 @@ class LiveQuotaPolicy(Protocol):
     """A policy whose quotas can be changed live."""
 
     config: object
-    quotas: entity.Quotas
+    quotas: entity.ClientQuotas
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
         """Save the changes, then apply them. Raises OSError if they cannot be saved; then nothing has changed."""
 
-    def usage(self, now_ms: int) -> Iterable[Usage]:
+    def usage(self, now_ms: int) -> Iterable[BucketMetrics]:
         """Return a row for each bucket in use; clients that share a bucket may have several."""
 
-    def standings(self, user: str, client_id: str, now_ms: int) -> Sequence[Standing]:
+    def bucket_statuses(self, user: str, client_id: str, now_ms: int) -> Sequence[BucketStatus]:
         """Return the state of each bucket that this client draws on."""
 
 
@@ -95,7 +95,7 @@ class LiveQuotas:
         found = [
             standing
             for policy in self._enforcing
-            for standing in policy.standings(user, client_id, now_ms)
+            for standing in policy.bucket_statuses(user, client_id, now_ms)
         ]
         if found:
             fullest = max(found, key=_fullness)
@@ -109,7 +109,7 @@ class LiveQuotas:
 
     def usage(self, now_ms: int) -> QuotaUsage:
         """Return the MAX_USAGE buckets that use most of their limit. Raises AdminError (404) as `listed` does."""
-        busiest: dict[tuple[str, str, str], Usage] = {}
+        busiest: dict[tuple[str, str, str], BucketMetrics] = {}
         for row in self._policy().usage(now_ms):
             key = row.user, row.client_id, row.key
             if key not in busiest or _used(row) > _used(busiest[key]):
@@ -175,11 +175,11 @@ class LiveQuotas:
         )
 
 
-def _used(row: Usage) -> float:
+def _used(row: BucketMetrics) -> float:
     return row.rate / row.limit
 
 
-def _fullness(standing: Standing) -> tuple[float, float]:
+def _fullness(standing: BucketStatus) -> tuple[float, float]:
     return standing.wait_ms, standing.used
 
 

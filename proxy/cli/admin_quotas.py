@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import click
 
 from policies.quota.entity import QuotaEntity
-from policies.quota.sensors import Usage
+from policies.quota.sensors import BucketMetrics
 from proxy.cli.quota_source import QuotaRow, by_entity
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ class AdminQuotas:
             key=by_entity,
         )
 
-    def usage(self, where: QuotaEntity) -> tuple[list[Usage], str | None]:
+    def usage(self, where: QuotaEntity) -> tuple[list[BucketMetrics], str | None]:
         """See QuotaSource."""
         answer = self._client.get(f"{PATH}/usage")
         rows = [
-            Usage(
+            BucketMetrics(
                 each["user"] or "",
                 each["client_id"] or "",
-                *(each[name] for name in ("quota", *Usage._fields[3:])),
+                *(each[name] for name in ("quota", *BucketMetrics._fields[3:])),
             )
             for each in answer["usage"]
             if _matches(_entity(each), where, exactly=False)

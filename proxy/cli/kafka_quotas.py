@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.quota.describe import ORIGIN, USAGE, named_entity
 from policies.quota.entity import ANY, KEYS, QuotaEntity
-from policies.quota.sensors import Usage
+from policies.quota.sensors import BucketMetrics
 from proxy.cli.errors import RefusedError
 from proxy.cli.kafka_client import error_name
 from proxy.cli.quota_source import QuotaRow, by_entity
@@ -50,7 +50,7 @@ class KafkaQuotas:
                 found += (QuotaRow(entity, each.key, each.value, origin) for each in entry.values)
         return sorted(found, key=by_entity)
 
-    def usage(self, where: QuotaEntity) -> tuple[list[Usage], str | None]:
+    def usage(self, where: QuotaEntity) -> tuple[list[BucketMetrics], str | None]:
         """See QuotaSource."""
         try:
             answer = self._describe(where, USAGE)
@@ -59,7 +59,7 @@ class KafkaQuotas:
                 raise
             message = "this server has no quota usage: is the policy quota in its chain?"
             raise RefusedError(refused.code, message) from refused
-        rows: list[Usage] = []
+        rows: list[BucketMetrics] = []
         for entry in answer.entries or ():
             entity = _entity({part.entity_type: part.entity_name for part in entry.entity})
             if entity is not None:
@@ -119,14 +119,14 @@ def _entity(names: Mapping[str, str | None]) -> QuotaEntity | None:
     return QuotaEntity(user, client_id)
 
 
-def _usage(entity: QuotaEntity, values: Mapping[str, float]) -> list[Usage]:
-    rows: list[Usage] = []
+def _usage(entity: QuotaEntity, values: Mapping[str, float]) -> list[BucketMetrics]:
+    rows: list[BucketMetrics] = []
     for key in KEYS:
         limit, rate, average, most, waiting = (values.get(f"{key}.{each}") for each in FIGURES)
         if limit is not None and rate is not None:
             named = (entity.user or "", entity.client_id or "", key)
             whole = None if most is None else int(most)
-            rows.append(Usage(*named, limit, rate, average, whole, int(waiting or 0)))
+            rows.append(BucketMetrics(*named, limit, rate, average, whole, int(waiting or 0)))
     return rows
 
 

@@ -9,7 +9,7 @@ from policies.quota.entity import ANY, QuotaEntity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.quota.sensors import Usage
+    from policies.quota.sensors import BucketMetrics
 
 
 class QuotaRow(NamedTuple):
@@ -29,7 +29,7 @@ class QuotaSource(Protocol):
     def quotas(self, where: QuotaEntity, *, exactly: bool = False) -> list[QuotaRow]:
         """Return the quotas of entities with the names in `where`; `exactly`: of that entity only."""
 
-    def usage(self, where: QuotaEntity) -> tuple[list[Usage], str | None]:
+    def usage(self, where: QuotaEntity) -> tuple[list[BucketMetrics], str | None]:
         """Return the buckets in use, the busiest first, and a note if the list is cut."""
 
     def alter(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from policies.quota.sensors import Usage
+    from policies.quota.sensors import BucketMetrics
     from proxy.cli.quota_source import QuotaRow
 
 QUOTA_COLUMNS: Final = ("user", "client id", "quota", "per second", "from")
@@ -38,7 +38,7 @@ def quota_cells(quota: QuotaRow) -> tuple[str, ...]:
     return (*named, key, number(value), ORIGINS.get(origin, str(origin)))
 
 
-def usage_cells(row: Usage) -> tuple[str, ...]:
+def usage_cells(row: BucketMetrics) -> tuple[str, ...]:
     """One bucket's figures, by `USAGE_COLUMNS`."""
     return (
         name(row.user),
@@ -55,9 +55,9 @@ def usage_cells(row: Usage) -> tuple[str, ...]:
 
 def explained(quotas: Sequence[QuotaRow], user: str, client_id: str) -> str:
     """Which of `quotas` hold for this client, which they outrank, and what shares their bucket."""
-    from policies.quota.entity import KEYS, Quotas, words_of  # noqa: PLC0415 - other commands' start-up
+    from policies.quota.entity import KEYS, ClientQuotas, entity_text  # noqa: PLC0415 - other commands' start-up
 
-    book = Quotas()
+    book = ClientQuotas()
     for each in quotas:
         if each.key in KEYS:
             book.set(each.entity, each.key, each.value)
@@ -70,10 +70,10 @@ def explained(quotas: Sequence[QuotaRow], user: str, client_id: str) -> str:
         first, *others = ranking
         named = dict(zip(("user", "client id"), first.tags, strict=True))
         own = " and ".join(f"{kind} {name}" for kind, name in named.items() if name)
-        text.append(f"{key}: {number(first.limit)} per second, by {{{words_of(first.entity)}}}")
+        text.append(f"{key}: {number(first.limit)} per second, by {{{entity_text(first.entity)}}}")
         text.append(f"  One bucket for {own}, over all connections and brokers of this Sluice.")
         text += (
-            f"  It outranks {{{words_of(each.entity)}}}, {number(each.limit)} per second."
+            f"  It outranks {{{entity_text(each.entity)}}}, {number(each.limit)} per second."
             for each in others
         )
     return "\n".join(map(escaped, text))
@@ -107,7 +107,7 @@ def quotas_json(quotas: Sequence[QuotaRow]) -> str:
     )
 
 
-def usage_json(rows: Sequence[Usage]) -> str:
+def usage_json(rows: Sequence[BucketMetrics]) -> str:
     """A JSON list of buckets."""
     return json.dumps(
         [
@@ -123,7 +123,7 @@ def usage_json(rows: Sequence[Usage]) -> str:
     )
 
 
-def usage_picture(rows: Sequence[Usage], title: str, width: int, height: int) -> Text:
+def usage_picture(rows: Sequence[BucketMetrics], title: str, width: int, height: int) -> Text:
     """Return the live table of `sluice quotas top`; rows over their limit or with held requests are red."""
     head = tables.wrapped(escaped(title), width)
     cells = [(usage_cells(row), bool(row.waiting or row.rate > row.limit)) for row in rows]

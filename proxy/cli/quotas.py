@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.quota.entity import QuotaEntity
-    from policies.quota.sensors import Usage
+    from policies.quota.sensors import BucketMetrics
     from proxy.cli.quota_options import Where
     from proxy.cli.quota_source import QuotaRow, QuotaSource
 
@@ -173,7 +173,7 @@ def top(where: Where, entity: QuotaEntity, *, interval: float, once: bool, as_js
 def _frames(
     source: QuotaSource,
     entity: QuotaEntity,
-    first: tuple[list[Usage], str | None],
+    first: tuple[list[BucketMetrics], str | None],
     interval: float,
 ) -> Iterator[live.Frame]:
     import time  # noqa: PLC0415 - start-up of other commands

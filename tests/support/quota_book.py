@@ -16,7 +16,7 @@ from policies.api import Respond
 from policies.quota.admin import AdminRules, QuotaAdmin
 from policies.quota.entity import ClientQuotas
 from policies.quota.overrides import changed, encode
-from policies.quota.sensors import BucketUsage
+from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
@@ -35,16 +35,16 @@ _FAILED, _UNSUPPORTED = 58, 33
 
 
 class Book:
-    """A LiveQuotas whose disk can fail, and that counts how often its usage is made."""
+    """An AlterableQuotas whose disk can fail, and that counts how often its usage is made."""
 
     def __init__(self) -> None:
         self.quotas = ClientQuotas()
         self.saved = b""
         self.fault: OSError | None = None
-        self.rows = [BucketUsage("alice", "", "request_rate", 10.0, 5.0, None, None, 2)]
+        self.rows = [BucketMetrics("alice", "", "request_rate", 10.0, 5.0, None, None, 2)]
         self.usages = 0
 
-    def usage(self, now_ms: int) -> Iterator[BucketUsage]:
+    def usage(self, now_ms: int) -> Iterator[BucketMetrics]:
         self.usages += 1
         return iter(self.rows)
 

@@ -15,7 +15,7 @@ from policies.quota.admin import AdminRules, QuotaAdmin
 from policies.quota.describe import USAGE
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.overrides import decode
-from policies.quota.sensors import BucketUsage
+from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
 from tests.support.kafka_messages import api_of
 from tests.support.quota_book import Book
@@ -338,7 +338,9 @@ def test_usage_is_a_moment_old_at_most() -> None:
 def test_many_buckets_are_counted_less_often() -> None:
     """Whatever is asked about them: twenty thousand take a while, in which nobody else is served."""
     bench = Bench()
-    bench.book.rows = [BucketUsage(f"u{n}", "", R, 1.0, 1.0, None, None, 0) for n in range(20_000)]
+    bench.book.rows = [
+        BucketMetrics(f"u{n}", "", R, 1.0, 1.0, None, None, 0) for n in range(20_000)
+    ]
     for number in range(20):
         bench.describe((USAGE, 2, None), ("user", 0, f"u{number}"))
         bench.now_ms += 100

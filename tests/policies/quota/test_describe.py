@@ -19,7 +19,7 @@ from policies.quota.describe import (
     usage,
 )
 from policies.quota.entity import ANY, ClientQuotas, QuotaEntity
-from policies.quota.sensors import BucketUsage
+from policies.quota.sensors import BucketMetrics
 from wire.client_quotas import Component, Match
 from wire.errors import ErrorCode
 
@@ -37,8 +37,10 @@ def row(
     throttle_avg_ms: float | None = None,
     throttle_max_ms: int | None = None,
     waiting: int = 0,
-) -> BucketUsage:
-    return BucketUsage(user, client_id, key, limit, rate, throttle_avg_ms, throttle_max_ms, waiting)
+) -> BucketMetrics:
+    return BucketMetrics(
+        user, client_id, key, limit, rate, throttle_avg_ms, throttle_max_ms, waiting
+    )
 
 
 def made(*components: tuple[str, int, str | None], strict: bool = False) -> Filter:

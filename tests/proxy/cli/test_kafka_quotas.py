@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policies.quota.entity import ANY, QuotaEntity
-from policies.quota.sensors import Usage
+from policies.quota.sensors import BucketMetrics
 from proxy.cli.errors import RefusedError
 from proxy.cli.kafka_client import Connection
 from proxy.cli.kafka_quotas import KafkaQuotas
@@ -87,9 +87,9 @@ def test_usage_comes_as_it_was_counted() -> None:
     """Every figure of every bucket, whole numbers as such, the busiest first."""
     server = QuotaServer()
     server.book.rows = rows = [
-        Usage("alice", "", RATE, 10.0, 12.5, 3.5, 7, 2),
-        Usage("alice", "", BYTES, 1000.0, 10.0, None, None, 0),
-        Usage("", "report", RATE, 10.0, 1.0, None, None, 0),
+        BucketMetrics("alice", "", RATE, 10.0, 12.5, 3.5, 7, 2),
+        BucketMetrics("alice", "", BYTES, 1000.0, 10.0, None, None, 0),
+        BucketMetrics("", "report", RATE, 10.0, 1.0, None, None, 0),
     ]
     with at(server) as remote:
         assert remote.usage(EVERYONE) == (rows, None)

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from policies.quota.entity import ANY, QuotaEntity
-from policies.quota.sensors import Usage
+from policies.quota.sensors import BucketMetrics
 from proxy.cli.quota_source import QuotaRow
 from proxy.cli.quota_views import (
     QUOTA_COLUMNS,
@@ -29,8 +29,8 @@ QUOTAS = [
     QuotaRow(QuotaEntity("bob", "x"), "request_percentage", 0.5, None),
 ]
 ROWS = [
-    Usage("alice", "", "request_rate", 20.0, 19.96, 12.4, 50, 3),
-    Usage("", "report", "request_rate", 10.0, 0.0, None, None, 0),
+    BucketMetrics("alice", "", "request_rate", 20.0, 19.96, 12.4, 50, 3),
+    BucketMetrics("", "report", "request_rate", 10.0, 0.0, None, None, 0),
 ]
 
 
@@ -86,7 +86,7 @@ def test_json_says_it_in_full() -> None:
 
 def test_a_live_picture_that_fits() -> None:
     """What has no room is counted; names are shown as they are, never read as markup."""
-    rows = [Usage("[red]x[/red]", "", "request_rate", 1.0, 2.0, None, None, 0), *ROWS]
+    rows = [BucketMetrics("[red]x[/red]", "", "request_rate", 1.0, 2.0, None, None, 0), *ROWS]
     console = Console(file=io.StringIO(), width=120, force_terminal=False)
     console.print(usage_picture(rows, "12:00:00", 120, 7))
     shown = console.file.getvalue()
@@ -105,7 +105,10 @@ NASTY = "a\x1b[2J\u202eb\n"
 def test_long_and_nasty_names_fit_the_terminal_and_leave_the_figures_whole(width: int) -> None:
     """Names are cut in the middle, control characters are escapes, figures are complete."""
     long = "client-" + "x" * 241 + "7"
-    usage = [Usage(NASTY, long, "producer_byte_rate", 1048576.0, 1048000.5, 12.4, 50, 3), *ROWS]
+    usage = [
+        BucketMetrics(NASTY, long, "producer_byte_rate", 1048576.0, 1048000.5, 12.4, 50, 3),
+        *ROWS,
+    ]
     quotas = [QuotaRow(QuotaEntity(NASTY, long), "producer_byte_rate", 1048576.0, "file"), *QUOTAS]
     for text, figures in (
         (lines(USAGE_COLUMNS, list(map(usage_cells, usage)), width), ["1048576", "1048000.5"]),

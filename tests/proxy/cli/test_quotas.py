@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from policies.quota.entity import ANY, QuotaEntity
-from policies.quota.sensors import Usage
+from policies.quota.sensors import BucketMetrics
 from proxy.cli import live
 from proxy.cli.main import main
 from tests.support.ports import free_ports
@@ -128,7 +128,9 @@ def test_top_once(server: QuotaServer) -> None:
     assert (told["user"], told["limit"], told["waiting"]) == ("alice", 10.0, 2)
     server.book.rows.clear()
     assert invoke(server, "top").stdout == "No client with a quota has connected.\n"
-    server.book.rows = [Usage(f"u{n}", "", RATE, 1.0, 1.0, None, None, 0) for n in range(1001)]
+    server.book.rows = [
+        BucketMetrics(f"u{n}", "", RATE, 1.0, 1.0, None, None, 0) for n in range(1001)
+    ]
     assert invoke(server, "top").stderr == "The busiest 1000 of 1001.\n"
 
 
