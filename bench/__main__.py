@@ -1,27 +1,25 @@
-"""`python -m bench`: builds, measures, writes bench/RESULTS.md and bench/results.svg.
+"""`python -m bench`: build, measure, write bench/RESULTS.md and bench/results.svg.
 
-Rules: everything is on loopback and everything started is ended; the results are written even
-when a goal is not met, and the exit code is 1 only when something could not be measured that
-should have been.
+Everything runs on loopback, and every process started here is ended. The results are written even if a goal is not
+met; the exit code is 1 only if Sluice could not be measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import path
-from bench.build import HERE, BenchError, build
-from bench.goals import goals
-from bench.machine import describe
+from bench.build import build
+from bench.goals import goals, tell
+from bench.harness import FOLDER, BenchError
+from bench.harness.machine import describe, raise_descriptor_limit, today
+from bench.harness.markdown import keep_sections, read_results, write_results
 from bench.measure import Bench, measure
-from bench.processes import raise_descriptor_limit
 from bench.report import Results, markdown, picture
-from bench.section import keep_sections
 from bench.shapes import choose
 from bench.variants import DIRECT, SLUICE, Variant, installed
 
@@ -31,15 +29,15 @@ if TYPE_CHECKING:
 QUICK = {"rounds": 2, "seconds": 0.3, "warm": 0.1, "starts": 2, "idle_seconds": 2.0}
 FULL = {"rounds": 5, "seconds": 1.0, "warm": 0.3, "starts": 5, "idle_seconds": 10.0}
 PATH_ROUNDS = 3
-"""So many rounds of the session alone for each of the whole process."""
+"""Rounds of `bench.path` for each round of the whole process."""
 QUICK_VARIANTS = "direct,sluice,relay,haproxy"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n", 1)[0])
     made.add_argument(
-        "--quick", action="store_true", help="about a minute; too short for a judgement"
+        "--quick", action="store_true", help="about a minute; too short for conclusions"
     )
     made.add_argument("--shapes", default="", help="comma-separated; default: all")
     made.add_argument(
@@ -49,43 +47,40 @@ def parser() -> argparse.ArgumentParser:
         "--peer", action="append", default=[], metavar="NAME=COMMAND", help="see bench/README.md"
     )
     made.add_argument("--rounds", type=int)
-    made.add_argument("--seconds", type=float, help="of each run")
-    made.add_argument("--warm", type=float, help="seconds of warm-up of each run")
-    made.add_argument("--version", type=int, default=11, choices=(9, 10, 11), help="of Produce")
-    made.add_argument("--seed", type=int, default=1, help="of the shuffling")
+    made.add_argument("--seconds", type=float, help="duration of a run")
+    made.add_argument("--warm", type=float, help="warm-up of a run, seconds")
     made.add_argument(
-        "--no-footprint", action="store_true", help="leave memory, start and idle CPU out"
+        "--version", type=int, default=11, choices=(9, 10, 11), help="version of Produce"
     )
+    made.add_argument("--seed", type=int, default=1, help="seed of the shuffling")
+    made.add_argument("--no-footprint", action="store_true", help="skip memory, start and idle CPU")
     made.add_argument(
-        "--out", type=Path, default=HERE, help="folder for RESULTS.md and results.svg"
+        "--out", type=Path, default=FOLDER, help="folder for RESULTS.md and results.svg"
     )
     return made
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the benchmark; returns the exit code."""
+    """Run the benchmark; return the exit code."""
     given = parser().parse_args(arguments)
     try:
         results = run(given)
     except (BenchError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    given.out.mkdir(parents=True, exist_ok=True)
-    file = given.out / "RESULTS.md"
-    file.write_text(keep_sections(file.read_text() if file.exists() else "", markdown(results)))
+    write_results(given.out, keep_sections(read_results(given.out), markdown(results)))
     (given.out / "results.svg").write_text(picture(results))
-    lines = goals(results.samples, results.footprints, results.path)
-    for goal in lines:
-        if goal.measured is not None:
-            word = "met    " if goal.met else "NOT MET"
-            found = f"{goal.measured.text(goal.digits)} {goal.unit}".strip()
-            print(f"{word} {goal.what}: {found}, must {goal.must:g}")
-    print(f"written: {given.out / 'RESULTS.md'}")
+    tell(goals(results.samples, results.footprints, results.path))
     return 1 if any(name == SLUICE for _, name in results.samples.failures) else 0
 
 
 def run(given: argparse.Namespace) -> Results:
-    """Measures what the command line asks for."""
+    """Measure what the command line asks for.
+
+    Raises:
+        BenchError: the C programs cannot be built, or no proxy was chosen.
+        ValueError: a shape or a peer is unknown.
+    """
     preset = QUICK if given.quick else FULL
     rounds = int(given.rounds or preset["rounds"])
     seconds, warm = given.seconds or preset["seconds"], given.warm or preset["warm"]
@@ -115,7 +110,7 @@ def run(given: argparse.Namespace) -> Results:
         finally:
             bench.close()
     facts = {
-        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": today(),
         "rounds": f"{rounds} of {seconds:g} s each, {warm:g} s warm-up",
         "requests": f"Produce v{given.version}, Fetch v12",
     }
@@ -131,7 +126,7 @@ def _choose(found: list[Variant], names: str) -> list[Variant]:
         print(f"not installed, left out: {', '.join(missing)}")
     chosen = [variant for variant in found if not wanted or variant.name in wanted]
     if not any(variant.name != DIRECT for variant in chosen):
-        raise BenchError("nothing to measure: no proxy was chosen")
+        raise BenchError("nothing to measure: no proxy among the variants")
     return chosen
 
 

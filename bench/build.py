@@ -1,7 +1,6 @@
-"""Builds the benchmark's C programs into bench/bin.
+"""Build the benchmark's C programs into bench/bin.
 
-Rules: built again when a source or header is newer; warnings are errors; no compiler is a
-BenchError with the reason.
+A program is rebuilt when its source or a header is newer. Compiler warnings are errors.
 """
 
 from __future__ import annotations
@@ -9,27 +8,31 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-HERE = Path(__file__).parent
-SOURCES = HERE / "c"
-BIN = HERE / "bin"
+from bench.harness import FOLDER, BenchError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCES = FOLDER / "c"
+BIN = FOLDER / "bin"
 PROGRAMS = ("broker", "load", "relay")
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE")
 
 
-class BenchError(Exception):
-    """The benchmark cannot go on; the text tells the person at the terminal why."""
-
-
 def maybe_compiler() -> str | None:
-    """The C compiler: $CC, else the first of cc, gcc, clang that is installed."""
+    """Return the C compiler: $CC, else the first of cc, gcc, clang that is installed; None if there is none."""
     names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def build(into: Path = BIN) -> dict[str, Path]:
-    """Program name -> path of the executable, compiled if its sources changed."""
+    """Compile what has changed; return program name -> path of the executable.
+
+    Raises:
+        BenchError: there is no compiler, or a program does not compile.
+    """
     headers = max(path.stat().st_mtime for path in SOURCES.glob("*.h"))
     built = {}
     for name in PROGRAMS:

@@ -1,15 +1,14 @@
 """`python -m bench.fairness`: bulk flows and one small client through one proxy; writes its section of RESULTS.md.
 
-Rules: each bulk flow is a load program of its own, so that its bytes are known; the small client is open loop, so a
-stall is not forgiven. All proxies are alive at once, and the rounds go through them in shuffled order. What compares
-two variants is taken inside a round. Whoever is not installed is left out.
+Each bulk flow is a separate load program, so that its bytes are known. The small client is open loop, so that a stall
+counts for every request due meanwhile. All proxies run at once; each round takes them in shuffled order. A figure that
+compares two variants is computed inside a round. A proxy that is not installed is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime as dt
 import json
 import os
 import random
@@ -19,37 +18,41 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.build import HERE, BenchError, build
-from bench.figures import spread
-from bench.machine import describe
+from bench.build import build
+from bench.goals import Goal, at_most, goal_table, tell
+from bench.harness import FOLDER, BenchError
+from bench.harness.figures import spread
+from bench.harness.machine import describe, raise_descriptor_limit, today
+from bench.harness.markdown import facts_table, table, write_section
 from bench.measure import Bench
-from bench.processes import raise_descriptor_limit
-from bench.section import put_section
 from bench.shapes import MIB, Shape
 from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, installed
 
 if TYPE_CHECKING:
-    from bench.processes import Program
+    from bench.harness.processes import Program
 
 COMPARED = (DIRECT, SLUICE, RELAY, HAPROXY)
 SMALL = Shape("small", "100 B", 1, rate=200)
 MAX_ADDED_MS = 20
-"""The goal: the small client's p99 through Sluice, minus that through HAProxy."""
+"""The bound of the small client's p99 through Sluice minus that through HAProxy."""
+METHOD = """\
+Made by `make bench-fairness`. Each bulk flow is one connection. The small client sends 200 requests of 100 bytes a
+second; its latency counts from the intended send time."""
 COLUMNS = (
     "small p50 ms",
     "small p99 ms",
     "bulk MB/s, all flows",
     "slowest flow MB/s",
     "fastest flow MB/s",
-    "farthest from the mean",
+    "largest deviation from the mean",
 )
 MAX_APART = 0.30
-"""The goal: how far a bulk flow may be from the mean of all."""
+"""The bound of a bulk flow's deviation from the mean of all, as a share of the mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One run through one variant: milliseconds of the small client, MB/s of each bulk flow."""
+    """One run through one variant: latencies of the small client in ms, rates of the bulk flows in MB/s."""
 
     p50_ms: float
     p99_ms: float
@@ -57,36 +60,36 @@ class Round:
 
     @property
     def total(self) -> float:
-        """MB/s of all bulk flows."""
+        """Return the MB/s of all bulk flows together."""
         return sum(self.flows)
 
     @property
     def apart(self) -> float:
-        """How far the flow that is farthest from the mean is from it, as a part of the mean."""
+        """Return the largest deviation of a bulk flow from the mean, as a share of the mean; 1 without bytes."""
         mean = self.total / len(self.flows)
         return max(abs(flow - mean) for flow in self.flows) / mean if mean else 1.0
 
 
 @dataclass(slots=True)
 class Found:
-    """Rounds by variant, in step: the n-th of each belong together."""
+    """Rounds by variant; the n-th of each ran in the same round."""
 
     rounds: dict[str, list[Round]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def yardstick(self) -> str:
-        """HAProxy where it is installed, else nothing in between."""
+        """Return HAProxy if it is installed, else `direct`."""
         return HAPROXY if HAPROXY in self.rounds else DIRECT
 
     def added_ms(self) -> list[float]:
-        """The small client's p99 through Sluice minus that of the yardstick, round by round."""
+        """Return the small client's p99 through Sluice minus that of the yardstick, ms, for each round."""
         pairs = zip(self.rounds[SLUICE], self.rounds[self.yardstick], strict=True)
         return [ours.p99_ms - theirs.p99_ms for ours, theirs in pairs]
 
 
 def measure(bulk: Shape, flows: int, rounds: int, seconds: float, seed: int = 1) -> Found:
-    """Each variant `rounds` times with `flows` bulk flows of this shape beside the small client."""
+    """Run each variant `rounds` times with `flows` bulk flows of this shape and the small client."""
     raise_descriptor_limit()
     programs = build()
     variants = [each for each in installed(programs, []) if each.name in COMPARED]
@@ -106,7 +109,7 @@ def measure(bulk: Shape, flows: int, rounds: int, seconds: float, seed: int = 1)
 
 
 def _run(bench: Bench, bulk: Shape, port: int, flows: int, seconds: float) -> Round:
-    """The bulk flows begin a little earlier than the small client and end a little later."""
+    """Run once; the bulk flows begin before the small client and end after it."""
     warm = 0.2
     with contextlib.ExitStack() as stack:
 
@@ -131,54 +134,52 @@ def _run(bench: Bench, bulk: Shape, port: int, flows: int, seconds: float) -> Ro
 
 
 def section(found: Found, facts: dict[str, str]) -> str:
-    """The section as it stands in RESULTS.md."""
-    lines = [
-        "## Bulk flows beside a small client",
-        "",
-        "Made by `python -m bench.fairness`. Each bulk flow is one connection; the small client sends 200 requests of",
-        "100 bytes a second, and its latency counts from when a request was meant to be sent.",
-        "",
-        *(f"- {name}: {value}" for name, value in facts.items()),
-        *(f"- {name}: {version}" for name, version in found.versions.items()),
-        "",
-        "|  | " + " | ".join(COLUMNS) + " |",
-        "| --- " * (1 + len(COLUMNS)) + "|",
+    """Return the section of RESULTS.md."""
+    rows = [
+        [
+            name,
+            spread(each.p50_ms for each in rounds).text(2),
+            spread(each.p99_ms for each in rounds).text(2),
+            spread(each.total for each in rounds).text(0),
+            spread(min(each.flows) for each in rounds).text(1),
+            spread(max(each.flows) for each in rounds).text(1),
+            spread(100 * each.apart for each in rounds).text(0) + " %",
+        ]
+        for name, rounds in found.rounds.items()
     ]
-    for name, rounds in found.rounds.items():
-        cells = (
-            _text([each.p50_ms for each in rounds], 2),
-            _text([each.p99_ms for each in rounds], 2),
-            _text([each.total for each in rounds], 0),
-            _text([min(each.flows) for each in rounds], 1),
-            _text([max(each.flows) for each in rounds], 1),
-            _text([100 * each.apart for each in rounds], 0) + " %",
-        )
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    added = _text(found.added_ms(), 2)
-    apart = _text([100 * each.apart for each in found.rounds[SLUICE]], 0)
-    lines += [
-        "",
-        f"Small p99 through Sluice minus {found.yardstick}: {added} ms (goal: at most {MAX_ADDED_MS}).",
-        f"Sluice's bulk flow farthest from the mean: {apart} % (goal: at most {100 * MAX_APART:.0f}).",
+    parts = [
+        "## Bulk flows and a small client",
+        METHOD,
+        goal_table(goals(found)),
+        table(["", *COLUMNS], rows),
+        facts_table({**facts, **found.versions}),
     ]
-    return "\n".join(lines)
+    return "\n\n".join(parts)
 
 
-def _text(values: list[float], digits: int) -> str:
-    found = spread(values)
-    assert found is not None
-    return found.text(digits)
+def goals(found: Found) -> list[Goal]:
+    """Return both goals."""
+    apart = spread(100 * each.apart for each in found.rounds[SLUICE])
+    return [
+        at_most(
+            f"the small client's p99 through Sluice minus {found.yardstick}",
+            "ms",
+            spread(found.added_ms()),
+            MAX_ADDED_MS,
+        ),
+        at_most("largest deviation of a bulk flow through Sluice", "%", apart, 100 * MAX_APART, 0),
+    ]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the benchmark; 1 if a goal is not met (by the median over the rounds)."""
+    """Run the benchmark; return 1 if a goal is not met (by the median over the rounds)."""
     parser = argparse.ArgumentParser(prog="python -m bench.fairness")
     parser.add_argument("--flows", type=int, default=30)
     parser.add_argument("--kind", choices=("produce", "fetch"), default="produce")
     parser.add_argument("--value-bytes", type=int, default=MIB)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--out", type=Path, default=HERE, help="folder for RESULTS.md")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
     given = parser.parse_args(arguments)
     bulk = Shape("bulk", "bulk", 1, depth=2, kind=given.kind, value_bytes=given.value_bytes)
     before = os.getloadavg()[0]
@@ -190,19 +191,13 @@ def main(arguments: list[str] | None = None) -> int:
     facts = {
         **describe(),
         "load average before": f"{before:.1f}",
-        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": today(),
         "load": f"{given.flows} flows of {given.kind} with {given.value_bytes} bytes, two in flight each",
         "rounds": f"{given.rounds} of {given.seconds:g} s each",
     }
-    text = section(found, facts)
-    given.out.mkdir(parents=True, exist_ok=True)
-    file = given.out / "RESULTS.md"
-    file.write_text(put_section(file.read_text() if file.exists() else "", "fairness", text))
-    print(text)
-    added, apart = spread(found.added_ms()), spread([each.apart for each in found.rounds[SLUICE]])
-    assert added is not None
-    assert apart is not None
-    return 0 if added.median <= MAX_ADDED_MS and apart.median <= MAX_APART else 1
+    write_section(given.out, "fairness", section(found, facts))
+    tell(goals(found))
+    return 0 if all(goal.met for goal in goals(found)) else 1
 
 
 if __name__ == "__main__":

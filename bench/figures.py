@@ -1,23 +1,25 @@
-"""Samples and what is computed from them.
+"""Samples of the runs, and the figures computed from them.
 
-Rules: one sample is one run of one shape through one variant in one round. Whatever compares two
-variants is computed inside each round first, then the median over rounds is taken: what slows a
-whole round down cancels out. A spread is the least and the greatest, never left away.
+A sample is one run of one shape through one variant in one round. A figure that compares two variants is computed
+inside each round first; then the median over the rounds is taken, so that what slows a whole round cancels out.
 """
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from bench.harness.figures import maybe_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from bench.harness.figures import Spread
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run. `cpu_us` is the CPU time of the proxy's tree per request; 0 for direct."""
+    """One run. `cpu_us` is the CPU time of the proxy's processes per request; 0 for `direct`."""
 
     shape: str
     variant: str
@@ -31,34 +33,18 @@ class Sample:
 
     @property
     def requests_per_second(self) -> float:
-        """Throughput in requests."""
+        """Return the throughput in requests per second."""
         return self.requests / self.seconds
 
     @property
     def megabytes_per_second(self) -> float:
-        """Throughput in 10^6 bytes, both directions together."""
+        """Return the throughput in 10^6 bytes per second, both directions together."""
         return self.bytes / self.seconds / 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """A median with the least and greatest of what it was taken from."""
-
-    median: float
-    least: float
-    greatest: float
-
-    def text(self, digits: int) -> str:
-        """`median (least to greatest)`; the bracket is left out when all are equal."""
-        low, middle, high = (
-            f"{value:,.{digits}f}" for value in (self.least, self.median, self.greatest)
-        )
-        return middle if low == high else f"{middle} ({low} to {high})"
-
-
-@dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a variant costs before any work: bytes, seconds, percent of one core."""
+    """The cost of a variant without load: bytes, seconds, percent of one core."""
 
     variant: str
     accept_seconds: tuple[float, ...]
@@ -68,19 +54,13 @@ class Footprint:
 
     @property
     def bytes_per_pair(self) -> float:
-        """The slope from no pair to the most pairs tried; 0 when none were."""
+        """Return the memory of an idle pair: the slope from no pair to the most pairs; 0 if there were none."""
         most = max(self.resident_bytes)
         return (self.resident_bytes[most] - self.resident_bytes[0]) / most if most else 0.0
 
 
-def spread(values: Iterable[float]) -> Spread | None:
-    """Median, least and greatest; None of nothing."""
-    known = sorted(values)
-    return Spread(statistics.median(known), known[0], known[-1]) if known else None
-
-
 class Samples:
-    """All runs, asked by shape and variant."""
+    """All runs, by shape and variant."""
 
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
         self._by_key: dict[tuple[str, str], dict[int, Sample]] = {}
@@ -89,26 +69,28 @@ class Samples:
             self.add(sample)
 
     def add(self, sample: Sample) -> None:
-        """One more."""
+        """Add a run."""
         self._by_key.setdefault((sample.shape, sample.variant), {})[sample.round] = sample
 
     def all(self) -> list[Sample]:
-        """Every sample, in the order of arrival within shape and variant."""
+        """Return every sample, in the order of arrival within shape and variant."""
         return [sample for rounds in self._by_key.values() for sample in rounds.values()]
 
     def of(self, shape: str, variant: str, what: Callable[[Sample], float]) -> Spread | None:
-        """A figure of one variant over the rounds."""
-        return spread(what(sample) for sample in self._by_key.get((shape, variant), {}).values())
+        """Return a figure of one variant over the rounds; None without runs."""
+        return maybe_spread(
+            what(sample) for sample in self._by_key.get((shape, variant), {}).values()
+        )
 
     def between(
         self, shape: str, one: str, other: str, how: Callable[[Sample, Sample], float]
     ) -> Spread | None:
-        """A figure of two variants, taken in each round that has both."""
+        """Return a figure of two variants, computed in each round that has both; None without such rounds."""
         ours, theirs = self._by_key.get((shape, one), {}), self._by_key.get((shape, other), {})
-        return spread(how(ours[n], theirs[n]) for n in ours if n in theirs)
+        return maybe_spread(how(ours[n], theirs[n]) for n in ours if n in theirs)
 
     def efficiency(self, shape: str, variant: str, yardstick: str) -> Spread | None:
-        """CPU time of the yardstick divided by the variant's: above 1 the variant needs less."""
+        """Return the CPU time of the yardstick divided by the variant's; above 1 the variant needs less."""
         return self.between(
             shape,
             variant,
@@ -117,13 +99,13 @@ class Samples:
         )
 
     def added_p50_us(self, shape: str, variant: str, direct: str) -> Spread | None:
-        """Median latency that the variant adds to a direct connection."""
+        """Return the median latency that the variant adds to a direct connection, µs."""
         return self.between(
             shape, variant, direct, lambda ours, theirs: ours.p50_us - theirs.p50_us
         )
 
     def added_p99_us(self, shape: str, variant: str, direct: str) -> Spread | None:
-        """The same at the 99th percentile."""
+        """Return the 99th percentile of the latency minus that of a direct connection, µs."""
         return self.between(
             shape, variant, direct, lambda ours, theirs: ours.p99_us - theirs.p99_us
         )

@@ -1,30 +1,31 @@
-"""The goals, and whether a set of results meets them.
+"""Goals: a measured figure against its bound, and the goals of `make bench`.
 
-Rules: each goal names its number, which way is better, and where it comes from; what was not
-measured is said to be so, never counted as met. `must` fails the goal, `aim` is only shown beside
-it.
+`must` decides whether a goal is met; `aim` is only shown. A goal without a measurement is "not measured", never met.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from bench.figures import Footprint, Samples, Spread, spread
+from bench.harness.figures import Spread, maybe_spread, spread
+from bench.harness.markdown import table
 from bench.path import THROTTLED, UNTHROTTLED
 from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, SLUICE_QUOTA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench.figures import Footprint, Samples
     from bench.path import Cost
 
-MB = 1e6
+MB: Final = 1e6
+_WORDS: Final = {True: "met", False: "NOT MET", None: "not measured"}
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One line of the goals' table. `measured` is None when it was not measured."""
+    """One line of a table of goals. `measured` is None if it was not measured."""
 
     what: str
     unit: str
@@ -36,83 +37,128 @@ class Goal:
 
     @property
     def met(self) -> bool | None:
-        """Whether the median meets `must`; None when not measured."""
+        """Return whether the median meets `must`; None if it was not measured."""
         if self.measured is None:
             return None
         value = self.measured.median
         return value >= self.must if self.at_least else value <= self.must
 
+    @property
+    def figure(self) -> str:
+        """Return what was measured; empty if it was not."""
+        return "" if self.measured is None else self.measured.text(self.digits)
+
+
+Measured = Spread | float | None
+
+
+def at_most(
+    what: str,
+    unit: str,
+    measured: Measured,
+    must: float,
+    digits: int = 2,
+    aim: float | None = None,
+) -> Goal:
+    """Return a goal with an upper bound."""
+    return Goal(what, unit, _spread(measured), must, at_least=False, aim=aim, digits=digits)
+
+
+def at_least(
+    what: str,
+    unit: str,
+    measured: Measured,
+    must: float,
+    digits: int = 2,
+    aim: float | None = None,
+) -> Goal:
+    """Return a goal with a lower bound."""
+    return Goal(what, unit, _spread(measured), must, at_least=True, aim=aim, digits=digits)
+
+
+def _spread(measured: Measured) -> Spread | None:
+    return spread([measured]) if isinstance(measured, int | float) else measured
+
+
+def goal_table(lines: Sequence[Goal]) -> str:
+    """Return the goals as a Markdown table: met, NOT MET or not measured."""
+    rows = []
+    for goal in lines:
+        sign = "≥" if goal.at_least else "≤"
+        word = _WORDS[goal.met]
+        rows.append(
+            [
+                goal.what,
+                f"{sign} {goal.must:g} {goal.unit}".strip(),
+                "" if goal.aim is None else f"{sign} {goal.aim:g}",
+                goal.figure,
+                f"**{word}**" if goal.met is False else word,
+            ]
+        )
+    return table(["goal", "must", "aim", "measured", ""], rows)
+
+
+def tell(lines: Sequence[Goal]) -> None:
+    """Print the goals on the terminal."""
+    for goal in lines:
+        print(
+            f"{_WORDS[goal.met]:12} {goal.what}: {goal.figure} {goal.unit}, must {goal.must:g}",
+            flush=True,
+        )
+
 
 def goals(
     samples: Samples, footprints: dict[str, Footprint], path: Sequence[Cost] = ()
 ) -> list[Goal]:
-    """Every goal, with what was measured for it."""
+    """Return every goal of `make bench` with its measurement."""
     return [
-        *_against_haproxy(samples),
-        *_against_relay(samples),
+        *_efficiency(samples),
         *_latency(samples),
         *_policies(samples, path),
         *_footprint(footprints.get(SLUICE)),
     ]
 
 
-def _against_haproxy(samples: Samples) -> list[Goal]:
-    lines = [
-        ("small-10", "100 B, 10 connections", 0.65, 0.75),
-        ("small-100", "100 B, 100 connections", 0.55, 0.75),
-        ("deep-10", "10 x 10 in flight", 0.38, None),
-        ("fetch-10", "fetch 1 MiB, 10 connections", 1.0, None),
-        ("produce-10", "produce 1 MiB, 10 connections", 1.0, None),
-    ]
+def _efficiency(samples: Samples) -> list[Goal]:
+    lines = (
+        (HAPROXY, "small-10", "100 B, 10 connections", 0.65, 0.75),
+        (HAPROXY, "small-100", "100 B, 100 connections", 0.55, 0.75),
+        (HAPROXY, "deep-10", "10 x 10 in flight", 0.38, None),
+        (HAPROXY, "fetch-10", "fetch 1 MiB, 10 connections", 1.0, None),
+        (HAPROXY, "produce-10", "produce 1 MiB, 10 connections", 1.0, None),
+        (RELAY, "small-10", "100 B, 10 connections", 0.55, 0.70),
+        (RELAY, "small-100", "100 B, 100 connections", 0.55, 0.70),
+        (RELAY, "small-1000", "100 B, 1,000 connections", 0.55, 0.70),
+        (RELAY, "deep-16", "10 x 16 in flight", 0.33, 0.42),
+        (RELAY, "kb-16", "16 KiB, 10 connections", 0.55, 0.70),
+        (RELAY, "fetch-10", "fetch 1 MiB, 10 connections", 0.70, 0.85),
+        (RELAY, "produce-10", "produce 1 MiB, 10 connections", 0.70, 0.85),
+    )
+    names = {HAPROXY: "HAProxy", RELAY: "the C relay"}
     return [
-        Goal(
-            f"CPU efficiency against HAProxy, {title}",
+        at_least(
+            f"CPU efficiency against {names[yardstick]}, {title}",
             "",
-            samples.efficiency(shape, SLUICE, HAPROXY),
+            samples.efficiency(shape, SLUICE, yardstick),
             must,
-            at_least=True,
             aim=aim,
         )
-        for shape, title, must, aim in lines
-    ]
-
-
-def _against_relay(samples: Samples) -> list[Goal]:
-    lines = [
-        ("small-10", "100 B, 10 connections", 0.55, 0.70),
-        ("small-100", "100 B, 100 connections", 0.55, 0.70),
-        ("small-1000", "100 B, 1,000 connections", 0.55, 0.70),
-        ("deep-16", "10 x 16 in flight", 0.33, 0.42),
-        ("kb-16", "16 KiB, 10 connections", 0.55, 0.70),
-        ("fetch-10", "fetch 1 MiB, 10 connections", 0.70, 0.85),
-        ("produce-10", "produce 1 MiB, 10 connections", 0.70, 0.85),
-    ]
-    return [
-        Goal(
-            f"CPU efficiency against the C relay, {title}",
-            "",
-            samples.efficiency(shape, SLUICE, RELAY),
-            must,
-            at_least=True,
-            aim=aim,
-        )
-        for shape, title, must, aim in lines
+        for yardstick, shape, title, must, aim in lines
     ]
 
 
 def _latency(samples: Samples) -> list[Goal]:
-    lines = [
+    lines = (
         ("rate-1000", "1,000", HAPROXY, "HAProxy's", 1.5, None),
         ("rate-1000", "1,000", RELAY, "the C relay's", 2.2, 1.7),
         ("rate-4000", "4,000", RELAY, "the C relay's", 2.2, 1.7),
-    ]
+    )
     return [
-        Goal(
+        at_most(
             f"p50 added at {rate} requests/s, times {whose}",
             "x",
             added_ratio(samples, shape, yardstick),
             must,
-            at_least=False,
             aim=aim,
         )
         for shape, rate, yardstick, whose, must, aim in lines
@@ -124,18 +170,17 @@ def _policies(samples: Samples, path: Sequence[Cost]) -> list[Goal]:
         "deep-10", SLUICE_QUOTA, SLUICE, lambda ours, plain: ours.cpu_us - plain.cpu_us
     )
     costs = {each.name: each.added for each in path}
-    lines = [
-        ("a quota when nobody is throttled, 10 x 10 in flight", added, 1.0),
-        ("a quota when nobody is throttled, in one process", costs.get(UNTHROTTLED), 1.0),
-        ("to throttle and unmute, in one process", costs.get(THROTTLED), 3.0),
+    return [
+        at_most("a quota without throttling, 10 x 10 in flight", "µs", added, 1.0),
+        at_most("a quota without throttling, in one process", "µs", costs.get(UNTHROTTLED), 1.0),
+        at_most("throttle and unmute, in one process", "µs", costs.get(THROTTLED), 3.0),
     ]
-    return [Goal(what, "µs", measured, must, at_least=False) for what, measured, must in lines]
 
 
 def added_ratio(samples: Samples, shape: str, yardstick: str) -> Spread | None:
-    """What Sluice adds to the median latency, by what the yardstick adds.
+    """Return the median latency that Sluice adds, divided by what the yardstick adds; None if not measured.
 
-    A quotient of medians: inside one round the divisor is a small difference and can be anything.
+    It is a quotient of medians, because inside one round the divisor is a small difference of any size.
     """
     ours = samples.added_p50_us(shape, SLUICE, DIRECT)
     theirs = samples.added_p50_us(shape, yardstick, DIRECT)
@@ -145,31 +190,13 @@ def added_ratio(samples: Samples, shape: str, yardstick: str) -> Spread | None:
 
 
 def _footprint(ours: Footprint | None) -> list[Goal]:
-    def one(value: float | None) -> Spread | None:
-        return None if value is None else spread([value])
-
-    start = spread(ours.accept_seconds) if ours else None
     pair = ours.bytes_per_pair if ours and max(ours.resident_bytes) else None
+    resident = ours.resident_bytes[0] / MB if ours else None
+    start = maybe_spread(ours.accept_seconds) if ours else None
+    idle = ours.idle_cpu_percent if ours else None
     return [
-        Goal(
-            "memory of an idle pair", "bytes", one(pair), 4096, at_least=False, aim=2560, digits=0
-        ),
-        Goal(
-            "resident memory at start",
-            "MB",
-            one(ours.resident_bytes[0] / MB if ours else None),
-            45,
-            at_least=False,
-            aim=40,
-            digits=1,
-        ),
-        Goal("start to accepting", "s", start, 0.5, at_least=False, aim=0.4),
-        Goal(
-            "CPU with 100 idle connections",
-            "%",
-            one(ours.idle_cpu_percent if ours else None),
-            0.1,
-            at_least=False,
-            digits=3,
-        ),
+        at_most("memory of an idle pair", "bytes", pair, 4096, 0, aim=2560),
+        at_most("resident memory at start", "MB", resident, 45, 1, aim=40),
+        at_most("start to accepting", "s", start, 0.5, aim=0.4),
+        at_most("CPU with 100 idle connections", "%", idle, 0.1, 3),
     ]

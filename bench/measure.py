@@ -1,9 +1,8 @@
-"""Runs the shapes through the variants, and takes each variant's footprint.
+"""Run the shapes through the variants, and measure each variant's footprint.
 
-Rules: all proxies are alive at once, the order is shuffled anew in each round, rounds are
-interleaved, every run is warmed up. CPU time is read while nothing is in flight, before the first
-measured request and after the last reply, so it is exactly these requests'. A variant that fails
-is recorded with its reason and left out of that shape from then on.
+All proxies run at once. Each round measures every shape through every variant in shuffled order, after a warm-up. CPU
+time is read while no request is in flight, before the first measured request and after the last reply. A variant that
+fails is recorded with the reason and skipped for that shape from then on.
 """
 
 from __future__ import annotations
@@ -15,71 +14,63 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from bench.build import BenchError
 from bench.figures import Footprint, Sample, Samples
-from bench.processes import (
-    Program,
-    cores,
-    cpu_ns,
-    free_ports,
-    resident_bytes,
-    wait_accepting,
-)
+from bench.harness import BenchError
+from bench.harness.machine import cores
+from bench.harness.ports import free_ports
+from bench.harness.processes import Program
+from bench.harness.usage import cpu_ns, resident_bytes
 from bench.shapes import Shape
-from bench.variants import SLUICE, Place, Variant
+from bench.variants import Place, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FIRST_PORT = 21000
-# ApiVersions v0, correlation id 0, client id `bench`: the smallest thing every Kafka proxy answers.
+# ApiVersions v0, correlation id 0, client id `bench`: the smallest request that every Kafka proxy answers.
 FIRST_REQUEST = bytes.fromhex("0000000f 0012 0000 00000000 0005") + b"bench"
 IDLE_CONNECTIONS = 100
 
 
 class Bench:
-    """A broker, the proxies before it, and the load on them."""
+    """A broker stub, the proxies in front of it, and the load on them."""
 
     def __init__(self, programs: dict[str, Path], folder: Path, version: int) -> None:
         self.programs = programs
         self.folder = folder
         self.version = version
         self.proxy_core, self.load_core = cores()
-        self._next_port = FIRST_PORT
         self._count = 0
-        self.broker_port = self._port(1)
+        self.broker_port = free_ports()
         self.broker = self._start(
             [str(programs["broker"]), str(self.broker_port), "0"], self.load_core, "broker"
         )
-        wait_accepting(self.broker, self.broker_port)
+        self.broker.wait_accepting(self.broker_port)
 
     def close(self) -> None:
-        """Ends the broker."""
+        """End the broker."""
         self.broker.stop()
 
-    def _port(self, count: int) -> int:
-        port = free_ports(count, self._next_port)
-        self._next_port = port + count
-        return port
-
-    def _start(self, command: list[str], core: int, name: str) -> Program:
+    def _start(self, command: list[str], core: int, name: str, *, piped: bool = False) -> Program:
         self._count += 1
-        return Program(command, core, self.folder / f"{self._count}-{name}.log")
+        return Program(command, core, self.folder / f"{self._count}-{name}.log", piped=piped)
 
     def start_proxy(self, variant: Variant) -> tuple[Program, int]:
-        """The proxy's process and its port; not yet known to accept."""
+        """Start a proxy; return its process and its port, which may not accept yet."""
         assert variant.command is not None
         self._count += 1
         folder = self.folder / f"{self._count}-{variant.name}"
         folder.mkdir()
-        port = self._port(2)  # Sluice: bootstrap and one node
+        port = free_ports(count=2)  # Sluice: bootstrap and one node
         command = variant.command(Place(port, self.broker_port, folder))
         return self._start(command, self.proxy_core, variant.name), port
 
     @contextlib.contextmanager
     def proxies(self, variants: list[Variant]) -> Iterator[dict[str, tuple[Program | None, int]]]:
-        """All of them running: name -> (process, port); direct is the broker's port alone."""
+        """Run all of them; yield name -> (process, port). `direct` has no process and the broker's port.
+
+        A peer that does not start is left out; a Sluice that does not start is a BenchError.
+        """
         running: dict[str, tuple[Program | None, int]] = {}
         with contextlib.ExitStack() as stack:
             for variant in variants:
@@ -89,9 +80,9 @@ class Bench:
                 program, port = self.start_proxy(variant)
                 stack.callback(program.stop)
                 try:
-                    wait_accepting(program, port)
+                    program.wait_accepting(port)
                 except BenchError as error:
-                    if variant.name == SLUICE:
+                    if not variant.peer:
                         raise
                     print(f"left out: {error}", flush=True)
                     continue
@@ -99,14 +90,19 @@ class Bench:
             yield running
 
     def start_load(self, shape: Shape, port: int, seconds: float, warm_seconds: float) -> Program:
-        """A load program, which says `ready` when it is warm, and waits for `go`."""
+        """Start a load program, which prints `ready` after its warm-up and waits for `go`."""
         arguments = shape.arguments(port, seconds, warm_seconds, self.version)
-        return self._start([str(self.programs["load"]), *arguments], self.load_core, "load")
+        command = [str(self.programs["load"]), *arguments]
+        return self._start(command, self.load_core, "load", piped=True)
 
     def run(
         self, shape: Shape, at: tuple[Program | None, int], seconds: float, warm_seconds: float
     ) -> dict[str, float]:
-        """One run: what load printed, and `cpu_us` per request of the proxy's tree."""
+        """Run a shape once; return the figures that the load printed, and `cpu_us`, the proxy's CPU per request.
+
+        Raises:
+            BenchError: the load failed.
+        """
         proxy, port = at
         load = self.start_load(shape, port, seconds, warm_seconds)
         try:
@@ -123,13 +119,13 @@ class Bench:
     def footprint(
         self, variant: Variant, pairs: list[int], starts: int, idle_seconds: float
     ) -> Footprint:
-        """Start-up, memory and idle CPU of one variant, each on a process of its own."""
+        """Measure start-up, memory and idle CPU of a variant that nothing else uses."""
         accept, answer = [], []
         for left in reversed(range(starts)):
             began = time.monotonic()
             program, port = self.start_proxy(variant)
             try:
-                wait_accepting(program, port)
+                program.wait_accepting(port)
                 accept.append(time.monotonic() - began)
                 first_answer(port)
                 answer.append(time.monotonic() - began)
@@ -142,7 +138,7 @@ class Bench:
     def _at_rest(
         self, program: Program, port: int, pairs: list[int], idle_seconds: float
     ) -> tuple[dict[int, int], float]:
-        time.sleep(0.2)  # what start-up left to do
+        time.sleep(0.2)  # let start-up finish
         resident = {0: resident_bytes(program.pid)}
         with self._idle(port, IDLE_CONNECTIONS):
             before = cpu_ns(program.pid)
@@ -156,10 +152,9 @@ class Bench:
 
     @contextlib.contextmanager
     def _idle(self, port: int, connections: int) -> Iterator[None]:
-        """Connections with one answered request each, held open."""
+        """Hold connections open, each with one answered request."""
         shape = Shape("idle", "idle", connections, kind="idle")
-        command = [str(self.programs["load"]), *shape.arguments(port, 0, 0, self.version)]
-        load = self._start(command, self.load_core, "load")
+        load = self.start_load(shape, port, 0, 0)
         try:
             load.line(60)
             time.sleep(0.3)
@@ -169,7 +164,11 @@ class Bench:
 
 
 def first_answer(port: int, timeout_seconds: float = 30) -> None:
-    """Asks for ApiVersions until it is answered; a refused or reset connection is tried again."""
+    """Send ApiVersions until it is answered; connect again after a refusal or a reset.
+
+    Raises:
+        BenchError: no answer came within `timeout_seconds`.
+    """
     until = time.monotonic() + timeout_seconds
     while time.monotonic() < until:
         with (
@@ -180,7 +179,7 @@ def first_answer(port: int, timeout_seconds: float = 30) -> None:
             if asker.recv(4):
                 return
         time.sleep(0.001)
-    raise BenchError(f"port {port} accepts, but does not answer")
+    raise BenchError(f"port {port} accepts, but did not answer within {timeout_seconds:g} s")
 
 
 def measure(
@@ -192,7 +191,7 @@ def measure(
     warm_seconds: float,
     seed: int,
 ) -> Samples:
-    """Every shape through every variant, `rounds` times."""
+    """Run every shape through every variant `rounds` times; print and record failures."""
     samples, order = Samples(), random.Random(seed)
     with bench.proxies(variants) as running:
         for nth in range(rounds):
@@ -212,7 +211,7 @@ def measure(
 
 
 def sample_of(shape: Shape, variant: str, nth: int, said: dict[str, float]) -> Sample:
-    """What one run printed, as a Sample."""
+    """Return the figures of one run as a Sample."""
     return Sample(
         shape=shape.name,
         variant=variant,

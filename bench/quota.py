@@ -1,13 +1,12 @@
-"""`python -m bench.quota`: what quotas let through, on a real Kafka; writes its section of bench/RESULTS.md.
+"""`python -m bench.quota`: the rates that quotas allow, with a real Kafka; writes its section of bench/RESULTS.md.
 
-Rules: every row is written as it was found; the exit code is 1 when a bound of `entity` enforcement was not kept. The
-same loads run in the tests, for a shorter time (`tests/integration/test_quota_rates.py`, `test_quota_clients.py`).
+The exit code is 1 if a bound of `entity` enforcement was not kept. Tests run the same loads for a shorter time
+(`tests/integration/test_quota_rates.py`, `test_quota_clients.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import sys
 import tempfile
 import time
@@ -16,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.build import HERE
-from bench.machine import describe
+from bench.harness import FOLDER
+from bench.harness.machine import describe, today
+from bench.harness.markdown import write_section
 from bench.quota_report import LIMIT, Both, Client, Found, Way, section
-from bench.section import put_section
 from tests.support.franz_go import FranzUnavailableError, franz_program
 from tests.support.java import kafka_java
 from tests.support.kafka_cluster import KafkaCluster
@@ -48,7 +47,7 @@ WAYS = {
     Row("pipelined", depth=20): "one connection, 20 in flight",
     Row("crowd", connections=50): "50 connections",
     Row("reconnect", connections=16, reconnect=True, offered_per_s=2 * LIMIT): (
-        "a new connection and sign-on for each request"
+        "a new connection and authentication for each request"
     ),
     Row("disguise", connections=4, disguise=True): "a random client id in each request",
     Row("nodes", connections=6, nodes=3): "three brokers' ports at once",
@@ -64,7 +63,7 @@ CLIENTS = {
 
 
 def measure(warm_s: float, window_s: float) -> Found:
-    """Measures everything; about two and a half times the seconds, and what clusters take to start."""
+    """Measure everything; takes about 2.5 times the seconds, and the start of two clusters."""
     found = Found()
     with tempfile.TemporaryDirectory(prefix="sluice-quota-") as name:
         folder = Path(name)
@@ -88,8 +87,8 @@ def measure(warm_s: float, window_s: float) -> Found:
                 for user, (ours, brokers) in LIMITS.items()
             ]
     found.facts |= {
-        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "each": f"{window_s:g} s after {warm_s:g} s of warm-up; the rows of a table at once",
+        "date": today(),
+        "rows": f"{window_s:g} s after {warm_s:g} s of warm-up; all rows of a table at once",
         "Kafka": KAFKA_VERSION,
         **describe(),
     }
@@ -137,7 +136,7 @@ def _client(together: Together, name: str) -> Client:
     members = together.members.get(name, [])
     return Client(
         title=CLIENTS[name],
-        heeds=name in HONOUR or name == "member",
+        honours=name in HONOUR or name == "member",
         limit=GROUP_LIMIT if name in GROUPS else PRODUCER_LIMIT,
         rate=together.rate(name),
         longest_s=together.longest_s(name),
@@ -159,20 +158,16 @@ def _cluster(folder: Path, size: int, network: int) -> Iterator[KafkaCluster]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measures and writes; returns the exit code."""
+    """Measure and write; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.quota", description=(__doc__ or "").split("\n", 1)[0]
     )
     parser.add_argument("--warm", type=float, default=15.0, help="seconds of warm-up")
-    parser.add_argument("--seconds", type=float, default=60.0, help="seconds that are counted")
-    parser.add_argument("--out", type=Path, default=HERE, help="folder of RESULTS.md")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds that count")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
     given = parser.parse_args(arguments)
     found = measure(given.warm, given.seconds)
-    given.out.mkdir(parents=True, exist_ok=True)
-    file = given.out / "RESULTS.md"
-    text = file.read_text() if file.exists() else ""
-    file.write_text(put_section(text, "quota", section(found)))
-    print(f"written: {file}")
+    write_section(given.out, "quota", section(found))
     broken = [each.title for each in (*found.ways, *found.clients) if not each.kept]
     for title in broken:
         print(f"NOT KEPT: {title}")

@@ -1,30 +1,32 @@
-"""What `python -m bench.quota` found, and its section of RESULTS.md.
+"""The results of `python -m bench.quota`, and its section of RESULTS.md.
 
-Rules: every row is written as it was found; one outside its bounds says so.
+Every row is written; a row outside its bounds is marked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bench.harness.markdown import facts_table, table
+
 LIMIT = 100.0
 LEAST, MOST = 0.9, 1.05
 METHOD = """\
-Made by `make bench-quota`: a real Apache Kafka, users by SASL PLAIN, each row a user of its own."""
+Made by `make bench-quota`: a real Apache Kafka; users authenticate by SASL PLAIN; each row is a separate user."""
 WAYS = """\
-Must be within +5 % / -10 % in `entity` enforcement. `channel` is Kafka's rule, escape hatches included; *by the rule*
-is what a simulation of it gives for the same client and the same seconds."""
+The rate must be within +5 % / -10 % of the limit in `entity` enforcement. `channel` is Kafka's rule with its
+loopholes; *by the rule* is the result of a simulation of that rule for the same client and duration."""
 CLIENTS = """\
-Throttle times in ms, average and maximum over the run: as Sluice wrote them into the replies (read by a tap between
-client and Sluice), and as the client's own metric has them."""
+Throttle times are in ms, average / maximum over the run. *Written* is what Sluice wrote into the replies, read
+between client and Sluice; *client's own* is the client's own metric."""
 BOTH = """\
-Limits in requests/s; the broker's is one of bytes, held as Kafka holds it. Joined, the lower one is what passes;
-doubled, it would be half of it where they are equal."""
+Limits are in requests/s; the broker's limit is one of bytes, enforced as Kafka does. If the two are combined
+correctly, the lower one is the rate; counted twice, equal limits would give half of it."""
 
 
 @dataclass(slots=True)
 class Way:
-    """One row of T6; rates in requests per second, `rule` is what Kafka's own would be."""
+    """One way to evade a limit; rates in requests per second, `rule` is the rate by Kafka's rule."""
 
     title: str
     entity: float
@@ -34,16 +36,16 @@ class Way:
 
     @property
     def kept(self) -> bool:
-        """Whether the entity's limit was held from both sides."""
+        """Return whether the rate was within the bounds of the limit."""
         return LEAST * LIMIT <= self.entity <= MOST * LIMIT
 
 
 @dataclass(slots=True)
 class Client:
-    """One row of the clients; throttle times in ms, average and maximum."""
+    """One client; throttle times in ms, average and maximum. `honours`: it waits as told by throttle_time_ms."""
 
     title: str
-    heeds: bool
+    honours: bool
     limit: float
     rate: float
     longest_s: float
@@ -54,14 +56,14 @@ class Client:
 
     @property
     def kept(self) -> bool:
-        """Whether it had its limit, in peace."""
+        """Return whether the rate was within the bounds, without reconnects and errors."""
         near = LEAST * self.limit <= self.rate <= MOST * self.limit
         return near and not self.reconnects and not self.errors
 
 
 @dataclass(slots=True)
 class Both:
-    """One row of the brokers' quotas; requests per second."""
+    """Sluice's and the broker's quota together; requests per second."""
 
     ours: float
     brokers: float
@@ -70,7 +72,7 @@ class Both:
 
 @dataclass(slots=True)
 class Found:
-    """Everything a run found."""
+    """The results of one run."""
 
     ways: list[Way] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
@@ -79,20 +81,16 @@ class Found:
 
 
 def section(found: Found) -> str:
-    """Its part of RESULTS.md."""
+    """Return the section of RESULTS.md."""
     parts = [
-        "## What quotas let through",
+        "## Rates under quotas",
         METHOD,
-        f"### Those who try to evade {LIMIT:g} requests/s",
+        f"### Attempts to evade {LIMIT:g} requests/s",
         WAYS,
-        _table(
+        table(
             [
-                "",
-                "`entity`, requests/s",
-                "",
-                "longest wait, s",
-                "`channel`, requests/s",
-                "by the rule",
+                *("", "`entity`, requests/s", "", "longest wait, s"),
+                *("`channel`, requests/s", "by the rule"),
             ],
             [
                 [
@@ -101,22 +99,22 @@ def section(found: Found) -> str:
                     "kept" if way.kept else "**NOT KEPT**",
                     f"{way.entity_longest_s:.2f}",
                     f"{way.channel:.1f}",
-                    "whatever is asked" if way.rule is None else f"{way.rule:.1f}",
+                    "unlimited" if way.rule is None else f"{way.rule:.1f}",
                 ]
                 for way in found.ways
             ],
         ),
         "### Clients under a quota",
         CLIENTS,
-        _table(
+        table(
             [
-                *("", "heeds the field", "limit", "requests/s", "", "longest wait, s"),
+                *("", "honours throttle_time_ms", "limit", "requests/s", "", "longest wait, s"),
                 *("reconnects", "errors", "written", "client's own"),
             ],
             [
                 [
                     client.title,
-                    "yes" if client.heeds else "no",
+                    "yes" if client.honours else "no",
                     f"{client.limit:g}",
                     f"{client.rate:.2f}",
                     "kept" if client.kept else "**NOT KEPT**",
@@ -129,21 +127,16 @@ def section(found: Found) -> str:
                 for client in found.clients
             ],
         ),
-        "### The broker's quota and ours",
+        "### The broker's quota and Sluice's",
         BOTH,
-        _table(
+        table(
             ["Sluice's", "broker's", "requests/s"],
             [[f"{one.ours:g}", f"{one.brokers:g}", f"{one.rate:.2f}"] for one in found.both],
         ),
-        _table(["", ""], [[key, value] for key, value in found.facts.items()]),
+        facts_table(found.facts),
     ]
     return "\n\n".join(parts)
 
 
 def _pair(figures: tuple[float | None, float | None]) -> str:
     return " / ".join("-" if figure is None else f"{figure:.0f}" for figure in figures)
-
-
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -1,7 +1,6 @@
 """bench/RESULTS.md and bench/results.svg from samples and footprints.
 
-Rules: every figure with its spread; goals first, with met, NOT MET or not measured; failures in
-full; nothing is left out because it looks bad.
+Every figure has its spread. The goals come first; failures are listed in full.
 """
 
 from __future__ import annotations
@@ -9,27 +8,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bench.chart import Group, svg
-from bench.figures import Footprint, Samples, Spread, spread
-from bench.goals import MB, Goal, goals
+from bench.chart import Group, chart
+from bench.goals import MB, goal_table, goals
+from bench.harness.figures import maybe_spread
+from bench.harness.markdown import cell, facts_table, table
 from bench.shapes import SHAPES, Shape
 from bench.variants import DIRECT, HAPROXY, RELAY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bench.figures import Footprint, Samples
+    from bench.harness.figures import Spread
     from bench.path import Cost
 
 METHOD = """\
-Made by `make bench` (see [README.md](README.md)). Load generator and broker stub in C on one
-core, the proxy alone on another; all proxies alive at once, shuffled inside each round, rounds
-interleaved, every run warmed up. CPU is the scheduler's nanoseconds of the proxy's whole process
-tree, divided by the requests measured. *Efficiency* is the CPU of the yardstick divided by this
-one's, taken inside each round; above 1 means less CPU than the yardstick. Added latency is minus
-`direct` of the same round. Figures are medians over the rounds, in brackets least and greatest."""
+Made by `make bench` (see [README.md](README.md)). The load generator and the broker stub are C programs on one
+core; the proxy is alone on another. All proxies run at once. Each round measures every shape through every variant,
+in shuffled order, after a warm-up. CPU is the scheduler's nanoseconds of all processes of the proxy, divided by the
+requests. *Efficiency* is the CPU of the yardstick divided by the variant's CPU in the same round; above 1 the
+variant needs less. Added latency is the latency minus that of `direct` in the same round. Figures are medians over
+the rounds, with the least and the greatest in brackets."""
+PATH = """\
+One session in one process, without sockets or kernel (`bench/path.py`): the CPU time of a 100 B Produce and its
+reply. The cost of a throttle is paid once for each throttled request: Sluice mutes the connection, writes the
+throttle time into the reply, and unmutes from the timing wheel."""
 
 
 @dataclass(slots=True)
 class Results:
-    """Everything a run found."""
+    """The results of one run."""
 
     samples: Samples
     footprints: dict[str, Footprint]
@@ -40,12 +48,12 @@ class Results:
 
     @property
     def yardstick(self) -> str:
-        """HAProxy where it was measured, else the C relay."""
+        """Return HAProxy if it was measured, else the C relay."""
         return HAPROXY if HAPROXY in self.versions else RELAY
 
 
 def markdown(results: Results) -> str:
-    """The text of RESULTS.md."""
+    """Return the text of RESULTS.md, without the sections of other benchmarks."""
     shapes = [shape for shape in SHAPES if _names(results, shape)]
     parts = [
         "# What Sluice costs",
@@ -55,23 +63,17 @@ def markdown(results: Results) -> str:
         goal_table(goals(results.samples, results.footprints, results.path)),
         *(part for shape in shapes for part in (f"## {shape.title}", _shape(results, shape))),
         *_path(results.path),
-        "## Before any work",
+        "## Without load",
         _footprints(results),
         *_failures(results.samples),
-        "## Where and what",
-        table(
-            ["", ""],
-            [
-                [key, value]
-                for key, value in {**results.facts, **results.machine, **results.versions}.items()
-            ],
-        ),
+        "## Machine and versions",
+        facts_table({**results.facts, **results.machine, **results.versions}),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def picture(results: Results) -> str:
-    """The text of results.svg."""
+    """Return the text of results.svg."""
     yardstick = results.yardstick
     groups = []
     for shape in SHAPES:
@@ -87,25 +89,7 @@ def picture(results: Results) -> str:
         f"CPU time per request: {yardstick}'s divided by this one's. "
         "Longer is better; thin line: least to greatest."
     )
-    return svg(f"CPU efficiency against {yardstick} (= 1)", note, groups)
-
-
-def goal_table(lines: list[Goal]) -> str:
-    """Goals with what was measured: met, NOT MET or not measured."""
-    words = {True: "met", False: "**NOT MET**", None: "not measured"}
-    rows = []
-    for goal in lines:
-        sign = "≥" if goal.at_least else "≤"
-        rows.append(
-            [
-                goal.what,
-                f"{sign} {goal.must:g} {goal.unit}".strip(),
-                "" if goal.aim is None else f"{sign} {goal.aim:g}",
-                "" if goal.measured is None else goal.measured.text(goal.digits),
-                words[goal.met],
-            ]
-        )
-    return table(["goal", "must", "aim", "measured", ""], rows)
+    return chart(f"CPU efficiency against {yardstick} (= 1)", note, groups)
 
 
 def _names(results: Results, shape: Shape) -> list[str]:
@@ -144,8 +128,8 @@ def _footprints(results: Results) -> str:
         rows.append(
             [
                 name,
-                _text(_milliseconds(one.accept_seconds), 0),
-                _text(_milliseconds(one.answer_seconds), 0),
+                _milliseconds(one.accept_seconds),
+                _milliseconds(one.answer_seconds),
                 *(
                     f"{one.resident_bytes[count] / MB:.1f}" if count in one.resident_bytes else ""
                     for count in counts
@@ -158,38 +142,23 @@ def _footprints(results: Results) -> str:
     return table(["", "accepts, ms", "answers, ms", *resident, "bytes/pair", "idle CPU %"], rows)
 
 
-def _milliseconds(seconds: tuple[float, ...]) -> Spread | None:
-    return spread(value * 1000 for value in seconds)
+def _milliseconds(seconds: Iterable[float]) -> str:
+    return _text(maybe_spread(value * 1000 for value in seconds), 0)
 
 
 def _path(costs: list[Cost]) -> list[str]:
     if not costs:
         return []
     rows = [[each.name, each.own.text(2), _text(each.added, 2)] for each in costs]
-    note = (
-        "One session in one process, no socket and no kernel (bench/path.py): CPU time of a 100 B "
-        "Produce and its reply. What a throttle costs is paid once per throttled request: it mutes, "
-        "stamps the reply, and unmutes from the timing wheel."
-    )
-    return [
-        "## Policies on the request path",
-        note,
-        table(["", "µs a request", "added µs"], rows),
-    ]
+    return ["## Policies on the request path", PATH, table(["", "µs a request", "added µs"], rows)]
 
 
 def _failures(samples: Samples) -> list[str]:
     if not samples.failures:
         return []
-    rows = [[shape, name, why.replace("|", "/")] for (shape, name), why in samples.failures.items()]
+    rows = [[shape, name, cell(reason)] for (shape, name), reason in samples.failures.items()]
     return ["## Failures", table(["shape", "variant", "reason"], rows)]
 
 
 def _text(figure: Spread | None, digits: int) -> str:
     return "" if figure is None else figure.text(digits)
-
-
-def table(heads: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

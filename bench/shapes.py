@@ -1,7 +1,6 @@
-"""The shapes of load: what is sent, over how many connections, how deep.
+"""The shapes of load: the requests, the number of connections, the requests in flight.
 
-Rules: a shape is a name, a title for the table and the arguments of bench/c/load.c; `bulk` shapes
-are read in MB/s, shapes with a `rate` are open loop and are read in added latency.
+The figure to read is MB/s for a `bulk` shape, and the added latency for a shape with a `rate` (open loop).
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ class Shape:
 
     @property
     def bulk(self) -> bool:
-        """Whether the bytes, not the requests, are what costs."""
+        """Return whether the bytes cost more than the requests."""
         return self.value_bytes >= MIB
 
     def arguments(self, port: int, seconds: float, warm_seconds: float, version: int) -> list[str]:
-        """What bench/bin/load is called with."""
+        """Return the arguments of bench/bin/load."""
         given = {
             "-p": port,
             "-k": self.kind,
@@ -61,13 +60,13 @@ SHAPES = (
 
 
 def choose(names: str) -> list[Shape]:
-    """The shapes named in a comma-separated list, in the order of the table.
+    """Return the shapes named in a comma-separated list, in the order of the table; all if it is empty.
 
     Raises:
-        ValueError: a name that is not a shape's.
+        ValueError: a name is unknown.
     """
     wanted = [name for name in names.split(",") if name]
     known = {shape.name for shape in SHAPES}
     if unknown := [name for name in wanted if name not in known]:
-        raise ValueError(f"no shape {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        raise ValueError(f"unknown shape {', '.join(unknown)}; known: {', '.join(sorted(known))}")
     return [shape for shape in SHAPES if not wanted or shape.name in wanted]

@@ -1,9 +1,8 @@
-"""What is compared: nothing in between, Sluice, the C relay, and whichever peers are installed.
+"""The variants: no proxy, Sluice, the C relay, and the installed peers.
 
-Rules: every proxy gets one thread for its work, loopback addresses, and otherwise its own
-defaults (raised only where 5,000 connections need it); a peer that is not installed is left out;
-a peer that the command names is a command line with {listen}, {upstream}, {dir} and {config:PATH}
-(a template file in which the first three are filled in too).
+Every proxy has one worker thread, loopback addresses, and its own defaults (raised only where 5,000 connections need
+it). A peer that is not installed is left out. A peer given on the command line is a command with {listen},
+{upstream}, {dir} and {config:PATH}, a template file in which the first three are filled in too.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 DIRECT, SLUICE, RELAY, HAPROXY = "direct", "sluice", "relay", "haproxy"
 SLUICE_QUOTA = "sluice+quota"
-"""Every user has a request rate, which nobody reaches."""
+"""Every user has a request rate that no client reaches."""
 
 QUOTA_CONFIG = """\
 upstream: {{bootstrap_servers: ["127.0.0.1:{upstream}"]}}
@@ -92,11 +91,11 @@ class Place:
     dir: Path
 
     def fill(self, text: str, **more: object) -> str:
-        """`text` with {listen}, {upstream}, {dir} and `more` put in."""
+        """Return `text` with {listen}, {upstream}, {dir} and `more` filled in."""
         return text.format(listen=self.listen, upstream=self.upstream, dir=self.dir, **more)
 
     def write(self, name: str, text: str) -> str:
-        """A file in the folder; returns its path."""
+        """Write a file in the folder; return its path."""
         path = self.dir / name
         path.write_text(text)
         return str(path)
@@ -104,21 +103,28 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One thing to measure. `command` is None for direct."""
+    """A proxy to measure. `command` is None for `direct`; a `peer` may fail to start."""
 
     name: str
     version: str
     command: Callable[[Place], list[str]] | None
+    peer: bool = True
 
 
 def installed(programs: dict[str, Path], peers: list[str]) -> list[Variant]:
-    """Everything that can be measured here, in the order of the tables."""
+    """Return all variants that can run here, in the order of the tables.
+
+    Raises:
+        ValueError: a peer is not NAME=COMMAND.
+    """
     found = [Variant(DIRECT, "load and broker alone", None)]
     sluice = Path(sys.executable).with_name("sluice")
     if sluice.exists():
         version = first_line([str(sluice), "version"])
-        found.append(Variant(SLUICE, version, sluice_command(sluice)))
-        found.append(Variant(SLUICE_QUOTA, "with a quota that holds", quota_command(sluice)))
+        found.append(Variant(SLUICE, version, sluice_command(sluice), peer=False))
+        found.append(
+            Variant(SLUICE_QUOTA, "with a quota that no client reaches", quota_command(sluice))
+        )
     found.append(Variant(RELAY, "bench/c/relay.c", relay_command(programs["relay"])))
     if path := shutil.which("haproxy"):
         found.append(Variant(HAPROXY, first_line([path, "-v"]), haproxy_command(path)))
@@ -132,7 +138,7 @@ def installed(programs: dict[str, Path], peers: list[str]) -> list[Variant]:
 
 
 def sluice_command(path: Path) -> Callable[[Place], list[str]]:
-    """`sluice run` with no file, one node."""
+    """Return the command of Sluice without a configuration file, for one node."""
     return lambda place: [
         *(str(path), "run", "--upstream", f"127.0.0.1:{place.upstream}"),
         *("--listen", f"127.0.0.1:{place.listen}", "--nodes", "0-0"),
@@ -140,7 +146,7 @@ def sluice_command(path: Path) -> Callable[[Place], list[str]]:
 
 
 def quota_command(path: Path) -> Callable[[Place], list[str]]:
-    """The same with policy `quota`, and nobody throttled."""
+    """Return the same with policy `quota`, which throttles no client."""
     return lambda place: [
         *(str(path), "run", "--config"),
         place.write("quota.yaml", place.fill(QUOTA_CONFIG)),
@@ -148,12 +154,12 @@ def quota_command(path: Path) -> Callable[[Place], list[str]]:
 
 
 def relay_command(path: Path) -> Callable[[Place], list[str]]:
-    """The C relay."""
+    """Return the command of the C relay."""
     return lambda place: [str(path), str(place.listen), str(place.upstream)]
 
 
 def haproxy_command(path: str) -> Callable[[Place], list[str]]:
-    """HAProxy in TCP mode, one thread, its default buffers."""
+    """Return the command of HAProxy in TCP mode: one thread, default buffers."""
     return lambda place: [
         *(path, "-db", "-f"),
         place.write("haproxy.cfg", place.fill(HAPROXY_CONFIG, max_connections=8000)),
@@ -161,7 +167,7 @@ def haproxy_command(path: str) -> Callable[[Place], list[str]]:
 
 
 def nginx_command(path: str, about: str) -> Callable[[Place], list[str]]:
-    """Stream module of nginx, one worker."""
+    """Return the command of nginx with its stream module: one worker. `about` is the output of `nginx -V`."""
     modules = re.search(r"--modules-path=(\S+)", about)
     dynamic = "--with-stream=dynamic" in about and modules is not None
     load = f"load_module {modules[1]}/ngx_stream_module.so;" if dynamic and modules else ""
@@ -172,7 +178,7 @@ def nginx_command(path: str, about: str) -> Callable[[Place], list[str]]:
 
 
 def maybe_envoy() -> str | None:
-    """Envoy from its PyPI package, else from the path."""
+    """Return the path of Envoy: from its PyPI package, else from PATH; None if there is none."""
     spec = importlib.util.find_spec("envoy")
     for place in spec.submodule_search_locations or () if spec else ():
         if (binary := Path(place) / "_bin" / "envoy").exists():
@@ -181,7 +187,7 @@ def maybe_envoy() -> str | None:
 
 
 def envoy_command(path: str) -> Callable[[Place], list[str]]:
-    """Envoy's TCP proxy filter, one worker."""
+    """Return the command of Envoy with its TCP proxy filter: one worker."""
     return lambda place: [
         *(path, "--concurrency", "1", "--disable-hot-restart", "-l", "error", "-c"),
         place.write("envoy.yaml", place.fill(ENVOY_CONFIG)),
@@ -189,20 +195,20 @@ def envoy_command(path: str) -> Callable[[Place], list[str]]:
 
 
 def parse_peer(text: str) -> Variant:
-    """A peer from NAME=COMMAND.
+    """Return a variant from NAME=COMMAND.
 
     Raises:
-        ValueError: not of that form.
+        ValueError: the text has another form.
     """
     name, equals, command = text.partition("=")
     if not equals or not name or not command.strip():
-        raise ValueError(f"--peer wants NAME=COMMAND, not {text!r}")
+        raise ValueError(f"--peer {text!r} is not NAME=COMMAND")
 
     def fill(place: Place) -> list[str]:
         def config(match: re.Match[str]) -> str:
             source = Path(match[1])
             body = source.read_text()
-            for key in ("listen", "upstream", "dir"):  # templates are full of other braces
+            for key in ("listen", "upstream", "dir"):  # templates have other braces
                 body = body.replace("{" + key + "}", str(getattr(place, key)))
             return place.write(source.name, body)
 
@@ -214,7 +220,7 @@ def parse_peer(text: str) -> Variant:
 
 
 def first_line(command: list[str]) -> str:
-    """The first line that a program says about its version, or `unknown`."""
+    """Return the first line of a program's version output, or `unknown`."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     except OSError:
@@ -222,4 +228,4 @@ def first_line(command: list[str]) -> str:
     said = (done.stdout.strip() or done.stderr.strip()).splitlines()
     if not said or done.returncode:
         return "unknown"
-    return said[0].strip().replace(command[0], Path(command[0]).name)  # no path in the report
+    return said[0].strip().replace(command[0], Path(command[0]).name)  # the report has no paths

@@ -1,27 +1,26 @@
-"""`python -m bench.memory`: what Sluice may hold, in five cases on a real Kafka; its sections of bench/RESULTS.md.
+"""`python -m bench.memory`: memory limits in five cases with a real Kafka; writes its sections of bench/RESULTS.md.
 
-Rules: every case is written as it was found; the exit code is 1 when a goal was not met. A case that cannot be measured
-here is left out with its reason. `--only` measures some and leaves the others' sections as they are.
+The exit code is 1 if a goal was not met. A case that cannot be measured here is left out with the reason. `--only`
+measures some cases and keeps the sections of the others.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.build import HERE, BenchError
-from bench.machine import describe
+from bench.goals import tell
+from bench.harness import FOLDER, BenchError
+from bench.harness.machine import describe, raise_descriptor_limit, today
+from bench.harness.markdown import read_results, write_results
 from bench.memory import burst, container, mixed, slowloris, unread
 from bench.memory.figures import Case
 from bench.memory.kafka import running_kafka
-from bench.memory.proxies import has_pool
 from bench.memory.report import with_cases
-from bench.processes import raise_descriptor_limit
 from tests.support.kafka_jars import KAFKA_VERSION
 
 if TYPE_CHECKING:
@@ -39,21 +38,23 @@ CASES: Final[dict[str, Callable[[Kafka, Path], Case]]] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m bench.memory", description=(__doc__ or "").split("\n", 1)[0]
     )
     made.add_argument("--only", default="", help="some of a, b, c, d, e; default: all")
-    made.add_argument("--out", type=Path, default=HERE, help="folder of RESULTS.md")
+    made.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
     return made
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measures and writes; returns the exit code."""
+    """Measure and write; return the exit code."""
     given = parser().parse_args(arguments)
     names = sorted(set(given.only.replace(",", ""))) or list(CASES)
     if unknown := [name for name in names if name not in CASES]:
-        print(f"bench: no case {', '.join(unknown)}; there are {', '.join(CASES)}", file=sys.stderr)
+        print(
+            f"bench: unknown case {', '.join(unknown)}; known: {', '.join(CASES)}", file=sys.stderr
+        )
         return 1
     try:
         found = measure(names)
@@ -65,60 +66,49 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measure(names: list[str]) -> list[Case]:
-    """The cases, before one broker.
+    """Measure the cases with one broker; return their results.
 
     Raises:
-        BenchError: there is no Kafka here.
+        BenchError: Kafka cannot run here.
     """
     raise_descriptor_limit()
-    if not has_pool():
-        print("this Sluice has no memory pool: measured without", flush=True)
     found = []
     with tempfile.TemporaryDirectory(prefix="sluice-memory-") as name, ExitStack() as stack:
         kafka = stack.enter_context(running_kafka(Path(name)))
         for case in names:
             print(f"case {case} ...", flush=True)
             found.append(measure_one(case, kafka, Path(name) / case))
-            tell(found[-1])
+            show(found[-1])
     return found
 
 
 def measure_one(name: str, kafka: Kafka, folder: Path) -> Case:
-    """One case; what breaks it does not break the others, who find a fresh broker."""
+    """Measure one case; an error is recorded and the broker restarted, so that the other cases can run."""
     try:
         return CASES[name](kafka, folder)
     except (BenchError, OSError) as error:
         kafka.restart()
-        return Case(name, f"{name}.", "", broken=f"{type(error).__name__}: {error}")
+        return Case(name, f"{name}.", "", error=f"{type(error).__name__}: {error}")
 
 
-def tell(case: Case) -> None:
-    """Its goals, on the terminal."""
-    words = {True: "met    ", False: "NOT MET", None: "-      "}
-    for goal in case.goals:
-        figure = "not measured" if goal.measured is None else goal.measured.text(goal.digits)
-        print(
-            f"{words[goal.met]} {goal.what}: {figure} {goal.unit}, must {goal.must:g}", flush=True
-        )
-    if case.broken:
-        print(f"BROKEN  {case.title} {case.broken}", flush=True)
-    for what, why in case.left_out.items():
-        print(f"        {what}: {why}", flush=True)
+def show(case: Case) -> None:
+    """Print a case's goals and problems."""
+    tell(case.goals)
+    if case.error:
+        print(f"FAILED       {case.title} {case.error}", flush=True)
+    for what, reason in case.left_out.items():
+        print(f"             {what}: {reason}", flush=True)
 
 
 def write(found: list[Case], folder: Path) -> None:
-    """Their sections."""
+    """Write the sections of these cases."""
     machine = describe()
     facts = {
-        "Measured": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "Measured": today(),
         "Kafka": KAFKA_VERSION,
         **{key: machine[key] for key in ("processor", "cores", "kernel", "Python")},
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "RESULTS.md"
-    text = file.read_text() if file.exists() else ""
-    file.write_text(with_cases(text, found, facts))
-    print(f"written: {file}")
+    write_results(folder, with_cases(read_results(folder), found, facts))
 
 
 if __name__ == "__main__":

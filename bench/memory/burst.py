@@ -1,8 +1,8 @@
-"""Case d: 200 connections produce 10 MiB each at once, as the tasks of a Hadoop job do when it ends.
+"""Case d: 200 connections produce 10 MiB each at once, like the load of a Hadoop job at its end.
 
-Rules: all are connected, and answered once, before the first byte of the burst. Through Sluice with a pool of 64 MiB
-(whole and streaming), through whatever peer is installed, and straight to the broker; the one that nobody bounds comes
-last, because a Java keeps the heap that it once had. Clients wait five minutes.
+All are connected, and have had one reply, before the burst. It goes through Sluice with a pool of 64 MiB (whole and
+streaming), through the installed peers, and directly to the broker. The unbounded case comes last, because Java does
+not shrink its heap. Clients wait for five minutes.
 """
 
 from __future__ import annotations
@@ -12,22 +12,16 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from bench.build import BenchError, build
+from bench.build import build
+from bench.goals import at_most
+from bench.harness import BenchError
+from bench.harness.figures import median, quantile
+from bench.harness.usage import peak_bytes, reset_peak
 from bench.memory.connection import Connection, Lost
-from bench.memory.figures import (
-    Case,
-    Resident,
-    at_most,
-    base_and_most,
-    median,
-    mib,
-    quantile,
-    seconds,
-)
+from bench.memory.figures import Case, Resident, base_and_peak, mib, seconds
 from bench.memory.frames import FRAMING, MIB, SMALL, error_of, produce_frame
 from bench.memory.kafka import FLEETING
-from bench.memory.proxies import Running, SluiceSetup, Watch, nothing_between
-from bench.memory.resident import forget_most, most_resident_bytes
+from bench.memory.proxies import Running, SluiceSetup, Watch, no_proxy
 from bench.variants import SLUICE, Variant, installed
 
 if TYPE_CHECKING:
@@ -45,20 +39,20 @@ SETTINGS: Final = {"queued_max_request_bytes": POOL}
 LIMITS: Final = {"socket_request_max_bytes": 16 * MIB}
 HEADS: Final = [
     *("", "acked", "refused or ended", "all acked after, s", "wait p50, s", "p99, s"),
-    *("proxy: base, MiB", "most, MiB", "broker: most, MiB"),
+    *("proxy: base, MiB", "peak, MiB", "broker: peak, MiB"),
 ]
 
 
 @dataclass(slots=True)
 class Burst:
-    """What came of it: seconds until each acknowledgement, and what went wrong."""
+    """The outcome: seconds until each acknowledgement, and the problems."""
 
     waits: list[float] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
-class Tasks:
-    """The connections. `open` first; then `run`."""
+class BurstClients:
+    """The connections: call `open`, then `run`."""
 
     def __init__(self, port: int, frames: list[bytes], small: bytes, count: int) -> None:
         self._port = port
@@ -68,15 +62,15 @@ class Tasks:
         self._clients: dict[int, Connection] = {}
 
     def open(self) -> None:
-        """Connect all, and have one small request answered on each."""
+        """Connect all clients, and get one small request answered on each."""
         for _ in range(self._count):
             client = Connection(self._port)
             error = error_of(client.demand(self._small))
-            assert not error, f"error {error} before anything was done"
+            assert not error, f"error {error} before the load"
             self._clients[client.fileno()] = client
 
     def run(self, patience_s: float) -> Burst:
-        """All at once, until the last is answered or the time is up."""
+        """Send all requests at once; wait until all are answered or the time is up."""
         found = Burst()
         epoll = select.epoll()
         began = time.monotonic()
@@ -113,7 +107,7 @@ class Tasks:
 
 
 def burst_frames(kafka: Kafka) -> tuple[list[bytes], bytes]:
-    """(a request of 10 MiB for each partition of a topic of their own, a small one)."""
+    """Create a topic; return (a request of 10 MiB for each partition, a small one)."""
     topic = kafka.topic(PARTITIONS, **FLEETING)
     return [produce_frame(topic, REQUEST, part) for part in range(PARTITIONS)], produce_frame(
         topic, SMALL
@@ -123,18 +117,16 @@ def burst_frames(kafka: Kafka) -> tuple[list[bytes], bytes]:
 def run_burst(
     proxy: Running, frames: tuple[list[bytes], bytes], connections: int
 ) -> tuple[Burst, Resident | None]:
-    """The burst through a proxy that runs, and what it had of it; None where there is no proxy."""
-    tasks = Tasks(proxy.port, *frames, connections)
-    tasks.open()
-    if proxy.pid is None:
-        return tasks.run(PATIENCE_SECONDS), None
+    """Run the burst through a proxy; return the outcome and the proxy's memory, None without a proxy."""
+    load = BurstClients(proxy.port, *frames, connections)
+    load.open()
     watch = Watch(proxy)
-    found = tasks.run(PATIENCE_SECONDS)
+    found = load.run(PATIENCE_SECONDS)
     return found, watch.resident()
 
 
 def row(title: str, found: Burst, memory: Resident | None, broker_bytes: int | None) -> list[str]:
-    """For the table under `HEADS`."""
+    """Return a row of the table with `HEADS`."""
     return [
         title,
         f"{len(found.waits)}",
@@ -142,19 +134,19 @@ def row(title: str, found: Burst, memory: Resident | None, broker_bytes: int | N
         seconds(max(found.waits, default=None), 1),
         seconds(median(found.waits), 1),
         seconds(quantile(found.waits, 0.99), 1),
-        *base_and_most(memory),
+        *base_and_peak(memory),
         mib(broker_bytes),
     ]
 
 
 def measure(kafka: Kafka, folder: Path, connections: int = CONNECTIONS) -> Case:
-    """Every way, one after the other."""
+    """Run the burst through each variant."""
     case = Case(
         "d",
         f"d. A burst: {connections} connections produce 10 MiB each at once, a pool of 64 MiB",
-        f"{connections * REQUEST / MIB:,.0f} MiB in all, on connections that stand already; with 64 MiB in "
-        "the pool the bound is 74 MiB. The broker's memory is that of its whole Java (VmHWM, its heap may "
-        "have 3 GiB); the ways come in the order of the table, and it gives little back in between.",
+        f"{connections * REQUEST / MIB:,.0f} MiB in total, on established connections. With a pool of 64 MiB "
+        "the bound is 74 MiB. The broker's memory is that of its Java process (VmHWM); Java returns little "
+        "between the variants, which run in the order of the table.",
         heads=HEADS,
     )
     kafka.restart()
@@ -162,15 +154,14 @@ def measure(kafka: Kafka, folder: Path, connections: int = CONNECTIONS) -> Case:
     for variant in variants(case):
         try:
             with Running(variant, kafka.port, folder / variant.name) as proxy:
-                forget_most(kafka.pid)
+                reset_peak(kafka.pid)
                 found, memory = run_burst(proxy, frames, connections)
         except (BenchError, OSError) as error:
             case.left_out[variant.name] = str(error)
             continue
-        case.rows.append(row(variant.name, found, memory, most_resident_bytes(kafka.pid)))
+        case.rows.append(row(variant.name, found, memory, peak_bytes(kafka.pid)))
         problems = [*found.problems, *proxy.problems]
-        if problems:
-            case.left_out[f"{variant.name}: problems, the first"] = "; ".join(problems[:3])
+        case.note_problems(problems, f"{variant.name}: ")
         if variant.name.startswith(SLUICE) and memory is not None:
             acked = len(found.waits)
             case.goals += [
@@ -181,7 +172,7 @@ def measure(kafka: Kafka, folder: Path, connections: int = CONNECTIONS) -> Case:
 
 
 def variants(case: Case) -> list[Variant]:
-    """Sluice both ways, the peers that are installed, and nothing in between."""
+    """Return Sluice whole and streaming, the installed peers, and `direct`."""
     ours = [
         SluiceSetup(SETTINGS, LIMITS, whole=True).variant(f"{SLUICE}, whole"),
         SluiceSetup(SETTINGS, LIMITS).variant(f"{SLUICE}, streaming"),
@@ -192,4 +183,4 @@ def variants(case: Case) -> list[Variant]:
         case.left_out["peers"] = str(error)
         known = []
     peers = [each for each in known if each.command and not each.name.startswith(SLUICE)]
-    return [*ours, *peers, nothing_between()]
+    return [*ours, *peers, no_proxy()]

@@ -1,7 +1,7 @@
-"""A memory limit as a container has it: a cgroup of our own, version 2 or 1, made and removed by the benchmark.
+"""A memory limit like a container's: a cgroup of version 2 or 1, created and removed by the benchmark.
 
-Rules: it is made at the top of the hierarchy that is mounted here (in a container that is the container's own), with no
-swap beyond the limit. Whoever may not make one is told why (`NoCgroupError`), and goes without.
+It is created at the top of the mounted hierarchy (in a container, the container's own), without swap beyond the limit.
+`NoCgroupError` gives the reason if that is not permitted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REMOVE_SECONDS: Final = 5.0
 
 
 class NoCgroupError(Exception):
-    """No memory limit can be set here; says why."""
+    """A memory limit cannot be set here; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Cgroup:
     version: int
 
     def entering(self) -> list[str]:
-        """What to put before a command, so that it runs inside from its first byte on."""
+        """Return the prefix of a command that runs it inside the group from its start."""
         return ["sh", "-c", f'echo $$ > "{self.folder}/cgroup.procs" && exec "$@"', "sh"]
 
-    def most_bytes(self) -> int:
-        """The most that was ever charged to it: page cache too."""
+    def peak_bytes(self) -> int:
+        """Return the peak of the bytes charged to the group, page cache included."""
         name = "memory.peak" if self.version == 2 else "memory.max_usage_in_bytes"
         return int((self.folder / name).read_text())
 
     def kills(self) -> int:
-        """How many of its processes the kernel has killed for want of memory."""
+        """Return how many of its processes the kernel killed for lack of memory."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
         found = re.search(r"^oom_kill (\d+)$", (self.folder / name).read_text(), re.MULTILINE)
         return int(found[1]) if found else 0
@@ -50,10 +50,10 @@ class Cgroup:
 
 @contextmanager
 def memory_cgroup(limit_bytes: int, mounts: Path = MOUNTS) -> Iterator[Cgroup]:
-    """A group with this limit, for as long as the block lasts.
+    """Create a group with this limit for the duration of the block.
 
     Raises:
-        NoCgroupError: it cannot be made.
+        NoCgroupError: it cannot be created.
     """
     top, version = _hierarchy(mounts.read_text())
     group = Cgroup(top / f"sluice-bench-{os.getpid()}-{time.monotonic_ns()}", version)
@@ -65,7 +65,7 @@ def memory_cgroup(limit_bytes: int, mounts: Path = MOUNTS) -> Iterator[Cgroup]:
     except OSError as error:
         with suppress(OSError):
             group.folder.rmdir()
-        raise NoCgroupError(f"no cgroup can be made: {error.strerror}") from error
+        raise NoCgroupError(f"cannot create a cgroup: {error.strerror}") from error
     try:
         yield group
     finally:
@@ -73,7 +73,7 @@ def memory_cgroup(limit_bytes: int, mounts: Path = MOUNTS) -> Iterator[Cgroup]:
 
 
 def _hierarchy(mounts: str) -> tuple[Path, int]:
-    """Where memory is limited here: version 1's hierarchy if there is one, for then version 2's has no say."""
+    """Return the folder and version of the memory controller; version 1 takes precedence over version 2."""
     for line in mounts.splitlines():
         _, where, kind, options, *_ = line.split()
         if kind == "cgroup" and "memory" in options.split(","):
@@ -94,12 +94,12 @@ def _limit(group: Cgroup, limit_bytes: int) -> None:
         (group.folder / "memory.limit_in_bytes").write_text(str(limit_bytes))
         # Version 1 counts memory and swap together.
         swap, value = group.folder / "memory.memsw.limit_in_bytes", str(limit_bytes)
-    if swap.exists():  # a kernel without swap accounting has no such file, and nothing to set
+    if swap.exists():  # a kernel without swap accounting has no such file
         swap.write_text(value)
 
 
 def _remove(folder: Path) -> None:
-    """Its last process may be a moment in ending."""
+    """Remove the group; its last process may still be ending."""
     give_up = time.monotonic() + _REMOVE_SECONDS
     while True:
         try:

@@ -1,7 +1,7 @@
-"""One connection of a client of our own: a frame out, a reply in, nothing else in between.
+"""A non-blocking client connection with one request in flight.
 
-Rules: it never blocks after it was opened; whoever polls it asks `wanted` for what. A frame is written from memory
-that all connections share. What the far side does to it is a value (`Lost`), not an exception.
+Only opening it blocks; `wanted` is the event mask to poll for. All connections write their frames from the same
+memory. The end of the connection by the peer is a value (`Lost`), not an exception.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _READ_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The far side has ended the connection; `how` says in what way."""
+    """The peer has ended the connection; `how` is the error's name or `closed`."""
 
     how: str
 
 
 @dataclass(slots=True)
 class Connection:
-    """To 127.0.0.1:`port`, from the loopback address `source`; `window_bytes` is its receive buffer, 0 the usual."""
+    """A connection to 127.0.0.1:`port` from `source`; `window_bytes` is its receive buffer (0: default)."""
 
     port: int
     source: str = "127.0.0.1"
@@ -39,7 +39,7 @@ class Connection:
     def __post_init__(self) -> None:
         self.socket = socket.socket()
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # Thousands come and go from the same address: the port may be shared with other destinations.
+        # Thousands of connections use the same address, so their ports are shared with other destinations.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if self.window_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.window_bytes)
@@ -53,11 +53,11 @@ class Connection:
         self.socket.setblocking(False)
 
     def fileno(self) -> int:
-        """Of its socket; -1 when it is closed."""
+        """Return the descriptor of its socket; -1 after `close`."""
         return self.socket.fileno()
 
     def ask(self, frame: bytes | memoryview, now_s: float) -> None:
-        """Begin a request; nothing is written yet."""
+        """Set the next request; `write` sends it."""
         self._frame = memoryview(frame)
         self.sent_bytes = 0
         self.began_s = now_s
@@ -65,16 +65,16 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """Of the request under way."""
+        """Return the unsent bytes of the current request."""
         return len(self._frame) - self.sent_bytes
 
     @property
     def wanted(self) -> int:
-        """What to poll for: to write while anything is unsent, and always to read."""
+        """Return the event mask: always input, and output while bytes are unsent."""
         return select.EPOLLIN | (select.EPOLLOUT if self.unsent_bytes else 0)
 
     def write(self, most_bytes: int | None = None) -> Lost | None:
-        """As much as the kernel takes, `most_bytes` at most."""
+        """Send as much as the kernel accepts, at most `most_bytes`; return Lost if the peer has ended."""
         end = len(self._frame) if most_bytes is None else self.sent_bytes + most_bytes
         try:
             self.sent_bytes += self.socket.send(self._frame[self.sent_bytes : end])
@@ -85,7 +85,7 @@ class Connection:
         return None
 
     def read(self) -> bytes | Lost | None:
-        """The whole reply without its length; None while it is not all there."""
+        """Return the whole reply without its length; None while it is incomplete; Lost if the peer has ended."""
         try:
             data = self.socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -101,10 +101,10 @@ class Connection:
         return bytes(self._reply[4:end]) if len(self._reply) >= end else None
 
     def demand(self, frame: bytes) -> bytes:
-        """Send and wait for the reply, at most `PATIENCE_SECONDS`.
+        """Send a request and return its reply; wait at most `PATIENCE_SECONDS`.
 
         Raises:
-            ConnectionError: none came.
+            ConnectionError: no reply came, or the peer has ended.
         """
         self.ask(frame, 0.0)
         poll = select.poll()
@@ -121,7 +121,7 @@ class Connection:
                 return found
 
     def close(self, *, reset: bool = False) -> None:
-        """End it; with `reset` by RST, which throws away what is under way."""
+        """Close it; with `reset` by RST, which discards bytes in flight."""
         if reset:
             linger = struct.pack("ii", 1, 0)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

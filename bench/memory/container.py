@@ -1,7 +1,7 @@
-"""Case e: cases a and d again, one Sluice for both, with the memory of a small container and no pool configured.
+"""Case e: cases a and d through one Sluice with the memory of a small container and default pools.
 
-Rules: the limit is a real cgroup's; where none can be made the case is left out with the reason. The sizes of the pools
-are Sluice's own defaults, which it must derive from the limit: `sluice check` is asked what it reckons with.
+The limit is a real cgroup's; the case is left out if none can be created. Sluice derives the sizes of its pools from
+the limit; `sluice check` prints them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from bench.build import BenchError
+from bench.goals import at_most
+from bench.harness import BenchError
+from bench.harness.figures import quantile
 from bench.memory import burst, mixed
 from bench.memory.cgroup import Cgroup, NoCgroupError, memory_cgroup
-from bench.memory.figures import Case, at_most, base_and_most, mib, quantile, seconds
+from bench.memory.figures import Case, base_and_peak, mib, seconds
 from bench.memory.frames import LARGE, MIB
 from bench.memory.proxies import Running, SluiceSetup, said_by
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 256 * MIB
 HEADS: Final = [
-    *("", "acked", "problems", "MiB/s", "wait of the large p99, s", "longest without a reply, s"),
-    *("base, MiB", "most, MiB", "most charged, MiB"),
+    *("", "acked", "problems", "MiB/s", "p99 wait of large, s", "longest without a reply, s"),
+    *("base, MiB", "peak, MiB", "peak charged, MiB"),
 ]
 
 
@@ -39,14 +41,13 @@ def measure(
     clients: int = mixed.CLIENTS,
     connections: int = burst.CONNECTIONS,
 ) -> Case:
-    """Both loads, in the cgroup."""
+    """Run both loads in the cgroup."""
     case = Case(
         "e",
         f"e. Within {LIMIT // MIB} MiB",
         f"The mix of case a ({run_s:g} s) and then the burst of case d go through one Sluice that runs in a "
-        f"memory cgroup of {LIMIT // MIB} MiB without swap. Every Produce is wanted whole; the pools are "
-        "what it takes by itself. What is charged is more than what is resident: page cache counts, and "
-        "may be taken back.",
+        f"memory cgroup of {LIMIT // MIB} MiB without swap. A policy needs every Produce whole; the pools have "
+        "their default sizes. Charged memory includes page cache, which the kernel can reclaim.",
         heads=HEADS,
     )
     try:
@@ -77,44 +78,43 @@ def _measure_within(
                 case, group, burst.run_burst(proxy, burst_frames, connections), connections
             )
         except OSError as error:
-            problems.append(f"the proxy was gone: {error}")
+            problems.append(f"the proxy has ended: {error}")
         gone = proxy.ended
     problems += proxy.problems
     case.goals += [
-        at_most("killed for want of memory", "", max(group.kills(), int(gone)), 0, 0),
-        at_most("ended or refused by the far side", "", len(problems), 0, 0),
+        at_most("killed for lack of memory", "", max(group.kills(), int(gone)), 0, 0),
+        at_most("connections ended or requests refused", "", len(problems), 0, 0),
     ]
-    if problems:
-        case.left_out["problems, the first"] = "; ".join(problems[:3])
+    case.note_problems(problems)
 
 
-def _mix(case: Case, group: Cgroup, came_of_it: tuple[Mixed, Resident | None]) -> list[str]:
-    """Its row; what went wrong."""
-    found, memory = came_of_it
+def _mix(case: Case, group: Cgroup, outcome: tuple[Mixed, Resident | None]) -> list[str]:
+    """Add its row; return its problems."""
+    found, memory = outcome
     acked = sum(map(len, found.waits.values()))
     large = quantile(found.waits[LARGE], 0.99)
     case.rows.append(
         [
             *("the mix", f"{acked:,}", f"{len(found.problems)}", f"{found.rate_mib:,.0f}"),
             *(seconds(large), seconds(found.longest_gap_s)),
-            *(*base_and_most(memory), mib(group.most_bytes())),
+            *(*base_and_peak(memory), mib(group.peak_bytes())),
         ]
     )
     return found.problems
 
 
 def _burst(
-    case: Case, group: Cgroup, came_of_it: tuple[Burst, Resident | None], connections: int
+    case: Case, group: Cgroup, outcome: tuple[Burst, Resident | None], connections: int
 ) -> list[str]:
-    """Its row and goal; what went wrong."""
-    found, memory = came_of_it
+    """Add its row and goal; return its problems."""
+    found, memory = outcome
     acked = len(found.waits)
     rate_mib = acked * burst.REQUEST / MIB / max(found.waits, default=math.inf)
     case.rows.append(
         [
             *("the burst", f"{acked:,}", f"{len(found.problems)}", f"{rate_mib:,.0f}"),
             *(seconds(quantile(found.waits, 0.99)), "-"),
-            *(*base_and_most(memory), mib(group.most_bytes())),
+            *(*base_and_peak(memory), mib(group.peak_bytes())),
         ]
     )
     case.goals.append(at_most("the burst: not acknowledged", "", connections - acked, 0, 0))
@@ -122,19 +122,17 @@ def _burst(
 
 
 def _check(setup: SluiceSetup, proxy: Running, case: Case) -> str:
-    """What `sluice check` says inside the limit; and a goal of what it reckons with."""
+    """Return the output of `sluice check` inside the limit; add a goal for its total."""
     try:
         said = said_by(setup.sluice(proxy.place, "check"))
     except BenchError as error:
         case.left_out["sluice check"] = str(error)
         return ""
-    case.goals.append(
-        at_most("what it reckons with, in all", "MiB", reckoned_mib(said), LIMIT / MIB, 1)
-    )
+    case.goals.append(at_most("total of `sluice check`", "MiB", checked_mib(said), LIMIT / MIB, 1))
     return said
 
 
-def reckoned_mib(said: str) -> float:
-    """The sum in what `sluice check` prints; infinite where it does not reckon, for then nothing is bounded."""
+def checked_mib(said: str) -> float:
+    """Return the total that `sluice check` prints; infinite if there is none, as nothing is bounded then."""
     found = re.search(r"^\s*([\d.]+) MiB +in all", said, re.MULTILINE)
     return float(found[1]) if found else math.inf

@@ -1,7 +1,7 @@
-"""The frames of the hostile and the heavy, made by hand: to the byte as large as a case wants them.
+"""Request frames of an exact size.
 
-Rules: one frame of each kind is made once and shared by all connections; every connection has one request in flight,
-so all may carry the same correlation id. Versions are the oldest that Kafka 4 takes: Produce 3, Fetch 4.
+All connections share one frame of each kind: each has one request in flight, so that the correlation id may repeat.
+The versions are the oldest of Kafka 4: Produce 3, Fetch 4.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ SMALL: Final = KIB
 LARGE: Final = 16 * MIB
 CLIENT_ID: Final = "memory"
 FRAMING: Final = 4
-"""Bytes of a frame's length, which stand before it and are not in its size; a pool counts them, too."""
+"""The bytes of a frame's length field, which are not part of its size but are charged to the pool."""
 TIMEOUT_MS: Final = 300_000
-"""Of a produce: as patient as the clients of the burst."""
+"""The timeout of a Produce, as long as the clients of the burst wait."""
 FETCH_WAIT_MS: Final = 5_000
 
 
 def produce_frame(topic: str, size_bytes: int, partition: int = 0) -> bytes:
-    """A Produce, acks=all, of one record; `size_bytes` is what its four bytes of length say, exactly.
+    """Return a Produce with acks=all and one record, whose length field is exactly `size_bytes`.
 
     Raises:
-        ValueError: no record is so small.
+        ValueError: there is no such Produce.
     """
     value_bytes = size_bytes
-    for _ in range(8):  # the lengths of the lengths settle after a round or two
+    for _ in range(8):  # the size of the length fields is stable after one or two passes
         made = _produce(topic, partition, bytes(max(0, value_bytes)))
         if len(made) - FRAMING == size_bytes:
             return made
@@ -41,7 +41,7 @@ def produce_frame(topic: str, size_bytes: int, partition: int = 0) -> bytes:
 
 
 def fetch_frame(topic: str, max_bytes: int) -> bytes:
-    """A Fetch from the beginning of partition 0, as much as `max_bytes` at once."""
+    """Return a Fetch from the start of partition 0, of at most `max_bytes`."""
     body = struct.pack(">iiiib", -1, FETCH_WAIT_MS, 1, max_bytes, 0)
     body += struct.pack(">i", 1) + f.string(topic)
     body += struct.pack(">iiqi", 1, 0, 0, max_bytes)
@@ -49,15 +49,15 @@ def fetch_frame(topic: str, max_bytes: int) -> bytes:
 
 
 def api_versions_frame() -> bytes:
-    """The smallest question there is: its answer shows that both connections stand."""
+    """Return the smallest request; its reply shows that both connections are established."""
     return f.request(f.API_VERSIONS, 0, 1, client_id=CLIENT_ID)
 
 
 def error_of(reply: bytes) -> int:
-    """The error code in a Produce v3 reply of one partition, `reply` being without its length.
+    """Return the error code of a Produce v3 reply of one partition; `reply` has no length field.
 
     Raises:
-        ValueError: it is not such a reply.
+        ValueError: it is another reply.
     """
     try:
         (name_bytes,) = struct.unpack_from(">h", reply, 8)

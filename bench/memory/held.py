@@ -1,11 +1,11 @@
-"""How much of what the broker sent a proxy still has in its own hands, connection by connection, as the kernel sees it.
+"""The reply bytes that a proxy buffers for each connection, as the kernel sees them.
 
-Held = what the process has taken from the broker's socket - what it has given to the client's socket. Both are told by
-the kernel (sock_diag(7), struct tcp_info), so nothing of it rests on what the proxy says of itself. What stands in the
-kernel's own socket buffers is not held.
+Held bytes are those that the process read from the broker's socket minus those that it wrote to the client's socket.
+The kernel reports both (sock_diag(7), struct tcp_info), so the figure does not depend on the proxy's own counters.
+Bytes in the kernel's socket buffers are not held.
 
-A client and its broker connection are paired by their descriptors: whoever opens clients one after another, each with
-an answer before the next, gets them in that order.
+A client's connection and its broker connection are paired by their descriptors. This is correct if clients connect one
+after another, each with a reply before the next.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from bench.build import BenchError
-from bench.processes import PROC
+from bench.harness import BenchError
+from bench.harness.usage import PROC
 
 SOCK_DIAG: Final = 4
 """NETLINK_SOCK_DIAG of <linux/netlink.h>."""
 _BY_FAMILY, _DUMP, _ERROR, _DONE = 20, 0x301, 2, 3
 _ESTABLISHED: Final = 1 << 1
 _INFO: Final = 2
-"""INET_DIAG_INFO: struct tcp_info comes with it."""
+"""INET_DIAG_INFO, which is struct tcp_info."""
 _HEAD: Final = struct.Struct("=IHHII")
 _REQUEST: Final = struct.Struct("=BBBxI48x")
 _MESSAGE: Final = struct.Struct("=BBBB2s2s16s16s12xIIIII")
 _ATTRIBUTE: Final = struct.Struct("=HH")
 _ACKED_AND_RECEIVED_AT: Final = 120
-"""Of tcpi_bytes_acked and tcpi_bytes_received, 64 bits each, in struct tcp_info."""
+"""The offset of tcpi_bytes_acked and tcpi_bytes_received, 64 bits each, in struct tcp_info."""
 _ANSWER_BYTES: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class TcpSocket:
-    """One established connection. `taken_bytes` the process has read, `given_bytes` it has written."""
+    """An established connection, with the bytes that its process has read and written."""
 
     inode: int
     remote: tuple[str, int]
-    taken_bytes: int
-    given_bytes: int
+    read_bytes: int
+    written_bytes: int
 
 
 def held_bytes(pid: int, client_host: str, broker: tuple[str, int]) -> list[int]:
-    """Of each client from `client_host`, in the order of their opening.
+    """Return the held bytes of each client from `client_host`, in the order of connecting.
 
     Raises:
-        BenchError: they cannot be paired.
+        BenchError: the connections cannot be paired.
     """
     known = {each.inode: each for each in tcp_sockets()}
     mine = [known[inode] for inode in _inodes(pid) if inode in known]
@@ -55,30 +55,34 @@ def held_bytes(pid: int, client_host: str, broker: tuple[str, int]) -> list[int]
 
 
 def pair(mine: list[TcpSocket], client_host: str, broker: tuple[str, int]) -> list[int]:
-    """As `held_bytes`; `mine` are a proxy's sockets by descriptor.
+    """Return the same from a proxy's sockets in the order of their descriptors.
 
     Raises:
-        BenchError: a client has no broker, or got more than came for it.
+        BenchError: a client has no broker connection, or received more than the broker sent.
     """
     found: list[int] = []
     client: TcpSocket | None = None
     for each in mine:
         if each.remote != broker:
             if client is not None and client.remote[0] == client_host:
-                raise BenchError("a client's connection to the broker was not found")
+                raise BenchError("a client has no connection to the broker")
             client = each
         elif client is not None:
             if client.remote[0] == client_host:
-                found.append(each.taken_bytes - client.given_bytes)
+                found.append(each.read_bytes - client.written_bytes)
             client = None
-    # The kernel counts the SYN of a connection among what was acknowledged.
+    # The kernel counts the SYN as an acknowledged byte.
     if any(held < -1 for held in found):
-        raise BenchError("a client got more than came for it: they are not paired rightly")
+        raise BenchError("a client received more than the broker sent: the pairs are wrong")
     return found
 
 
 def tcp_sockets() -> list[TcpSocket]:
-    """Every established IPv4 connection of this network namespace."""
+    """Return every established IPv4 connection of this network namespace.
+
+    Raises:
+        BenchError: the kernel refuses the query.
+    """
     request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 1 << (_INFO - 1), _ESTABLISHED)
     found: list[TcpSocket] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG) as netlink:
@@ -91,13 +95,13 @@ def tcp_sockets() -> list[TcpSocket]:
                 if kind == _DONE:
                     return found
                 if kind == _ERROR:
-                    raise BenchError("the kernel tells nothing of its sockets (sock_diag)")
+                    raise BenchError("the kernel refused the socket query (sock_diag)")
                 found.append(read_message(answer[at + _HEAD.size : at + size]))
                 at += -(-size // 4) * 4
 
 
 def read_message(message: bytes) -> TcpSocket:
-    """One struct inet_diag_msg and its attributes."""
+    """Return the connection in a struct inet_diag_msg with its attributes."""
     *_, port, _, remote, _, received_queue, sent_queue, _, inode = _MESSAGE.unpack_from(message)
     acked = received = 0
     at = _MESSAGE.size
@@ -117,11 +121,11 @@ def read_message(message: bytes) -> TcpSocket:
 
 
 def _inodes(pid: int) -> list[int]:
-    """Of a process's sockets, by descriptor."""
+    """Return the inodes of a process's sockets, in the order of the descriptors."""
     links = []
     for file in sorted((PROC / str(pid) / "fd").iterdir(), key=lambda file: int(file.name)):
         try:
             links.append(str(file.readlink()))
-        except FileNotFoundError:  # closed meanwhile
+        except FileNotFoundError:  # it was closed
             continue
     return [int(link[8:-1]) for link in links if link.startswith("socket:[")]

@@ -1,7 +1,7 @@
-"""The real broker that all cases share: large messages allowed, and little kept on disk.
+"""The real broker that all cases share: it allows large messages and keeps little on disk.
 
-Rules: at 127.0.0.1, where the peers of `bench.variants` look for it. Its heap is large enough for a burst that nobody
-bounds. What was written is deleted soon, or a minute of this would fill the disk.
+It listens on 127.0.0.1, as the peers of `bench.variants` expect. Its heap is large enough for an unbounded burst. Its
+log is deleted early, because a minute of load would fill the disk.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from bench.build import BenchError
+from bench.harness import BenchError
 from bench.memory.frames import MIB
 from tests.support.java import KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import Broker, KafkaCluster
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAP: Final = "6g"
-"""Where nobody bounds them, 200 requests of 16 MiB lie in it at once, and a third of it is not for such."""
+"""An unbounded burst puts 200 requests of 16 MiB into it at once; a third of the heap cannot hold such."""
 NETWORK: Final = 0
-"""Of the broker's address: 127.0.0.1."""
+"""The third byte of the broker's address, 127.0.0.1."""
 LARGEST_MESSAGE_BYTES: Final = 64 * MIB
 SETTINGS: Final = {
     "message.max.bytes": str(LARGEST_MESSAGE_BYTES),
     "replica.fetch.max.bytes": str(LARGEST_MESSAGE_BYTES),
-    # A machine with all its cores busy must not cost the broker its own leadership.
+    # The broker must not lose its leadership while all cores are busy.
     "broker.session.timeout.ms": "60000",
     "log.retention.check.interval.ms": "500",
     "log.segment.delete.delay.ms": "100",
     "log.initial.task.delay.ms": "500",
 }
 FLEETING: Final = {"retention_bytes": str(64 * MIB), "segment_bytes": str(64 * MIB)}
-"""Of a topic that nobody reads."""
+"""The settings of a topic without consumers."""
 
 
 class Kafka:
-    """One broker."""
+    """A cluster of one broker."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -46,41 +46,41 @@ class Kafka:
 
     @property
     def broker(self) -> Broker:
-        """The one."""
+        """Return the broker."""
         return self._cluster.brokers[1]
 
     @property
     def port(self) -> int:
-        """At 127.0.0.1."""
+        """Return its port on 127.0.0.1."""
         return self.broker.port
 
     @property
     def pid(self) -> int:
-        """Its Java."""
+        """Return the id of its Java process."""
         assert self.broker.process is not None, "the broker does not run"
         return self.broker.process.pid
 
     def topic(self, partitions: int = 1, **config: str) -> str:
-        """The name of a new one."""
+        """Create a topic; return its name."""
         return self._topics.make(partitions, **config)
 
     def restart(self) -> None:
-        """With an empty heap."""
+        """Restart the broker, which empties its heap."""
         self._cluster.stop_broker(1)
         self._cluster.start_broker(1)
 
 
 @contextmanager
 def running_kafka(folder: Path) -> Iterator[Kafka]:
-    """A broker for as long as the block lasts.
+    """Run a broker for the duration of the block.
 
     Raises:
-        BenchError: there is no Java, or not Kafka's jars; says why.
+        BenchError: Java or Kafka's jars are missing.
     """
     try:
         java = kafka_java()
     except KafkaUnavailableError as error:
-        raise BenchError(f"no real Kafka here: {error}") from error
+        raise BenchError(f"Kafka cannot run here: {error}") from error
     cluster = KafkaCluster(folder / "kafka", 1, NETWORK, java, settings=SETTINGS, heap=HEAP)
     try:
         cluster.start()

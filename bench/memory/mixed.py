@@ -1,8 +1,8 @@
-"""Case a: 200 clients that mix 1 KiB and 16 MiB produces and go away at random, before a pool of one large request.
+"""Case a: 200 clients with requests of 1 KiB and 16 MiB that disconnect at random, and a pool of one large request.
 
-Rules: a closed loop without pauses, so somebody always waits for memory. Who will go away, and after how many bytes, is
-drawn when the request begins, not by how long it takes: so those that wait long are not missing from the waits. What
-the far side ends, or refuses by an error code, is a problem; each is counted, and the client comes again.
+The load is a closed loop without pauses, so that requests always wait for memory. Whether a client disconnects, and
+after how many bytes, is drawn when its request begins and does not depend on the wait. So long waits are not missing
+from the figures. A connection that the proxy ends, and an error code, are problems; the client connects again.
 """
 
 from __future__ import annotations
@@ -13,20 +13,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from bench.goals import at_most
+from bench.harness.figures import median, quantile
 from bench.memory.connection import Connection, Lost
-from bench.memory.figures import (
-    Case,
-    Resident,
-    at_most,
-    base_and_most,
-    longest_gap,
-    median,
-    quantile,
-    seconds,
-)
+from bench.memory.figures import Case, Resident, base_and_peak, longest_gap, seconds
 from bench.memory.frames import FRAMING, LARGE, SMALL, error_of, produce_frame
 from bench.memory.kafka import FLEETING
-from bench.memory.proxies import Running, SluiceSetup, Watch, nothing_between
+from bench.memory.proxies import Running, SluiceSetup, Watch, no_proxy
 from bench.variants import SLUICE
 
 if TYPE_CHECKING:
@@ -43,27 +36,20 @@ LEAVE_SHARE: Final = 0.05
 PARTITIONS: Final = 8
 POOL: Final = FRAMING + LARGE
 BOUND: Final = POOL + POOL - 1
-"""Non-strict: while a byte is free, one request may overdraw (KIP-72)."""
+"""The pool is not strict: one request may exceed it while a byte is free (KIP-72)."""
 LONGEST_GAP_S: Final = 1.0
 LONGEST_WAIT_S: Final = 10.0
 LIMITS: Final = {"socket_request_max_bytes": LARGE}
 HEADS: Final = [
-    *(
-        "",
-        "1 KiB acked",
-        "16 MiB acked",
-        "MiB/s",
-        "1 KiB wait p99, s",
-        "16 MiB wait p50, s",
-        "p99, s",
-    ),
-    *("longest without a reply, s", "went away", "problems", "base, MiB", "most, MiB"),
+    *("", "1 KiB acked", "16 MiB acked", "MiB/s"),
+    *("1 KiB wait p99, s", "16 MiB wait p50, s", "p99, s"),
+    *("longest without a reply, s", "disconnected", "problems", "base, MiB", "peak, MiB"),
 ]
 
 
 @dataclass(slots=True)
 class Mixed:
-    """What came of it. `waits` by size; `replied` are the times of all replies."""
+    """The outcome. `waits` by request size; `replied` are the times of all replies."""
 
     began_s: float = 0.0
     ended_s: float = 0.0
@@ -74,18 +60,18 @@ class Mixed:
 
     @property
     def longest_gap_s(self) -> float:
-        """The longest time without any reply."""
+        """Return the longest time without any reply, seconds."""
         return longest_gap(self.replied, self.began_s, self.ended_s)
 
     @property
     def rate_mib(self) -> float:
-        """MiB acknowledged per second."""
+        """Return the MiB acknowledged per second."""
         acked = sum(size * len(waits) for size, waits in self.waits.items())
         return acked / (1 << 20) / (self.ended_s - self.began_s)
 
 
-class Crowd:
-    """The clients. `open` first; then `run`."""
+class MixedClients:
+    """The clients: call `open`, then `run`."""
 
     def __init__(
         self, port: int, frames: dict[int, list[bytes]], count: int, seed: int = 1
@@ -101,20 +87,20 @@ class Crowd:
         self._leave_at: dict[int, int] = {}
 
     def open(self) -> None:
-        """Connect all, and have one small request answered on each."""
+        """Connect all clients, and get one small request answered on each."""
         for _ in range(self._count):
             client = self.add()
             error = error_of(client.demand(self._dice.choice(self._frames[SMALL])))
-            assert not error, f"error {error} before anything was done"
+            assert not error, f"error {error} before the load"
 
     def add(self) -> Connection:
-        """One more, connected, of which nothing was asked."""
+        """Connect one more client."""
         client = Connection(self._port)
         self._clients[client.fileno()] = client
         return client
 
     def run(self, run_s: float) -> Mixed:
-        """The load, for so many seconds; then all connections are closed, with what is under way."""
+        """Run the load for so many seconds; then reset all connections."""
         self.found.began_s = now = time.monotonic()
         for client in list(self._clients.values()):
             self._epoll.register(client.fileno(), 0)
@@ -144,16 +130,16 @@ class Crowd:
         if events & select.EPOLLOUT and client.unsent_bytes:
             lost = client.write(self._leave_at[number] - client.sent_bytes)
             if lost is not None:
-                self._mourn(client, lost)
+                self._note_lost(client, lost)
             elif client.sent_bytes >= self._leave_at[number]:
                 self.found.left += 1
-                self._come_again(client)
+                self._reconnect(client)
             elif not client.unsent_bytes:
                 self._epoll.modify(number, client.wanted)
             return
         reply = client.read()
         if isinstance(reply, Lost):
-            self._mourn(client, reply)
+            self._note_lost(client, reply)
         elif reply is not None:
             now = time.monotonic()
             error = error_of(reply)
@@ -164,15 +150,15 @@ class Crowd:
                 self.found.waits[self._sizes[number]].append(now - client.began_s)
             self._begin(client, now)
 
-    def _mourn(self, client: Connection, lost: Lost) -> None:
+    def _note_lost(self, client: Connection, lost: Lost) -> None:
         self.found.problems.append(f"{lost.how} after {client.sent_bytes} bytes")
-        self._come_again(client)
+        self._reconnect(client)
 
-    def _come_again(self, client: Connection) -> None:
+    def _reconnect(self, client: Connection) -> None:
         number = client.fileno()
         self._epoll.unregister(number)
         del self._clients[number]
-        client.close(reset=self._dice.random() < 0.5)  # the other half leave by a FIN
+        client.close(reset=self._dice.random() < 0.5)  # the other half end with a FIN
         try:
             fresh = self.add()
         except OSError as error:
@@ -183,7 +169,7 @@ class Crowd:
 
 
 def mixed_frames(kafka: Kafka) -> dict[int, list[bytes]]:
-    """Requests of both sizes, for a topic of their own: one of each for each partition."""
+    """Create a topic; return a request of each size for each partition."""
     topic = kafka.topic(PARTITIONS, **FLEETING)
     return {
         size: [produce_frame(topic, size, partition) for partition in range(PARTITIONS)]
@@ -194,18 +180,16 @@ def mixed_frames(kafka: Kafka) -> dict[int, list[bytes]]:
 def run_mixed(
     proxy: Running, frames: dict[int, list[bytes]], clients: int, run_s: float
 ) -> tuple[Mixed, Resident | None]:
-    """The load on a proxy that runs, and what it had of it; None where there is no proxy."""
-    crowd = Crowd(proxy.port, frames, clients)
-    crowd.open()
-    if proxy.pid is None:
-        return crowd.run(run_s), None
+    """Run the load through a proxy; return the outcome and the proxy's memory, None without a proxy."""
+    load = MixedClients(proxy.port, frames, clients)
+    load.open()
     watch = Watch(proxy)
-    found = crowd.run(run_s)
+    found = load.run(run_s)
     return found, watch.resident()
 
 
 def row(title: str, found: Mixed, memory: Resident | None) -> list[str]:
-    """For the table under `HEADS`."""
+    """Return a row of the table with `HEADS`."""
     small, large = found.waits[SMALL], found.waits[LARGE]
     return [
         title,
@@ -218,20 +202,20 @@ def row(title: str, found: Mixed, memory: Resident | None) -> list[str]:
         seconds(found.longest_gap_s),
         f"{found.left:,}",
         f"{len(found.problems):,}",
-        *base_and_most(memory),
+        *base_and_peak(memory),
     ]
 
 
 def measure(kafka: Kafka, folder: Path, run_s: float = SECONDS, clients: int = CLIENTS) -> Case:
-    """Whole; then for a shorter time streaming, where the pool has no say in who comes first, and direct."""
+    """Run the load whole; then for a shorter time streaming and direct."""
     shorter_s = run_s * SHORTER
     case = Case(
         "a",
         f"a. {clients} clients, 1 KiB and 16 MiB, a pool of one large request",
-        f"{clients} clients for {run_s:g} s (streaming and direct {shorter_s:g} s), each one request after "
-        f"another: {LARGE_SHARE:.0%} of 16 MiB, the others of 1 KiB. {LEAVE_SHARE:.0%} are broken off after a "
-        "random number of bytes. The pool has 16 MiB, the largest request too, so the bound is 32 MiB. A wait is "
-        "from the first byte sent to the reply.",
+        f"{clients} clients run for {run_s:g} s (streaming and direct {shorter_s:g} s), each with one request in "
+        f"flight: {LARGE_SHARE:.0%} have 16 MiB, the others 1 KiB. {LEAVE_SHARE:.0%} disconnect after a random "
+        "number of bytes. The pool and the largest request have 16 MiB each, so the bound is 32 MiB. A wait is the "
+        "time from the first byte sent to the reply.",
         heads=HEADS,
     )
     frames = mixed_frames(kafka)
@@ -239,7 +223,7 @@ def measure(kafka: Kafka, folder: Path, run_s: float = SECONDS, clients: int = C
     ways = (
         (SluiceSetup(pool, LIMITS, whole=True).variant(f"{SLUICE}, whole"), run_s),
         (SluiceSetup(pool, LIMITS).variant(f"{SLUICE}, streaming"), shorter_s),
-        (nothing_between(), shorter_s),
+        (no_proxy(), shorter_s),
     )
     for variant, way_s in ways:
         with Running(variant, kafka.port, folder / variant.name) as proxy:
@@ -248,13 +232,12 @@ def measure(kafka: Kafka, folder: Path, run_s: float = SECONDS, clients: int = C
         case.rows.append(row(variant.name, found, memory))
         if memory is not None:
             case.goals += goals(variant.name, found, memory, len(problems))
-        if problems:
-            case.left_out[f"{variant.name}: problems, the first"] = "; ".join(problems[:3])
+        case.note_problems(problems, f"{variant.name}: ")
     return case
 
 
 def goals(title: str, found: Mixed, memory: Resident, problems: int) -> list[Goal]:
-    """Whoever streams has only those of memory and of peace: nobody stands in a line."""
+    """Return the goals; those of waits only for `whole`, because streaming requests do not queue for memory."""
     large = quantile(found.waits[LARGE], 0.99)
     waits = [
         at_most(f"{title}: longest time without a reply", "s", found.longest_gap_s, LONGEST_GAP_S),
@@ -263,5 +246,5 @@ def goals(title: str, found: Mixed, memory: Resident, problems: int) -> list[Goa
     return [
         *(waits if title.endswith("whole") else ()),
         memory.goal(title, BOUND),
-        at_most(f"{title}: ended or refused by the far side", "", problems, 0, 0),
+        at_most(f"{title}: connections ended or requests refused", "", problems, 0, 0),
     ]

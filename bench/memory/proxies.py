@@ -1,7 +1,7 @@
-"""The proxies that are measured: Sluice in the settings of a case, or any variant that is installed.
+"""The proxies under test: Sluice with the settings of a case, or another variant.
 
-Rules: each is a process of its own on one core and ends with its case. A Sluice must end with exit code 0 and without
-a traceback in its log, whatever was done to it; if not, that is one of its problems.
+Each is a process on one core, and ends with its case. Sluice must end with exit code 0 and without a traceback in its
+log; otherwise `problems` says so.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from bench.build import BenchError
+from bench.harness import BenchError
+from bench.harness.machine import cores
+from bench.harness.ports import free_ports
+from bench.harness.processes import Program
+from bench.harness.usage import peak_bytes, reset_peak, resident_bytes
 from bench.memory import whole
 from bench.memory.figures import Resident
-from bench.memory.resident import forget_most, most_resident_bytes, resident_bytes
-from bench.processes import Program, cores, free_ports, wait_accepting
 from bench.variants import DIRECT, SLUICE, Place, Variant
 
 if TYPE_CHECKING:
@@ -30,14 +31,13 @@ if TYPE_CHECKING:
 
 Settings = dict[str, "int | float | str"]
 COMMAND: Final = Path(sys.executable).with_name("sluice")
-FIRST_PORT: Final = 22000
 DRAIN_MS: Final = 1000
-"""Less than `Program.stop` waits before it insists."""
+"""Must be less than the time after which `Program.stop` sends SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
 class SluiceSetup:
-    """Settings of one Sluice. `whole`: with a policy that wants each Produce whole. `within`: its memory limit."""
+    """Settings of a Sluice. `whole`: with a policy that needs each Produce whole. `within`: its memory limit."""
 
     memory: Mapping[str, int | float] = field(default_factory=dict)
     limits: Mapping[str, int | float] = field(default_factory=dict)
@@ -45,46 +45,37 @@ class SluiceSetup:
     within: Cgroup | None = None
 
     def variant(self, name: str = SLUICE) -> Variant:
-        """What starts it."""
+        """Return it as a variant."""
         return Variant(name, "", self.command)
 
     def command(self, place: Place) -> list[str]:
-        """`sluice run` with a file of these settings."""
+        """Return the command of `sluice run` with these settings."""
         return self.sluice(place, "run")
 
     def sluice(self, place: Place, verb: str) -> list[str]:
-        """Any of its commands, in the same settings and below the same limit."""
+        """Return any of its commands, with the same settings and the same limit."""
         file = place.write("sluice.yaml", json.dumps(self.config(place)))  # JSON is YAML
         path = whole.install(place.dir) if self.whole else os.environ.get("PYTHONPATH", "")
         inside = self.within.entering() if self.within else []
         return [*inside, "env", f"PYTHONPATH={path}", str(COMMAND), verb, "--config", file]
 
     def config(self, place: Place) -> dict[str, object]:
-        """What its file says."""
+        """Return its configuration."""
         made: dict[str, object] = {
             "upstream": {"bootstrap_servers": [f"127.0.0.1:{place.upstream}"]},
             "listen": {"address": "127.0.0.1", "port": place.listen, "nodes": "1"},
             "limits": dict(self.limits),
             "drain": {"timeout_ms": DRAIN_MS},
         }
-        if self.memory and has_pool():
+        if self.memory:
             made["memory"] = dict(self.memory)
         if self.whole:
             made["policies"] = [{"use": whole.NAME}]
         return made
 
 
-@cache
-def has_pool() -> bool:
-    """Whether this Sluice knows of a memory pool: an older one is measured without."""
-    said = subprocess.run(
-        [str(COMMAND), "config", "--schema"], capture_output=True, text=True, check=True
-    ).stdout
-    return "memory" in json.loads(said)["$defs"]["Config"]["properties"]
-
-
 class Running:
-    """A proxy before the broker at 127.0.0.1:`upstream`; for `direct` there is none, and `port` is the broker's."""
+    """A proxy in front of the broker at 127.0.0.1:`upstream`; `direct` has none, and its `port` is the broker's."""
 
     def __init__(self, variant: Variant, upstream: int, folder: Path) -> None:
         self.name = variant.name
@@ -93,12 +84,12 @@ class Running:
         self._program: Program | None = None
         if variant.command is None:
             return
-        self.port = free_ports(3, FIRST_PORT)
+        self.port = free_ports(count=3)
         folder.mkdir(parents=True, exist_ok=True)
         self.place = Place(self.port, upstream, folder)
         self.log = folder / "log"
         self._program = Program(variant.command(self.place), cores()[0], self.log)
-        wait_accepting(self._program, self.port)
+        self._program.wait_accepting(self.port)
 
     def __enter__(self) -> Self:
         return self
@@ -108,16 +99,16 @@ class Running:
 
     @property
     def pid(self) -> int | None:
-        """The root of its processes; None for `direct`."""
+        """Return the id of its root process; None for `direct`."""
         return self._program.pid if self._program else None
 
     @property
     def ended(self) -> bool:
-        """Whether it is gone though nobody ended it."""
+        """Return whether it has ended by itself."""
         return self._program is not None and self._program.process.poll() is not None
 
     def stop(self) -> None:
-        """End it, and look how it took that."""
+        """End it; record a wrong exit code or a traceback as a problem."""
         program, self._program = self._program, None
         if program is None:
             return
@@ -125,7 +116,7 @@ class Running:
         program.stop()
         code = program.process.returncode
         if was_gone:
-            self.problems.append(f"ended by itself with {code}: {program.last_words('ended')}")
+            self.problems.append(program.last_words(f"ended by itself with {code}"))
         elif self.name.startswith(SLUICE):
             if code:
                 self.problems.append(f"exit code {code}")
@@ -134,31 +125,32 @@ class Running:
 
 
 class Watch:
-    """Looks at a proxy's memory from now on."""
+    """The resident memory of a proxy from now on; without a proxy there is none."""
 
     def __init__(self, proxy: Running) -> None:
-        assert proxy.pid is not None, "there is no proxy"
         self._proxy = proxy
-        self._pid = proxy.pid
-        self._base_bytes = resident_bytes(self._pid)
-        forget_most(self._pid)
+        if proxy.pid is not None:
+            self._base_bytes = resident_bytes(proxy.pid)
+            reset_peak(proxy.pid)
 
-    def resident(self) -> Resident:
-        """What was seen. Of a proxy that is gone the most is infinite: nobody knows why it went."""
-        most = math.inf if self._proxy.ended else most_resident_bytes(self._pid)
-        return Resident(self._base_bytes, most)
+    def resident(self) -> Resident | None:
+        """Return base and peak; the peak of a proxy that has ended is infinite."""
+        pid = self._proxy.pid
+        if pid is None:
+            return None
+        return Resident(self._base_bytes, math.inf if self._proxy.ended else peak_bytes(pid))
 
 
-def nothing_between() -> Variant:
-    """The broker itself."""
+def no_proxy() -> Variant:
+    """Return the variant without a proxy."""
     return Variant(DIRECT, "", None)
 
 
 def said_by(command: list[str]) -> str:
-    """What a command prints.
+    """Return the output of a command.
 
     Raises:
-        BenchError: it failed; with what it said.
+        BenchError: it failed; the text has its output.
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,12 +1,12 @@
-"""The sections of RESULTS.md: one for what all cases share, one for each case, so that one alone can be run again."""
+"""The sections of RESULTS.md: a common one, and one for each case, so that a case can be measured alone."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from bench.report import goal_table, table
-from bench.section import put_section
+from bench.goals import goal_table
+from bench.harness.markdown import cell, put_section, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 _PATH: Final = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
 NAME: Final = "memory"
 HEAD: Final = """\
-## What Sluice may hold
+## Memory limits
 
-Made by `make bench-memory`: the running proxy before a real Apache Kafka of one broker, everything on one machine. \
-*Whole* means that a policy wants every Produce whole before it decides, so that each is kept and the pool has work \
-to do; *streaming* means that nobody does, and the bytes pass through. Resident memory is the kernel's own mark of \
-the most (VmHWM) since the load began; the base is what was resident just before, with every connection open and one \
-request answered on each. It may be a tenth above base and bound."""
+Made by `make bench-memory`: Sluice in front of a real Apache Kafka of one broker, all on one machine. *Whole* means \
+that a policy needs every Produce whole before it decides, so that each is buffered and charged to the pool. \
+*Streaming* means that no policy does, and the bytes pass through. Resident memory is the kernel's peak (VmHWM) since \
+the load began. The base is the resident memory just before, with every connection open and one request answered on \
+each. The peak may exceed base and bound by a tenth."""
 
 
 def with_cases(text: str, cases: Sequence[Case], facts: dict[str, str]) -> str:
-    """The text of RESULTS.md with these cases in it; others that it has stay as they are."""
+    """Return the text of RESULTS.md with the sections of these cases replaced."""
     text = put_section(text, NAME, HEAD)
     for case in cases:
         text = put_section(text, NAME + case.name, section(case, facts))
@@ -34,10 +34,10 @@ def with_cases(text: str, cases: Sequence[Case], facts: dict[str, str]) -> str:
 
 
 def section(case: Case, facts: dict[str, str]) -> str:
-    """One case: goals, figures, what was left out, and where it was taken."""
-    parts = [f"### {case.title}", case.law]
-    if case.broken:
-        parts.append(f"**Came to no end:** {_plain(case.broken)}")
+    """Return a case's section: goals, figures, what was left out, and the machine."""
+    parts = [f"### {case.title}", case.method]
+    if case.error:
+        parts.append(f"**Failed:** {_plain(case.error)}")
     if case.goals:
         parts.append(goal_table(case.goals))
     if case.rows:
@@ -45,12 +45,12 @@ def section(case: Case, facts: dict[str, str]) -> str:
     if case.said:
         parts.append(f"```text\n{_PATH.sub('', case.said).strip()}\n```")
     if case.left_out:
-        rows = [[what, _plain(why)] for what, why in case.left_out.items()]
+        rows = [[what, _plain(reason)] for what, reason in case.left_out.items()]
         parts.append(table(["left out", "reason"], rows))
     parts.append("; ".join(f"{key} {value}" for key, value in facts.items()) + ".")
     return "\n\n".join(parts)
 
 
 def _plain(text: str) -> str:
-    """One line for a table, without the folders of this machine."""
-    return _PATH.sub("", " ".join(text.split())).replace("|", "/")
+    """Return one line for a table, without the folders of this machine."""
+    return cell(_PATH.sub("", text))

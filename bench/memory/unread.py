@@ -1,9 +1,9 @@
-"""Case b: 1,000 consumers that ask for 20 MB each and never read, beside honest clients.
+"""Case b: 1,000 consumers that request 20 MB each and never read, and honest clients.
 
-Rules: each hostile consumer comes from 127.0.0.2, asks once, and has seen that its reply begins before the next one
-comes. What is held for it is read from the kernel (`bench.memory.held`) when nothing moves any more. The honest ones
-write and read back; their baseline is taken before the first consumer, and what is compared with it from the first one
-that stands until the last second before they go.
+Each hostile consumer connects from 127.0.0.2, sends one Fetch, and waits until its reply begins; then the next one
+connects. The bytes held for each are read from the kernel (`bench.memory.held`) when they no longer change. Honest
+clients write and read records. Their baseline is measured before the first consumer and compared with the time in
+which all consumers are connected.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from bench.build import BenchError
+from bench.goals import at_most
+from bench.harness import BenchError
+from bench.harness.figures import median, quantile
+from bench.harness.usage import peak_bytes, reset_peak, resident_bytes
 from bench.memory.connection import Connection
-from bench.memory.figures import Case, at_most, median, mib, milliseconds, quantile
+from bench.memory.figures import Case, mib, milliseconds
 from bench.memory.frames import KIB, MIB, fetch_frame, produce_frame
 from bench.memory.held import held_bytes
-from bench.memory.honest import Honest
+from bench.memory.honest_clients import HonestClients
 from bench.memory.proxies import Running, SluiceSetup
-from bench.memory.resident import forget_most, most_resident_bytes, resident_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bench.memory.honest import Took
+    from bench.memory.honest_clients import Took
     from bench.memory.kafka import Kafka
 
 CONSUMERS: Final = 1000
@@ -51,31 +53,28 @@ def measure(
     baseline_s: float = BASELINE_SECONDS,
     stand_s: float = STAND_SECONDS,
 ) -> Case:
-    """A baseline, the consumers one after another, and the time they stand there."""
+    """Measure a baseline, the consumers connecting one after another, and the time with all of them."""
     case = Case(
         "b",
         f"b. {consumers:,} consumers of 20 MB that never read",
-        f"{consumers:,} connections ask for {REPLY_BYTES / 1e6:g} MB each and read nothing of it. "
-        "What Sluice holds for each is what it took from the broker's socket less what it gave to the "
-        f"client's, as the kernel counts both. {HONEST} librdkafka clients write a record of 1 KiB and "
-        "read it back, again and again: before, while the consumers come, and while they stand there.",
+        f"{consumers:,} connections request {REPLY_BYTES / 1e6:g} MB each and never read. Sluice holds what it "
+        "read from the broker's socket minus what it wrote to the client's; the kernel counts both. "
+        f"{HONEST} librdkafka clients repeatedly write a record of 1 KiB and read it back: before the "
+        "consumers, while they connect, and with all connected.",
         heads=[
             "honest clients",
             "rounds",
-            "acked p50, ms",
-            "acked p99, ms",
-            "read p50, ms",
-            "p99, ms",
+            *("acked p50, ms", "p99, ms", "read p50, ms", "p99, ms"),
         ],
     )
     fetch = fetch_frame(_filled_topic(kafka), REPLY_BYTES)
     honest_topic = kafka.topic(HONEST)
     with ExitStack() as stack:
         proxy = stack.enter_context(Running(SluiceSetup().variant(), kafka.port, folder))
-        honest = stack.enter_context(Honest(proxy.port, honest_topic, HONEST, reads=True))
+        honest = stack.enter_context(HonestClients(proxy.port, honest_topic, HONEST, reads=True))
         assert proxy.pid is not None, "there is no proxy"
         base = resident_bytes(proxy.pid)
-        forget_most(proxy.pid)
+        reset_peak(proxy.pid)
         began = time.monotonic()
         time.sleep(baseline_s)
         come = time.monotonic()
@@ -85,7 +84,7 @@ def measure(
         ended = time.monotonic()
         held = _settled(proxy.pid, kafka.port)
         resident = resident_bytes(proxy.pid)
-        most = most_resident_bytes(proxy.pid)
+        most = peak_bytes(proxy.pid)
         for each in crowd:
             each.close(reset=True)
     before, coming, standing = (
@@ -93,30 +92,29 @@ def measure(
     )
     for title, rounds in (
         ("before", before),
-        (f"while they come ({stand - come:.0f} s)", coming),
-        (f"while they stand ({ended - stand:.0f} s)", standing),
+        (f"while the consumers connect ({stand - come:.0f} s)", coming),
+        (f"with all of them ({ended - stand:.0f} s)", standing),
     ):
         case.rows.append(_row(title, rounds))
     slower = _p99(standing) / _p99(before)
     problems = [*honest.problems, *proxy.problems]
     case.goals += [
         at_most("held for a consumer, median", "KiB", median(held) / KIB, MEDIAN_KIB, 1),
-        at_most("held for a consumer, most", "KiB", max(held) / KIB, MOST_KIB, 1),
-        at_most("honest clients' p99 while they stand, times that before", "x", slower, SLOWER),
+        at_most("held for a consumer, greatest", "KiB", max(held) / KIB, MOST_KIB, 1),
+        at_most("honest clients' p99 with all consumers, times the baseline", "x", slower, SLOWER),
         at_most("problems of honest clients and of Sluice", "", len(problems), 0, 0),
     ]
     case.said = (
-        f"held in all {mib(sum(held))} MiB for {len(held)} consumers; "
+        f"held in total {mib(sum(held))} MiB for {len(held)} consumers; "
         f"resident {mib(base)} MiB before, {mib(resident)} MiB with them "
-        f"({(resident - base) / len(held) / KIB:.1f} KiB each), {mib(most)} MiB at most"
+        f"({(resident - base) / len(held) / KIB:.1f} KiB each), peak {mib(most)} MiB"
     )
-    if problems:
-        case.left_out["problems, the first"] = "; ".join(problems[:3])
+    case.note_problems(problems)
     return case
 
 
 def _filled_topic(kafka: Kafka) -> str:
-    """A topic with enough for one reply."""
+    """Create a topic with enough records for one reply; return its name."""
     topic = kafka.topic()
     frame = produce_frame(topic, RECORD_BYTES)
     client = Connection(kafka.port)
@@ -127,7 +125,7 @@ def _filled_topic(kafka: Kafka) -> str:
 
 
 def _open(stack: ExitStack, proxy: Running, fetch: bytes, count: int) -> list[Connection]:
-    """One after another; each has begun to get its reply before the next comes."""
+    """Connect one after another; the reply of each begins before the next connects."""
     crowd = []
     poll = select.poll()
     for number in range(count):
@@ -137,14 +135,14 @@ def _open(stack: ExitStack, proxy: Running, fetch: bytes, count: int) -> list[Co
         client.write()
         poll.register(client, select.POLLIN)
         if not poll.poll(20_000):
-            raise BenchError(f"consumer {number} gets no reply")
+            raise BenchError(f"consumer {number} got no reply within 20 s")
         poll.unregister(client)
         crowd.append(client)
     return crowd
 
 
 def _settled(pid: int, broker_port: int) -> Sequence[int]:
-    """What is held for each, once it stays the same."""
+    """Return the bytes held for each consumer, once they no longer change."""
     seen: list[int] = []
     for _ in range(_LOOKS):
         now = held_bytes(pid, HOSTILE, ("127.0.0.1", broker_port))
@@ -153,7 +151,7 @@ def _settled(pid: int, broker_port: int) -> Sequence[int]:
         seen = now
         time.sleep(0.2)
     if not seen:
-        raise BenchError("no consumer is connected any more")
+        raise BenchError("all consumers are disconnected")
     return seen
 
 

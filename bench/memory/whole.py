@@ -1,7 +1,7 @@
-"""A policy that wants every Produce whole before it decides, and then lets it pass: so that the pool has work to do.
+"""A policy that needs every Produce whole and then forwards it, so that each is charged to the pool.
 
-`install` makes a package of it that Sluice finds by its entry point, as it finds a stranger's. This file is copied
-there, so it needs nothing of the benchmark's.
+`install` creates a package that Sluice finds by its entry point, like any plug-in. The package is a copy of this file,
+which therefore imports nothing of the benchmark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WholeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Whole(Policy):
-    """Looks at the body's length, which is all it wants of it."""
+    """Adds up the lengths of the bodies."""
 
     Config = WholeConfig
     apis = frozenset({PRODUCE})
@@ -41,14 +41,14 @@ class Whole(Policy):
         self.seen_bytes = 0
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward:
-        """Let it pass."""
-        assert request.body is not None, "it came without its body"
+        """Forward the request."""
+        assert request.body is not None, "the request has no body"
         self.seen_bytes += len(request.body)
         return FORWARD
 
 
 def install(folder: Path) -> str:
-    """The PYTHONPATH of a Sluice that knows the policy; its package lies below `folder`."""
+    """Install the package below `folder`; return the PYTHONPATH with which Sluice finds it."""
     package = folder / "whole"
     info = package / f"{_MODULE}-1.0.dist-info"
     info.mkdir(parents=True, exist_ok=True)

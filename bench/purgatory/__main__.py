@@ -1,15 +1,13 @@
-"""`python -m bench.purgatory`: the source's own benchmark; writes its section of bench/RESULTS.md and purgatory.svg.
+"""`python -m bench.purgatory`: Kafka's benchmark of its purgatory; writes its section of bench/RESULTS.md.
 
-Rules: every candidate plays the same draws of a load and rate (Kafka's draws its own, by the same rule), in shuffled
-order. One that does not reach 90 % of a rate is not asked for more, unless it is one of those the goals speak of. The
-results are written even when a goal is not met; the exit code is 1 only when the project's own wheel could not be
-measured.
+It writes purgatory.svg, too. Every candidate runs the same drawn workload (Kafka's program draws its own, by the same
+rule), in shuffled order. A candidate that does not reach 90 % of a rate skips the higher rates, unless a goal needs
+it. The exit code is 1 only if Sluice's wheel could not be measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import os
 import random
@@ -18,9 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.build import HERE, BenchError
-from bench.machine import describe
-from bench.purgatory.compiled import ROOT, compiled
+from bench.goals import tell
+from bench.harness import FOLDER, ROOT, BenchError
+from bench.harness.machine import describe, today
+from bench.harness.markdown import write_section
+from bench.purgatory.compiled import compiled
 from bench.purgatory.figures import (
     CANDIDATES,
     COMPILED,
@@ -34,7 +34,7 @@ from bench.purgatory.figures import (
     goals,
 )
 from bench.purgatory.kafka import kafka_command, run_kafka
-from bench.purgatory.plot import svg
+from bench.purgatory.plot import plot
 from bench.purgatory.report import section
 from bench.purgatory.workload import (
     LOADS,
@@ -44,22 +44,21 @@ from bench.purgatory.workload import (
     interval_samples,
     latency_samples,
 )
-from bench.section import put_section
 
 FULL_RATES = "10000,40000,105000,200000,300000,400000"
 QUICK_RATES = "40000,105000"
 REQUESTS = 1_000_000
 FEWER = 4
-"""The others play this part of the requests: it is soon clear what they can do."""
+"""Candidates without a goal run a quarter of the requests."""
 SLOW_SECONDS = 2.0
-"""Below the source's rate a million requests would take too long; so long is enough."""
+"""The duration of a run below the rate of Kafka's benchmark; a million requests would take too long."""
 SATURATED = 0.9
 TRIES = 3
-"""For a run that others disturbed, of a candidate that the goals speak of."""
+"""Runs at most, if other processes disturbed the run of a candidate with a goal."""
 
 
 class Bench:
-    """All candidates that can run here, and what has been found."""
+    """The candidates that can run here, and the results so far."""
 
     def __init__(self, folder: Path, given: argparse.Namespace) -> None:
         self.folder = folder
@@ -78,7 +77,7 @@ class Bench:
         known = {each.name for each in CANDIDATES}
         if unknown := [name for name in wanted if name not in known]:
             raise BenchError(
-                f"no candidate {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+                f"unknown candidate {', '.join(unknown)}; known: {', '.join(sorted(known))}"
             )
         chosen = [each for each in CANDIDATES if not wanted or each.name in wanted]
         return [each for each in chosen if self._prepared(each.name)]
@@ -99,7 +98,7 @@ class Bench:
         self.found.left_out[what] = str(error).strip()
 
     def measure(self, rate: int) -> None:
-        """Every candidate under both loads at this rate."""
+        """Run every candidate under both loads at this rate."""
         intervals = interval_samples(rate, self._order, self._samples)
         requests = self.requests
         if rate < SOURCE_RATE:
@@ -153,7 +152,7 @@ class Bench:
 
 
 def run_of(each: Candidate, load: Load, rate: int, said: dict[str, float]) -> Run:
-    """What a run printed, as a Run."""
+    """Return the figures that a run printed as a Run."""
     return Run(
         candidate=each.name,
         load=load.name,
@@ -170,10 +169,10 @@ def run_of(each: Candidate, load: Load, rate: int, said: dict[str, float]) -> Ru
 
 
 def play(name: str, stem: Path, where: Path = ROOT) -> dict[str, float]:
-    """One run in a process of its own, with the modules that lie in `where`; see `bench.purgatory.run`.
+    """Run `bench.purgatory.run` in a separate process with the modules in `where`; return its figures.
 
     Raises:
-        BenchError: it failed.
+        BenchError: the run failed.
     """
     done = subprocess.run(
         [sys.executable, "-m", "bench.purgatory.run", name, str(stem)],
@@ -190,21 +189,25 @@ def play(name: str, stem: Path, where: Path = ROOT) -> dict[str, float]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m bench.purgatory", description=(__doc__ or "").split("\n", 1)[0]
     )
-    made.add_argument("--quick", action="store_true", help="half a minute; for while you work")
+    made.add_argument(
+        "--quick", action="store_true", help="half a minute; too short for conclusions"
+    )
     made.add_argument("--rates", default="", help=f"comma-separated; default: {FULL_RATES}")
-    made.add_argument("--requests", type=int, help=f"of a run at most; default: {REQUESTS}")
-    made.add_argument("--candidates", default="", help="comma-separated; default: all there are")
-    made.add_argument("--seed", type=int, default=1, help="of the draws and the shuffling")
-    made.add_argument("--out", type=Path, default=HERE, help="folder of RESULTS.md")
+    made.add_argument(
+        "--requests", type=int, help=f"requests of a run at most; default: {REQUESTS}"
+    )
+    made.add_argument("--candidates", default="", help="comma-separated; default: all")
+    made.add_argument("--seed", type=int, default=1, help="seed of the draws and the shuffling")
+    made.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
     return made
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measures and writes; returns the exit code."""
+    """Measure and write; return the exit code."""
     given = parser().parse_args(arguments)
     rates = given.rates or (QUICK_RATES if given.quick else FULL_RATES)
     try:
@@ -217,27 +220,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     found = bench.found
     found.facts = {
-        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": today(),
         "purge interval": "1,000 operations",
         "wheels": "tick 1 ms; hierarchical: 20 buckets a level, simple: 256, hashed: 64",
         **describe(),
     }
-    write(found, given.out)
+    write_section(given.out, "purgatory", section(found))
+    (given.out / "purgatory.svg").write_text(plot(found))
+    tell(goals(found))
     return 0 if any(run.candidate == WHEEL for run in found.runs) else 1
-
-
-def write(found: Found, folder: Path) -> None:
-    """Its section, its picture, and the goals on the terminal."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "RESULTS.md"
-    text = file.read_text() if file.exists() else ""
-    file.write_text(put_section(text, "purgatory", section(found)))
-    (folder / "purgatory.svg").write_text(svg(found))
-    words = {True: "met         ", False: "NOT MET     ", None: "not measured"}
-    for goal in goals(found):
-        measured = "" if goal.measured is None else f": {goal.measured.text(goal.digits)}"
-        print(f"{words[goal.met]} {goal.what}{measured}, must {goal.must:g}")
-    print(f"written: {file}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""No purgatory at all: what remains is what the benchmark itself costs."""
+"""A purgatory that does nothing; a run with it measures the cost of the benchmark itself."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class NoPurgatory(Purgatory):
-    """Takes requests and forgets them."""
+    """Drops every request."""
 
     __slots__ = ()
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Collection[Hashable], at_ms: int, now_ms: int
     ) -> bool:
-        """What would expire completes at once, the others when their time comes."""
+        """Complete at once what would expire; return whether it was completed."""
         if isinstance(operation, Request) and operation.completes_ms >= at_ms:
             return operation.force_complete(now_ms)
         return False

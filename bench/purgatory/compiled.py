@@ -1,7 +1,7 @@
-"""The wheel, the purgatory and the benchmark's loop, compiled by mypyc into bench/bin/compiled.
+"""The timing wheel, the purgatory and the benchmark's loop, compiled by mypyc into bench/bin/compiled.
 
-Rules: the sources are copied as they are and built anew when one has changed. The folder holds nothing else of the
-project, and a process that has it before the project on its path runs the compiled modules.
+The sources are copied unchanged, and rebuilt when one has changed. The folder has no other module of the project; a
+process that has it first on its path runs the compiled modules.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 import sysconfig
 from typing import TYPE_CHECKING
 
-from bench.build import BIN, HERE, BenchError, maybe_compiler
+from bench.build import BIN, maybe_compiler
+from bench.harness import ROOT, BenchError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROOT = HERE.parent
 FOLDER = BIN / "compiled"
 PACKAGES = ("proxy/__init__.py", "proxy/core/__init__.py")
 MODULES = (
@@ -30,10 +30,10 @@ MODULES = (
 
 
 def compiled(folder: Path = FOLDER) -> Path:
-    """The folder, built.
+    """Build the modules if needed; return their folder.
 
     Raises:
-        BenchError: why it cannot be.
+        BenchError: mypyc or a C compiler is missing, or mypyc failed.
     """
     if importlib.util.find_spec("mypyc") is None:
         raise BenchError("mypyc is not installed (requirements/bench.txt)")
@@ -53,7 +53,7 @@ def compiled(folder: Path = FOLDER) -> Path:
 
 
 def _is_fresh(folder: Path) -> bool:
-    """Whether each module was compiled from the source as it is now."""
+    """Return whether each module was compiled from its current source."""
     suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
     return all(
         (folder / name).with_suffix(suffix).is_file()

@@ -1,7 +1,6 @@
-"""What was found in each run, and the goals.
+"""The candidates, the figures of each run, and the goals.
 
-Rules: a rate is held when requests came at least at 99 % of it. A goal whose runs are missing is not measured, never
-met.
+A rate is held if requests came at 99 % of it or more. A goal whose runs are missing is "not measured", never met.
 """
 
 from __future__ import annotations
@@ -9,21 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from bench.figures import spread
-from bench.goals import Goal
+from bench.goals import Goal, at_least, at_most
 
 HELD: Final = 0.99
 SOURCE_RATE: Final = 105_000
-"""Where the source's own design was saturated, in the case of many timeouts."""
+"""The rate at which Kafka's old design was saturated, under the load with many timeouts."""
 BUSY: Final = 0.9
-"""Cores from which on a run that did not hold its rate has itself to blame."""
+"""A run that did not hold its rate with fewer cores than this was disturbed by other processes."""
 WARM: Final = 500_000
-"""Requests that a run of Java's must have for a comparison: a shorter one is spent on compiling."""
+"""The least requests of a Java run for a comparison; a shorter run measures the JIT compiler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to keep deadlines. `thorough`: measured at every rate, with as many requests as the source."""
+    """A timer to compare. `thorough`: measured at every rate, with the number of requests of Kafka's benchmark."""
 
     name: str
     title: str
@@ -34,7 +32,7 @@ WHEEL: Final = "wheel"
 COMPILED: Final = "compiled"
 KAFKA: Final = "kafka"
 LOOP: Final = "loop"
-"""No candidate: what the benchmark itself costs."""
+"""Not a candidate: the cost of the benchmark itself."""
 CANDIDATES: Final = (
     Candidate("list", "list"),
     Candidate("heap", "heap"),
@@ -66,18 +64,18 @@ class Run:
 
     @property
     def held(self) -> bool:
-        """Whether requests came as fast as they should."""
+        """Return whether requests came at the target rate."""
         return self.actual >= HELD * self.target
 
     @property
     def disturbed(self) -> bool:
-        """Whether it could not hold its rate, but for want of a core that others had."""
+        """Return whether it missed its rate because other processes had the core."""
         return not self.held and self.cores < BUSY
 
 
 @dataclass(slots=True)
 class Found:
-    """Everything a run found; `left_out` says why a candidate is missing."""
+    """All results; `left_out` gives the reason for each candidate that is missing."""
 
     runs: list[Run] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -85,19 +83,19 @@ class Found:
     loop_cpu_us: float | None = None
 
     def run(self, candidate: str, load: str, rate: int) -> Run | None:
-        """The one of these, if there is one."""
+        """Return this run; None if there is none."""
         for each in self.runs:
             if (each.candidate, each.load, each.rate) == (candidate, load, rate):
                 return each
         return None
 
     def names(self) -> list[str]:
-        """The candidates that ran, in the order of the table."""
+        """Return the candidates that ran, in the order of the table."""
         ran = {each.candidate for each in self.runs}
         return [each.name for each in CANDIDATES if each.name in ran]
 
     def most_held(self, candidate: str, load: str) -> int | None:
-        """The highest rate that it held, with all below it."""
+        """Return the highest rate that it held together with all lower ones; None if there is none."""
         best = None
         for run in sorted(self.runs, key=lambda run: run.rate):
             if (run.candidate, run.load) == (candidate, load):
@@ -108,7 +106,7 @@ class Found:
 
 
 def goals(found: Found) -> list[Goal]:
-    """Every goal, with what was measured for each."""
+    """Return every goal with its measurement."""
     return [
         *_rates(found),
         *(_cores(found, load) for load in ("low", "high")),
@@ -121,24 +119,22 @@ def _rates(found: Found) -> list[Goal]:
     lines = []
     for load, rate in (("low", 200_000), ("low", SOURCE_RATE), ("high", SOURCE_RATE)):
         run = found.run(WHEEL, load, rate)
-        measured = None if run is None else spread([run.actual / run.target])
-        what = f"plain Python holds {rate:,}/s, {load} timeouts: actual by target"
-        lines.append(Goal(what, "", measured, HELD, at_least=True, digits=3))
+        what = f"plain Python holds {rate:,}/s, {load} timeouts: actual / target"
+        lines.append(at_least(what, "", None if run is None else run.actual / run.target, HELD, 3))
     return lines
 
 
 def _cores(found: Found, load: str) -> Goal:
     run = found.run(WHEEL, load, SOURCE_RATE)
-    measured = None if run is None else spread([run.cores])
     what = f"plain Python at {SOURCE_RATE:,}/s, {load} timeouts"
-    return Goal(what, "cores", measured, 0.5, at_least=False)
+    return at_most(what, "cores", None if run is None else run.cores, 0.5)
 
 
 def _against_java(found: Found, candidate: str, load: str, must: float) -> Goal:
     ours, theirs = (found.run(name, load, SOURCE_RATE) for name in (candidate, KAFKA))
     measured = None
     if ours is not None and theirs is not None and theirs.requests >= WARM:
-        measured = spread([ours.cpu_us / theirs.cpu_us])
+        measured = ours.cpu_us / theirs.cpu_us
     which = "plain Python" if candidate == WHEEL else "compiled"
-    what = f"CPU per request at {SOURCE_RATE:,}/s, {load} timeouts: {which} by Java's"
-    return Goal(what, "x", measured, must, at_least=False)
+    what = f"CPU per request at {SOURCE_RATE:,}/s, {load} timeouts: {which} / Java"
+    return at_most(what, "x", measured, must)

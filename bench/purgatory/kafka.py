@@ -1,10 +1,9 @@
-"""Kafka's own `kafka.TestPurgatoryPerformance`, from the test jar of 3.9: the last that measures what it says.
+"""Kafka's own `kafka.TestPurgatoryPerformance`, from the test jar of 3.9.
 
-Rules:
-- The jars come by the lock that the tests' other jars come by; the heap is the source's, 200 MB. From 4.0 on the
-  class completes every operation at its timeout, so its figures compare with nothing.
-- It prints one line of figures, separated by tabs, after lines that begin with `#`: elapsed ms, target and actual
-  rate, CPU ms of the process, then what the garbage collector did. It tells nothing of lateness.
+3.9 is the last usable version: from 4.0 on the class completes every operation at its timeout. The jars are those of a
+lock file; the heap is 200 MB, as in Kafka's benchmark. After lines that begin with `#` the program prints one line of
+figures separated by tabs: elapsed ms, target and actual rate, CPU ms of the process, then garbage collection. It does
+not report lateness.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from bench.build import HERE, BenchError
+from bench.harness import ROOT, BenchError
 from bench.purgatory.workload import KEY_SPACE, KEYS, TIMEOUT_MS
 
 if TYPE_CHECKING:
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
 
 MAIN: Final = "kafka.TestPurgatoryPerformance"
 VERSION: Final = "3.9.2"
-LOCK: Final = HERE.parent / "tests" / "support" / "locks" / f"purgatory-{VERSION}.lock"
+LOCK: Final = ROOT / "tests" / "support" / "locks" / f"purgatory-{VERSION}.lock"
 
 
 def kafka_command() -> list[str]:
-    """How it is started, without its arguments.
+    """Return the command of the program, without its arguments.
 
     Raises:
-        BenchError: no Java, or not the jars; says why.
+        BenchError: there is no Java, or the jars are missing.
     """
-    # The download's machinery is only needed here, and may not be installed.
+    # Only this function needs the download's modules, which may not be installed.
     from tests.support.java import KafkaUnavailableError, find_java  # noqa: PLC0415
     from tests.support.kafka_jars import JarsUnavailableError, kafka_jars  # noqa: PLC0415
 
@@ -41,7 +40,7 @@ def kafka_command() -> list[str]:
 
 
 def arguments(load: Load, rate: int, requests: int) -> list[str]:
-    """What it is told. The size is asked for, but not used."""
+    """Return the program's arguments. The size is required but unused."""
     given = {
         "--num": requests,
         "--rate": rate,
@@ -56,10 +55,10 @@ def arguments(load: Load, rate: int, requests: int) -> list[str]:
 
 
 def run_kafka(command: list[str], load: Load, rate: int, requests: int) -> dict[str, float]:
-    """One run; the same figures as `bench.purgatory.run` prints, as far as there are any.
+    """Run it once; return the figures of `bench.purgatory.run` that the program has.
 
     Raises:
-        BenchError: it failed, or printed something else.
+        BenchError: it failed, or printed no figures.
     """
     with subprocess.Popen(
         [*command, *arguments(load, rate, requests)],
@@ -77,16 +76,16 @@ def run_kafka(command: list[str], load: Load, rate: int, requests: int) -> dict[
 
 
 def parse(said: str, requests: int) -> dict[str, float]:
-    """The line of figures.
+    """Return the line of figures as a mapping.
 
     Raises:
-        BenchError: there is none.
+        BenchError: there is no such line.
     """
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith("#")]
     try:
         elapsed_ms, target, actual, cpu_ms = (float(part) for part in lines[-1].split("\t")[:4])
     except (IndexError, ValueError) as error:
-        raise BenchError(f"not a line of figures: {said[-500:]}") from error
+        raise BenchError(f"no line of figures in {said[-500:]!r}") from error
     return {
         "requests": requests,
         "target": target,

@@ -1,8 +1,8 @@
 """The hierarchical wheel with Kafka's own buckets: a doubly linked list each, with a sentinel.
 
-Rules: all else is as in `proxy.core.timing_wheel`, where a bucket is two dicts. The links lie in the entry itself, so
-adding and taking out allocate nothing. What was moved down goes before what was added, so entries due in the same
-millisecond come in the order they were added, as there.
+Everything else is as in `proxy.core.timing_wheel`, where a bucket is two dicts. The links are attributes of the entry,
+so that adding and removing allocate nothing. Entries from a coarser wheel go before those that were added directly, so
+that entries of the same millisecond fire in the order they were added, as there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOT_QUEUED = -1
 
 
 class LinkedRequest(Request):
-    """A request with the two links of a list's cell. In no list, both are ALONE: taking it out does nothing."""
+    """A request with the two links of a list cell. Outside a list both are ALONE, and removing it does nothing."""
 
     __slots__ = ("after", "before")
 
@@ -30,7 +30,7 @@ class LinkedRequest(Request):
         self.after: LinkedRequest = ALONE
 
     def cancel(self) -> None:
-        """As DelayedOperation's, written out once more to cost no further call."""
+        """As in DelayedOperation; repeated here to save a call."""
         purgatory = self.purgatory
         if purgatory is not None:
             self.purgatory = None
@@ -55,11 +55,11 @@ class Sentinel(LinkedRequest):
 
 
 ALONE = Sentinel()
-"""Not `None`, which every step would have to ask for; not the entry itself, which would make a cycle."""
+"""Not None, which every step would have to check; not the entry itself, which would be a reference cycle."""
 
 
 class Bucket:
-    """The entries of one stretch of time."""
+    """The entries of one interval."""
 
     __slots__ = ("expires_ms", "sentinel")
 
@@ -99,7 +99,7 @@ class LinkedWheel:
         self._queue: list[tuple[int, int, Bucket]] = []
 
     def add(self, entry: LinkedRequest) -> bool:
-        """Let it wait. False: it is due now, or was cancelled."""
+        """Add an entry; return False if it is due now or was cancelled."""
         if entry.bucket is None:
             return False
         at_ms = entry.at_ms
@@ -123,7 +123,7 @@ class LinkedWheel:
         return True
 
     def advance(self, now_ms: int) -> list[LinkedRequest]:
-        """Let time go on, to the first tick for which something is due; return that."""
+        """Advance to the first tick with entries that are due, at most to `now_ms`; return these entries."""
         queue = self._queue
         due: list[LinkedRequest] = []
         while queue and queue[0][0] <= now_ms:
@@ -141,13 +141,13 @@ class LinkedWheel:
         return due
 
     def _move_down(self, sentinel: LinkedRequest, due: list[LinkedRequest]) -> None:
-        """A coarse bucket has come up: each entry goes to a finer wheel, or is due."""
+        """Move each entry of a coarse bucket to a finer wheel, or to `due`."""
         finest = self._finest
         if self._time_ms >= finest.turns_ms:
             self._turn()
         come: list[LinkedRequest] = []
         entry = sentinel.before
-        while entry is not sentinel:  # from the last: each goes before those that are there already
+        while entry is not sentinel:  # from the last one: each goes before the present ones
             next_entry = entry.before
             at_ms = entry.at_ms
             if at_ms < finest.turns_ms:

@@ -1,12 +1,11 @@
-"""The source's workload, played in real time on one thread: requests arrive, wait, and complete or expire.
+"""The workload of Kafka's benchmark in real time on one thread: requests arrive, wait, and complete or expire.
 
-Rules:
-- What is to come was drawn before (`workload`). Here only the clock is read, a few times a step.
-- A step: what is to complete by now is completed by a direct `force_complete` (as in Kafka's benchmark nobody checks
-  a key, so the lists rely on the purge); then the deadlines; then the purge, if it is worth it; then the requests
-  that arrive in this millisecond.
-- It sleeps only when it is ahead, till the next millisecond. When it falls behind it catches up and loses nothing.
-- This module is compiled together with the wheel and the purgatory for the compiled row of the table.
+- The workload was drawn before the run (`workload`); a step only reads the clock a few times.
+- A step calls `force_complete` on each request that is to complete by now. As in Kafka's benchmark no key is checked,
+  so the watch lists rely on the purge. Then come the deadlines, the purge if it is due, and the requests that arrive
+  in this millisecond.
+- It sleeps until the next millisecond if it is early. If it is late it catches up, and drops no request.
+- mypyc compiles this module with the wheel and the purgatory for the compiled candidate.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, MutableSequence, Sequence
 
 RING: Final = 256
-"""Milliseconds that a completion may lie ahead; the timeout must be less."""
+"""The longest time to completion in milliseconds; the timeout must be less."""
 
 
 class Queue(Protocol):
-    """What a candidate is: entries fire at the first `advance` at or after their time."""
+    """A candidate: an entry fires at the first `advance` at or after its time."""
 
     def add(self, entry: TimerEntry) -> None:
-        """Fire it once its time has come, unless it is cancelled before."""
+        """Add an entry, which fires at its time unless it is cancelled."""
 
     def advance(self, now_ms: int) -> None:
-        """Fire what is due."""
+        """Fire the entries that are due."""
 
 
 class Book:
-    """What became of the requests, in milliseconds and microseconds since the start."""
+    """The outcome of the requests; times in milliseconds and microseconds since the start."""
 
     __slots__ = ("completed", "deadlines_ms", "expired", "fired_us")
 
@@ -43,13 +42,13 @@ class Book:
         self.completed = 0
         self.expired = 0
         self.deadlines_ms = (
-            deadlines_ms  # of those that expired, in that order; room for all requests
+            deadlines_ms  # of the expired requests, in that order; it has room for all requests
         )
-        self.fired_us: list[tuple[int, int]] = []  # how many had expired by when
+        self.fired_us: list[tuple[int, int]] = []  # (number expired so far, time)
 
 
 class Request(DelayedOperation):
-    """Kafka's FakeOperation: complete once its time has come."""
+    """Kafka's FakeOperation, which completes at its time."""
 
     __slots__ = ("book", "completes_ms")
 
@@ -63,15 +62,15 @@ class Request(DelayedOperation):
         self.book = book
 
     def try_complete(self, now_ms: int) -> bool:
-        """By the clock."""
+        """Complete it if its time has come; return whether this call did."""
         return now_ms >= self.completes_ms and self.force_complete(now_ms)
 
     def on_complete(self, now_ms: int) -> None:
-        """Count it."""
+        """Count the completion."""
         self.book.completed += 1
 
     def on_expiration(self, now_ms: int) -> None:
-        """Note which deadline it was."""
+        """Record the deadline."""
         book = self.book
         book.deadlines_ms[book.expired] = self.at_ms
         book.expired += 1
@@ -98,7 +97,7 @@ class Player:
         self.purgatory = purgatory
         self.book = book
         self.enqueued_us = 0
-        """When the last request was in the purgatory."""
+        """The time at which the last request was in the purgatory."""
         self._kind = kind
         self._ring: list[list[Request]] = [[] for _ in range(RING)]
         self._now_ms = 0
@@ -111,7 +110,7 @@ class Player:
         keys: Collection[str],
         timeout_ms: int,
     ) -> None:
-        """Let `slots` come, (millisecond, how many requests), and wait till none is left."""
+        """Add the requests of `slots`, pairs of (millisecond, number), and wait until none is left."""
         book, ring, kind = self.book, self._ring, self._kind
         try_complete_else_watch = self.purgatory.try_complete_else_watch
         done = 0
@@ -129,7 +128,7 @@ class Player:
             self._wait(self._now_ms + 1)
 
     def _wait(self, until_ms: int) -> int:
-        """Step, and go on until this millisecond has begun; which one it is by then."""
+        """Step until this millisecond has begun; return the current millisecond."""
         while True:
             elapsed_ns = time.monotonic_ns() - self._start_ns
             now_ms = elapsed_ns // 1_000_000

@@ -1,15 +1,14 @@
-"""The source's two figures for its two cases, as SVG: the rate that was reached, and the cores it took.
+"""The picture of purgatory.svg: for both loads the rate that was reached, and the cores it took.
 
-Rules: as in bench/chart.py: no library and no script, colours for light and dark pages, text as text. One line for each
-candidate, in the same colour in every panel; a run that did not hold its rate is an empty circle.
+One line for each candidate, in the same colour in every panel. An empty circle is a run that did not hold its rate.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
-from bench.chart import STYLE
+from bench.harness import svg
+from bench.harness.svg import STYLE, text
 from bench.purgatory.figures import TITLES
 from bench.purgatory.workload import LOADS
 
@@ -32,23 +31,15 @@ COLOURS = {
 }
 
 
-def svg(found: Found) -> str:
-    """The text of the file."""
+def plot(found: Found) -> str:
+    """Return the text of the SVG file."""
     rates = sorted({run.rate for run in found.runs})
     most_rate = max((run.target for run in found.runs), default=1.0)
     most_actual = max((run.actual for run in found.runs), default=1.0)
     most_cores = max((run.cores for run in found.runs), default=1.0)
     names = found.names()
-    title = "The request purgatory: rates reached and cores used"
     height = TOP + 2 * PANEL_HEIGHT + BETWEEN_Y + 48
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}\n{_colours()}</style>",
-        _text(16, 24, "title", title),
-        _text(16, 43, "note", "Against the requests per second that should come, in thousands."),
-        *_legend(names),
-    ]
+    parts = _legend(names)
     rows: tuple[tuple[str, float, Callable[[Run], float]], ...] = (
         ("thousand requests/s", max(most_rate, most_actual) / 1000, lambda run: run.actual / 1000),
         ("cores", max(1.0, most_cores), lambda run: run.cores),
@@ -64,11 +55,17 @@ def svg(found: Found) -> str:
                 parts += panel.line(
                     name, [(run.target / 1000, figure(run), run.held) for run in runs]
                 )
-    return "\n".join([*parts, "</svg>", ""])
+    return svg.document(
+        "The request purgatory: rates reached and cores used",
+        "Against the target rate, in thousand requests per second.",
+        (WIDTH, height),
+        parts,
+        f"{STYLE}\n{_colours()}",
+    )
 
 
 class _Panel:
-    """One pair of axes, both from 0."""
+    """A pair of axes; both start at 0."""
 
     def __init__(self, x: float, y: float, most_x: float, most_y: float) -> None:
         self.left, self.top = x, y
@@ -77,21 +74,21 @@ class _Panel:
         self._most_y = most_y
 
     def frame(self, title: str, rates: list[float]) -> list[str]:
-        """Title, grid and figures."""
-        parts = [_text(self.left, self.top - 12, "", title)]
+        """Return title, grid and axis labels."""
+        parts = [text(self.left, self.top - 12, "", title)]
         step = next(s for s in (0.25, 0.5, 1, 50, 100, 200, 500, 1000) if self._most_y / s <= 6)
         for nth in range(int(self._most_y / step) + 1):
             y = self.bottom - nth * step * self._y
             parts.append(f'<path d="M{self.left} {y:.1f}h{PANEL_WIDTH}" class="grid"/>')
-            parts.append(_text(self.left - 8, y + 4, "axis", f"{nth * step:g}", anchor="end"))
+            parts.append(text(self.left - 8, y + 4, "axis", f"{nth * step:g}", anchor="end"))
         for rate in rates:
             x = self.left + rate * self._x
             parts.append(f'<path d="M{x:.1f} {self.bottom}v5" class="grid"/>')
-            parts.append(_text(x, self.bottom + 20, "axis", f"{rate:g}", anchor="middle"))
+            parts.append(text(x, self.bottom + 20, "axis", f"{rate:g}", anchor="middle"))
         return parts
 
     def line(self, name: str, points: list[tuple[float, float, bool]]) -> list[str]:
-        """The runs of one candidate: x, y, whether it was held."""
+        """Return the line of one candidate; a point is x, y and whether the rate was held."""
         places = [
             (self.left + x * self._x, self.bottom - y * self._y, held) for x, y, held in points
         ]
@@ -123,11 +120,6 @@ def _legend(names: list[str]) -> list[str]:
         if x + width > WIDTH:
             x, y = 16.0, y + 20
         parts.append(f'<path d="M{x} {y - 4}h18" class="l {name}"/>')
-        parts.append(_text(x + 24, y, "note", TITLES[name]))
+        parts.append(text(x + 24, y, "note", TITLES[name]))
         x += width
     return parts
-
-
-def _text(x: float, y: float, style: str, text: str, anchor: str = "start") -> str:
-    at = f'x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}"'
-    return f'<text {at} class="{style}">{escape(text)}</text>'

@@ -1,9 +1,8 @@
-"""The timers of source 004 that are not hierarchical, each behind the same two calls.
+"""The timers that are not hierarchical, with the same two methods: list, heap, simple wheel, hashed wheel.
 
-Rules:
-- An entry lies in the dict that it names as its `bucket`, so that cancelling it is the same for all: O(1), but for the
-  heap, where it stays until its time, as in Kafka's old design.
-- Time goes on tick by tick, of a millisecond, whether or not something is due; of the heap alone the first is known.
+- An entry's `bucket` is the dict that holds it. Cancelling is O(1); in the heap, a cancelled entry stays until its
+  time, as in Kafka's old design.
+- Time advances in ticks of a millisecond, whether or not an entry is due. Only the heap knows its first entry.
 - An entry whose time has passed fires at the next tick.
 """
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TimerList:
-    """Unordered: every tick looks at every entry."""
+    """A list: every tick checks every entry."""
 
     def __init__(self) -> None:
         self._entries: dict[TimerEntry, None] = {}
@@ -33,7 +32,7 @@ class TimerList:
 
 
 class TimerHeap:
-    """Ordered: only what is due is looked at, and what was cancelled since."""
+    """A heap: a tick checks the entries that are due, cancelled ones included."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, TimerEntry]] = []
@@ -45,7 +44,7 @@ class TimerHeap:
         heappush(self._heap, (entry.at_ms, self._added, entry))
 
     def advance(self, now_ms: int) -> None:
-        """O(log n) for each entry, cancelled ones too."""
+        """O(log n) for each entry that is due, cancelled ones included."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             entry = heappop(heap)[2]
@@ -64,18 +63,18 @@ class SimpleWheel:
         """O(1).
 
         Raises:
-            ValueError: it is further away than the wheel reaches.
+            ValueError: the entry is due after the end of the wheel.
         """
         at_ms = max(entry.at_ms, self._now_ms + 1)
         size = len(self._buckets)
         if at_ms >= self._now_ms + size:
-            raise ValueError(f"{at_ms - self._now_ms} ms ahead; this wheel has {size}")
+            raise ValueError(f"delay {at_ms - self._now_ms} ms is outside 1..{size - 1}")
         bucket = self._buckets[at_ms % size]
         bucket[entry] = None
         entry.bucket = bucket
 
     def advance(self, now_ms: int) -> None:
-        """O(1) a tick and an entry."""
+        """O(1) for each tick and each entry."""
         buckets = self._buckets
         while self._now_ms < now_ms:
             self._now_ms += 1
@@ -87,7 +86,7 @@ class SimpleWheel:
 
 
 class HashedWheel:
-    """Fewer buckets than milliseconds: each holds entries of any turn, and is looked through once a turn."""
+    """Fewer buckets than milliseconds: a bucket has entries of several turns, and each turn checks all of them."""
 
     def __init__(self, size: int) -> None:
         self._now_ms = 0
@@ -101,7 +100,7 @@ class HashedWheel:
         entry.bucket = bucket
 
     def advance(self, now_ms: int) -> None:
-        """O(n / size) a tick."""
+        """O(n / size) for each tick."""
         buckets = self._buckets
         while self._now_ms < now_ms:
             self._now_ms += 1
@@ -109,8 +108,8 @@ class HashedWheel:
 
 
 def _fire_due(entries: dict[TimerEntry, None], tick_ms: int, now_ms: int) -> None:
-    """Take out those whose tick has come, and fire them."""
+    """Remove and fire the entries that are due."""
     for entry in [entry for entry in entries if entry.at_ms <= tick_ms]:
-        if entry.bucket is entries:  # not cancelled by another meanwhile
+        if entry.bucket is entries:  # another entry may have cancelled it
             del entries[entry]
             entry.fire(now_ms)

@@ -1,39 +1,41 @@
-"""Its section of RESULTS.md: goals, the highest rates, every run."""
+"""The section of RESULTS.md: goals, the highest rates, every run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.goals import MB
+from bench.goals import MB, goal_table
+from bench.harness.markdown import cell, facts_table, table
 from bench.purgatory.figures import BUSY, HELD, SOURCE_RATE, TITLES, Run, goals
 from bench.purgatory.workload import LOADS
-from bench.report import goal_table, table
 
 if TYPE_CHECKING:
     from bench.purgatory.figures import Found
 
 METHOD = f"""\
 Made by `make bench-purgatory`: the benchmark of [the design]\
-(https://www.confluent.io/blog/apache-kafka-purgatory-hierarchical-timing-wheels/), as Kafka's \
-`TestPurgatoryPerformance` plays it. Requests arrive at exponential intervals, wait for a log-normal time (median and \
-third quartile are given), 200 ms at most, and are watched by the same three keys. All but Kafka's run the same \
-Purgatory (`proxy/core/purgatory.py`) on another timer, each run in a process of its own; where it is compiled, so is \
-the benchmark's loop. A rate is held when requests came at {HELD:.0%} of it. A run that fell short though it used less \
-than {BUSY:.0%} of a core was kept from it by others; of Sluice's wheel, compiled or not, and Kafka's it is then \
-played again, twice at most, and the best counts. CPU is that of the whole process from the first request to the last \
-completion; of Kafka's it includes three threads, the compiler and the garbage collector. Lateness is that of \
-timeouts. Memory is the most the process ever held, the benchmark's own lists included."""
+(https://www.confluent.io/blog/apache-kafka-purgatory-hierarchical-timing-wheels/), as in Kafka's \
+`TestPurgatoryPerformance`. Requests arrive at exponential intervals and complete after a log-normal time (given by \
+median and third quartile), or expire after 200 ms. All of them watch the same three keys. Every candidate but Kafka's \
+runs the same Purgatory (`proxy/core/purgatory.py`) on another timer; each run is a separate process. The compiled \
+candidate includes the benchmark's loop.
+
+A rate is held if requests came at {HELD:.0%} of it. A run below that which used less than {BUSY:.0%} of a core was \
+disturbed by other processes. A disturbed run of Sluice's wheel, compiled or not, or of Kafka's is repeated up to \
+twice, and the best run counts. CPU is that of the whole process from the first request to the last completion; for \
+Kafka it includes three threads, the compiler and the garbage collector. Lateness is that of timeouts. Memory is the \
+peak of the process, which includes the benchmark's own lists."""
 
 
 def section(found: Found) -> str:
-    """What stands between the comments."""
+    """Return the section of RESULTS.md."""
     parts = [
         "## The request purgatory",
         METHOD,
         "![Requests per second and cores used](purgatory.svg)",
         "### Goals",
         goal_table(goals(found)),
-        "### In short",
+        "### Summary",
         _short(found),
         *_loop(found),
     ]
@@ -46,9 +48,9 @@ def section(found: Found) -> str:
             )
             parts.append(_runs(found, runs))
     if found.left_out:
-        rows = [[name, why.replace("|", "/")] for name, why in found.left_out.items()]
+        rows = [[name, cell(reason)] for name, reason in found.left_out.items()]
         parts += ["### Left out", table(["", "reason"], rows)]
-    parts.append(table(["", ""], [[key, value] for key, value in found.facts.items()]))
+    parts.append(facts_table(found.facts))
     return "\n\n".join(parts)
 
 
@@ -76,8 +78,8 @@ def _loop(found: Found) -> list[str]:
     if found.loop_cpu_us is None:
         return []
     text = (
-        f"Of plain Python's CPU {found.loop_cpu_us:.2f} µs are the benchmark itself: the loop, the request, its "
-        f"completion in time ({SOURCE_RATE:,}/s, no purgatory). What part of Kafka's is, is not known."
+        f"Of plain Python's CPU {found.loop_cpu_us:.2f} µs are the benchmark itself: the loop, the request and its "
+        f"completion ({SOURCE_RATE:,}/s, no purgatory). The share in Kafka's figure is unknown."
     )
     return [text]
 
@@ -103,4 +105,4 @@ def _runs(found: Found, runs: list[Run]) -> str:
         for run in sorted(runs, key=lambda run: (run.rate, order.index(run.candidate)))
     ]
     heads = ["", "target/s", "actual/s", "cores", "CPU µs/request", "late p99, ms", "memory, MB"]
-    return table([*heads, "requests"], rows) + "\n\nBold: not held."
+    return table([*heads, "requests"], rows) + "\n\nBold: the rate was not held."

@@ -1,13 +1,14 @@
-"""One run, in a process of its own: `python -m bench.purgatory.run CANDIDATE WORKLOAD`, JSON on stdout.
+"""One run in a separate process: `python -m bench.purgatory.run CANDIDATE WORKLOAD`, JSON on stdout.
 
-Rules: memory and CPU are then that run's alone. The CPU is that of the whole process, from the first request until none
-is left. The garbage collector is set as the proxy sets it.
+So memory and CPU belong to that run alone. CPU is that of the whole process, from the first request until none is
+left. The garbage collector has the proxy's settings.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import random
 import sys
 import time
@@ -15,6 +16,7 @@ from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.harness.usage import peak_bytes
 from bench.purgatory.play import Book, Player, Request
 from bench.purgatory.workload import TIMEOUT_MS, draw_keys, saved
 from proxy.core.purgatory import Purgatory
@@ -24,18 +26,18 @@ if TYPE_CHECKING:
     from bench.purgatory.play import Queue
 
 SIMPLE_SIZE = 256
-"""Buckets of the simple wheel: more than the timeout's milliseconds."""
+"""Buckets of the simple wheel; must exceed the timeout in milliseconds."""
 HASHED_SIZE = 64
-"""Buckets of the hashed wheel: fewer, or it would be the simple one."""
+"""Buckets of the hashed wheel: fewer than the timeout in milliseconds."""
 
 
 def player(name: str, book: Book) -> Player:
-    """A candidate by its name, ready to play.
+    """Return a player with the candidate of that name.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: the name is unknown.
     """
-    # Imported only when asked for: a module that extends a class which may be compiled cannot be loaded beside it.
+    # Imported on demand: a module that extends a class cannot be loaded if that class is compiled.
     kind: type[Request] = Request
     queue: Queue
     match name:
@@ -68,11 +70,11 @@ def _flat(name: str) -> Queue:
         case "hashed":
             return queues.HashedWheel(HASHED_SIZE)
         case _:
-            raise ValueError(f"no candidate {name}")
+            raise ValueError(f"unknown candidate {name}")
 
 
 def lateness_us(book: Book) -> list[int]:
-    """How late each request expired that did, in microseconds, sorted."""
+    """Return the lateness of each expired request in microseconds, sorted."""
     late: list[int] = []
     before = 0
     for expired, fired_us in book.fired_us:
@@ -81,16 +83,12 @@ def lateness_us(book: Book) -> list[int]:
     return sorted(late)
 
 
-def most_resident_bytes() -> int:
-    """The most memory this process ever held."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise OSError("no VmHWM in /proc/self/status")
-
-
 def run(name: str, stem: Path) -> dict[str, float]:
-    """Play it; figures in requests, seconds, microseconds and bytes."""
+    """Play the workload; return figures in requests, seconds, microseconds and bytes.
+
+    Raises:
+        AssertionError: requests were lost.
+    """
     workload = saved(stem)
     requests = workload.requests
     book = Book(array("q", bytes(8 * requests)))
@@ -102,7 +100,7 @@ def run(name: str, stem: Path) -> dict[str, float]:
     began, began_cpu_ns = time.monotonic(), time.process_time_ns()
     made.play(slots, workload.latencies_ms, keys, TIMEOUT_MS)
     cpu_ns, seconds = time.process_time_ns() - began_cpu_ns, time.monotonic() - began
-    resident = most_resident_bytes()
+    peak = peak_bytes(os.getpid())
     left = made.purgatory.num_delayed
     if book.completed != requests or left:
         raise AssertionError(f"{book.completed} of {requests} completed, {left} left")
@@ -115,7 +113,7 @@ def run(name: str, stem: Path) -> dict[str, float]:
         "cpu_us": cpu_ns / 1000 / requests,
         "late_p99_us": late[len(late) * 99 // 100] if late else 0,
         "expired": book.expired / requests,
-        "resident_bytes": resident,
+        "resident_bytes": peak,
     }
 
 

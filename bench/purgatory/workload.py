@@ -1,11 +1,8 @@
-"""What is to come in a run: when requests arrive and how long each takes, drawn as Kafka's benchmark draws it.
+"""The workload of a run: when requests arrive and how long each takes, drawn as in `TestPurgatoryPerformance` (3.9).
 
-Source: Kafka's `TestPurgatoryPerformance` (3.9).
-
-Rules:
-- Intervals are exponential, in whole milliseconds, what is cut off carried to the next; times to complete are
-  log-normal, cut to whole milliseconds. A million of each are drawn, and a run draws from those, uniformly.
-- Everything is drawn before a run and read by it from two files, so that every candidate has the same to do.
+- Intervals are exponential, in whole milliseconds; the remainder is added to the next interval. Times to complete are
+  log-normal, truncated to whole milliseconds. A million of each are drawn; a run draws from those uniformly.
+- A workload is drawn before the run, which reads it from two files. So every candidate has the same workload.
 """
 
 from __future__ import annotations
@@ -25,12 +22,12 @@ KEYS: Final = 3
 KEY_SPACE: Final = 100
 SAMPLES: Final = 1_000_000
 THREE_QUARTERS: Final = 0.67449
-"""How many standard deviations above the mean three quarters of a normal distribution end."""
+"""The third quartile of a normal distribution, in standard deviations above the mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One of the source's two cases: median and third quartile of the time to complete, in milliseconds."""
+    """A load of Kafka's benchmark: median and third quartile of the time to complete, in milliseconds."""
 
     name: str
     pct50_ms: int
@@ -42,27 +39,27 @@ LOADS = (Load("low", 20, 60), Load("high", 200, 400))
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one run plays. `slots` are pairs: a millisecond, how many requests arrive in it."""
+    """The requests of one run. `slots` are pairs: a millisecond, and how many requests arrive in it."""
 
     slots: array[int]
     latencies_ms: array[int]
 
     @property
     def requests(self) -> int:
-        """How many."""
+        """Return the number of requests."""
         return len(self.latencies_ms)
 
     @property
     def target(self) -> float:
-        """Requests per second, as they were drawn."""
+        """Return the requests per second that were drawn."""
         return self.requests * 1000 / max(1, self.slots[-2])
 
     def pairs(self) -> list[tuple[int, int]]:
-        """The slots as tuples."""
+        """Return the slots as tuples."""
         return list(zip(self.slots[::2], self.slots[1::2], strict=True))
 
     def first(self, requests: int) -> Workload:
-        """Its beginning: so many requests, and what else arrives in the last one's millisecond."""
+        """Return the first requests: so many, and all others that arrive in the last one's millisecond."""
         done = 0
         for nth in range(0, len(self.slots), 2):
             done += self.slots[nth + 1]
@@ -71,14 +68,14 @@ class Workload:
         return self
 
     def save(self, stem: Path) -> None:
-        """Write both files."""
+        """Write the two files."""
         for suffix, values in ((".slots", self.slots), (".latencies", self.latencies_ms)):
             with stem.with_suffix(suffix).open("wb") as file:
                 values.tofile(file)
 
 
 def saved(stem: Path) -> Workload:
-    """Read what `save` wrote."""
+    """Return the workload that `save` wrote."""
     slots, latencies_ms = array("q"), array("i")
     slots.frombytes(stem.with_suffix(".slots").read_bytes())
     latencies_ms.frombytes(stem.with_suffix(".latencies").read_bytes())
@@ -86,7 +83,7 @@ def saved(stem: Path) -> Workload:
 
 
 def latency_samples(load: Load, order: random.Random, count: int = SAMPLES) -> array[int]:
-    """Times to complete, in milliseconds."""
+    """Draw times to complete, in milliseconds."""
     mu = math.log(load.pct50_ms)
     sigma = (math.log(load.pct75_ms) - mu) / THREE_QUARTERS
     draw = order.lognormvariate
@@ -95,7 +92,7 @@ def latency_samples(load: Load, order: random.Random, count: int = SAMPLES) -> a
 
 
 def interval_samples(rate: int, order: random.Random, count: int = SAMPLES) -> array[int]:
-    """Milliseconds between requests, whole; most are 0 at these rates."""
+    """Draw whole milliseconds between requests; most are 0 at these rates."""
     draw, each_ms = order.expovariate, rate / 1000
     samples, residue = array("i"), 0.0
     for _ in range(count):
@@ -109,7 +106,7 @@ def interval_samples(rate: int, order: random.Random, count: int = SAMPLES) -> a
 def draw_workload(
     intervals: array[int], latencies: array[int], requests: int, order: random.Random
 ) -> Workload:
-    """A run of so many requests."""
+    """Draw a workload of so many requests from the samples."""
     slots = array("q")
     arrival_ms, arrivals = 0, []
     for interval in order.choices(intervals, k=requests):
@@ -121,5 +118,5 @@ def draw_workload(
 
 
 def draw_keys(order: random.Random) -> tuple[str, ...]:
-    """The names that every request of a run is watched by."""
+    """Draw the keys that every request of a run watches."""
     return tuple(f"fakeKey{order.randrange(KEY_SPACE)}" for _ in range(KEYS))

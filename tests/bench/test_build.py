@@ -15,8 +15,10 @@ from kio.schema.produce.v9.request import ProduceRequest
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 
-from bench.build import BenchError, build, maybe_compiler
-from bench.processes import Program, free_ports, wait_accepting
+from bench.build import build, maybe_compiler
+from bench.harness import BenchError
+from bench.harness.ports import free_ports
+from bench.harness.processes import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,12 +37,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def through_relay(programs: dict[str, Path], tmp_path: Path) -> Iterator[int]:
     """The port of a relay before a broker."""
-    core, port = min(os.sched_getaffinity(0)), free_ports(2, 24000)
+    core, port = min(os.sched_getaffinity(0)), free_ports(count=2)
     broker = Program([str(programs["broker"]), str(port)], core, tmp_path / "broker")
     relay = Program([str(programs["relay"]), str(port + 1), str(port)], core, tmp_path / "relay")
     try:
-        wait_accepting(broker, port)
-        wait_accepting(relay, port + 1)
+        broker.wait_accepting(port)
+        relay.wait_accepting(port + 1)
         yield port + 1
     finally:
         relay.stop()
@@ -140,12 +142,12 @@ def test_replies_are_what_the_codec_expects(
 ) -> None:
     """The broker's answer to what load sends is read to its last byte: one partition, no error."""
     frame = first_request(programs, *arguments)
-    port = free_ports(1, 24800)
+    port = free_ports()
     broker = Program(
         [str(programs["broker"]), str(port)], min(os.sched_getaffinity(0)), tmp_path / "log"
     )
     try:
-        wait_accepting(broker, port)
+        broker.wait_accepting(port)
         with socket.create_connection(("127.0.0.1", port), 5) as asker:
             asker.sendall(struct.pack(">i", len(frame)) + frame)
             body = asker.recv(int.from_bytes(asker.recv(4)), socket.MSG_WAITALL)
@@ -172,12 +174,12 @@ def test_the_broker_says_who_it_is_in_every_version(
     programs: dict[str, Path], tmp_path: Path, api: str, name: str, api_key: int, versions: range
 ) -> None:
     """Proxies ask with versions of their own; the codec reads each reply to its last byte."""
-    port = free_ports(1, 24500)
+    port = free_ports()
     broker = Program(
         [str(programs["broker"]), str(port), "7"], min(os.sched_getaffinity(0)), tmp_path / "log"
     )
     try:
-        wait_accepting(broker, port)
+        broker.wait_accepting(port)
         with socket.create_connection(("127.0.0.1", port), 5) as asker:
             for version in versions:
                 asker.sendall(struct.pack(">ihhih", 10, api_key, version, version, -1))

@@ -36,11 +36,11 @@ def test_what_is_added_is_taken_inside_each_round() -> None:
 def test_the_section_has_a_row_for_each_variant_and_says_the_goals() -> None:
     """Medians, with least and greatest."""
     text = section(FOUND, {"date": "today"})
-    assert "- date: today" in text
-    assert "- sluice: sluice 1.0" in text
+    assert "| date | today |" in text
+    assert "| sluice | sluice 1.0 |" in text
     assert "| haproxy | 3.00 | 10.50 (10.00 to 11.00) | 16 | 8.0 | 8.0 | 0 % |" in text
-    assert "minus haproxy: 12.00 (2.00 to 22.00) ms (goal: at most 20)" in text
-    assert "farthest from the mean: 5 (0 to 10) % (goal: at most 30)" in text
+    assert "minus haproxy | ≤ 20 ms |  | 12.00 (2.00 to 22.00) | met |" in text
+    assert "through Sluice | ≤ 30 % |  | 5 (0 to 10) | met |" in text
 
 
 @pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bench.figures import Footprint, Sample, Samples, Spread, spread
+from bench.figures import Footprint, Sample, Samples
+from bench.harness.figures import Spread
 
 
 def sample(variant: str, nth: int, cpu_us: float, p50_us: float = 100.0) -> Sample:
     """A run of shape `s`."""
     return Sample("s", variant, nth, 1000, 0.5, 2_000_000, cpu_us, p50_us, 2 * p50_us)
-
-
-def test_spread_is_the_median_with_both_ends() -> None:
-    """The median of an even count lies between the middle two; the ends are the ends."""
-    assert spread([4.0, 1.0, 2.0, 10.0]) == Spread(3.0, 1.0, 10.0)
-
-
-def test_spread_of_nothing_is_none() -> None:
-    """What was not measured has no figure."""
-    assert spread([]) is None
-
-
-def test_text_leaves_out_a_spread_that_says_nothing() -> None:
-    """Both ends are shown unless they round to the same."""
-    assert Spread(1.0, 0.5, 2.0).text(1) == "1.0 (0.5 to 2.0)"
-    assert Spread(1234.0, 1234.0, 1234.0).text(0) == "1,234"
 
 
 def test_rates_are_per_second() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.figures import Footprint, Sample, Samples, Spread
+from bench.figures import Footprint, Sample, Samples
 from bench.goals import Goal, added_ratio, goals
+from bench.harness.figures import Spread
 
 
 def sample(variant: str, cpu_us: float, p50_us: float, shape: str = "small-10") -> Sample:

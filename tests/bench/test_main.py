@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.__main__ import _choose, main
-from bench.build import BenchError, maybe_compiler
+from bench.build import maybe_compiler
+from bench.harness import BenchError
 from bench.variants import DIRECT, Variant
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def test_direct_alone_is_not_a_benchmark() -> None:
 def test_a_wrong_shape_ends_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Exit code 1, the reason on stderr, nothing written."""
     assert main(["--shapes", "nonsense", "--out", str(tmp_path)]) == 1
-    assert "no shape nonsense" in capsys.readouterr().err
+    assert "unknown shape nonsense" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

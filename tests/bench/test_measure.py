@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.build import build, maybe_compiler
+from bench.harness.machine import raise_descriptor_limit
 from bench.measure import Bench, measure
-from bench.processes import raise_descriptor_limit
 from bench.shapes import Shape
 from bench.variants import DIRECT, RELAY, Variant, parse_peer, relay_command
 
@@ -47,7 +47,7 @@ def test_each_variant_is_measured_in_each_round(bench: Bench) -> None:
 
 def test_a_peer_that_does_not_start_is_left_out(bench: Bench) -> None:
     """The others are measured all the same."""
-    variants = [Variant(DIRECT, "", None), parse_peer("broken=false")]
+    variants = [Variant(DIRECT, "", None), parse_peer("error=false")]
     found = measure(bench, variants, [SHAPE], 1, 0.05, 0.02, seed=1)
     assert {one.variant for one in found.all()} == {DIRECT}
 

@@ -19,7 +19,7 @@ def test_named_shapes_come_in_the_order_of_the_table() -> None:
 
 def test_an_unknown_shape_is_named() -> None:
     """The message tells the wrong name and the right ones."""
-    with pytest.raises(ValueError, match=r"no shape smal; there are .*small-1"):
+    with pytest.raises(ValueError, match=r"unknown shape smal; known: .*small-1"):
         choose("smal,small-1")
 
 

@@ -22,7 +22,7 @@ def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_case_runs_beside_its_yardstick(tmp_path: Path) -> None:
-    """Each checks by itself that nothing was kept, and that who should be throttled was."""
+    """Each checks by itself that nothing was kept, and that the right requests were throttled."""
     costs = measure(tmp_path, rounds=1, requests=320)
 
     assert [cost.name for cost in costs] == [case.name for case in CASES]
@@ -45,7 +45,7 @@ def test_what_listens_was_told(tmp_path: Path) -> None:
 
 
 def test_each_part_has_a_row_of_its_own() -> None:
-    """Nothing, the counting alone, metrics, the usage log, traces, all, and what is off by default."""
+    """No listeners, metrics, usage log, traces, all, and what is off by default."""
     rows = {(case.parts, case.families) for case in CASES if case.batch == module.BATCH}
 
     assert (None, ()) in rows
@@ -76,7 +76,7 @@ def test_it_writes_its_section_and_leaves_the_rest(
         assert main([*short, "--out", str(tmp_path)]) == 0
         text = results.read_text()
         assert text.startswith("# What Sluice costs\n")
-        assert text.count("## What it costs to be seen") == 1
+        assert text.count("## The cost of telemetry") == 1
     said = capsys.readouterr().out
     assert "written: " in said
     assert "| added in all |" in said

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.harness.processes import module_process
 from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker, far_broker
+from tests.support.stub_broker import StubBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ def broker() -> Iterator[StubBroker]:
 @pytest.fixture
 def far() -> Iterator[str]:
     """HOST:PORT of the usual one, in a process of its own."""
-    with far_broker() as server:
+    with module_process("tests.support.stub_broker") as server:
         yield server
 
 

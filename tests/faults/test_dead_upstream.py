@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from bench.harness.ports import free_ports
 from tests.support import frames as f
 from tests.support.honest import Honest
 from tests.support.load import await_that
-from tests.support.ports import free_ports
 from tests.support.raw import receive_until_closed
 from tests.support.stub_broker import ADDRESS, CLOSE, NODE, StubBroker
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.ports import free_ports
 from tests.support import frames as f
-from tests.support.ports import free_ports
 from tests.support.raw import receive_until_closed
 from tests.support.sluice_process import COMMAND
 
@@ -175,7 +175,7 @@ runpy.run_module("proxy", run_name="__main__")
 @pytest.mark.parametrize("module", ["click", "proxy.config.sources", "trio", "proxy.app"])
 def test_a_hangup_during_the_start_is_obeyed_once_it_runs(broker, module):
     """It does not end the process; the settings are read again, for they may have been read before it."""
-    listen = f"127.0.0.1:{free_ports('127.0.0.1', 2)}"
+    listen = f"127.0.0.1:{free_ports(count=2)}"
     words = ("run", "--upstream", broker.server, "--listen", listen, "--nodes", "0")
     command = [sys.executable, "-c", HANGUP_WHEN_IMPORTED, module, *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:

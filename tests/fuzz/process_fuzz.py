@@ -18,21 +18,18 @@ import sys
 import threading
 import time
 import urllib.request
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final
 
 import psutil
 from prometheus_client.parser import text_string_to_metric_families as read_metrics
 
-from tests.support.honest import Honest
+from bench.harness.ports import free_ports
+from bench.harness.processes import module_process
+from tests.support.honest import Crowd, Honest
 from tests.support.load import await_that
-from tests.support.ports import free_ports
 from tests.support.sluice_process import NODES, SluiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HONEST: Final = 3
 PAUSE_SECONDS: Final = 0.005
@@ -80,46 +77,11 @@ class Outcome:
         )
 
 
-class HonestClients:
-    """They ask from entering to leaving; leaving raises AssertionError unless each got all its replies."""
-
-    def __init__(self, port: int) -> None:
-        self.waits_s: list[float] = []
-        self._clients = [Honest(port, f"honest{n}") for n in range(HONEST)]
-        self._ending = threading.Event()
-        self._problems: list[str] = []
-        self._threads = [
-            threading.Thread(target=self._run, args=(each,), daemon=True) for each in self._clients
-        ]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._ending.set()
-        for thread in self._threads:
-            thread.join(60)
-        for client in self._clients:
-            client.socket.close()
-        assert kind is not None or not self._problems, self._problems
-
-    def _run(self, client: Honest) -> None:
-        try:
-            while not self._ending.wait(PAUSE_SECONDS):
-                began = time.monotonic()
-                client.ask()
-                self.waits_s.append(time.monotonic() - began)
-        except (OSError, AssertionError) as problem:
-            self._problems.append(f"{client.name} after {client.asked}: {problem!r}")
-
-
 class Fuzzed:
     """A Sluice before `upstream`, and what is known of it."""
 
     def __init__(self, upstream: str, directory: Path) -> None:
-        self._admin = f"127.0.0.1:{free_ports('127.0.0.1')}"
+        self._admin = f"127.0.0.1:{free_ports()}"
         self.sluice = SluiceProcess(
             upstream,
             directory,
@@ -204,22 +166,6 @@ class Fuzzed:
         assert share < IDLE_SHARE_MAX, f"idle, it takes {share:.2f} of a core"
 
 
-@contextmanager
-def lying_broker(seed: int, lies: float) -> Iterator[str]:
-    """HOST:PORT of one in a process of its own."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.fuzz.lying_broker", str(seed), str(lies)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        assert process.poll() is None, "the broker fell over"
-        process.communicate(timeout=30)
-
-
 def attack(port: int, seed: int, wild: float, seconds: float) -> dict[str, int]:
     """What the hostile clients have seen in so many seconds."""
     arguments = [str(each) for each in (port, NODES, seed, wild, seconds)]
@@ -233,14 +179,14 @@ def attack(port: int, seed: int, wild: float, seconds: float) -> dict[str, int]:
 
 def fuzz(directory: Path, seed: int, seconds: float, *, wild: float, lies: float) -> Outcome:
     """Attack a new Sluice; `wild` is how often a request is mutated, `lies` how often a reply is wrong."""
-    with lying_broker(seed, lies) as upstream:
+    with module_process("tests.fuzz.lying_broker", str(seed), str(lies)) as upstream:
         fuzzed = Fuzzed(upstream, directory)
         sluice = fuzzed.sluice
         try:
             with Honest(sluice.port) as first:
                 first.ask()  # whatever is opened once is open now
             descriptors, rss, cpu = fuzzed.descriptors(), fuzzed.rss_bytes(), fuzzed.cpu_s()
-            with HonestClients(sluice.port) as honest:
+            with Crowd(sluice.port, HONEST, pause_s=PAUSE_SECONDS) as honest:
                 told = attack(sluice.port, seed, wild, seconds)
             outcome = Outcome(
                 waits_s=sorted(honest.waits_s),

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.harness.ports import free_ports
 from proxy.cli.admin_client import Client, Place
 from tests.support.load import await_that
-from tests.support.ports import free_ports
 from tests.support.sluice_process import COMMAND, SluiceProcess
 from tests.support.stub_broker import StubBroker
 
@@ -70,7 +70,7 @@ class Sluice(SluiceProcess):
         super().__init__(upstream, directory)
         token = directory / "token"
         token.write_text(TOKEN)
-        self.listen, self.control = (f"127.0.0.1:{free_ports('127.0.0.1')}" for _ in range(2))
+        self.listen, self.control = (f"127.0.0.1:{free_ports()}" for _ in range(2))
         self.socket = str(directory / "admin.sock")
         self.variables = {
             "SLUICE_ADMIN_LISTEN": self.listen,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.build import BenchError
+from bench.harness import BenchError
 from bench.memory import burst, container, mixed, slowloris, unread
 from bench.memory.kafka import running_kafka
 

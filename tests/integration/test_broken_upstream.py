@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.ports import free_ports
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.load import await_that
-from tests.support.ports import free_ports
 from tests.support.raw import api_versions_request, receive_until_closed
 from tests.support.relay import Relay
 from tests.support.sluice_process import SluiceProcess

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import psutil
 import pytest
 
+from bench.harness.ports import free_ports
+from bench.harness.processes import module_process
 from tests.support import frames as f
 from tests.support.browser import WIDE, Complaints, NoBrowserError, chromium, keep, violations
-from tests.support.ports import free_ports
 from tests.support.raw import receive
 from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import far_broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,10 +53,10 @@ def sluice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SluiceProcess]:
         pytest.skip(f"fewer than {2 * wanted} open files are allowed here")
     folder = tmp_path_factory.mktemp("dashboard")
     (folder / "token").write_text(TOKEN, "ascii")
-    with far_broker() as server:
+    with module_process("tests.support.stub_broker") as server:
         proxy = SluiceProcess(server, folder)
         proxy.variables |= {
-            "SLUICE_ADMIN_CONTROL": f"127.0.0.1:{free_ports('127.0.0.1')}",
+            "SLUICE_ADMIN_CONTROL": f"127.0.0.1:{free_ports()}",
             "SLUICE_ADMIN_TOKEN_FILE": str(folder / "token"),
             "SLUICE_POLICIES": POLICIES,
         }

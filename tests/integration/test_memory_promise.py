@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from bench.harness.usage import peak_bytes
 from bench.memory import whole
 from bench.memory.cgroup import Cgroup, NoCgroupError, memory_cgroup
-from bench.memory.resident import most_resident_bytes
 from tests.support import frames as f
 from tests.support.rewritten import share_fetch
 from tests.support.sluice_process import COMMAND, SluiceProcess
@@ -183,10 +183,10 @@ def replies() -> dict[bytes, bytes]:
     }
 
 
-Crowd = list[tuple[socket.socket, memoryview]]
+MixedClients = list[tuple[socket.socket, memoryview]]
 
 
-def pour(crowd: Crowd, seconds: float) -> Crowd:
+def pour(crowd: MixedClients, seconds: float) -> MixedClients:
     """Send as much of it as is taken; what is left then."""
     left = crowd
     give_up = time.monotonic() + seconds
@@ -242,7 +242,7 @@ def test_all_places_that_keep_bytes_together_stay_within_what_is_promised(tmp_pa
         sluice.start()
         stack.callback(lambda: sluice.process is not None and sluice.kill())
         clients: list[socket.socket] = []
-        crowd: Crowd = []
+        crowd: MixedClients = []
         for data in traffic().values():
             for _ in range(EACH):
                 client = stack.enter_context(socket.socket())
@@ -259,7 +259,7 @@ def test_all_places_that_keep_bytes_together_stay_within_what_is_promised(tmp_pa
         with socket.create_connection(("127.0.0.1", sluice.port), timeout=PATIENCE_SECONDS) as one:
             one.sendall(f.heartbeat(1, "honest"))
             assert one.recv(100) == f.heartbeat_reply(1)
-        assert most_resident_bytes(sluice.pid) <= limit
+        assert peak_bytes(sluice.pid) <= limit
         for client in clients:
             client.close()
         broker.close()  # one that does not read would have half a minute to take what is due to it

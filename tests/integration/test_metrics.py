@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import signal
-import subprocess
 import time
 import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.harness.ports import free_ports
 from policies.api import FORWARD, Hold, Peer, Reject, Throttle
 from policies.decision import PolicyDecision
 from proxy.core.histogram import bucket_of
@@ -21,16 +18,19 @@ from proxy.telemetry.metrics.observer import Metrics
 from proxy.telemetry.metrics.push import Push
 from proxy.telemetry.process import read_process
 from tests.support import frames as f
+from tests.support.collectors import rotel_agent
 from tests.support.holding import Holding
+from tests.support.load import await_that
 from tests.support.metrics_collector import Heard, attributes, listening
 from tests.support.metrics_page import FakeFactsSource, hear
-from tests.support.ports import free_ports
 from tests.support.prometheus import check_metrics, scraping, serving
 from tests.support.python_clients import CLIENTS
 from tests.support.sessions import Wire, make_engine
 from tests.support.sluice_process import SluiceProcess
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.kafka_cluster import KafkaCluster
     from tests.support.topics import Topics
 
@@ -132,38 +132,17 @@ def test_a_collector_passes_on_what_is_pushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through rotel: every figure of the page arrives at the collector behind it."""
-    agent = rotel_agent()
-    port = free_ports("127.0.0.1", 2)
     heard = Heard()
-    with listening(heard) as behind:
-        process = subprocess.Popen(
-            [
-                *(agent, "start", "--log-format", "text"),
-                *("--pid-file", tmp_path / "pid", "--log-file", tmp_path / "log"),
-                *("--otlp-http-endpoint", f"127.0.0.1:{port}"),
-                *("--otlp-grpc-endpoint", f"127.0.0.1:{port + 1}"),
-                *("--exporter", "otlp", "--otlp-exporter-protocol", "http"),
-                *("--otlp-exporter-endpoint", f"http://127.0.0.1:{behind}"),
-                *("--batch-timeout", "50ms"),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
-            push = Push("1.2.3", interval_ms=100_000)
-            push.start()
-            metrics = lively(push)
-            give_up = time.monotonic() + 10
-            while not heard.requests:  # until the agent listens
-                assert time.monotonic() < give_up, push.counts()
-                push.send(metrics.collect(), metrics._engine.now_ms)
-                time.sleep(0.3)
-            metrics.close()
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
+    with (
+        listening(heard) as behind,
+        rotel_agent(tmp_path, f"http://127.0.0.1:{behind}") as endpoint,
+    ):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        push = Push("1.2.3", interval_ms=100_000)
+        push.start()
+        metrics = lively(push)
+        await_that(lambda: _pushed(push, metrics, heard), "the agent's requests", 10)
+        metrics.close()
 
     found = heard.metrics()
     assert {metric.family for metric in ALL} == found.keys()
@@ -178,13 +157,10 @@ def test_a_collector_passes_on_what_is_pushed(
     assert waits["purgatory"].sum == pytest.approx(HELD_MS / 1000, rel=0.05)
 
 
-def rotel_agent() -> Path:
-    """The collector's program, or a skip."""
-    found = importlib.util.find_spec("rotel")
-    program = Path(found.origin).with_name("rotel-agent") if found and found.origin else None
-    if program is None or not program.exists():
-        pytest.skip("no rotel here (a wheel for test)")
-    return program
+def _pushed(push: Push, metrics: Metrics, heard: Heard) -> bool:
+    """Push once more; whether anything has arrived."""
+    push.send(metrics.collect(), metrics._engine.now_ms)
+    return bool(heard.requests)
 
 
 @pytest.mark.kafka
@@ -192,7 +168,7 @@ def test_prometheus_scrapes_a_running_sluice(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
     """The process itself before a real broker: what clients did is what Prometheus has, and promtool is content."""
-    admin = f"127.0.0.1:{free_ports('127.0.0.1')}"
+    admin = f"127.0.0.1:{free_ports()}"
     variables = {"SLUICE_ADMIN_LISTEN": admin}
     sluice = SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables)
     sluice.start()

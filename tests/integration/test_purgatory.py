@@ -12,6 +12,8 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from kafka import KafkaProducer
 
+from bench.harness.figures import median
+from bench.harness.usage import cpu_ns
 from tests.integration.conftest import Way
 from tests.support import frames as f
 from tests.support.java import Java
@@ -22,9 +24,7 @@ from tests.support.long_polls import (
     Fetched,
     Talk,
     Written,
-    cpu_ms,
     fetch,
-    percentile,
     produce,
     read_fetch,
     read_produce,
@@ -79,8 +79,8 @@ def test_an_idle_poll_takes_its_time_and_no_more(
                 if turn:  # a broker just started takes its time for the first
                     (direct if place < 12 else through).append(each.waited_ms or 0)
     assert min(through) >= 495
-    late_ms = percentile(direct, 50)
-    assert percentile(through, 50) <= max(500, late_ms) + 30, f"{late_ms} direct, {max(through)}"
+    late_ms = median(direct)
+    assert median(through) <= max(500, late_ms) + 30, f"{late_ms} direct, {max(through)}"
 
 
 def test_a_record_ends_the_poll_that_waits_for_it(way_one: Way) -> None:
@@ -99,7 +99,7 @@ def test_a_record_ends_the_poll_that_waits_for_it(way_one: Way) -> None:
             reply, waited_ms = reader.reply()
             assert read_fetch(reply).records_bytes > 0
             waits.append(waited_ms)
-    assert percentile(waits[2:], 50) < 100, sorted(waits)[-5:]
+    assert median(waits[2:]) < 100, sorted(waits)[-5:]
 
 
 def test_a_broker_that_stands_still_is_answered_for_in_time(
@@ -296,10 +296,10 @@ def test_waits_without_end_are_cut_and_harm_nobody(
             nonlocal read
             busy = []
             while time.monotonic() < until_s:
-                began_ms = cpu_ms(sluice.pid)
+                began_ms = cpu_ns(sluice.pid) / 1e6
                 reader.send(fetch(read, honest, 1000, min_bytes=1, offset=read))
                 writer.ask(produce(read, honest, b"x", 10_000))
-                busy.append(min(reader.reply()[1], cpu_ms(sluice.pid) - began_ms))
+                busy.append(min(reader.reply()[1], cpu_ns(sluice.pid) / 1e6 - began_ms))
                 read += 1
             return max(busy)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.ports import accepts
 from tests.support.connections import peers_of
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.load import GroupReader, LoadProducer
 from tests.support.raw import api_versions_request, receive
-from tests.support.sluice_process import SluiceProcess, accepts
+from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -16,13 +16,13 @@ import structlog
 import trio
 import trio.testing
 
+from bench.harness.ports import free_ports
 from policies.api import Reject
 from proxy import admin_socket, app
 from proxy.app import App
 from proxy.config import Config, Drain, Limits, Listen, PolicyEntry, Purgatory, Upstream
 from proxy.config.telemetry import Admin
 from proxy.core.delayed import Graces
-from tests.proxy.shell.test_dialer import free_port
 from tests.support import frames as f
 
 if TYPE_CHECKING:
@@ -63,19 +63,6 @@ class EchoBroker:
                         await stream.send_all(f.produce_reply(ident))
 
 
-def three_free_ports() -> int:
-    """A port with two more behind it."""
-    for _ in range(100):
-        port = free_port()
-        try:
-            for each in (port + 1, port + 2):
-                socket.create_server(("127.0.0.1", each)).close()
-        except OSError:
-            continue
-        return port
-    pytest.fail("no three free ports in a row")
-
-
 @pytest.fixture(autouse=True)
 def fresh_logging():
     """Nobody keeps a captured stderr that is closed after its test."""
@@ -88,7 +75,7 @@ def fresh_logging():
 async def running(nursery) -> AsyncIterator[tuple[App, EchoBroker, int]]:
     broker = EchoBroker()
     await nursery.start(broker.serve)
-    port = three_free_ports()
+    port = free_ports(count=3)
     config = Config(
         upstream=Upstream(bootstrap_servers=(f"127.0.0.1:{broker.port}",)),
         listen=Listen(port=port, nodes="0-1"),
@@ -238,7 +225,7 @@ async def test_a_proxy_without_a_default_socket_serves_its_clients(
 async def test_a_default_socket_is_served_beside_an_address(running, nursery, runtime):
     """At once: the web server is there anyway."""
     proxy, _, port = running
-    listen = f"127.0.0.1:{free_port()}"
+    listen = f"127.0.0.1:{free_ports()}"
     proxy = App(msgspec.structs.replace(proxy._config, admin=Admin(listen=listen)))
     nursery.start_soon(proxy.run)
     with trio.fail_after(60):
@@ -290,9 +277,9 @@ async def test_a_policy_from_the_config_is_asked(running, nursery):
 
 async def test_a_broker_that_refuses_closes_the_client_without_a_word(nursery):
     """Nothing is answered in its name."""
-    port = three_free_ports()
+    port = free_ports(count=3)
     config = Config(
-        upstream=Upstream(bootstrap_servers=(f"127.0.0.1:{free_port()}",)),
+        upstream=Upstream(bootstrap_servers=(f"127.0.0.1:{free_ports()}",)),
         listen=Listen(port=port, nodes="0-1"),
     )
     nursery.start_soon(App(config).run)

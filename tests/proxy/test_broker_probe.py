@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from bench.harness.ports import free_ports
 from proxy.broker_probe import probe
-from tests.support.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -155,7 +155,7 @@ async def test_a_listener_for_tls_is_recognised() -> None:
 
 async def test_nothing_listens_there() -> None:
     """In the system's own words."""
-    report = await probe("127.0.0.1", free_ports("127.0.0.1", 1), TIMEOUT_S)
+    report = await probe("127.0.0.1", free_ports(), TIMEOUT_S)
     assert report.problem.endswith("Connection refused")
 
 

@@ -13,6 +13,7 @@ import httpx
 import trio
 from starlette.types import ASGIApp
 
+from bench.harness.ports import free_ports
 from policies import registry
 from policies.chain import Chain
 from proxy.admin.control import Control
@@ -42,7 +43,6 @@ from proxy.telemetry.log import LogObserver
 from proxy.telemetry.metrics.observer import Metrics
 from proxy.telemetry.principals import Principals
 from proxy.telemetry.signals import Signals
-from tests.support.ports import free_ports
 from tests.support.sessions import Watcher
 from tests.support.sockets import tcp_pair
 
@@ -179,7 +179,7 @@ async def opened(
     """A room whose admin server listens in all three ways."""
     token = directory / "token"
     token.write_text(TOKEN + "\n")
-    ports = [free_ports("127.0.0.1") for _ in range(2)]
+    ports = [free_ports() for _ in range(2)]
     settings = Admin(
         **{
             "listen": f"127.0.0.1:{ports[0]}",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
-import signal
 import socket
 import subprocess
 import threading
-import time
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from bench.harness.ports import free_ports
+from bench.harness.processes import end, wait_accepting
 from proxy.telemetry.traces.choice import make_tracer
-from tests.support.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -197,13 +197,20 @@ def exporting(max_spans_per_second: int = 10_000) -> Tracer:
 
 def rotel(directory: Path) -> Iterator[tuple[str, Collector]]:
     """A real collector (rotel) that passes on to one of ours: its endpoint, and ours. Skips where there is none."""
+    with Collector() as behind, rotel_agent(directory, behind.endpoint) as endpoint:
+        yield endpoint, behind
+
+
+@contextmanager
+def rotel_agent(directory: Path, target: str) -> Iterator[str]:
+    """Run rotel, which forwards what it gets to the endpoint `target`; yield its own endpoint. Skips without rotel."""
     found = importlib.util.find_spec("rotel")
     program = Path(found.origin).with_name("rotel-agent") if found and found.origin else None
     if program is None or not program.exists():
         pytest.skip("no rotel here (a wheel for test)")
     http = free_ports(HOST, 2)
     said = directory / "rotel.log"
-    with Collector() as behind, said.open("wb") as log:
+    with said.open("wb") as log:
         process = subprocess.Popen(
             [
                 *(program, "start", "--log-format", "text"),
@@ -211,23 +218,18 @@ def rotel(directory: Path) -> Iterator[tuple[str, Collector]]:
                 *("--otlp-http-endpoint", f"{HOST}:{http}"),
                 *("--otlp-grpc-endpoint", f"{HOST}:{http + 1}"),
                 *("--exporter", "otlp", "--otlp-exporter-protocol", "http"),
-                *("--otlp-exporter-endpoint", behind.endpoint),
+                *("--otlp-exporter-endpoint", target),
                 *("--batch-timeout", "50ms"),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-        try:
-            give_up = time.monotonic() + START_TIMEOUT_S
-            while not _accepts(http):
-                assert process.poll() is None, said.read_text(errors="replace")
-                assert time.monotonic() < give_up, said.read_text(errors="replace")
-                time.sleep(0.02)
-            yield f"http://{HOST}:{http}", behind
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
+    try:
+        wait_accepting(process, HOST, http, said.read_text, START_TIMEOUT_S)
+        yield f"http://{HOST}:{http}"
+    finally:
+        end(process)
 
 
 def decoded(request: ExportTraceServiceRequest) -> list[Seen]:
@@ -272,11 +274,3 @@ def _value(value: AnyValue) -> Any:
     if kind == "array_value":
         return tuple(map(_value, value.array_value.values))
     return getattr(value, kind) if kind else None
-
-
-def _accepts(port: int) -> bool:
-    try:
-        with socket.create_connection((HOST, port), timeout=1):
-            return True
-    except OSError:
-        return False

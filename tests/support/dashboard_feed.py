@@ -19,8 +19,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from bench.harness.ports import free_ports
 from tests.support.made_up_states import State, made_up
-from tests.support.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -51,7 +51,7 @@ class DashboardFeed:
         """Every state is like the one before."""
         self.viewers = 0
         """Streams that are open."""
-        self.port = port or free_ports("127.0.0.1")
+        self.port = port or free_ports()
         self.address = f"http://127.0.0.1:{self.port}/"
         self._second = 0
         self._ended = trio.Event()

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from bench.harness.ports import free_ports
+from bench.harness.processes import end
 from tests.support.java import Java, kafka_java
 from tests.support.kafka_sasl import LISTENER, SaslListener
-from tests.support.ports import free_ports
 
 START_TIMEOUT_SECONDS: Final = 90.0
 STOP_TIMEOUT_SECONDS: Final = 20.0
@@ -174,12 +175,7 @@ class KafkaCluster:
         if process is None:
             return
         process.send_signal(signal.SIGCONT)  # it may have been stopped by a test
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, STOP_TIMEOUT_SECONDS)
         self.brokers[node_id].process = None
 
     def start_broker(self, node_id: int) -> None:

@@ -11,9 +11,8 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, field
-from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from kafka.record import MemoryRecordsBuilder
 
@@ -21,9 +20,6 @@ from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.raw import api_versions_request, receive
 from wire import messages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PRODUCE_VERSION: Final = 7
 FETCH_VERSION: Final = 11
@@ -225,14 +221,3 @@ def unread_bytes(port: int) -> int:
         for row in rows
         if row[3] == _ESTABLISHED and int(row[1].rpartition(":")[2], 16) == port
     )
-
-
-def cpu_ms(pid: int) -> float:
-    """The CPU time that a process's first thread has had so far."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
-
-
-def percentile(values: Iterable[float], percent: float) -> float:
-    """By nearest rank: at least so many percent are not above it."""
-    ordered = sorted(values)
-    return ordered[max(ceil(len(ordered) * percent / 100), 1) - 1]

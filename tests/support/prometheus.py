@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from bench.harness.ports import free_ports
+from bench.harness.processes import end
 from proxy.telemetry.metrics.page import OPENMETRICS, TEXT, wants_openmetrics
-from tests.support.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,7 +96,7 @@ def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
     scrape = {"job_name": "sluice", "static_configs": [{"targets": [target]}]}
     every = {"scrape_interval": "500ms", "scrape_timeout": "500ms"}
     config.write_text(json.dumps({"global": every, "scrape_configs": [scrape]}))  # JSON is YAML
-    port = free_ports("127.0.0.1")
+    port = free_ports()
     log_path = folder / "prometheus.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
@@ -119,8 +120,7 @@ def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
             time.sleep(0.1)
         yield prometheus
     finally:
-        process.terminate()
-        process.wait(20)
+        end(process, 20)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from bench.harness.ports import free_ports
 from tests.support import frames as f
-from tests.support.ports import free_ports
 from tests.support.quota_load import Load, run
 from tests.support.quota_messages import ALTER, alter_body, read_alter_reply
 from tests.support.quota_rows import Row, Tally

@@ -8,15 +8,14 @@ did.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.support.ports import free_ports
+from bench.harness.ports import free_ports
+from bench.harness.processes import wait_accepting
 
 START_TIMEOUT_SECONDS: Final = 60.0
 STOP_TIMEOUT_SECONDS: Final = 60.0
@@ -84,11 +83,7 @@ class SluiceProcess:
                 }
                 | self.variables,
             )
-        give_up = time.monotonic() + START_TIMEOUT_SECONDS
-        while not accepts(self.address, self.port):
-            assert self.process.poll() is None, f"Sluice ended: {self.said()}"
-            assert time.monotonic() < give_up, f"Sluice does not listen: {self.said()}"
-            time.sleep(0.02)
+        wait_accepting(self.process, self.address, self.port, self.said, START_TIMEOUT_SECONDS)
 
     def terminate(self) -> None:
         """Asks it to drain and returns at once."""
@@ -144,12 +139,3 @@ class SluiceProcess:
         upstream = {"bootstrap_servers": self.upstream.split(","), **self.upstream_settings}
         path.write_text(json.dumps({"upstream": upstream, "listen": listener}))  # JSON is YAML
         return ["--config", str(path)]
-
-
-def accepts(address: str, port: int) -> bool:
-    """Whether somebody listens there now."""
-    try:
-        with socket.create_connection((address, port), timeout=1):
-            return True
-    except OSError:
-        return False

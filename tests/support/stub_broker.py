@@ -1,7 +1,7 @@
 """A broker of few words: enough of Kafka to stand behind Sluice while a test attacks it.
 
-It runs in a thread, or (`python -m tests.support.stub_broker`, see `far_broker`) as a process of its own, where a test
-that keeps its own process busy must not slow it.
+It runs in a thread, or (`python -m tests.support.stub_broker`, see `module_process`) in a process of its own, for a
+test whose process is busy.
 
 Rules:
 - It answers in order, each connection for itself. A Heartbeat's reply is the request's own body, so that whoever gets
@@ -15,12 +15,10 @@ from __future__ import annotations
 import selectors
 import socket
 import struct
-import subprocess
 import sys
 import threading
 from collections import Counter
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from tests.support import frames as f
@@ -215,21 +213,6 @@ def body_of(request: bytes) -> bytes:
     """What stands behind a request's classic header (v1)."""
     length = struct.unpack_from(">h", request, 12)[0]
     return request[14 + max(length, 0) :]
-
-
-@contextmanager
-def far_broker() -> Iterator[str]:
-    """The usual one as a process of its own; its HOST:PORT."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.stub_broker"],
-        cwd=Path(__file__).parents[2],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.communicate(timeout=10)
 
 
 if __name__ == "__main__":

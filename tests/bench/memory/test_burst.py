@@ -6,7 +6,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from bench.memory.burst import HEADS, Burst, Tasks, row, variants
+from bench.memory.burst import HEADS, Burst, BurstClients, row, variants
 from bench.memory.figures import Case, Resident
 from bench.memory.frames import KIB, MIB, produce_frame
 from bench.variants import DIRECT, SLUICE
@@ -22,7 +22,7 @@ LARGE = [produce_frame("t", MIB), produce_frame("t", MIB, 1)]
 def test_everyone_is_answered_once(behind: Behind) -> None:
     """All at once, as many replies as connections, and the small ones before are not counted."""
     sluice, stub = behind
-    tasks = Tasks(sluice.port, LARGE, SMALL, 12)
+    tasks = BurstClients(sluice.port, LARGE, SMALL, 12)
     tasks.open()
     found = tasks.run(10)
     assert len(found.waits) == 12
@@ -50,7 +50,7 @@ def test_who_is_refused_ended_or_never_answered_is_a_problem() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        tasks = Tasks(listening.getsockname()[1], [SMALL], SMALL, 3)
+        tasks = BurstClients(listening.getsockname()[1], [SMALL], SMALL, 3)
         tasks.open()
         found = tasks.run(1.0)
         thread.join(5)

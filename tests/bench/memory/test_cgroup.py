@@ -35,7 +35,7 @@ def test_who_wants_more_than_the_limit_is_killed_and_counted() -> None:
             assert greedy.returncode == -9
             assert "alive" not in greedy.stdout
             assert group.kills() == 1
-            assert 8 << 20 < group.most_bytes() <= LIMIT
+            assert 8 << 20 < group.peak_bytes() <= LIMIT
             assert group.folder.is_dir()
     except NoCgroupError as error:
         pytest.skip(f"no memory cgroup here: {error}")

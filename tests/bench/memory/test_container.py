@@ -21,8 +21,8 @@ def test_what_it_reckons_with_is_read() -> None:
     said = (
         "Memory, at most:\n     54.0 MiB  requests (x)\n    216.3 MiB  in all; 85% of the limit\n"
     )
-    assert container.reckoned_mib(said) == 216.3
-    assert container.reckoned_mib("The settings are valid; policies: 0.\n") == math.inf
+    assert container.checked_mib(said) == 216.3
+    assert container.checked_mib("The settings are valid; policies: 0.\n") == math.inf
 
 
 def test_without_a_cgroup_the_case_is_left_out_aloud(

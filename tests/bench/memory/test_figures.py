@@ -6,33 +6,16 @@ import math
 
 import pytest
 
+from bench.goals import at_least
 from bench.memory.figures import (
     Case,
     Resident,
-    at_least,
-    at_most,
     longest_gap,
-    median,
     mib,
     milliseconds,
-    quantile,
     seconds,
 )
 from bench.memory.frames import MIB
-
-
-def test_a_quantile_is_a_value_that_came() -> None:
-    """The nearest rank: so many of a hundred do not exceed it, whatever the order."""
-    values = [float(n) for n in range(100, 0, -1)]
-    assert quantile(values, 0.99) == 99
-    assert quantile(values, 1.0) == 100
-    assert quantile([3.0], 0.01) == 3
-
-
-def test_of_nothing_every_wait_is_infinite() -> None:
-    """Who was never answered has not been answered quickly, and fails the goal."""
-    assert quantile([], 0.99) == median([]) == math.inf
-    assert at_most("wait", "s", quantile([], 0.99), 10).met is False
 
 
 def test_the_longest_gap_counts_both_ends() -> None:
@@ -51,7 +34,7 @@ def test_resident_memory_may_be_a_tenth_above(most: float, met: bool) -> None:  
 
 
 def test_a_proxy_that_is_gone_meets_no_goal_of_memory() -> None:
-    """Its most is not known."""
+    """Its peak is unknown."""
     assert Resident(MIB, math.inf).goal("it", MIB).met is False
 
 
@@ -61,7 +44,7 @@ def test_a_case_fails_by_a_goal_or_by_coming_to_no_end() -> None:
     assert not case.failed
     case.goals.append(at_least("bad", "", 0, 1))
     assert case.failed
-    assert Case("x", "x", "", broken="it fell").failed
+    assert Case("x", "x", "", error="it fell").failed
 
 
 def test_what_is_not_known_is_a_dash() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.build import BenchError
+from bench.harness import BenchError
 from bench.memory import __main__ as command
 from bench.memory.__main__ import CASES, main
 from bench.memory.figures import Case, at_most
@@ -43,7 +43,7 @@ def test_some_cases_alone_are_measured_and_written(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In their order; what else the file has stays, and the exit code tells that a goal was not met."""
+    """They run in their order, the rest of the file stays, and a missed goal gives exit code 1."""
     asked = []
 
     def fake(name: str, most: float):
@@ -62,7 +62,7 @@ def test_some_cases_alone_are_measured_and_written(
     text = (tmp_path / "RESULTS.md").read_text()
     assert text.startswith("# Costs\n")
     assert all(f"### {name}. Title" in text for name in "abc")
-    assert "NOT MET wait: 3.00 s, must 2" in capsys.readouterr().out
+    assert "NOT MET      wait: 3.00 s, must 2" in capsys.readouterr().out
 
 
 def test_a_case_that_breaks_does_not_break_the_others(
@@ -71,7 +71,7 @@ def test_a_case_that_breaks_does_not_break_the_others(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is written with its reason, the exit code says so, and the next one finds a fresh broker."""
+    """The reason is written, the exit code is 1, and the next case gets a restarted broker."""
 
     def fall(kafka: NoKafka, folder: Path) -> Case:
         raise BenchError("it fell")
@@ -83,7 +83,7 @@ def test_a_case_that_breaks_does_not_break_the_others(
     assert "it fell" in text
     assert NoKafka.restarts == 1
     assert "### b. Title" in text
-    assert "BROKEN" in capsys.readouterr().out
+    assert "FAILED" in capsys.readouterr().out
 
 
 def test_an_unknown_case_ends_the_command(
@@ -91,7 +91,7 @@ def test_an_unknown_case_ends_the_command(
 ) -> None:
     """Exit code 1, the reason on stderr, nothing written."""
     assert main(["--only", "x", "--out", str(tmp_path)]) == 1
-    assert "no case x" in capsys.readouterr().err
+    assert "unknown case x" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

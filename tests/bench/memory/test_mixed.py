@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench.memory.figures import Resident
 from bench.memory.frames import KIB, LARGE, MIB, SMALL, produce_frame
-from bench.memory.mixed import HEADS, Crowd, Mixed, goals, row
+from bench.memory.mixed import HEADS, Mixed, MixedClients, goals, row
 
 if TYPE_CHECKING:
     from tests.bench.memory.conftest import Behind
@@ -20,7 +20,7 @@ FRAMES = {SMALL: [produce_frame("t", KIB)], LARGE: [produce_frame("t", MIB)]}
 def test_both_sizes_are_answered_and_some_go_away(behind: Behind) -> None:
     """Each reply is counted once with its wait; who goes away comes again; nothing is a problem."""
     sluice, stub = behind
-    crowd = Crowd(sluice.port, FRAMES, CLIENTS)
+    crowd = MixedClients(sluice.port, FRAMES, CLIENTS)
     crowd.open()
     found = crowd.run(1.0)
     assert not found.problems
@@ -36,7 +36,7 @@ def test_both_sizes_are_answered_and_some_go_away(behind: Behind) -> None:
 def test_whom_the_far_side_ends_is_a_problem_each_time() -> None:
     """And when nobody listens any more, that is one, too; the load goes on to its end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        crowd = Crowd(listening.getsockname()[1], FRAMES, 0)
+        crowd = MixedClients(listening.getsockname()[1], FRAMES, 0)
 
         def end_three() -> None:
             for _ in range(3):

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.build import BenchError
+from bench.harness import BenchError
 from bench.memory.connection import Connection
 from bench.memory.proxies import (
     Running,
     SluiceSetup,
     Watch,
-    has_pool,
-    nothing_between,
+    no_proxy,
     said_by,
 )
 from bench.variants import Place, Variant
@@ -53,17 +52,11 @@ def test_a_sluice_runs_in_the_settings_of_its_case(tmp_path: Path) -> None:
         client.close()
         watch = Watch(proxy)
         held = watch.resident()
-        assert 1 << 20 < held.base_bytes <= held.most_bytes
+        assert held is not None
+        assert 1 << 20 < held.base_bytes <= held.peak_bytes
         assert "valid" in said_by(setup.sluice(proxy.place, "check"))
     assert proxy.pid is None
     assert not proxy.problems
-
-
-def test_the_pool_is_left_out_where_there_is_none(tmp_path: Path) -> None:
-    """An older Sluice would refuse a section that it does not know."""
-    setup = SluiceSetup({"queued_max_request_bytes": 1 << 27})
-    made = setup.config(Place(1, 2, tmp_path))
-    assert ("memory" in made) is has_pool()
 
 
 def test_only_whole_puts_a_policy_in_the_chain(tmp_path: Path) -> None:
@@ -78,7 +71,7 @@ def test_only_whole_puts_a_policy_in_the_chain(tmp_path: Path) -> None:
 
 def test_nothing_between_is_the_broker_itself(tmp_path: Path) -> None:
     """No process, the broker's own port."""
-    with Running(nothing_between(), UPSTREAM, tmp_path) as proxy:
+    with Running(no_proxy(), UPSTREAM, tmp_path) as proxy:
         assert proxy.port == UPSTREAM
         assert proxy.pid is None
         assert not proxy.ended
@@ -103,15 +96,17 @@ def test_a_sluice_must_end_well(
     assert len(proxy.problems) == problems
 
 
-def test_who_ended_by_itself_is_found_out(tmp_path: Path) -> None:
-    """Whoever it was; and what it held then is not known."""
+def test_a_proxy_that_ended_by_itself_is_reported(tmp_path: Path) -> None:
+    """Of any variant; the peak of its memory is unknown then."""
     with Running(listener("haproxy"), UPSTREAM, tmp_path) as proxy:
         watch = Watch(proxy)
         assert proxy._program is not None
         proxy._program.process.kill()
         proxy._program.process.wait()
         assert proxy.ended
-        assert watch.resident().most_bytes == float("inf")
+        held = watch.resident()
+        assert held is not None
+        assert held.peak_bytes == float("inf")
     assert "ended by itself with -9" in proxy.problems[0]
 
 

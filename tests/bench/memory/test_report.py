@@ -42,8 +42,8 @@ def test_no_folder_of_this_machine_is_shown() -> None:
 
 def test_a_case_that_came_to_no_end_says_so() -> None:
     """With the reason, and without empty tables."""
-    text = section(Case("x", "x.", "Law.", broken="OSError: gone"), FACTS)
-    assert "**Came to no end:** OSError: gone" in text
+    text = section(Case("x", "x.", "Law.", error="OSError: gone"), FACTS)
+    assert "**Failed:** OSError: gone" in text
     assert "|" not in text
 
 
@@ -52,7 +52,7 @@ def test_one_case_alone_leaves_the_others() -> None:
     text = with_cases("# Costs\n", [case(), case("d", "d. Burst")], FACTS)
     again = with_cases(text, [case("d", "d. Another")], FACTS)
     assert again.startswith("# Costs\n")
-    assert again.count("## What Sluice may hold") == 1
+    assert again.count("## Memory limits") == 1
     assert "### a. One" in again
     assert "d. Burst" not in again
     assert again.index("### a. One") < again.index("### d. Another")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench.memory import slowloris
 from bench.memory.frames import MIB, produce_frame
-from bench.memory.slowloris import HEAD_BYTES, Attack, share_to_be_had
+from bench.memory.slowloris import HEAD_BYTES, Slowloris, free_share
 from tests.support import frames as f
 from tests.support.honest import receive
 
@@ -40,7 +40,7 @@ def test_an_attack_knows_whom_the_proxy_closed(monkeypatch: pytest.MonkeyPatch) 
 
         thread = threading.Thread(target=serve)
         thread.start()
-        attack = Attack(listening.getsockname()[1], 3, FRAME)
+        attack = Slowloris(listening.getsockname()[1], 3, FRAME)
         attack.begin()
         attack.run(0.8)
         thread.join(5)
@@ -63,7 +63,7 @@ def test_a_pool_without_bound_is_not_taken_for_a_full_one(
     """Who is let in beside a request that takes all of it proves that the look is worth nothing."""
     monkeypatch.setattr(slowloris, "POOL", 4 * MIB)
     sluice, _ = behind
-    assert share_to_be_had(sluice.port, "t") == 0.0
+    assert free_share(sluice.port, "t") == 0.0
 
 
 def test_the_share_is_what_is_let_in_beside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +76,6 @@ def test_the_share_is_what_is_let_in_beside(monkeypatch: pytest.MonkeyPatch) -> 
         asked.append(large)
         return large <= 62 * MIB
 
-    monkeypatch.setattr(slowloris, "_is_admitted_beside", admits)
-    assert share_to_be_had(1, "t") == 60 / 64
+    monkeypatch.setattr(slowloris, "_is_admitted_with", admits)
+    assert free_share(1, "t") == 60 / 64
     assert asked == [64 * MIB, 64 * MIB - 65536, 63 * MIB, 60 * MIB]

@@ -9,7 +9,8 @@ from array import array
 
 import pytest
 
-from bench.build import BenchError, maybe_compiler
+from bench.build import maybe_compiler
+from bench.harness import BenchError
 from bench.purgatory import compiled as module
 from bench.purgatory.compiled import FOLDER, MODULES, ROOT, compiled
 from bench.purgatory.workload import Workload

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bench.build import BenchError
+from bench.harness import BenchError
 from bench.purgatory.kafka import LOCK, VERSION, arguments, parse, run_kafka
 from bench.purgatory.workload import LOADS
 from tests.support.kafka_jars import read_lock
@@ -49,7 +49,7 @@ def test_its_line_of_figures_is_understood():
 @pytest.mark.parametrize("said", ["", "# only a comment\n", "Exception in thread\n", "1\t2\n"])
 def test_anything_else_is_an_error(said):
     """Nothing is made up."""
-    with pytest.raises(BenchError, match="not a line of figures"):
+    with pytest.raises(BenchError, match="no line of figures"):
         parse(said, 1000)
 
 

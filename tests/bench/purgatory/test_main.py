@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.build import BenchError
+from bench.harness import BenchError
 from bench.purgatory import __main__ as command
 from bench.purgatory.__main__ import main
 
@@ -29,7 +29,7 @@ def test_it_writes_its_section_and_leaves_the_rest(tmp_path, capsys):
 def test_an_unknown_candidate_ends_the_command(tmp_path, capsys):
     """Exit code 1, the reason on stderr, nothing written."""
     assert main([*SHORT, "--candidates", "nonsense", "--out", str(tmp_path)]) == 1
-    assert "no candidate nonsense" in capsys.readouterr().err
+    assert "unknown candidate nonsense" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

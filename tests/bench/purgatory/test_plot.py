@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 from bench.purgatory.figures import CANDIDATES, Found, Run
-from bench.purgatory.plot import COLOURS, svg
+from bench.purgatory.plot import COLOURS, plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -34,7 +34,7 @@ def found():
 
 def test_it_is_a_drawing_with_one_line_for_each_candidate_in_each_panel():
     """Four panels; the points of a line go from left to right."""
-    root = ET.fromstring(svg(found()))  # noqa: S314 - our own text
+    root = ET.fromstring(plot(found()))  # noqa: S314 - our own text
     lines = root.findall(f"{SVG}polyline")
     assert sorted(line.get("class") for line in lines) == ["l heap"] * 4 + ["l wheel"] * 4
     for line in lines:
@@ -44,14 +44,14 @@ def test_it_is_a_drawing_with_one_line_for_each_candidate_in_each_panel():
 
 def test_what_was_not_held_is_an_empty_circle():
     """One of two, each time."""
-    root = ET.fromstring(svg(found()))  # noqa: S314 - our own text
+    root = ET.fromstring(plot(found()))  # noqa: S314 - our own text
     kinds = [circle.get("class").split()[1] for circle in root.findall(f"{SVG}circle")]
     assert kinds.count("empty") == kinds.count("full") == 8
 
 
 def test_everything_lies_inside():
     """No point, no text beyond the edge."""
-    root = ET.fromstring(svg(found()))  # noqa: S314 - our own text
+    root = ET.fromstring(plot(found()))  # noqa: S314 - our own text
     width, height = (float(part) for part in root.get("viewBox").split()[2:])
     for circle in root.findall(f"{SVG}circle"):
         assert 0 < float(circle.get("cx")) < width
@@ -68,4 +68,4 @@ def test_every_candidate_has_a_colour():
 
 def test_nothing_found_is_still_a_drawing():
     """With empty panels."""
-    assert ET.fromstring(svg(Found())).tag == f"{SVG}svg"  # noqa: S314 - our own text
+    assert ET.fromstring(plot(Found())).tag == f"{SVG}svg"  # noqa: S314 - our own text

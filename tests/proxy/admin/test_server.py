@@ -15,6 +15,7 @@ import structlog
 import trio
 import trio.testing
 
+from bench.harness.ports import free_ports
 from proxy.admin.loop_lag import LoopLag
 from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import Limits
@@ -24,7 +25,6 @@ from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, Admin
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
 from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
-from tests.support.ports import free_ports
 
 OPEN = ("/startup", "/live", "/ready", "/metrics", "/version")
 CLOSED = ("/", "/static/app.js", "/v1/state", "/v1/events", "/openapi.json", "/v1/debug/tasks")
@@ -301,7 +301,7 @@ async def test_a_fault_in_a_handler_is_told_and_costs_one_answer(room, monkeypat
 
 async def test_nothing_is_bound_before_everything_can_be(tmp_path):
     """A port that is taken ends the start, in words, and leaves no socket behind."""
-    port = free_ports("127.0.0.1")
+    port = free_ports()
     path = str(tmp_path / "s")
     admin = Admin(socket=path, control=f"127.0.0.1:{port}", token_file=str(tmp_path / "none"))
     room = AdminRoom(config_of(admin=admin))

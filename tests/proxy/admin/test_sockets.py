@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.ports import free_ports
 from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
-from tests.support.ports import free_ports
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_path_that_cannot_be_bound_is_named(path):
 
 def test_a_port_that_is_taken_is_named():
     """With the setting and the address."""
-    port = free_ports("127.0.0.1")
+    port = free_ports()
     with (
         bind_tcp(f"127.0.0.1:{port}", "admin.listen"),
         pytest.raises(OSError, match=rf"cannot listen on admin\.listen 127\.0\.0\.1:{port}"),

@@ -8,10 +8,10 @@ import struct
 import pytest
 from kafka.protocol.admin import DescribeClientQuotasRequest
 
+from bench.harness.ports import free_ports
 from proxy.cli.errors import UnreachableError
 from proxy.cli.kafka_client import Connection, Login, error_name
 from tests.support import frames as f
-from tests.support.ports import free_ports
 from tests.support.quota_book import QuotaServer
 from tests.support.stub_broker import CLOSE, StubBroker
 
@@ -90,7 +90,7 @@ def test_another_mechanism_is_named() -> None:
 
 def test_nobody_there() -> None:
     """A port that nobody listens on."""
-    port = free_ports("127.0.0.1")
+    port = free_ports()
     with pytest.raises(UnreachableError, match=f"Nothing answers at 127.0.0.1:{port}: "):
         Connection(f"127.0.0.1:{port}", None)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
+from bench.harness.ports import free_ports
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from proxy.cli import live
 from proxy.cli.main import main
-from tests.support.ports import free_ports
 from tests.support.quota_book import QuotaServer
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def test_options_that_cannot_be_used(name: str, arguments: list[str], words: str
 
 def test_nobody_answers() -> None:
     """Exit code 1, and the address."""
-    port = free_ports("127.0.0.1")
+    port = free_ports()
     result = invoke(None, "list", "--bootstrap", f"127.0.0.1:{port}")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"Nothing answers at 127.0.0.1:{port}: ")
@@ -199,7 +199,7 @@ def test_the_config_says_where(server: QuotaServer, tmp_path: Path) -> None:
     assert invoke(None, "list", "-c", str(file)).stdout == "There are no quotas.\n"
     result = CliRunner(env={"SLUICE_CONFIG": str(file)}).invoke(main, ["quotas", "list"])
     assert result.exit_code == 0
-    port = free_ports("127.0.0.1")
+    port = free_ports()
     listen = f"{{address: 0.0.0.0, advertised_host: elsewhere, port: {port}}}"
     file.write_text(f"upstream: {{bootstrap_servers: [a:1]}}\nlisten: {listen}\n", "utf-8")
     assert f"Nothing answers at 127.0.0.1:{port}" in invoke(None, "list", "-c", str(file)).stderr

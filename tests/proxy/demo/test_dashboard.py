@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.harness.ports import free_ports
 from proxy.demo.dashboard import Dashboard, Delays
 from tests.support.made_up_states import made_up
-from tests.support.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def test_any_other_answer_is_none(admin: Admin, said: tuple[int, bytes], tmp_pat
 
 def test_nobody_there_is_none(tmp_path: Path) -> None:
     """A Sluice without an admin server tells nothing."""
-    assert Dashboard("127.0.0.1", free_ports("127.0.0.1"), tmp_path).maybe_seen() is None
+    assert Dashboard("127.0.0.1", free_ports(), tmp_path).maybe_seen() is None
 
 
 def test_the_token_is_the_runs_own_and_nobody_elses(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import struct
 import pytest
 import trio
 
+from bench.harness.ports import free_ports
 from proxy.core.errors import CloseReason
 from proxy.core.topology import Topology
 from proxy.shell.dialer import ASK_AGAIN_S, Dialer, DialError, dial
@@ -54,19 +55,13 @@ def topology() -> Topology:
     return Topology("127.0.0.1", 19092, {0: 19093, 1: 19094}, Watcher())
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 async def test_a_known_node_is_dialled_without_asking_anybody(nursery):
     """The address was learnt from a client's metadata."""
     broker = FakeBroker()
     await nursery.start(broker.serve)
     known = topology()
     known.learn({1: (b"127.0.0.1", broker.port)})
-    (await Dialer(known, [("127.0.0.1", free_port())], 5).reach(1)).close()
+    (await Dialer(known, [("127.0.0.1", free_ports())], 5).reach(1)).close()
     assert broker.questions == 0
 
 
@@ -95,7 +90,7 @@ async def test_the_next_bootstrap_broker_is_asked_when_one_is_down(nursery):
     await nursery.start(node.serve)
     bootstrap = FakeBroker([(1, "127.0.0.1", node.port)])
     await nursery.start(bootstrap.serve)
-    servers = [("127.0.0.1", free_port()), ("127.0.0.1", bootstrap.port)]
+    servers = [("127.0.0.1", free_ports()), ("127.0.0.1", bootstrap.port)]
     (await Dialer(topology(), servers, 5).reach(1)).close()
     dialer = Dialer(topology(), servers, 5)
     (await dialer.reach(None)).close()
@@ -133,14 +128,14 @@ async def test_a_broker_that_moved_is_found_again(nursery):
     bootstrap = FakeBroker([(1, "127.0.0.1", node.port)])
     await nursery.start(bootstrap.serve)
     moved = topology()
-    moved.learn({1: (b"127.0.0.1", free_port())})
+    moved.learn({1: (b"127.0.0.1", free_ports())})
     (await Dialer(moved, [("127.0.0.1", bootstrap.port)], 5).reach(1)).close()
     assert moved.address_of(1) == ("127.0.0.1", node.port)
 
 
 async def test_a_refused_dial_says_where_and_why():
     """Nothing is answered in the broker's name."""
-    port = free_port()
+    port = free_ports()
     with pytest.raises(DialError, match=f"127.0.0.1:{port}") as caught:
         await dial("127.0.0.1", port, 5)
     assert caught.value.reason is CloseReason.UPSTREAM_REFUSED

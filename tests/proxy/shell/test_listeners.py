@@ -8,13 +8,13 @@ import socket
 import pytest
 import trio
 
+from bench.harness.ports import free_ports
 from proxy.shell.listeners import PAUSE_S, Listeners
-from tests.proxy.shell.test_dialer import free_port
 
 
 async def test_each_connection_comes_with_the_node_of_its_port(nursery):
     """None is the bootstrap port."""
-    ports = {None: free_port(), 3: free_port()}
+    ports = {None: free_ports(), 3: free_ports()}
     listeners = Listeners("127.0.0.1", ports.items())
     send, receive = trio.open_memory_channel[int | None](10)
 
@@ -32,7 +32,7 @@ async def test_each_connection_comes_with_the_node_of_its_port(nursery):
 
 async def test_a_port_that_is_taken_is_named_and_the_others_are_given_back():
     """Before anything is served."""
-    free = free_port()
+    free = free_ports()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
@@ -42,7 +42,7 @@ async def test_a_port_that_is_taken_is_named_and_the_others_are_given_back():
 
 async def test_the_same_port_can_be_bound_again_at_once():
     """After a restart clients come back to their cached addresses."""
-    port = free_port()
+    port = free_ports()
     for _ in range(3):
         Listeners("127.0.0.1", [(None, port)]).close()
 

@@ -1,7 +1,7 @@
-"""Honest clients: librdkafka producers and readers that do one small thing after another, and note how long it took.
+"""Honest clients: librdkafka producers and consumers that measure how long each small round takes.
 
-Each has a partition of its own: it writes a record, waits for the acknowledgement, and (with `reads`) until its own
-consumer has read that record back. They come from 127.0.0.1 and go on until told to stop.
+Each client has its own partition. A round writes a record, waits for its acknowledgement, and with `reads` until the
+client's consumer has read the record. They connect from 127.0.0.1 and run until the block ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VALUE: Final = bytes(SMALL)
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """One round: when it began, and the seconds until it was acknowledged and until it was read (or again acked)."""
+    """One round: its start, the seconds until the acknowledgement, and until the read (if any)."""
 
     began_s: float
     acked_s: float
@@ -30,8 +30,8 @@ class Took:
 
 
 @dataclass(slots=True)
-class Honest:
-    """`count` clients of `topic`, which has as many partitions, by way of 127.0.0.1:`port`."""
+class HonestClients:
+    """`count` clients of `topic`, which has as many partitions, through 127.0.0.1:`port`."""
 
     port: int
     topic: str
@@ -58,7 +58,7 @@ class Honest:
             thread.join(PATIENCE_SECONDS)
 
     def between(self, began_s: float, ended_s: float) -> list[Took]:
-        """The rounds that began in these seconds; whoever is still waiting is in none of them."""
+        """Return the completed rounds that began in this interval."""
         return [took for took in list(self.rounds) if began_s <= took.began_s < ended_s]
 
     def _run(self, partition: int) -> None:
@@ -86,7 +86,7 @@ class Honest:
                 producer.produce(self.topic, _VALUE, partition=partition, on_delivery=on_delivery)
                 producer.flush(PATIENCE_SECONDS)
                 if not acked:
-                    raise TimeoutError(f"no acknowledgement in {PATIENCE_SECONDS:g} s")
+                    raise TimeoutError(f"no acknowledgement within {PATIENCE_SECONDS:g} s")
                 if acked[0] is not None:
                     raise KafkaException(acked[0])
                 acked_s = time.monotonic() - began
@@ -108,7 +108,7 @@ class Honest:
 def _read_one(consumer: Consumer) -> None:
     message = consumer.poll(PATIENCE_SECONDS)
     if message is None:
-        raise TimeoutError(f"nothing to read in {PATIENCE_SECONDS:g} s")
+        raise TimeoutError(f"no record to read within {PATIENCE_SECONDS:g} s")
     error = message.error()
     if error is not None:
         raise KafkaException(error)

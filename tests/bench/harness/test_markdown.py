@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.section import keep_sections, put_section
+from bench.harness.markdown import keep_sections, put_section
 
 
 def test_a_section_is_replaced_where_it_stands() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.machine import describe, processor
+from bench.harness.machine import describe, processor
 
 
 def test_the_processor_is_named_by_its_model() -> None:

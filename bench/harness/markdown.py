@@ -1,0 +1,65 @@
+"""Markdown of the results: tables, and the named sections of RESULTS.md.
+
+Each benchmark owns one section at the end of the file, between two comments that name it. It replaces that section
+and leaves the others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+_SECTION = re.compile(r"<!-- (?P<name>[a-z]+) -->\n.*?<!-- /(?P=name) -->\n", re.DOTALL)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def facts_table(facts: Mapping[str, str]) -> str:
+    """Return a table of two columns without heads."""
+    return table(["", ""], [list(fact) for fact in facts.items()])
+
+
+def cell(text: str) -> str:
+    """Return the text as one line that may stand in a table."""
+    return " ".join(text.split()).replace("|", "/")
+
+
+def keep_sections(old: str, new: str) -> str:
+    """Return the new text followed by every section of the old one."""
+    return "\n".join([new, *(found[0] for found in _SECTION.finditer(old))])
+
+
+def put_section(text: str, name: str, section: str) -> str:
+    """Return the text with the section of this name replaced, or added at the end."""
+    written = f"<!-- {name} -->\n{section.strip()}\n<!-- /{name} -->\n"
+    for found in _SECTION.finditer(text):
+        if found["name"] == name:
+            return text[: found.start()] + written + text[found.end() :]
+    return f"{text}\n{written}" if text else written
+
+
+def read_results(folder: Path) -> str:
+    """Return the text of the folder's RESULTS.md; empty if there is none."""
+    file = folder / "RESULTS.md"
+    return file.read_text() if file.exists() else ""
+
+
+def write_results(folder: Path, text: str) -> None:
+    """Write the folder's RESULTS.md and print its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "RESULTS.md"
+    file.write_text(text)
+    print(f"written: {file}")
+
+
+def write_section(folder: Path, name: str, section: str) -> None:
+    """Replace one section of the folder's RESULTS.md."""
+    write_results(folder, put_section(read_results(folder), name, section))

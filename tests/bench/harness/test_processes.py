@@ -1,0 +1,88 @@
+"""Child processes: where they run, when they accept, how they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.harness import BenchError
+from bench.harness.ports import free_ports
+from bench.harness.processes import Program, end, module_process, wait_accepting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEAF = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); sys.stdin.read()"
+
+
+def python(code: str, log: Path, *, piped: bool = False) -> Program:
+    core = min(os.sched_getaffinity(0))
+    return Program([sys.executable, "-c", code], core, log, piped=piped)
+
+
+def test_a_program_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    """The error of a wait for its port has the exit code and the end of its stderr."""
+    program = python("import sys; sys.exit('bad config')", tmp_path / "log")
+    with pytest.raises(BenchError, match="ended with 1: bad config"):
+        program.wait_accepting(free_ports())
+
+
+def test_a_port_that_never_accepts_is_reported(tmp_path: Path) -> None:
+    """The error names the address and the time; the program is stopped."""
+    program = python("input()", tmp_path / "log")
+    with pytest.raises(BenchError, match=r"did not accept within 0.01 s"):
+        program.wait_accepting(free_ports(), timeout_s=0.01)
+    assert program.process.returncode is not None
+
+
+def test_a_program_runs_on_its_core_and_this_process_on_its_own(tmp_path: Path) -> None:
+    """Pinning a child does not move its parent."""
+    before = os.sched_getaffinity(0)
+    program = python("input()", tmp_path / "log")
+    try:
+        assert os.sched_getaffinity(0) == before
+        assert os.sched_getaffinity(program.pid) == {min(before)}
+    finally:
+        program.stop()
+    assert program.process.returncode is not None
+
+
+def test_a_piped_program_answers_line_by_line(tmp_path: Path) -> None:
+    """What it is told on stdin comes back; a program that prints nothing is an error."""
+    program = python("print(input())", tmp_path / "log", piped=True)
+    program.say("hello\n")
+    assert program.line(10) == "hello\n"
+    with pytest.raises(BenchError, match="printed nothing"):
+        program.line(10)
+
+
+def test_a_process_that_ignores_sigterm_is_killed() -> None:
+    """The exit code is that of SIGKILL."""
+    with subprocess.Popen(
+        [sys.executable, "-c", DEAF], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it ignores SIGTERM from here on
+        assert end(process, 0.1) == -9
+        assert end(process, 0.1) == -9
+
+
+def test_waiting_returns_the_seconds_it_took() -> None:
+    """Zero or more; the process is alive and its port accepts."""
+    port = free_ports()
+    code = f"import socket; s = socket.create_server(('127.0.0.1', {port})); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        assert wait_accepting(process, "127.0.0.1", port, str) >= 0
+        end(process)
+
+
+def test_a_module_runs_until_the_block_ends() -> None:
+    """Its first line is given; it ends when its stdin is closed."""
+    with module_process("tests.support.stub_broker") as server:
+        host, _, port = server.partition(":")
+        assert host.startswith("127.0.")
+        assert int(port)
