@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     from proxy.shell.acceptor import Acceptor
     from proxy.telemetry.traces.tracer import Tracer
 
+LIVE_SETTINGS = (
+    "policies",
+    "limits.socket_request_max_bytes",
+    "limits.max_connections",
+    "memory.queued_max_request_bytes",
+    "memory.queued_max_response_bytes",
+    "memory.upstream_announced_max_bytes",
+    "purgatory",
+    "traces.slow_ms",
+    "traces.sample_every_requests",
+    "traces.max_spans_per_second",
+    "drain",
+    "log.level",
+)
+"""All of them, whole sections by their name. Sampling and span rate are live only where traces are sent anywhere."""
+
 
 def dynamic_settings(
     engine: Engine, acceptor: Acceptor, others: int, tracer: Tracer | None

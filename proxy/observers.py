@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.api import EffectiveQuota
     from proxy.admin.service import AdminService
     from proxy.config import Config
-    from proxy.config.telemetry import Audit, Traces
+    from proxy.config.telemetry import AuditSettings, TracesSettings
     from proxy.core.capture import Capture
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
@@ -180,7 +180,7 @@ class Observers:
             rotate_ms=settings.rotate_ms,
             rotate_bytes=settings.rotate_bytes,
             keep_bytes=settings.keep_bytes,
-            capture_max_ms=settings.capture_most_seconds * 1000,
+            capture_max_ms=settings.max_capture_seconds * 1000,
             topic_book=self.topic_book,
             publisher=(
                 TopicPublisher(config.upstream.addresses(), settings.topic, own)
@@ -204,7 +204,7 @@ def _push() -> Push:
     return Push(_version())
 
 
-def _audit(audit: Audit) -> AuditLog | None:
+def _audit(audit: AuditSettings) -> AuditLog | None:
     if not audit.file:
         return None
     from proxy.telemetry.audit import AuditLog  # noqa: PLC0415 - see the module
@@ -212,7 +212,7 @@ def _audit(audit: Audit) -> AuditLog | None:
     return AuditLog(audit.file, audit.max_file_bytes)
 
 
-def _tracer(traces: Traces) -> Tracer | None:
+def _tracer(traces: TracesSettings) -> Tracer | None:
     if not wants_traces(traces.export, traces.file, os.environ):
         return None
     from proxy.telemetry.traces.choice import make_tracer  # noqa: PLC0415 - see the module

@@ -9,6 +9,8 @@ from msgspec import inspect
 
 from proxy.config import Config
 from proxy.config.sources import load, variables
+from proxy.config.values import INT64_MAX
+from proxy.dynamic_config import LIVE_SETTINGS
 
 UPSTREAM = {"upstream.bootstrap_servers": ("kafka:9092", "--upstream")}
 DEPENDS = {
@@ -17,8 +19,6 @@ DEPENDS = {
     "usage_log.instance": "the host's name",
 }
 """Settings whose default is not a fixed value."""
-UNBOUNDED = 2**31 - 1
-"""An upper bound that only says how large the number may be in a program."""
 
 
 def shown(value: object) -> str:
@@ -33,15 +33,28 @@ def shown(value: object) -> str:
 
 
 def allowed(kind: inspect.Type) -> str:
-    """Return which values a type takes: its range, its names, or its kind in one word."""
-    if isinstance(kind, inspect.LiteralType):
-        return ", ".join(map(str, kind.values))
-    if isinstance(kind, inspect.IntType | inspect.FloatType):
-        bounded = kind.le is not None and kind.le < UNBOUNDED
-        return f"{kind.ge} to {kind.le}" if bounded else f"from {kind.ge}"
-    if isinstance(kind, inspect.BoolType):
-        return "true, false"
-    return "a list" if isinstance(kind, inspect.VarTupleType) else "text"
+    """Return which values a type takes: a range with both ends, names, or the kind in one word."""
+    match kind:
+        case inspect.Metadata(type=inner):
+            return allowed(inner)
+        case inspect.LiteralType(values=values):
+            return ", ".join(map(str, values))
+        case inspect.IntType(ge=low, le=top) | inspect.FloatType(ge=low, le=top):
+            return f"{low}..{'' if top in (None, INT64_MAX) else top}"
+        case inspect.BoolType():
+            return "true, false"
+        case inspect.VarTupleType(item_type=item):
+            return f"list of {allowed(item)}"
+        case inspect.UnionType(types=types):
+            return " or ".join(map(allowed, types))
+        case inspect.StructType():
+            return "entries"
+    return "text"
+
+
+def is_live(path: str) -> bool:
+    """Return whether a reload changes the setting without a restart."""
+    return path in LIVE_SETTINGS or path.partition(".")[0] in LIVE_SETTINGS
 
 
 def fields() -> dict[str, inspect.Type]:
@@ -58,22 +71,19 @@ def fields() -> dict[str, inspect.Type]:
 
 
 def settings_reference() -> str:
-    """Return a table for each section: key, default, allowed values, meaning."""
+    """Return a table for each section: key, default, allowed values, live or not, meaning."""
     config = load(None, {}, UPSTREAM).config
     types = fields()
     rows: dict[str, list[str]] = {}
     for variable in variables().values():
         info = types[variable.path]
-        kind, extra = (
-            (info.type, info.extra_json_schema or {})
-            if isinstance(info, inspect.Metadata)
-            else (info, {})
-        )
+        extra = info.extra_json_schema or {} if isinstance(info, inspect.Metadata) else {}
         default = DEPENDS.get(variable.path) or shown(attrgetter(variable.path)(config))
         section = variable.path.partition(".")[0] if "." in variable.path else "The chain"
         meaning = str(extra.get("description", "")).replace("|", "\\|")
+        live = "yes" if is_live(variable.path) else "no"
         rows.setdefault(section, []).append(
-            f"| `{variable.path}` | {default} | {allowed(kind)} | {meaning} |"
+            f"| `{variable.path}` | {default} | {allowed(info)} | {live} | {meaning} |"
         )
-    head = ["| key | default | values | meaning |", "|---|---|---|---|"]
+    head = ["| key | default | values | live | meaning |", "|---|---|---|---|---|"]
     return "\n".join("\n".join([f"## {name}\n", *head, *lines, ""]) for name, lines in rows.items())

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from proxy.admin.loop_lag import LoopLag
     from proxy.admin.service import AdminService
-    from proxy.config.telemetry import Admin
+    from proxy.config.telemetry import AdminSettings
 
 IDLE_S = 15.0
 
@@ -131,7 +131,7 @@ class Listener:
 
 
 async def serve(
-    settings: Admin,
+    settings: AdminSettings,
     service: AdminService,
     loop_lag: LoopLag,
     bound: socket.socket | None = None,

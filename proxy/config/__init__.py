@@ -1,27 +1,5 @@
-"""What Sluice can be told: the model, where values come from, and how they are shown."""
+"""The configuration: its types, its sources, its memory budget, and how it is shown."""
 
-from proxy.config.model import (
-    Config,
-    Drain,
-    Identity,
-    Limits,
-    Listen,
-    Log,
-    Memory,
-    PolicyEntry,
-    Purgatory,
-    Upstream,
-)
+from proxy.config.model import Config
 
-__all__ = [
-    "Config",
-    "Drain",
-    "Identity",
-    "Limits",
-    "Listen",
-    "Log",
-    "Memory",
-    "PolicyEntry",
-    "Purgatory",
-    "Upstream",
-]
+__all__ = ["Config"]

@@ -16,8 +16,12 @@ from wire.apis import ApiKey, key_of, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+DAY_MS = 86_400_000
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+LAST_PORT = 65535
 MAX_NODES = 1000
-"""Each node of the range costs a listening socket from the start."""
+"""Each node has a listening socket from the start."""
 LAST_NODE = 2**31 - 1
 MAX_USER_CHARS = 249
 ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named here to be refused as an address to dial
@@ -129,6 +133,9 @@ def _is_ipv6(text: str) -> bool:
     return True
 
 
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=DAY_MS)]
+PositiveMilliseconds = Annotated[int, msgspec.Meta(ge=1, le=DAY_MS)]
+FileBytes = Annotated[int, msgspec.Meta(ge=1 << 16, le=INT64_MAX)]
 Server = Annotated[
     str,
     msgspec.Meta(

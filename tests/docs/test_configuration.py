@@ -10,8 +10,8 @@ import msgspec
 
 from proxy.app import App
 from proxy.config.sources import load, variables
-from proxy.config.telemetry import Traces
-from proxy.dynamic_config import dynamic_settings
+from proxy.config.telemetry import TracesSettings
+from proxy.dynamic_config import LIVE_SETTINGS, dynamic_settings
 
 if TYPE_CHECKING:
     import pytest
@@ -22,12 +22,14 @@ UPSTREAM = {"upstream.bootstrap_servers": ("kafka:9092", "--upstream")}
 
 
 def test_every_setting_is_on_the_page_with_its_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The generated table has a row for each setting: key, default, allowed values, meaning."""
+    """The generated table has a row for each setting: key, default, allowed values, live or not, meaning."""
     monkeypatch.syspath_prepend(ROOT / "docs" / "hooks")
     from settings_reference import settings_reference  # noqa: PLC0415 - found only by the path above
 
     rows = re.findall(
-        r"^\| `([\w.]+)` \| ([^|]+) \| [^|]+ \| \w.* \|$", settings_reference(), re.MULTILINE
+        r"^\| `([\w.]+)` \| ([^|]+) \| [^|]+ \| (?:yes|no) \| \w.* \|$",
+        settings_reference(),
+        re.MULTILINE,
     )
 
     assert [key for key, _ in rows] == [each.path for each in variables().values()]
@@ -42,16 +44,16 @@ def test_the_variable_of_a_setting_follows_from_its_key() -> None:
 
 
 def test_what_may_change_live_is_listed(tmp_path: Path) -> None:
-    """The page lists every setting that may change live, and no other."""
+    """The page and the table name every setting that may change live, and no other."""
     part = PAGE.partition("## Changing it while it runs")[2].partition("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("- ")]
     listed = {key for line in lines for key in re.findall(r"`([\w.]+)`", line)}
     config = load(None, {}, UPSTREAM).config
-    traces = Traces(export="file", file=str(tmp_path / "traces.jsonl"))
+    traces = TracesSettings(export="file", file=str(tmp_path / "traces.jsonl"))
     app = App(msgspec.structs.replace(config, traces=traces))
     try:
         live = dynamic_settings(app._engine, app._acceptor, 1, app._observers.tracer)
-        assert listed == {"policies", *live}
+        assert listed == {"policies", *live} == set(LIVE_SETTINGS)
     finally:
         app._hub.close()
         app._observers.close()

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 # How often banned turns stand in each folder. The figures may only go down; the target is 0.
 CEILINGS = {
     "README.md": 0,
-    "docs": 82,
-    "examples": 16,
+    "docs": 78,
+    "examples": 14,
     "wire": 43,
-    "policies": 163,
-    "proxy": 131,
-    "proxy/admin": 71,
+    "policies": 154,
+    "proxy": 101,
+    "proxy/admin": 65,
     "proxy/core": 259,
     "proxy/demo": 37,
-    "proxy/telemetry": 119,
-    "bench": 138,
-    "tests": 1181,
+    "proxy/telemetry": 91,
+    "bench": 32,
+    "tests": 1133,
     "": 5,
 }
 """A file counts for the longest entry that its path begins with; "" is the top folder."""

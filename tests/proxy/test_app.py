@@ -18,10 +18,18 @@ import trio.testing
 
 from bench.harness.ports import free_ports
 from policies.api import Reject
+from policies.registry import PolicyEntry
 from proxy import admin_socket, app
 from proxy.app import App
-from proxy.config import Config, Drain, Limits, Listen, PolicyEntry, Purgatory, Upstream
-from proxy.config.telemetry import Admin
+from proxy.config import Config
+from proxy.config.sections import (
+    DrainSettings,
+    LimitSettings,
+    ListenSettings,
+    PurgatorySettings,
+    UpstreamSettings,
+)
+from proxy.config.telemetry import AdminSettings
 from proxy.core.delayed import Graces
 from tests.support import frames as f
 
@@ -77,10 +85,10 @@ async def running(nursery) -> AsyncIterator[tuple[App, EchoBroker, int]]:
     await nursery.start(broker.serve)
     port = free_ports(count=3)
     config = Config(
-        upstream=Upstream(bootstrap_servers=(f"127.0.0.1:{broker.port}",)),
-        listen=Listen(port=port, nodes="0-1"),
-        limits=Limits(),
-        drain=Drain(timeout_ms=1_000),
+        upstream=UpstreamSettings(bootstrap_servers=(f"127.0.0.1:{broker.port}",)),
+        listen=ListenSettings(port=port, nodes="0-1"),
+        limits=LimitSettings(),
+        drain=DrainSettings(timeout_ms=1_000),
         policies=(PolicyEntry(use="limits", config={"forbidden_apis": ["DeleteTopics"]}),),
     )
     return App(config), broker, port
@@ -204,7 +212,7 @@ async def test_a_proxy_without_a_default_socket_serves_its_clients(
     proxy, _, port = running
     config = proxy._config
     if how == "none":
-        config = msgspec.structs.replace(config, admin=Admin(socket="none"))
+        config = msgspec.structs.replace(config, admin=AdminSettings(socket="none"))
     else:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime / "none"))
     with structlog.testing.capture_logs() as lines:
@@ -226,7 +234,7 @@ async def test_a_default_socket_is_served_beside_an_address(running, nursery, ru
     """At once: the web server is there anyway."""
     proxy, _, port = running
     listen = f"127.0.0.1:{free_ports()}"
-    proxy = App(msgspec.structs.replace(proxy._config, admin=Admin(listen=listen)))
+    proxy = App(msgspec.structs.replace(proxy._config, admin=AdminSettings(listen=listen)))
     nursery.start_soon(proxy.run)
     with trio.fail_after(60):
         while not (runtime / f"{port}.sock").exists():
@@ -279,8 +287,8 @@ async def test_a_broker_that_refuses_closes_the_client_without_a_word(nursery):
     """Nothing is answered in its name."""
     port = free_ports(count=3)
     config = Config(
-        upstream=Upstream(bootstrap_servers=(f"127.0.0.1:{free_ports()}",)),
-        listen=Listen(port=port, nodes="0-1"),
+        upstream=UpstreamSettings(bootstrap_servers=(f"127.0.0.1:{free_ports()}",)),
+        listen=ListenSettings(port=port, nodes="0-1"),
     )
     nursery.start_soon(App(config).run)
     await trio.testing.wait_all_tasks_blocked()
@@ -296,8 +304,8 @@ def test_a_port_that_is_taken_exits_with_1_and_says_which(capfd):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         config = Config(
-            upstream=Upstream(bootstrap_servers=("127.0.0.1:1",)),
-            listen=Listen(port=port, nodes="0"),
+            upstream=UpstreamSettings(bootstrap_servers=("127.0.0.1:1",)),
+            listen=ListenSettings(port=port, nodes="0"),
         )
         assert app.run(config) == 1
     assert f"cannot listen on 127.0.0.1:{port}" in capfd.readouterr().err
@@ -318,8 +326,8 @@ async def test_a_client_refused_at_connect_is_closed(running, nursery, monkeypat
 def test_the_graces_are_those_of_the_settings():
     """What `purgatory` says is what requests that wait are given."""
     config = Config(
-        upstream=Upstream(bootstrap_servers=("127.0.0.1:1",)),
-        purgatory=Purgatory(
+        upstream=UpstreamSettings(bootstrap_servers=("127.0.0.1:1",)),
+        purgatory=PurgatorySettings(
             produce_grace_ms=-7,
             fetch_grace_ms=8,
             max_wait_ms=9,

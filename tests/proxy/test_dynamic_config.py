@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from proxy.config import Config, Drain, Limits, Purgatory, Upstream
-from proxy.config.model import Memory
-from proxy.config.telemetry import Traces
+from proxy.config import Config
+from proxy.config.sections import (
+    DrainSettings,
+    LimitSettings,
+    MemorySettings,
+    PurgatorySettings,
+    UpstreamSettings,
+)
+from proxy.config.telemetry import TracesSettings
 from proxy.core.bounds import Bounds
 from proxy.core.delayed import Graces
 from proxy.core.errors import CloseReason
@@ -44,14 +50,14 @@ class FakeTracer:
 def changed(path: str, **sections: object) -> tuple[object, FakeAcceptor, FakeTracer]:
     """The engine, the acceptor and the tracer after this setting changed."""
     engine, acceptor, tracer = make_engine(), FakeAcceptor(), FakeTracer()
-    config = Config(upstream=Upstream(bootstrap_servers=("b:9092",)))
+    config = Config(upstream=UpstreamSettings(bootstrap_servers=("b:9092",)))
     dynamic_settings(engine, acceptor, 3, tracer)[path](msgspec.structs.replace(config, **sections))
     return engine, acceptor, tracer
 
 
 def change(engine: Engine, path: str, **sections: object) -> None:
     """Apply this setting to the engine."""
-    config = Config(upstream=Upstream(bootstrap_servers=("b:9092",)))
+    config = Config(upstream=UpstreamSettings(bootstrap_servers=("b:9092",)))
     dynamic_settings(engine, FakeAcceptor(), 3, None)[path](
         msgspec.structs.replace(config, **sections)
     )
@@ -63,7 +69,9 @@ def test_a_larger_request_is_accepted_after_the_limit_is_raised():
     before = Link(engine).client(kept(1, 5000)[:100])
     assert before.session.reason is CloseReason.CLIENT_PROTOCOL
     change(
-        engine, "limits.socket_request_max_bytes", limits=Limits(socket_request_max_bytes=1_000_000)
+        engine,
+        "limits.socket_request_max_bytes",
+        limits=LimitSettings(socket_request_max_bytes=1_000_000),
     )
     after = Link(engine).client(kept(1, 900_000), chunk=8192)
     assert after.to_broker == kept(1, 900_000)
@@ -75,7 +83,11 @@ def test_a_request_is_refused_after_the_limit_is_lowered():
     engine = small_engine(-1)
     link = Link(engine).client(kept(1, 5000))
     assert link.to_broker == kept(1, 5000)
-    change(engine, "limits.socket_request_max_bytes", limits=Limits(socket_request_max_bytes=4096))
+    change(
+        engine,
+        "limits.socket_request_max_bytes",
+        limits=LimitSettings(socket_request_max_bytes=4096),
+    )
     link.client(kept(2, 5000))
     assert link.session.reason is CloseReason.CLIENT_PROTOCOL
 
@@ -86,7 +98,7 @@ def test_new_traffic_stays_within_a_pool_that_was_made_smaller(key):
     links, size_bytes = 8, 1 << 20
     bench = Bench(make_engine(bounds=Bounds(256 << 20, 256 << 20)))
     try:
-        change(bench.engine, f"memory.{key}", memory=Memory(**{key: size_bytes}))
+        change(bench.engine, f"memory.{key}", memory=MemorySettings(**{key: size_bytes}))
         made = [bench.link() for _ in range(links)]
         if key == "queued_max_request_bytes":
             frame = f.produce(1, size_bytes=60 << 20)
@@ -107,7 +119,7 @@ def test_new_traffic_stays_within_a_pool_that_was_made_smaller(key):
 
 def test_the_connection_limit_changes():
     """The acceptor has the new limit at once."""
-    _, acceptor, _ = changed("limits.max_connections", limits=Limits(max_connections=7))
+    _, acceptor, _ = changed("limits.max_connections", limits=LimitSettings(max_connections=7))
     assert acceptor.max_connections == 7
 
 
@@ -121,7 +133,7 @@ def test_the_connection_limit_changes():
 def test_the_pools_are_resized(key, pool):
     """The same pool objects get the new size."""
     size_bytes = 300 << 20
-    engine, _, _ = changed(f"memory.{key}", memory=Memory(**{key: size_bytes}))
+    engine, _, _ = changed(f"memory.{key}", memory=MemorySettings(**{key: size_bytes}))
     assert getattr(engine, pool).size_bytes == size_bytes
 
 
@@ -134,7 +146,7 @@ def test_waiting_requests_proceed_when_the_announced_bound_grows():
     change(
         engine,
         "memory.upstream_announced_max_bytes",
-        memory=Memory(upstream_announced_max_bytes=1_000_000),
+        memory=MemorySettings(upstream_announced_max_bytes=1_000_000),
     )
     second.client(asked[1000:])
     assert second.to_broker == asked
@@ -142,18 +154,22 @@ def test_waiting_requests_proceed_when_the_announced_bound_grows():
 
 def test_the_purgatory_settings_change():
     """The grace times, the longest wait and the silence."""
-    section = Purgatory(produce_grace_ms=-200, fetch_grace_ms=300)
+    section = PurgatorySettings(produce_grace_ms=-200, fetch_grace_ms=300)
     engine, _, _ = changed("purgatory", purgatory=section)
     assert engine.graces == Graces(-200, 300, section.max_wait_ms, section.silence_ms)
 
 
 def test_the_trace_settings_change():
     """The slow threshold, the sampling interval and the span rate."""
-    engine, _, _ = changed("traces.slow_ms", traces=Traces(slow_ms=70))
+    engine, _, _ = changed("traces.slow_ms", traces=TracesSettings(slow_ms=70))
     assert engine.slow_us == 70_000
-    engine, _, _ = changed("traces.sample_every_requests", traces=Traces(sample_every_requests=9))
+    engine, _, _ = changed(
+        "traces.sample_every_requests", traces=TracesSettings(sample_every_requests=9)
+    )
     assert engine.sample_every == 9
-    _, _, tracer = changed("traces.max_spans_per_second", traces=Traces(max_spans_per_second=50))
+    _, _, tracer = changed(
+        "traces.max_spans_per_second", traces=TracesSettings(max_spans_per_second=50)
+    )
     assert tracer.rate == 50
 
 
@@ -171,7 +187,7 @@ def test_the_log_level_changes():
         changed(
             "log.level",
             log=msgspec.structs.replace(
-                Config(upstream=Upstream(bootstrap_servers=("b:9092",))).log, level="debug"
+                Config(upstream=UpstreamSettings(bootstrap_servers=("b:9092",))).log, level="debug"
             ),
         )
         assert log.level() == "debug"
@@ -181,5 +197,5 @@ def test_the_log_level_changes():
 
 def test_the_drain_timeout_needs_nothing_applied():
     """It is read when a drain starts."""
-    changed("drain", drain=Drain(timeout_ms=1))
-    assert graces_of(Config(upstream=Upstream(bootstrap_servers=("b:9092",))))
+    changed("drain", drain=DrainSettings(timeout_ms=1))
+    assert graces_of(Config(upstream=UpstreamSettings(bootstrap_servers=("b:9092",))))

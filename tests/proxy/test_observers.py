@@ -7,15 +7,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from policies.api import Peer
-from proxy.config import Config, Upstream
-from proxy.config.telemetry import Admin, Audit, Traces, UsageLog
+from proxy.config import Config
+from proxy.config.sections import UpstreamSettings
+from proxy.config.telemetry import AdminSettings, AuditSettings, TracesSettings, UsageLogSettings
 from proxy.observers import Observers
 from proxy.shell.clock import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-UPSTREAM = Upstream(bootstrap_servers=("127.0.0.1:9092",))
+UPSTREAM = UpstreamSettings(bootstrap_servers=("127.0.0.1:9092",))
 
 
 def make(**sections) -> Observers:
@@ -34,7 +35,7 @@ def test_by_default_only_the_log_listens():
 
 def test_whoever_looks_in_sees_what_happened_to_requests():
     """An admin address is enough: trails are kept for its page."""
-    observers = make(admin=Admin(listen="127.0.0.1:1"))
+    observers = make(admin=AdminSettings(listen="127.0.0.1:1"))
     assert observers.looking is not None
     assert observers.keeps_trails
 
@@ -50,7 +51,7 @@ def test_somebody_may_begin_to_look_in_at_any_time():
 
 def test_traces_go_where_the_settings_say(tmp_path: Path):
     """And keep trails without anybody looking in."""
-    observers = make(traces=Traces(file=str(tmp_path / "traces.jsonl")))
+    observers = make(traces=TracesSettings(file=str(tmp_path / "traces.jsonl")))
     assert observers.tracer is not None
     assert observers.keeps_trails
     observers.start()
@@ -60,7 +61,7 @@ def test_traces_go_where_the_settings_say(tmp_path: Path):
 def test_an_audit_log_hears_of_acts_and_keeps_trails(tmp_path: Path):
     """Only if its file is set; the core asks the listeners together."""
     assert not make().fan.hears_audit
-    observers = make(audit=Audit(file=str(tmp_path / "audit.jsonl")))
+    observers = make(audit=AuditSettings(file=str(tmp_path / "audit.jsonl")))
     assert observers.audit is not None
     assert observers.fan.hears_audit
     assert observers.keeps_trails
@@ -70,10 +71,10 @@ def test_an_audit_log_hears_of_acts_and_keeps_trails(tmp_path: Path):
 
 def test_records_want_of_the_core_what_their_families_need(tmp_path: Path):
     """A capture and a book of topics only if they are asked for."""
-    plain = make(usage_log=UsageLog(directory=str(tmp_path)))
+    plain = make(usage_log=UsageLogSettings(directory=str(tmp_path)))
     assert plain.usage_log is not None
     assert plain.capture is plain.topic_book is None
-    full = make(usage_log=UsageLog(directory=str(tmp_path), families=("topic", "capture")))
+    full = make(usage_log=UsageLogSettings(directory=str(tmp_path), families=("topic", "capture")))
     assert full.capture is not None
     assert full.topic_book is not None
 

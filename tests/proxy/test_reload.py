@@ -12,8 +12,8 @@ import trio.testing
 from policies.api import Policy
 from policies.chain import Chain, Entry
 from policies.validation import Problem, SettingsError
-from proxy.config import Drain, Log
-from proxy.config.telemetry import Metrics
+from proxy.config.sections import DrainSettings, LogSettings
+from proxy.config.telemetry import MetricsSettings
 from proxy.core.held_moves import MOVED_AT_ONCE
 from proxy.reload import BusyError, Reloader, changes, hash_of
 from proxy.telemetry import log
@@ -57,7 +57,9 @@ def turn(wires: list[Wire]) -> None:
 def test_changes_are_named_by_their_path():
     """A section's keys one by one; the policies as one."""
     before = config_of()
-    after = config_of(log=Log(level="debug"), drain=Drain(timeout_ms=1), policies=(quota_entry(),))
+    after = config_of(
+        log=LogSettings(level="debug"), drain=DrainSettings(timeout_ms=1), policies=(quota_entry(),)
+    )
     assert list(changes(before, after)) == ["drain.timeout_ms", "log.level", "policies"]
     assert list(changes(before, config_of())) == []
 
@@ -65,7 +67,7 @@ def test_changes_are_named_by_their_path():
 def test_the_hash_is_of_the_settings_and_not_of_their_source():
     """Equal for equal ones."""
     assert hash_of(config_of()) == hash_of(config_of())
-    assert hash_of(config_of()) != hash_of(config_of(log=Log(level="debug")))
+    assert hash_of(config_of()) != hash_of(config_of(log=LogSettings(level="debug")))
 
 
 # -- whole or not at all -----------------------------------------------------------------------------
@@ -75,7 +77,7 @@ async def test_a_dynamic_setting_is_applied_live():
     """And the configuration in force is the new one."""
     with roomy() as room:
         before = room.reloader.config_hash
-        room.settings = config_of(log=Log(level="debug"))
+        room.settings = config_of(log=LogSettings(level="debug"))
         result = await room.reloader.reload()
         assert (result.ok, result.changed) == (True, ("log.level",))
         assert log.level() == "debug"
@@ -89,7 +91,9 @@ async def test_a_change_that_needs_a_restart_is_refused_with_all_others():
     """To leave it out in silence would be a surprise at the next start."""
     with roomy() as room:
         level = log.level()
-        room.settings = config_of(log=Log(level="debug", format="json"), policies=(quota_entry(),))
+        room.settings = config_of(
+            log=LogSettings(level="debug", format="json"), policies=(quota_entry(),)
+        )
         result = await room.reloader.reload()
         assert not result.ok
         assert [problem.partition(":")[0] for problem in result.problems] == ["log.format"]
@@ -137,9 +141,11 @@ async def test_a_second_reload_is_refused_while_one_runs(nursery):
 async def test_a_reload_is_told_in_the_log(logged):
     """With the paths that changed, or with what is wrong."""
     with roomy() as room:
-        room.settings = config_of(log=Log(level="debug"))
+        room.settings = config_of(log=LogSettings(level="debug"))
         await room.reloader.reload()
-        room.settings = config_of(log=Log(level="debug"), metrics=Metrics(max_users=1))
+        room.settings = config_of(
+            log=LogSettings(level="debug"), metrics=MetricsSettings(max_users=1)
+        )
         await room.reloader.reload()
     told = [line for line in logged if line["event"].startswith("config")]
     assert told[0]["changed"] == ["log.level"]

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from bench.harness.ports import free_ports
 from policies import registry
 from policies.chain import Chain
+from policies.registry import PolicyEntry
 from proxy.admin.control import Control
 from proxy.admin.dashboard import Dashboard
 from proxy.admin.health import Probes
@@ -24,8 +25,9 @@ from proxy.admin.server import app_of, serve
 from proxy.admin.service import AdminService
 from proxy.admin.sse import EventStreams
 from proxy.admin.state import Arrivals, Watch
-from proxy.config import Config, Listen, PolicyEntry, Upstream
-from proxy.config.telemetry import Admin
+from proxy.config import Config
+from proxy.config.sections import ListenSettings, UpstreamSettings
+from proxy.config.telemetry import AdminSettings
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session import Session
@@ -52,7 +54,9 @@ TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
 def config_of(**sections: Any) -> Config:
     """A valid one."""
     return Config(
-        upstream=Upstream(bootstrap_servers=("kafka:9092",)), listen=Listen(nodes="0-3"), **sections
+        upstream=UpstreamSettings(bootstrap_servers=("kafka:9092",)),
+        listen=ListenSettings(nodes="0-3"),
+        **sections,
     )
 
 
@@ -180,7 +184,7 @@ async def opened(
     token = directory / "token"
     token.write_text(TOKEN + "\n")
     ports = [free_ports() for _ in range(2)]
-    settings = Admin(
+    settings = AdminSettings(
         **{
             "listen": f"127.0.0.1:{ports[0]}",
             "socket": str(directory / "admin.sock"),

@@ -8,7 +8,7 @@ import structlog
 from policies.api import EffectiveQuota, Policy
 from policies.chain import Chain, Entry
 from proxy.admin.errors import AdminError
-from proxy.config import Log
+from proxy.config.sections import LogSettings
 from proxy.telemetry import log
 from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
 
@@ -82,7 +82,7 @@ async def test_the_revision_changes_when_the_quotas_may_have_changed(room):
     revs = [live_quotas.listed().rev]
     assert changed(room, "alice", {"request_rate": 5}, revs[0]).rev != revs[0]
     revs.append(live_quotas.listed().rev)
-    room.settings = config_of(policies=(quota_entry(),), log=Log(level=log.level()))
+    room.settings = config_of(policies=(quota_entry(),), log=LogSettings(level=log.level()))
     await room.service.reload()
     assert live_quotas.listed().rev == revs[1]
     room.settings = config_of(policies=(quota_entry(quotas=BOB),))

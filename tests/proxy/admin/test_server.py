@@ -21,7 +21,7 @@ from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import Limits
 from proxy.admin.server import serve, tell
 from proxy.cli.admin_client import NO_PATH, Client, Place
-from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, Admin
+from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, AdminSettings
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
 from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
@@ -303,7 +303,9 @@ async def test_nothing_is_bound_before_everything_can_be(tmp_path):
     """A port that is taken ends the start, in words, and leaves no socket behind."""
     port = free_ports()
     path = str(tmp_path / "s")
-    admin = Admin(socket=path, control=f"127.0.0.1:{port}", token_file=str(tmp_path / "none"))
+    admin = AdminSettings(
+        socket=path, control=f"127.0.0.1:{port}", token_file=str(tmp_path / "none")
+    )
     room = AdminRoom(config_of(admin=admin))
     with socket.create_server(("127.0.0.1", port)), pytest.raises(OSError, match=r"admin\.control"):
         await serve(admin, room.service, LoopLag())

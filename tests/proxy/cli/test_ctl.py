@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from policies.validation import Problem, SettingsError
 from proxy.cli.ctl import ctl
-from proxy.config import Log
+from proxy.config.sections import LogSettings
 from proxy.telemetry import log
 from tests.support.admin_room import config_of, opened, quota_entry
 
@@ -86,7 +86,9 @@ async def test_the_log_level_is_printed_and_set(run):
 async def test_a_reload_prints_the_changes_or_the_problems(room, run):
     """One problem a line."""
     assert await run("reload") == "Nothing changed.\n"
-    room.settings = config_of(log=Log(level="error"), policies=(quota_entry(),), admin=room.admin)
+    room.settings = config_of(
+        log=LogSettings(level="error"), policies=(quota_entry(),), admin=room.admin
+    )
     assert await run("reload") == "Changed: log.level.\n"
     problems = [Problem("listen.port", "0", "a port"), Problem("log.level", "'x'", "a level")]
     room.settings = SettingsError(problems)

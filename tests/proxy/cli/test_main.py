@@ -172,7 +172,10 @@ def test_config_schema_needs_no_settings() -> None:
     """The schema is JSON, whatever the settings are."""
     result = invoke("config", "--schema")
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["$defs"]["Listen"]["properties"]["port"]["maximum"] == 65535
+    assert (
+        json.loads(result.stdout)["$defs"]["ListenSettings"]["properties"]["port"]["maximum"]
+        == 65535
+    )
 
 
 def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,13 @@ import pytest
 
 from policies.validation import try_convert
 from proxy.config import Config
-from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, Admin, Metrics, Traces, UsageLog
+from proxy.config.telemetry import (
+    MAX_ADMIN_CONNECTIONS,
+    AdminSettings,
+    MetricsSettings,
+    TracesSettings,
+    UsageLogSettings,
+)
 
 SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
 
@@ -19,23 +25,23 @@ def problems_of(**sections: object) -> list[str]:
 
 def test_nothing_is_served_exported_or_written_unless_asked_for() -> None:
     """An operator who says nothing opens no port and fills no disk. The socket is in a private folder of the user."""
-    admin, traces, usage_log = Admin(), Traces(), UsageLog()
+    admin, traces, usage_log = AdminSettings(), TracesSettings(), UsageLogSettings()
     assert (admin.listen, admin.socket, admin.control) == ("", "auto", "")
     assert not admin.is_served
     assert (traces.file, traces.sample_every_requests) == ("", 0)
     assert (usage_log.directory, usage_log.topic) == ("", "")
-    assert not Metrics().otlp
+    assert not MetricsSettings().otlp
 
 
 def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
     """A second is slow; spans a second, a file and the disk have their bounds; nobody walks bodies unasked."""
-    assert (Traces().slow_ms, Traces().max_spans_per_second) == (1000, 200)
-    assert Traces().max_file_bytes == 256 << 20
-    usage_log = UsageLog()
+    assert (TracesSettings().slow_ms, TracesSettings().max_spans_per_second) == (1000, 200)
+    assert TracesSettings().max_file_bytes == 256 << 20
+    usage_log = UsageLogSettings()
     assert (usage_log.rotate_ms, usage_log.rotate_bytes) == (60_000, 16 << 20)
     assert usage_log.keep_bytes == 1 << 30
     assert usage_log.families == ("entity", "api", "instance")
-    assert Metrics().max_users == 100
+    assert MetricsSettings().max_users == 100
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
         ("usage_log", {"rotate_ms": 999}),
         ("usage_log", {"rotate_bytes": 4095}),
         ("usage_log", {"keep_bytes": 65535}),
-        ("usage_log", {"capture_most_seconds": 0}),
+        ("usage_log", {"max_capture_seconds": 0}),
         ("admin", {"allowed_hosts": "all"}),
     ],
     ids=lambda part: part if isinstance(part, str) else next(iter(part)),
@@ -121,9 +127,9 @@ def test_every_family_may_be_asked_for() -> None:
 
 def test_each_listener_of_the_admin_server_takes_its_descriptors() -> None:
     """And nobody else's, where there is none."""
-    assert Admin(socket="none").max_connections() == 0
-    assert Admin().max_connections() == MAX_ADMIN_CONNECTIONS
-    assert Admin(listen="h:1", socket="/s").max_connections() == 2 * MAX_ADMIN_CONNECTIONS
+    assert AdminSettings(socket="none").max_connections() == 0
+    assert AdminSettings().max_connections() == MAX_ADMIN_CONNECTIONS
+    assert AdminSettings(listen="h:1", socket="/s").max_connections() == 2 * MAX_ADMIN_CONNECTIONS
 
 
 @pytest.mark.parametrize(
@@ -136,5 +142,5 @@ def test_the_admin_socket_is_the_default_one_a_path_or_none(
     is_auto: bool,  # noqa: FBT001 - pytest gives it by name
 ) -> None:
     """Two words, or a path."""
-    admin = Admin(socket=text)
+    admin = AdminSettings(socket=text)
     assert (admin.socket_path, admin.is_auto) == (path, is_auto)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.registry import PolicyEntry
-from proxy.config import Config, Upstream
+from proxy.config import Config
 from proxy.config.file import read_yaml
+from proxy.config.sections import UpstreamSettings
 from proxy.config.sources import Effective, load
 from proxy.config.text import render
 
@@ -54,7 +55,7 @@ plain = st.recursive(
 def test_any_settings_of_a_policy_survive(chosen: dict[str, object]) -> None:
     """Whatever plain data a policy takes, it is printed so that it is read back the same."""
     entry = PolicyEntry(use="x", config=chosen)
-    config = Config(upstream=Upstream(bootstrap_servers=("a:1",)), policies=(entry,))
+    config = Config(upstream=UpstreamSettings(bootstrap_servers=("a:1",)), policies=(entry,))
     data, _, problems = read_yaml(render(Effective(config, {})), "f")
     assert problems == []
     assert isinstance(data, dict)

@@ -1,0 +1,269 @@
+"""The settings of the proxy itself, a class for each section of the file. What Sluice shows is in `telemetry`.
+
+- These types are the one source of the file's keys, the environment variables, the JSON Schema, the table in
+  docs/configuration.md and the error messages.
+- Names are Kafka's where Kafka has the setting. A unit ends the name.
+- Unknown keys are refused, and so is text where a number belongs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from policies.type_names import found
+from policies.validation import Problem
+from proxy.config.values import (
+    ANY_ADDRESS,
+    DAY_MS,
+    INT32_MAX,
+    LAST_PORT,
+    Milliseconds,
+    Nodes,
+    PositiveMilliseconds,
+    Server,
+    check_advertised_host,
+    check_host,
+    check_user,
+    parse_nodes,
+    split_server,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The Kafka cluster that clients are connected to."""
+
+    bootstrap_servers: Annotated[
+        tuple[Server, ...],
+        Meta(
+            min_length=1,
+            description="Brokers to ask first, HOST:PORT each (Kafka: bootstrap.servers).",
+        ),
+    ]
+    socket_connection_setup_timeout_ms: Annotated[
+        PositiveMilliseconds,
+        Meta(
+            description="Longest time for one attempt to connect to a broker (Kafka: "
+            "socket.connection.setup.timeout.ms)."
+        ),
+    ] = 10_000
+    request_timeout_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="Longest wait for a broker's reply before the connection is closed (Kafka: "
+            "request.timeout.ms). Requests with a deadline of their own are exempt. 0 = no limit."
+        ),
+    ] = 120_000
+
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Return (host, port) of each bootstrap server."""
+        return tuple(map(split_server, self.bootstrap_servers))
+
+
+class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The ports for clients: a bootstrap port, followed by one port for each broker id."""
+
+    address: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="Address to bind.",
+            extra={"expected": "a host name or an IP address", "check": check_host},
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=LAST_PORT, description="The bootstrap port.")] = 19092
+    nodes: Nodes = "0-31"
+    advertised_host: Annotated[
+        str,
+        Meta(
+            description="Host that clients are told to connect to. Empty = `listen.address`. Required if that is "
+            "0.0.0.0 or ::.",
+            extra={"check": check_advertised_host},
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if not self.advertised_host and self.address not in ANY_ADDRESS:
+            msgspec.structs.force_setattr(self, "advertised_host", self.address)
+
+    def node_ids(self) -> tuple[int, ...]:
+        """Return the declared broker ids in the order of their ports."""
+        return parse_nodes(self.nodes)
+
+    def node_ports(self) -> dict[int, int]:
+        """Return the port of each broker id: `port` + 1 + the id's place in `nodes`."""
+        return {node: self.port + 1 + place for place, node in enumerate(self.node_ids())}
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for ports beyond 65535 and for a host that no client can connect to."""
+        last = self.port + len(self.node_ids())
+        if last > LAST_PORT:
+            words = f"1..{LAST_PORT - len(self.node_ids())}, so that every node has a port"
+            yield Problem("port", f"{self.port} (the last node would have {last})", words)
+        if not self.advertised_host:
+            words = f"a host that clients can connect to, because address is {self.address}"
+            yield Problem("advertised_host", "nothing", words)
+        elif self.advertised_host in ANY_ADDRESS:
+            words = "a host that clients can connect to"
+            yield Problem("advertised_host", found(self.advertised_host), words)
+
+
+class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The user of clients that do not authenticate."""
+
+    user: Annotated[
+        str,
+        Meta(
+            description="User name for clients that the brokers have not authenticated by SASL. A sidecar names its "
+            "application here. Empty = ANONYMOUS.",
+            extra={"check": check_user},
+        ),
+    ] = ""
+
+
+class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Limits for all clients together, and for each request."""
+
+    socket_request_max_bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=INT32_MAX,
+            description="Largest request, header and body (Kafka: socket.request.max.bytes).",
+        ),
+    ] = 104_857_600
+    max_connections: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=INT32_MAX,
+            description="Most client connections at once (Kafka: max.connections). 0 = as many as the file "
+            "descriptors allow.",
+        ),
+    ] = 0
+
+
+class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Bounds for the requests and replies that are held in memory (KIP-72)."""
+
+    queued_max_request_bytes: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            description="Bytes of requests held in memory (Kafka: queued.max.request.bytes). 0 = derived from the "
+            "container's memory limit, -1 = no bound.",
+        ),
+    ] = 0
+    queued_max_requests: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            le=INT32_MAX,
+            description="Number of requests held in memory (Kafka: queued.max.requests). -1 = no bound.",
+        ),
+    ] = -1
+    queued_max_response_bytes: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            description="Bytes of replies held in memory for clients that do not read. 0 = derived from the "
+            "container's memory limit, -1 = no bound.",
+        ),
+    ] = 0
+    request_read_timeout_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="Longest time for a request that is kept whole to arrive, from when its memory is "
+            "reserved. 0 = no limit."
+        ),
+    ] = 30_000
+    request_min_bytes_per_second: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=INT32_MAX,
+            description="Lowest mean rate at which a request may arrive, checked after five seconds. 0 = no limit.",
+        ),
+    ] = 1024
+    max_share: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Share of queued_max_request_bytes that one user at one address may reserve. 0 = 0.25, or 1 "
+            "if `listen.address` is a loopback address.",
+        ),
+    ] = 0.0
+    upstream_announced_max_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Bytes of requests that clients have begun to send to one broker and not sent yet. Beyond "
+            "that, further requests of more than 64 KiB wait. 0 = no bound.",
+        ),
+    ] = 134_217_728
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for a bound that lets no request through."""
+        if self.queued_max_requests == 0:
+            yield Problem("queued_max_requests", "0", f"-1 (no bound) or 1..{INT32_MAX}")
+
+
+class PurgatorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When Sluice answers requests that wait at a broker."""
+
+    silence_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="How long a broker that owes a reply must have sent nothing on any connection before Sluice "
+            "answers in its place. 0 = answer each request at its own deadline."
+        ),
+    ] = 10_000
+    produce_grace_ms: Annotated[
+        int,
+        Meta(
+            ge=-DAY_MS,
+            le=DAY_MS,
+            description="Time from a produce's own timeout_ms (acks=all) until Sluice answers REQUEST_TIMED_OUT. "
+            "Negative = before it, by half of the timeout at most.",
+        ),
+    ] = -500
+    fetch_grace_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="Time from a fetch's own max_wait_ms until Sluice answers with an empty reply."
+        ),
+    ] = 1000
+    max_wait_ms: Annotated[
+        PositiveMilliseconds,
+        Meta(
+            description="Longest wait that a produce or a fetch may ask for; longer ones are cut to it. The grace "
+            "time is added."
+        ),
+    ] = 120_000
+
+
+class DrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the process ends after SIGTERM."""
+
+    timeout_ms: Annotated[
+        Milliseconds,
+        Meta(description="Longest time for requests in flight to be answered after SIGTERM."),
+    ] = 10_000
+
+
+class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The log on standard error."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="Lowest level that is logged."),
+    ] = "info"
+    format: Annotated[
+        Literal["text", "json"], Meta(description="Text for people or JSON for machines.")
+    ] = "text"

@@ -1,0 +1,80 @@
+"""The sections of the proxy: what each setting may be, and what must fit within a section."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.validation import try_convert
+from proxy.config import Config
+from proxy.config.sections import ListenSettings
+
+SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
+
+
+def problems_of(**sections: object) -> list[str]:
+    value, problems = try_convert(Config, {"upstream": SERVERS, **sections})
+    assert (value is None) == bool(problems)
+    return [str(each) for each in problems]
+
+
+def test_no_bound_is_minus_one_and_not_nothing() -> None:
+    """A bound of 0 requests would let none through, and is refused like sizes below -1."""
+    assert problems_of(memory={"queued_max_requests": 0}) == [
+        "memory.queued_max_requests: found 0, expected -1 (no bound) or 1..2147483647"
+    ]
+    assert problems_of(memory={"queued_max_requests": -1, "queued_max_request_bytes": -1}) == []
+    assert len(problems_of(memory={"queued_max_request_bytes": -2, "max_share": 1.5})) == 2
+
+
+def test_ports_follow_the_order_of_the_nodes() -> None:
+    """A node's port is the bootstrap port + 1 + its place in the list."""
+    listen = ListenSettings(port=9092, nodes="0-2,10-11")
+    assert listen.node_ports() == {0: 9093, 1: 9094, 2: 9095, 10: 9096, 11: 9097}
+
+
+def test_all_ports_must_exist() -> None:
+    """The last node's port is at most 65535."""
+    assert problems_of(listen={"port": 65533, "nodes": "0-1"}) == []
+    assert problems_of(listen={"port": 65534, "nodes": "0-1"}) == [
+        (
+            "listen.port: found 65534 (the last node would have 65536), expected 1..65533, so that every"
+            " node has a port"
+        )
+    ]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::"])  # noqa: S104 - the point of the test
+def test_all_addresses_is_no_address_to_dial(address: str) -> None:
+    """Who binds everywhere must say what clients dial, and cannot say "everywhere"."""
+    (text,) = problems_of(listen={"address": address})
+    assert text.startswith(
+        "listen.advertised_host: found nothing, expected a host that clients can connect to"
+    )
+    assert problems_of(listen={"address": address, "advertised_host": "sluice.internal"}) == []
+    (text,) = problems_of(listen={"advertised_host": address})
+    assert (
+        text
+        == f"listen.advertised_host: found '{address}', expected a host that clients can connect to"
+    )
+
+
+def test_only_a_produce_can_be_answered_before_its_time() -> None:
+    """A fetch answered early would lose what the broker may still find; every wait has an end."""
+    early = {"produce_grace_ms": -60_000, "fetch_grace_ms": 0, "max_wait_ms": 1}
+    assert problems_of(purgatory=early) == []
+    found = problems_of(purgatory={"fetch_grace_ms": -1, "max_wait_ms": 0})
+    assert [text.partition(":")[0] for text in found] == [
+        "purgatory.fetch_grace_ms",
+        "purgatory.max_wait_ms",
+    ]
+
+
+def test_a_fixed_user_is_a_bare_name() -> None:
+    """As the brokers know it; Kafka's prefix of a principal is taken off by whoever writes it."""
+    assert problems_of(identity={"user": "billing app"}) == []
+    assert problems_of(identity={"user": "User:billing"}) == [
+        (
+            "identity.user: found 'User:billing', expected a user's bare name as the brokers know"
+            " it, without User:; did you mean billing?"
+        )
+    ]
