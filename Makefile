@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -51,6 +51,9 @@ bench-telemetry: $(STAMP)-test  ## what it costs to be seen; its section of benc
 
 bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows beside a small client; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.fairness
+
+bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1
+	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml

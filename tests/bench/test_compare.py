@@ -1,0 +1,113 @@
+"""The comparison of two revisions: the worktree of the base, the table, and one short run."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.build import build, maybe_compiler
+from bench.compare import AGAIN, BASE, NOW, checkout, compare_table, main, sluice
+from bench.figures import Sample, Samples
+from bench.harness import BenchError
+from bench.measure import Bench, measure
+from bench.shapes import Shape
+
+SHAPE = Shape("small-1", "100 B, 1 connection", 1)
+MAKEFILE = ".venv/.stamp-run:\n\tmkdir -p .venv/bin && cp sluice .venv/bin/sluice && touch $@\n"
+RELAY = """\
+#!/bin/sh
+test "$1" = version && exec echo "relay $(basename "$0")"
+exec {relay} "${{5##*:}}" "${{3##*:}}"
+"""
+"""The C relay with the arguments of `sluice run --upstream HOST:PORT --listen HOST:PORT`."""
+
+
+def git(repository: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+    return subprocess.run(
+        ["git", "-C", str(repository), *identity, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose Makefile installs the file `sluice`; its only commit is tagged `old`."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "Makefile").write_text(MAKEFILE)
+    (folder / "sluice").write_text("the old one")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "Old")
+    git(folder, "tag", "old")
+    return folder
+
+
+def test_a_revision_gets_a_worktree_with_its_own_environment(repository: Path) -> None:
+    """Its own Makefile builds it, changes since then are not in it, and it is removed afterwards."""
+    (repository / "sluice").write_text("the new one")
+    with checkout("old", repository) as folder:
+        assert (folder / ".venv" / "bin" / "sluice").read_text() == "the old one"
+        assert str(folder) in git(repository, "worktree", "list")
+    assert not folder.exists()
+    assert str(folder) not in git(repository, "worktree", "list")
+
+
+def test_an_unknown_revision_is_an_error(repository: Path) -> None:
+    """The error has git's reason."""
+    with pytest.raises(BenchError, match="nonsense"), checkout("nonsense", repository):
+        pass
+
+
+def test_a_revision_that_cannot_be_built_leaves_no_worktree(repository: Path) -> None:
+    """The error has make's reason."""
+    git(repository, "rm", "-q", "sluice")
+    git(repository, "commit", "-qm", "Broken")
+    with pytest.raises(BenchError, match="make"), checkout("HEAD", repository):
+        pass
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_ratios_are_taken_inside_each_round_and_cpu_is_the_first_quartile() -> None:
+    """A round that is slow for all does not change a ratio; a shape without runs has dashes."""
+    cpu = {NOW: (10.0, 40.0, 11.0, 12.0), BASE: (20.0, 80.0, 22.0, 24.0), AGAIN: (20, 80, 22, 24)}
+    samples = Samples(
+        Sample("small-1", name, nth, 1, 1.0, 1, us, 1.0, 1.0)
+        for name, figures in cpu.items()
+        for nth, us in enumerate(figures)
+    )
+    lines = compare_table(samples, [SHAPE, Shape("other", "other", 1)]).splitlines()
+    assert lines[2:] == [
+        "| 100 B, 1 connection | 10.00 | 20.00 | 0.50 | 1.00 |",
+        "| other | - | - | - | - |",
+    ]
+
+
+def test_an_unknown_shape_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1 and the reason; no worktree is made."""
+    assert main(["HEAD", "--shapes", "nonsense"]) == 1
+    assert "unknown shape nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")
+def test_three_variants_are_measured_in_the_same_rounds(tmp_path: Path) -> None:
+    """The C relay stands for all of them."""
+    programs = build()
+    program = tmp_path / "sluice"
+    program.write_text(RELAY.format(relay=programs["relay"]))
+    program.chmod(0o755)
+    both = [sluice(name, program) for name in (NOW, BASE, AGAIN)]
+    assert both[0].version == "relay sluice"
+    bench = Bench(programs, tmp_path, 11)
+    try:
+        samples = measure(bench, both, [SHAPE], 2, 0.05, 0.02, 1)
+    finally:
+        bench.close()
+    assert not samples.failures
+    assert len(samples.all()) == 6
+    assert " - " not in compare_table(samples, [SHAPE])
