@@ -37,19 +37,19 @@ fuzz: $(STAMP)-test  ## both sides, made-up and mutated frames: make fuzz SECOND
 bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/results.svg
 	$(BIN)/python -m bench
 
-bench-quota: $(STAMP)-test  ## what quotas let through, on a real Kafka; its section of bench/RESULTS.md
+bench-quota: $(STAMP)-test  ## rates under quotas, with a real Kafka; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.quota
 
-bench-purgatory: $(STAMP)-test $(STAMP)-bench  ## the source's benchmark of the purgatory; its section of bench/RESULTS.md
+bench-purgatory: $(STAMP)-test $(STAMP)-bench  ## Kafka's benchmark of its purgatory; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.purgatory
 
-bench-memory: $(STAMP)-test $(STAMP)-bench  ## what Sluice may hold, on a real Kafka; its sections of bench/RESULTS.md
+bench-memory: $(STAMP)-test $(STAMP)-bench  ## memory limits, with a real Kafka; its sections of bench/RESULTS.md
 	$(BIN)/python -m bench.memory
 
-bench-telemetry: $(STAMP)-test  ## what it costs to be seen; its section of bench/RESULTS.md
+bench-telemetry: $(STAMP)-test  ## CPU cost of telemetry; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.telemetry
 
-bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows beside a small client; its section of bench/RESULTS.md
+bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows and a small client; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.fairness
 
 bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1

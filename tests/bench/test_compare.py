@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +13,9 @@ from bench.figures import Sample, Samples
 from bench.harness import BenchError
 from bench.measure import Bench, measure
 from bench.shapes import Shape
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SHAPE = Shape("small-1", "100 B, 1 connection", 1)
 MAKEFILE = ".venv/.stamp-run:\n\tmkdir -p .venv/bin && cp sluice .venv/bin/sluice && touch $@\n"
