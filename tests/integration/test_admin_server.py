@@ -209,7 +209,7 @@ def test_the_commands_see_and_steer_it(sluice):
     assert stat.S_IMODE(os.lstat(sluice.socket).st_mode) == 0o600
     assert "0 connections" in sluice.ctl("ctl", "status").stdout
     assert "user" in sluice.ctl("top", "--once").stdout
-    said = sluice.ctl("ctl", "quotas", "set", "--user", "bob", "request_rate=5")
+    said = sluice.ctl("quotas", "set", "--socket", sluice.socket, "--user", "bob", "request_rate=5")
     assert "bob" in said.stdout
     assert sluice.ctl("ctl", "log-level", "debug").stdout == "debug\n"
     assert sluice.ctl("ctl", "close", "999").returncode == 1
