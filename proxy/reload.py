@@ -55,7 +55,7 @@ class BusyError(Exception):
 
 
 @dataclass(slots=True)
-class Tally:
+class ReloadTally:
     """What became of reloads. `loaded_ms`: when the last was taken over; `policies_ms`: when policies were."""
 
     loaded_ms: int
@@ -84,7 +84,7 @@ class Reloader:
     ) -> None:
         self.config = config
         self.config_hash = hash_of(config)
-        self.tally = Tally(now_ms(), now_ms())
+        self.tally = ReloadTally(now_ms(), now_ms())
         self._load = load
         self._engine = engine
         self._services = services

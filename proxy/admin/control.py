@@ -13,16 +13,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy.admin import openapi, tasks
-from proxy.admin.audit import note, printable
+from proxy.admin.change_log import note, printable
 from proxy.admin.errors import AdminError
 from proxy.admin.replies import JSON, answer, queried, read, whole
-from proxy.admin.schemas import MAX_NAME_CHARS, Decided, Draining, Limits, LogLevel, Pools
+from proxy.admin.schemas import (
+    MAX_NAME_CHARS,
+    DecisionList,
+    Draining,
+    LogLevel,
+    PoolList,
+    QuotaLimits,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from proxy.admin.schemas import Quotas, Tasks
+    from proxy.admin.schemas import QuotaList, TaskList
     from proxy.admin.service import AdminService
     from proxy.admin.sse import EventStreams
     from proxy.admin.state import Watch
@@ -42,7 +49,7 @@ class Control:
         self._service = service
         self._watch = watch
         self._streams = streams
-        self._dumped: tuple[float, Tasks] | None = None
+        self._dumped: tuple[float, TaskList] | None = None
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -84,13 +91,13 @@ class Control:
     async def pool(self, request: Request) -> Response:
         """The memory pools."""
         queried(request, ())
-        return answer(Pools(self._watch.pools()))
+        return answer(PoolList(self._watch.pools()))
 
     async def decisions(self, request: Request) -> Response:
         """The newest first."""
         most = queried(request, {"most"}).get("most", str(DECISIONS))
         count = whole(most, "most", 1, MAX_DECISIONS)
-        return answer(Decided(self._service.decisions.latest(count)))
+        return answer(DecisionList(self._service.decisions.latest(count)))
 
     async def quota_usage(self, request: Request) -> Response:
         """How much of each quota is used."""
@@ -125,19 +132,19 @@ class Control:
             raise AdminError(400, "whose quota: user, client_id, or both")
         limits: dict[str, float | None]
         if request.method == "PUT":
-            asked = msgspec.structs.asdict(await read(request, Limits))
+            asked = msgspec.structs.asdict(await read(request, QuotaLimits))
             limits = {key: value for key, value in asked.items() if value is not None}
             if not limits:
                 raise AdminError(400, "the body: no quota is named")
         else:
             _expect_nothing(await request.body())
-            keys = list(Limits.__struct_fields__)
+            keys = list(QuotaLimits.__struct_fields__)
             key = query.get("quota")
             if key is not None and key not in keys:
                 raise AdminError(400, f"quota must be one of {', '.join(keys)}")
             limits = {} if key is None else {key: None}
         changed = limits or dict.fromkeys(
-            Limits.__struct_fields__
+            QuotaLimits.__struct_fields__
         )  # none is named: all are taken back
         note(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=changed)
         rev = request.headers.get("if-match")
@@ -213,7 +220,7 @@ def _expect_nothing(body: bytes) -> None:
         raise AdminError(400, "the body: nothing is expected")
 
 
-def _tagged(quotas: Quotas) -> Response:
+def _tagged(quotas: QuotaList) -> Response:
     response = answer(quotas)
     response.headers["etag"] = f'"{quotas.rev}"'
     return response

@@ -22,7 +22,7 @@ KINDS = {
 INDEX = "index.html"
 
 
-class Dashboard:
+class DashboardFiles:
     """See the module."""
 
     def __init__(self) -> None:

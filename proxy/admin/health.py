@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy.admin.replies import answer
-from proxy.admin.schemas import Check, Health, Version
+from proxy.admin.schemas import Health, HealthCheck, Version
 from proxy.telemetry.metrics.page import OPENMETRICS, TEXT, wants_openmetrics
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Probes:
 
     async def alive(self, request: Request) -> Response:
         """The loop answers."""
-        return answer(Health(ok=True, checks=[Check("loop", ok=True, detail="it answers")]))
+        return answer(Health(ok=True, checks=[HealthCheck("loop", ok=True, detail="it answers")]))
 
     async def ready(self, request: Request) -> Response:
         """Whether new clients should come here."""

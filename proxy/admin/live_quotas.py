@@ -12,7 +12,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from proxy.admin.errors import AdminError
-from proxy.admin.schemas import BucketUsage, Quota, Quotas, QuotaUsage
+from proxy.admin.schemas import BucketUsage, QuotaList, QuotaUsage, QuotaValue
 from proxy.shell.driver import nudge
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class LiveQuotas:
         held = self.effective_quota(user, client_id)
         return None if held is None else BindingLimit(held.entity, "request_rate", held.rate)
 
-    def listed(self) -> Quotas:
+    def listed(self) -> QuotaList:
         """Return every quota. Raises AdminError (404) if no policy keeps any."""
         return self._listed(self._policy())
 
@@ -129,7 +129,7 @@ class LiveQuotas:
         limits: dict[str, float | None],
         rev: str | None,
         now_ms: int,
-    ) -> Quotas:
+    ) -> QuotaList:
         """Set live quotas of one entity and return all quotas; without `limits` remove its live quotas.
 
         A limit of None removes that live quota. Raises AdminError: 400 for an invalid change, 404 if no policy keeps
@@ -165,11 +165,13 @@ class LiveQuotas:
     def _rev(self, policy: LiveQuotaPolicy) -> str:
         return f"{self._reloader.tally.policies_ms:x}-{policy.quotas.rev}"
 
-    def _listed(self, policy: LiveQuotaPolicy) -> Quotas:
-        return Quotas(
+    def _listed(self, policy: LiveQuotaPolicy) -> QuotaList:
+        return QuotaList(
             self._rev(policy),
             [
-                Quota(each.entity.user, each.entity.client_id, each.key, each.value, each.origin)
+                QuotaValue(
+                    each.entity.user, each.entity.client_id, each.key, each.value, each.origin
+                )
                 for each in policy.quotas
             ],
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from proxy.admin.audit import Audit
+    from proxy.admin.change_log import ChangeLog
     from proxy.admin.token import Token
 
 GONE = 499
@@ -55,13 +55,13 @@ class AdminMiddleware:
     def __init__(
         self,
         app: ASGIApp,
-        audit: Audit,
+        change_log: ChangeLog,
         *,
         token: Token | None = None,
         hosts: frozenset[str] | None = None,
     ) -> None:
         self._app = app
-        self._audit = audit
+        self._change_log = change_log
         self._token = token
         self._hosts = hosts
         self._changes = float(CHANGES_AT_ONCE)
@@ -80,7 +80,7 @@ class AdminMiddleware:
         else:
             await answer.say(*refusal)
         if scope["method"] in CHANGES:
-            self._audit.change(scope, answer.status or GONE)
+            self._change_log.change(scope, answer.status or GONE)
 
     def _refusal(self, scope: Scope, headers: Mapping[bytes, str]) -> tuple[int, str] | None:
         """Why this may not go on."""

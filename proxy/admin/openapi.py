@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 REF = "#/components/schemas/{name}"
 JSON = "application/json"
 _SCHEMAS = (
-    schemas.State, schemas.Event, schemas.Connections, schemas.Purgatory, schemas.Pools, schemas.Decided,
-    schemas.Quotas, schemas.QuotaUsage, schemas.Limits, schemas.LogLevel, schemas.Reloaded, schemas.Draining,
-    schemas.Tasks, schemas.Version, schemas.Health, schemas.Error,
+    schemas.State, schemas.Event, schemas.ConnectionList, schemas.PurgatoryState, schemas.PoolList,
+    schemas.DecisionList, schemas.QuotaList, schemas.QuotaUsage, schemas.QuotaLimits, schemas.LogLevel,
+    schemas.Reloaded, schemas.Draining, schemas.TaskList, schemas.Version, schemas.Health, schemas.Error,
 )  # fmt: skip
 _WHY = {
     400: "what is asked cannot be read",
@@ -80,16 +80,16 @@ def document() -> dict[str, Any]:
             "/v1/connections": {
                 "get": _get(
                     "Who is connected: who is muted first, then who has most in flight.",
-                    "Connections",
+                    "ConnectionList",
                     [_most(1000, 200)],
                 )
             },
             "/v1/connections/{id}": {"delete": _close()},
-            "/v1/purgatory": {"get": _get("What waits, here or at a broker.", "Purgatory")},
-            "/v1/pool": {"get": _get("The memory pools.", "Pools")},
+            "/v1/purgatory": {"get": _get("What waits, here or at a broker.", "PurgatoryState")},
+            "/v1/pool": {"get": _get("The memory pools.", "PoolList")},
             "/v1/decisions": {
                 "get": _get(
-                    "What was decided lately, the newest first.", "Decided", [_most(500, 100)]
+                    "What was decided lately, the newest first.", "DecisionList", [_most(500, 100)]
                 )
             },
             "/v1/quotas": _quotas(),
@@ -122,7 +122,7 @@ def document() -> dict[str, Any]:
                     "Set it.", {200: _json("LogLevel")}, _CHANGES, body=_body("LogLevel")
                 ),
             },
-            "/v1/debug/tasks": {"get": _get("Where the tasks of the event loop wait.", "Tasks")},
+            "/v1/debug/tasks": {"get": _get("Where the tasks of the event loop wait.", "TaskList")},
             "/openapi.json": {
                 "get": _operation(
                     "This document.", {200: {JSON: {"schema": {"type": "object"}}}}, _ALWAYS
@@ -216,16 +216,16 @@ def _quotas() -> dict[str, Any]:
         "name": "quota",
         "in": "query",
         "description": "Only this one.",
-        "schema": {"enum": list(schemas.Limits.__struct_fields__)},
+        "schema": {"enum": list(schemas.QuotaLimits.__struct_fields__)},
     }
     why_not = (*_CHANGES, 404, 409, 412, 500)
-    changed = {200: _json("Quotas")}
+    changed = {200: _json("QuotaList")}
     listed = _operation("Every limit that holds.", changed, (*_ALWAYS, 404))
     put = "Set live limits of one entity, at once: of a user, a client id, or of both together."
     delete = "Take live limits of one entity back: what the file says holds again."
     return {
         "get": listed,
-        "put": _operation(put, changed, why_not, [*whose, if_match], _body("Limits")),
+        "put": _operation(put, changed, why_not, [*whose, if_match], _body("QuotaLimits")),
         "delete": _operation(delete, changed, why_not, [*whose, which, if_match], _NOTHING),
     }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.admin.schemas import NAME_SHOWN_MAX_CHARS, Bucket, Principal, Quantiles
+from proxy.admin.schemas import NAME_SHOWN_MAX_CHARS, BucketRow, PrincipalRow, Quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,12 +39,12 @@ class _Shared:
         self.requests_per_s = 0.0
         self.principals = 0
 
-    def shape(self) -> Bucket:
+    def shape(self) -> BucketRow:
         """As it is shown."""
         binding = self.binding
         rate = self.requests_per_s if binding.rate is None else binding.rate
         used = min(1.0, rate / binding.limit) if binding.used is None else binding.used
-        return Bucket(
+        return BucketRow(
             binding.entity,
             binding.quota,
             binding.limit,
@@ -61,13 +61,13 @@ async def principals(
     throttled: Mapping[tuple[str, str], int],
     now_ms: int,
     latency: Callable[[str, str], tuple[float, float] | None],
-) -> tuple[list[Principal], list[Bucket]]:
+) -> tuple[list[PrincipalRow], list[BucketRow]]:
     """PRINCIPALS_MAX rows at most, and the buckets that they name. `throttled`: muted connections of each;
     `latency`: the median and the 99th percentile of a client's answers, in ms.
     """
     shared: dict[tuple[str, str], _Shared] = {}
     places: dict[tuple[str, str], int] = {}
-    rows: list[Principal] = []
+    rows: list[PrincipalRow] = []
     seen: set[tuple[str, str]] = set()
 
     def place_of(key: tuple[str, str], requests_per_s: float) -> int | None:
@@ -88,7 +88,7 @@ async def principals(
         key = busy.user, busy.client_id
         seen.add(key)
         rows.append(
-            Principal(
+            PrincipalRow(
                 busy.user,
                 busy.client_id[:NAME_SHOWN_MAX_CHARS],
                 busy.connections,
@@ -108,7 +108,7 @@ async def principals(
     for place, (key, usage) in enumerate(tuple(islice(quiet, PRINCIPALS_MAX - len(rows)))):
         if place % SLICE == SLICE - 1:
             await trio.lowlevel.checkpoint()
-        row = Principal(
+        row = PrincipalRow(
             key[0],
             key[1][:NAME_SHOWN_MAX_CHARS],
             usage.connections,
@@ -128,7 +128,7 @@ def _quantiles(found: tuple[float, float] | None) -> Quantiles:
     return Quantiles(*found) if found else _NOTHING
 
 
-def together(rows: list[Principal]) -> list[Principal]:
+def together(rows: list[PrincipalRow]) -> list[PrincipalRow]:
     """The same rows; those of one bucket where the first of them stands."""
     first: dict[int, int] = {}
     order = []

@@ -45,7 +45,7 @@ class Pool(msgspec.Struct, frozen=True):
     depleted_ms: int
 
 
-class Dropped(msgspec.Struct, frozen=True):
+class DroppedCounts(msgspec.Struct, frozen=True):
     """What telemetry could not keep, since the start."""
 
     spans: Count
@@ -70,11 +70,11 @@ class Now(msgspec.Struct, frozen=True):
     pools: list[Pool]
     muted: dict[str, int]
     """Connections by the reason for which they are not read."""
-    dropped: Dropped
+    dropped: DroppedCounts
     trace_url: str
 
 
-class Bucket(msgspec.Struct, frozen=True):
+class BucketRow(msgspec.Struct, frozen=True):
     """One quota's bucket, which one client or several draw on."""
 
     entity: str
@@ -94,7 +94,7 @@ class Bucket(msgspec.Struct, frozen=True):
     """How many of those listed share it."""
 
 
-class Principal(msgspec.Struct, frozen=True):
+class PrincipalRow(msgspec.Struct, frozen=True):
     """One user and client id, in the last second. Those of one bucket stand together."""
 
     user: str
@@ -144,7 +144,7 @@ class Waiting(msgspec.Struct, frozen=True):
     waits_for: str
 
 
-class Purgatory(msgspec.Struct, frozen=True):
+class PurgatoryState(msgspec.Struct, frozen=True):
     """Everything that waits, here or at a broker."""
 
     holds: Count
@@ -157,7 +157,7 @@ class Purgatory(msgspec.Struct, frozen=True):
     oldest: list[Waiting]
 
 
-class Connection(msgspec.Struct, frozen=True):
+class ConnectionRow(msgspec.Struct, frozen=True):
     """One client and its broker."""
 
     id: int
@@ -174,14 +174,14 @@ class Connection(msgspec.Struct, frozen=True):
     age_s: int | None
 
 
-class Connections(msgspec.Struct, frozen=True):
+class ConnectionList(msgspec.Struct, frozen=True):
     """The newest connections are listed last."""
 
     total: Count
-    connections: list[Connection]
+    connections: list[ConnectionRow]
 
 
-class Node(msgspec.Struct, frozen=True):
+class NodeRow(msgspec.Struct, frozen=True):
     """One of our ports. `node` null: bootstrap."""
 
     node: int | None
@@ -206,44 +206,44 @@ class Node(msgspec.Struct, frozen=True):
     """Connections that it broke off, or that ended because it answered nothing or nonsense."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Overview(msgspec.Struct, frozen=True):
     """What both `State` and `Event` say."""
 
     now: Now
-    principals: list[Principal]
-    buckets: list[Bucket]
-    purgatory: Purgatory
-    connections: list[Connection]
+    principals: list[PrincipalRow]
+    buckets: list[BucketRow]
+    purgatory: PurgatoryState
+    connections: list[ConnectionRow]
     connections_total: Count
-    nodes: list[Node]
+    nodes: list[NodeRow]
     decisions: list[Decision]
 
 
-class State(Seen, frozen=True):
+class State(Overview, frozen=True):
     """Everything, with a quarter of an hour of history."""
 
     history: list[Point]
 
 
-class Event(Seen, frozen=True):
+class Event(Overview, frozen=True):
     """Everything, with the second that ended last."""
 
     point: Point
 
 
-class Decided(msgspec.Struct, frozen=True):
+class DecisionList(msgspec.Struct, frozen=True):
     """The newest first."""
 
     decisions: list[Decision]
 
 
-class Pools(msgspec.Struct, frozen=True):
+class PoolList(msgspec.Struct, frozen=True):
     """Both memory pools."""
 
     pools: list[Pool]
 
 
-class Quota(msgspec.Struct, frozen=True):
+class QuotaValue(msgspec.Struct, frozen=True):
     """One limit. `<default>` stands for whoever has none of their own; null: whatever it is."""
 
     user: str | None
@@ -253,11 +253,11 @@ class Quota(msgspec.Struct, frozen=True):
     origin: Literal["file", "override"]
 
 
-class Quotas(msgspec.Struct, frozen=True):
+class QuotaList(msgspec.Struct, frozen=True):
     """`rev` is the ETag: it is another after every change."""
 
     rev: str
-    quotas: list[Quota]
+    quotas: list[QuotaValue]
 
 
 class BucketUsage(msgspec.Struct, frozen=True):
@@ -288,7 +288,7 @@ _Rate = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
 _ByteRate = Annotated[int, msgspec.Meta(gt=0, le=10**15)]
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class QuotaLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Live quotas to set; what is left out stays as it is. Requests, bytes and bytes a second."""
 
     request_rate: _Rate | None = None
@@ -325,7 +325,7 @@ class TaskGroup(msgspec.Struct, frozen=True):
     stack: list[str]
 
 
-class Tasks(msgspec.Struct, frozen=True):
+class TaskList(msgspec.Struct, frozen=True):
     """The tasks of the event loop, the largest group first."""
 
     ts_ms: int
@@ -343,7 +343,7 @@ class Version(msgspec.Struct, frozen=True):
     config_hash: str
 
 
-class Check(msgspec.Struct, frozen=True):
+class HealthCheck(msgspec.Struct, frozen=True):
     """One thing that a probe looks at."""
 
     name: str
@@ -355,7 +355,7 @@ class Health(msgspec.Struct, frozen=True):
     """What a probe is answered; 200 if `ok`, else 503."""
 
     ok: bool
-    checks: list[Check]
+    checks: list[HealthCheck]
 
 
 class Error(msgspec.Struct, frozen=True):

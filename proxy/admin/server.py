@@ -28,9 +28,9 @@ from hypercorn.typing import ConnectionState
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from proxy.admin.audit import Audit, printable
+from proxy.admin.change_log import ChangeLog, printable
 from proxy.admin.control import Control
-from proxy.admin.dashboard import Dashboard
+from proxy.admin.dashboard import DashboardFiles
 from proxy.admin.errors import AdminError
 from proxy.admin.health import Probes
 from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
@@ -150,12 +150,12 @@ async def serve(
         everything = [
             *probes.routes(),
             *Control(service, watch, EventStreams(watch)).routes(),
-            *Dashboard().routes(),
+            *DashboardFiles().routes(),
         ]
         listeners = []
         if settings.listen:
             open_to_all = opened.enter_context(bind_tcp(settings.listen, "admin.listen"))
-            middleware = AdminMiddleware(app_of(probes.routes()), Audit("listen"))
+            middleware = AdminMiddleware(app_of(probes.routes()), ChangeLog("listen"))
             listeners.append(Listener(open_to_all, middleware))
         path = settings.socket_path
         if path:
@@ -164,7 +164,7 @@ async def serve(
         if bound is not None:
             middleware = AdminMiddleware(
                 app_of(everything),
-                Audit("socket"),
+                ChangeLog("socket"),
                 hosts=LOCAL | _named(settings.allowed_hosts),
             )
             listeners.append(Listener(bound, middleware, first))
@@ -175,7 +175,7 @@ async def serve(
             )
             middleware = AdminMiddleware(
                 app_of(everything),
-                Audit("control"),
+                ChangeLog("control"),
                 token=Token(settings.token_file),
                 hosts=hosts,
             )

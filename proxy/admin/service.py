@@ -14,7 +14,7 @@ import trio
 
 from proxy.admin.errors import AdminError
 from proxy.admin.live_quotas import LiveQuotas
-from proxy.admin.schemas import Check, Reloaded
+from proxy.admin.schemas import HealthCheck, Reloaded
 from proxy.core.errors import CloseReason
 from proxy.reload import BusyError
 from proxy.shell.driver import nudge
@@ -135,13 +135,13 @@ class AdminService:
         held = self.live_quotas.effective_quota(user, "")
         return None if held is None else held.rate
 
-    def readiness(self) -> Sequence[Check]:
+    def readiness(self) -> Sequence[HealthCheck]:
         """Return the checks of /ready; the proxy takes no new clients if one of them is not ok."""
         draining, full = self._is_draining(), self._is_full()
         connected = len(self.engine.sessions)
         return (
-            Check("serving", ok=not draining, detail="draining" if draining else "serving"),
-            Check(
+            HealthCheck("serving", ok=not draining, detail="draining" if draining else "serving"),
+            HealthCheck(
                 "connections",
                 ok=not full,
                 detail=f"{connected} clients" + (": the limit is reached" if full else ""),

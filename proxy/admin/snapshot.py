@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
-from proxy.admin.schemas import Age, Connection, Waiting
+from proxy.admin.schemas import Age, ConnectionRow, Waiting
 from proxy.core.channel import Mute
 from proxy.core.exchanges import Exchange
 from wire.api_keys import ApiKey
@@ -91,7 +91,7 @@ class Snapshot:
         push = heappush if len(self._top) < self._listed else heappushpop
         push(self._top, (rank, peer.session_id, session))
 
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[ConnectionRow]:
         """Those that are listed, by id."""
         sessions = sorted((each[2] for each in self._top), key=lambda s: s.peer.session_id)
         return [connection_of(each, self._now_ms, self._opened_ms) for each in sessions]
@@ -123,11 +123,11 @@ class Snapshot:
         push(self._oldest, (age_ms, -self._serial, row))
 
 
-def connection_of(session: SessionEnd, now_ms: int, opened_ms: Mapping[int, int]) -> Connection:
+def connection_of(session: SessionEnd, now_ms: int, opened_ms: Mapping[int, int]) -> ConnectionRow:
     """One row."""
     peer, client, broker = session.peer, session.client, session.broker
     since_ms = opened_ms.get(peer.session_id)
-    return Connection(
+    return ConnectionRow(
         peer.session_id,
         f"{peer.host}:{peer.port}",
         peer.user,

@@ -64,7 +64,7 @@ class Watch:
         self._loop_lag = loop_lag
         self._trace_url = trace_url
         self._lock = trio.Lock()
-        self._seen: schemas.Seen | None = None
+        self._seen: schemas.Overview | None = None
         self._event = b""
         self._heard_ms: dict[int | None, int] = {}
         self._latencies = Latencies(service.engine.meters)
@@ -86,12 +86,12 @@ class Watch:
             self._event = msgspec.json.encode(schemas.Event(**fields, point=point))
         return self._event
 
-    async def connections(self, most: int) -> schemas.Connections:
+    async def connections(self, most: int) -> schemas.ConnectionList:
         """As many as wanted, straight from the sessions."""
         found = await take_snapshot(self._service.engine, self._service.arrivals.opened_ms, most)
-        return schemas.Connections(found.total, found.connections())
+        return schemas.ConnectionList(found.total, found.connections())
 
-    async def purgatory(self) -> schemas.Purgatory:
+    async def purgatory(self) -> schemas.PurgatoryState:
         """What waits."""
         return (await self._refreshed()).purgatory
 
@@ -107,7 +107,7 @@ class Watch:
                 looks.append((now_ms, pool.depleted_ms(now_ms)))
         return found
 
-    async def _refreshed(self) -> schemas.Seen:
+    async def _refreshed(self) -> schemas.Overview:
         async with self._lock:
             seen = self._seen
             now_ms = self._service.now_ms()
@@ -118,7 +118,7 @@ class Watch:
                     service, found.throttled, now_ms, self._latencies.of
                 )
                 await self._latencies.read([(each.user, each.client_id) for each in rows], now_ms)
-                seen = self._seen = schemas.Seen(
+                seen = self._seen = schemas.Overview(
                     self._now(found, now_ms),
                     rows,
                     buckets,
@@ -151,7 +151,7 @@ class Watch:
             service.history.latest(now_ms).requests_per_s,
             self.pools(),
             dict(found.muted),
-            schemas.Dropped(facts.spans_dropped, facts.usage_rows_dropped),
+            schemas.DroppedCounts(facts.spans_dropped, facts.usage_rows_dropped),
             self._trace_url,
         )
 
@@ -159,9 +159,9 @@ class Watch:
         found = self._loop_lag.quantiles_ms()
         return schemas.Quantiles(*found) if found else _NOTHING
 
-    def _purgatory(self, found: Snapshot) -> schemas.Purgatory:
+    def _purgatory(self, found: Snapshot) -> schemas.PurgatoryState:
         engine = self._service.engine
-        return schemas.Purgatory(
+        return schemas.PurgatoryState(
             engine.holds.num_delayed,
             found.waiting["produce"],
             found.waiting["fetch"],
@@ -172,7 +172,7 @@ class Watch:
             found.oldest(),
         )
 
-    def _nodes(self, found: Snapshot, now_ms: int) -> list[schemas.Node]:
+    def _nodes(self, found: Snapshot, now_ms: int) -> list[schemas.NodeRow]:
         """Bootstrap, and every node that is known or connected to."""
         topology = self._service.engine.topology
         nodes = []
@@ -185,7 +185,7 @@ class Watch:
 
     def _node(
         self, node: int | None, port: int, address: str, connections: int, now_ms: int
-    ) -> schemas.Node:
+    ) -> schemas.NodeRow:
         signals, answers = self._service.signals, self._latencies.nodes.get(node)
         healths = self._service.engine.topology.nodes.at(node)
         flow = signals.flows.get(node, Flow())
@@ -194,7 +194,7 @@ class Watch:
         # A broker's health is forgotten with its last connection; when it was heard is kept from snapshot to snapshot.
         heard_ms = self._heard_ms[node] = max(heard_ms, self._heard_ms.get(node, 0))
         silent_ms = [now_ms - each.silent_since_ms(now_ms) for each in healths if each.is_silent]
-        return schemas.Node(
+        return schemas.NodeRow(
             node,
             port,
             address,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.admin.schemas import TaskGroup, Tasks
+from proxy.admin.schemas import TaskGroup, TaskList
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ MAX_FRAMES = 64
 MAX_NAMES = 10
 
 
-def dump(ts_ms: int) -> Tasks:
+def dump(ts_ms: int) -> TaskList:
     """As it is now. Called on the loop."""
     root = trio.lowlevel.current_root_task()
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -34,7 +34,7 @@ def dump(ts_ms: int) -> Tasks:
         listed += 1
         groups.setdefault(tuple(stack_of(task)), []).append(task.name)
     statistics = trio.lowlevel.current_statistics()
-    return Tasks(
+    return TaskList(
         ts_ms,
         statistics.tasks_living,
         listed,

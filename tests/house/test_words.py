@@ -35,7 +35,7 @@ NOT_OURS = {"LICENSE", "tests/support/plain_words.py", "tests/house/test_words.p
 MAX_PAGE_WORDS = 1200
 LONG_PAGES = {
     "docs/architecture.md": 1500,
-    "docs/admin.md": 1804,
+    "docs/admin.md": 1794,
     "docs/testing.md": 1259,
     "docs/usage-log.md": 1769,
 }

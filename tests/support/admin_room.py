@@ -18,7 +18,7 @@ from policies import registry
 from policies.chain import Chain
 from policies.registry import PolicyEntry
 from proxy.admin.control import Control
-from proxy.admin.dashboard import Dashboard
+from proxy.admin.dashboard import DashboardFiles
 from proxy.admin.health import Probes
 from proxy.admin.loop_lag import LoopLag
 from proxy.admin.server import app_of, serve
@@ -209,7 +209,7 @@ def everything(room: AdminRoom) -> ASGIApp:
     """What is behind the middleware of the socket and of control, without a listener."""
     watch = Watch(room.service, room.loop_lag, "http://traces/{trace_id}")
     control = Control(room.service, watch, EventStreams(watch))
-    return app_of([*Probes(room.service).routes(), *control.routes(), *Dashboard().routes()])
+    return app_of([*Probes(room.service).routes(), *control.routes(), *DashboardFiles().routes()])
 
 
 @contextmanager

@@ -34,14 +34,14 @@ def sets(app, query: str, body: object, **headers: str):
     ("path", "shape"),
     [
         ("/v1/state", schemas.State),
-        ("/v1/connections", schemas.Connections),
-        ("/v1/purgatory", schemas.Purgatory),
-        ("/v1/pool", schemas.Pools),
-        ("/v1/decisions", schemas.Decided),
-        ("/v1/quotas", schemas.Quotas),
+        ("/v1/connections", schemas.ConnectionList),
+        ("/v1/purgatory", schemas.PurgatoryState),
+        ("/v1/pool", schemas.PoolList),
+        ("/v1/decisions", schemas.DecisionList),
+        ("/v1/quotas", schemas.QuotaList),
         ("/v1/quotas/usage", schemas.QuotaUsage),
         ("/v1/log-level", schemas.LogLevel),
-        ("/v1/debug/tasks", schemas.Tasks),
+        ("/v1/debug/tasks", schemas.TaskList),
     ],
 )
 async def test_what_is_seen_has_its_shape(app, path, shape):

@@ -8,7 +8,7 @@ import trio
 from starlette.responses import Response
 
 from proxy.admin import middleware
-from proxy.admin.audit import Audit
+from proxy.admin.change_log import ChangeLog
 from proxy.admin.middleware import (
     CHANGES_AT_ONCE,
     HEADERS,
@@ -39,7 +39,7 @@ async def echo(scope, receive, send):
 
 
 def guarded(app=echo, *, token=None, hosts=LOCAL) -> AdminMiddleware:
-    return AdminMiddleware(app, Audit("control"), token=token, hosts=hosts)
+    return AdminMiddleware(app, ChangeLog("control"), token=token, hosts=hosts)
 
 
 @pytest.fixture

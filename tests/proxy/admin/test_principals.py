@@ -11,7 +11,7 @@ from policies.chain import Chain, Entry
 from policies.quota.entity import PRODUCER_BYTE_RATE, REQUEST_RATE
 from proxy.admin.live_quotas import BindingLimit
 from proxy.admin.principals import SLICE, principals, together
-from proxy.admin.schemas import Principal, Quantiles
+from proxy.admin.schemas import PrincipalRow, Quantiles
 from proxy.admin.state import Watch
 from proxy.core.usage import UsageRow
 from tests.support import frames as f
@@ -21,8 +21,8 @@ from tests.support.task_steps import task_steps
 NOTHING = Quantiles(None, None)
 
 
-def row(name: str, bucket: int | None) -> Principal:
-    return Principal(name, name, 1, 0.0, 0.0, 0.0, NOTHING, 0, bucket, 0, NOTHING, 0, 0)
+def row(name: str, bucket: int | None) -> PrincipalRow:
+    return PrincipalRow(name, name, 1, 0.0, 0.0, 0.0, NOTHING, 0, bucket, 0, NOTHING, 0, 0)
 
 
 def step(room, times: int = 20) -> None:

@@ -21,7 +21,7 @@ def test_every_shape_has_a_schema_and_a_word(shape):
     assert components[shape.__name__].get("description") or shape.__module__ != schemas.__name__
 
 
-@pytest.mark.parametrize("shape", [schemas.Limits, schemas.LogLevel])
+@pytest.mark.parametrize("shape", [schemas.QuotaLimits, schemas.LogLevel])
 def test_what_is_taken_has_no_unknown_field(shape):
     """A slip must not pass as nothing."""
     with pytest.raises(msgspec.ValidationError, match="unknown"):

@@ -18,7 +18,7 @@ import trio.testing
 from bench.harness.ports import free_ports
 from proxy.admin.loop_lag import LoopLag
 from proxy.admin.middleware import MAX_BODY_BYTES
-from proxy.admin.schemas import Limits
+from proxy.admin.schemas import QuotaLimits
 from proxy.admin.server import serve, tell
 from proxy.cli.admin_client import NO_PATH, Client, Place
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, AdminSettings
@@ -145,7 +145,11 @@ async def test_a_change_over_the_socket_is_told_with_the_callers_uid(room):
             "DELETE",
             "/v1/quotas?user=a",
             {},
-            {"user": "a", "client_id": None, "quotas": dict.fromkeys(Limits.__struct_fields__)},
+            {
+                "user": "a",
+                "client_id": None,
+                "quotas": dict.fromkeys(QuotaLimits.__struct_fields__),
+            },
         ),
         ("POST", "/v1/reload", {}, {"changed": [], "problems": 0}),
     ],

@@ -19,10 +19,10 @@ _MAX_TEXT_CHARS = 300
 
 def note(scope: Scope, **fields: object) -> None:
     """What a change is about, for its line."""
-    scope["state"].setdefault("audit", {}).update(fields)
+    scope["state"].setdefault("change", {}).update(fields)
 
 
-class Audit:
+class ChangeLog:
     """One for each listener. `way` is what it is called: socket, control, listen."""
 
     def __init__(self, way: str) -> None:
@@ -37,7 +37,7 @@ class Audit:
             "status": status,
             "way": self._way,
             "client": _client(scope),
-            **scope["state"].get("audit", {}),
+            **scope["state"].get("change", {}),
         }
         self._log.warning("admin_change" if status < 400 else "admin_refused", **fields)
 

@@ -7,7 +7,7 @@ import json
 import pytest
 import structlog
 
-from proxy.admin.audit import Audit, note, printable
+from proxy.admin.change_log import ChangeLog, note, printable
 from proxy.admin.middleware import CHANGES_AT_ONCE, CHANGES_PER_SECOND
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
@@ -38,7 +38,7 @@ def test_a_line_says_what_the_handler_noted(logged):
     asked["state"]["peer"] = "uid 1000 pid 12"
     note(asked, user="alice")
     note(asked, quotas={"request_rate": 5})
-    Audit("socket").change(asked, 200)
+    ChangeLog("socket").change(asked, 200)
     (line,) = logged
     assert line["event"] == "admin_change"
     assert line["client"] == "uid 1000 pid 12"
@@ -49,7 +49,7 @@ def test_a_storm_of_refusals_is_counted_and_not_written(capsys):
     """The next line that passes says how many there were; each listener has its own count."""
     clock = HandClock()
     log.configure("info", "json", clock)
-    socket_audit, audit = Audit("socket"), Audit("control")
+    socket_audit, audit = ChangeLog("socket"), ChangeLog("control")
     for _ in range(REFUSED_PER_SECOND + 4):
         audit.change(scope(), 401)
     socket_audit.change(scope(), 401)
@@ -62,7 +62,7 @@ def test_a_storm_of_refusals_is_counted_and_not_written(capsys):
 def test_as_many_changes_as_the_server_takes_are_all_written(capsys):
     """Each of them may be the one that an operator looks for."""
     log.configure("info", "json", HandClock())
-    audits = [Audit("socket"), Audit("control")]
+    audits = [ChangeLog("socket"), ChangeLog("control")]
     changes = CHANGES_AT_ONCE + CHANGES_PER_SECOND
     for audit in audits:
         for _ in range(changes):
