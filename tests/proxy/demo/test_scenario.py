@@ -1,0 +1,164 @@
+"""Scenario: the demo passes through Sluice, and detects clients that bypass it."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+from rich.console import Console
+
+from proxy.demo import clients, run, scenario
+from proxy.demo.cluster import Sluice
+from proxy.demo.console import Screen
+from proxy.demo.experiment import Schedule
+from proxy.demo.processes import DemoError
+from proxy.demo.scenario import CONTESTANTS, PRODUCERS, play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proxy.demo.processes import Brokers
+
+
+class Direct(Sluice):
+    """No Sluice at all: clients get the brokers' own addresses."""
+
+    async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
+        """Advertise the brokers themselves."""
+        self.advertised = dict(brokers)
+        self.bootstrap_port = int(brokers[1].rpartition(":")[2])
+
+    async def set_quota(self, client_id: str, requests_per_s: float | None) -> None:
+        """Brokers of the mock cluster have no quotas."""
+
+    async def stop(self) -> int | None:
+        """There is nothing to stop."""
+        return 0
+
+    def last_lines(self) -> str:
+        """Return something."""
+        return "the last line of the log"
+
+
+class Broken(Direct):
+    """A Sluice whose ports are taken."""
+
+    async def start(self, nursery: trio.Nursery, brokers: Brokers) -> None:
+        """Fail."""
+        raise DemoError("every port is taken")
+
+
+def test_every_client_of_the_scenario_has_a_role() -> None:
+    """The producers that the scenario starts are those that a client process can play."""
+    assert {*PRODUCERS, *CONTESTANTS} == set(clients.PRODUCERS)
+
+
+async def perform(
+    sluice_of: type[Sluice], schedule: Schedule, page: Path | None = None
+) -> tuple[int, str]:
+    """Run the demo and return its exit code and output."""
+    console = Console(file=io.StringIO(), width=200)
+    code = await play(schedule, Screen(console), sluice_of, page)
+    assert isinstance(console.file, io.StringIO)
+    return code, console.file.getvalue()
+
+
+@pytest.mark.slow
+async def test_the_demo_passes_through_sluice(tmp_path: Path) -> None:
+    """With Sluice in front every check of the first part holds and the exit code is 0; the addresses of the dashboard
+    and of the page are printed.
+    """
+    page = tmp_path / "reports" / "run.html"
+    code, text = await perform(Sluice, Schedule(job_s=3, rounds=0), page)
+
+    assert code == 0, text
+    assert re.search(r"^dashboard +http://127\.0\.0\.1:\d+/#token=\S+ ", text, re.MULTILINE)
+    assert text.endswith(f"The page of this run: {page}\n")
+    assert "What Sluice itself observed" in page.read_text("utf-8")
+    assert "Verdict: passed" in page.read_text("utf-8")
+    assert "Verdict: passed" in text
+    assert "FAIL" not in text
+
+
+@pytest.mark.slow
+async def test_the_noisy_producer_is_held_to_its_quota() -> None:
+    """One round is enough to see the quota hold, and every request is answered in the end.
+
+    Latencies are not tested: this machine may be busy with other tests. A rate within the quota's burst is
+    then not judged either; one beyond it is a failure on any machine.
+    """
+    _, text = await perform(Sluice, Schedule(job_s=1, rounds=1))
+
+    assert "the noisy producer is held to its quota" in text, text
+    assert "FAIL the noisy producer is held to its quota" not in text, text
+    assert "ok   every record acked" in text, text
+
+
+@pytest.mark.slow
+async def test_the_demo_detects_a_bypass() -> None:
+    """Without Sluice no record is missing, but the checks of the sockets and of the quota fail."""
+    code, text = await perform(Direct, Schedule(job_s=2, rounds=1))
+
+    assert code == 1, text
+    assert "FAIL brokers reached only through Sluice" in text
+    assert "FAIL the noisy producer is held to its quota" in text
+    assert "ok   nothing lost" in text
+
+
+async def test_a_demo_that_fails_says_why() -> None:
+    """A part that does not start ends the demo with exit code 1 and its reason, without a verdict."""
+    code, text = await perform(Broken, Schedule(job_s=1, rounds=0))
+
+    assert code == 1
+    assert "every port is taken" in text
+    assert "the last line of the log" in text
+    assert "Verdict" not in text
+
+
+async def test_a_demo_that_fails_writes_no_page(tmp_path: Path) -> None:
+    """Without evidence there is nothing to show."""
+    await perform(Broken, Schedule(job_s=1, rounds=0), tmp_path / "run.html")
+
+    assert not await trio.Path(tmp_path / "run.html").exists()
+
+
+@pytest.mark.slow
+async def test_a_page_that_cannot_be_written_changes_no_verdict(tmp_path: Path) -> None:
+    """The reason is printed instead of the path."""
+    (tmp_path / "file").touch()
+    code, text = await perform(Sluice, Schedule(job_s=1, rounds=0), tmp_path / "file" / "run.html")
+
+    assert code == 0, text
+    assert "could not be written" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(KeyboardInterrupt, 130), (None, 0)], ids=["interrupted", "passed"]
+)
+def test_the_exit_code_is_that_of_the_run(
+    error: type[BaseException] | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt has a code of its own, and prints no traceback."""
+
+    async def played(*_: object, **__: object) -> int:
+        async with trio.open_nursery():
+            if error is not None:
+                raise error
+        return 0
+
+    monkeypatch.setattr(scenario, "play", played)
+
+    assert run(1, plain=True) == code
+
+
+def test_missing_clients_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the extra's libraries the demo prints what to install, with an exit code of its own."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    assert run(1, plain=True) == 2
+    assert "kafka-sluice[demo]" in capsys.readouterr().out
