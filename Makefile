@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.stamp
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-demo: $(STAMP)-demo  ## an embedded cluster, Sluice before it, real clients through it
+demo: $(STAMP)-demo  ## an embedded cluster, Sluice in front of it, real clients
 	$(BIN)/sluice demo
 
 test: check unit integration  ## everything CI runs

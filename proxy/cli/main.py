@@ -180,24 +180,24 @@ def config(
     type=click.FloatRange(min=1, max=86_400),
     default=DEMO_SECONDS,
     show_default=True,
-    help="How long the clients work.",
+    help="How long the clients run.",
 )
-@click.option("--plain", is_flag=True, help="Lines instead of a live table.")
+@click.option("--plain", is_flag=True, help="Print lines instead of live tables.")
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
     default=DEMO_PAGE,
     show_default=True,
-    help="Where the page of the run is written.",
+    help="File for the page of the run.",
 )
 def demo(seconds: float, *, plain: bool, page: Path) -> None:
-    """Play real clients through Sluice.
+    """Run real clients through Sluice.
 
-    Starts an embedded cluster, Sluice before it and clients, and ends with a verdict and a page of the run.
+    Starts an embedded cluster, Sluice in front of it and clients; ends with a verdict and a page of the run.
     """
-    from proxy.demo import run as play  # noqa: PLC0415 - see the module
+    from proxy.demo import run as run_demo  # noqa: PLC0415 - see the module
 
-    sys.exit(play(seconds, plain=plain, page=page))
+    sys.exit(run_demo(seconds, plain=plain, page=page))
 
 
 @main.command()

@@ -1,9 +1,9 @@
-"""What the run has shown: the evidence, and a pure function that judges it.
+"""The evidence of a run, and the pure function that judges it.
 
 Rules:
 - All evidence comes from the clients' own books and the kernel's list of sockets, never from Sluice.
 - Nothing passes by default: an empty book, a broker never reached or a silent client fails.
-- What cannot be observed (no /proc) or judged (a machine busy with other programs) is reported as such.
+- A check that cannot be observed (no /proc) or judged (a machine busy with other programs) says so.
 """
 
 from __future__ import annotations

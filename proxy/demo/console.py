@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: live tables on a terminal, plain lines everywhere else.
+"""The demo's output: live tables on a terminal, plain lines everywhere else.
 
 Rules:
 - Both show the same figures. A missing figure is a dash.

@@ -58,7 +58,7 @@ def schedule_of(seconds: float) -> Schedule:
 
 
 class Condition(Enum):
-    """What runs beside the polite producer."""
+    """The load beside the polite producer."""
 
     ALONE = "nothing"
     NO_QUOTA = "noisy, no quota"

@@ -42,7 +42,7 @@ class ClientReady(Struct, frozen=True, tag=True):
 
 
 class ClientStatus(Struct, frozen=True, tag=True):
-    """What a client has done so far. Times are nanoseconds of the machine's monotonic clock."""
+    """A client's totals so far. Times are nanoseconds of the machine's monotonic clock."""
 
     requests_per_s: float = 0.0
     acked: int = 0
@@ -67,7 +67,7 @@ class ClientResult(Struct, frozen=True, tag=True):
     brokers: Brokers
     numbers: dict[str, list[int]] = {}
     """The numbers of those records by stream (`producer/partition`), in the order they were seen.
-    Empty for a producer whose records nobody reads back.
+    Empty for a producer whose records are not read back.
     """
 
 

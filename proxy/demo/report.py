@@ -2,7 +2,7 @@
 
 Rules:
 - It loads nothing: no script, no font, no other file. It says what the terminal said, in more detail.
-- What Sluice itself observed has a section of its own and is no part of the verdict.
+- Sluice's own observations have a section of their own and are no part of the verdict.
 - In the drawings a mark is a measured value; nothing is smoothed. Values of different magnitude share a logarithmic
   axis. Every drawing has its description (`aria-label`); the figures are in a table beside it.
 - All text from other processes is escaped.
@@ -46,13 +46,13 @@ _KEY = '<svg viewBox="0 0 12 12" aria-hidden="true"><circle class="{}" cx="6" cy
 
 
 class Run(NamedTuple):
-    """What the page shows: `rows` are of the first part, `about` tells when and where it ran."""
+    """The content of the page: `rows` are of the first part, `about` tells when and where it ran."""
 
     rows: Sequence[ClientRow]
     evidence: Evidence
     findings: Sequence[Finding]
     state: State | None
-    """What Sluice's dashboard showed at the end; None if it did not answer."""
+    """The content of Sluice's dashboard at the end; None if it did not answer."""
     about: Sequence[str] = ()
 
 

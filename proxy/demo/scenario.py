@@ -55,7 +55,7 @@ class Scenario:
         self._sockets_every_s = SOCKETS_EVERY_S
         self._arguments: list[str] = []
         self.state: State | None = None
-        """What Sluice's dashboard showed at the end."""
+        """The content of Sluice's dashboard at the end."""
 
     async def run(self, schedule: Schedule) -> Evidence:
         """Run both parts and return the evidence. Raises an ExceptionGroup of DemoErrors if that fails."""

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from proxy.demo import clients
 from proxy.demo.clients import (
     FLOOD_DEPTH,
     PRODUCERS,
     NumberingProducer,
-    Pace,
     main,
-    read,
     read_value,
     record_value,
 )
-from proxy.demo.cluster import start_brokers
-from proxy.demo.libraries import GroupReader, Librdkafka
 from proxy.demo.processes import ClientReady, ClientResult, ClientStatus, Commands, Message
 
 if TYPE_CHECKING:
@@ -64,51 +57,6 @@ class FakeLibrary:
         return {1: "127.0.0.1:1"}
 
 
-class FakeReader:
-    """A consumer that has these records, then an error, and then sets `ended`."""
-
-    def __init__(self, *numbers: int) -> None:
-        self._numbers = list(numbers)
-        self.ended = threading.Event()
-
-    def maybe_next(self) -> FakeRecord:
-        if self._numbers:
-            return FakeRecord(self._numbers.pop(0))
-        self.ended.set()
-        return FakeRecord(None)
-
-    def is_assigned(self) -> bool:
-        return True
-
-    def requests_per_s(self) -> float:
-        return 3.0
-
-    def brokers(self) -> Brokers:
-        return {}
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-class FakeRecord:
-    """A record of partition 0, or an error."""
-
-    def __init__(self, number: int | None) -> None:
-        self._number = number
-
-    def error(self) -> str | None:
-        return "no broker" if self._number is None else None
-
-    def key(self) -> bytes:
-        return b"noisy"
-
-    def value(self) -> bytes:
-        return record_value(self._number or 0, time.monotonic_ns() - 5_000_000, 32)
-
-    def partition(self) -> int:
-        return 0
-
-
 def producer(library: FakeLibrary, partitions: int = 2) -> NumberingProducer:
     """Return a steady producer."""
     return NumberingProducer("noisy", library, partitions, STEADY)
@@ -129,7 +77,7 @@ def test_records_are_numbered_per_partition() -> None:
 
 
 def test_a_value_is_read_back_from_its_padding() -> None:
-    """A record's value carries number and time whatever its size."""
+    """A record's value of any size carries its number and time."""
     assert read_value(record_value(7, 123_456_789, 100)) == (7, 123_456_789)
     assert len(record_value(7, 1, 100)) == 100
 
@@ -234,105 +182,6 @@ def test_a_flood_waits_for_its_command(sent: list[Message]) -> None:
     NumberingProducer("noisy", loud, 4, FLOOD).run(FixedCommands("start"))
 
     assert (len(quiet.sent), len(loud.sent)) == (4, 4 + FLOOD_DEPTH)
-
-
-@given(st.lists(st.floats(0, 0.05), max_size=100))
-def test_a_steady_pace_keeps_its_rate(pauses: list[float]) -> None:
-    """However the time passes, what was due so far is the elapsed time times the rate."""
-    now_s, done = 5.0, 0
-    pace = Pace(100)
-    pace.due(now_s, 0)
-
-    for pause in pauses:
-        now_s += pause
-        done += pace.due(now_s, 0)
-
-    assert done == pytest.approx((now_s - 5.0) * 100, abs=1.01)
-
-
-def test_a_steady_pace_does_not_make_up_for_a_long_stall() -> None:
-    """After a stall at most a tenth of a second's records are due, and the rate continues from there."""
-    pace = Pace(100)
-    pace.due(0.0, 0)
-
-    assert pace.due(60.0, 0) == 10
-    assert pace.due(60.055, 0) == 5
-
-
-def test_a_steady_pace_obeys_no_command() -> None:
-    """The polite producer sends at its rate, whether or not the noisy one was started."""
-    pace = Pace(100)
-    pace.due(0.0, 0)
-    pace.is_started = True
-
-    assert pace.due(0.05, 5000) == 5
-
-
-def test_a_flood_fills_up_to_its_depth_while_it_runs() -> None:
-    """After `start` it sends as many as are missing to the depth, before and after nothing."""
-    pace = Pace(None)
-
-    before = pace.due(0.0, 0)
-    pace.is_started = True
-    during = [pace.due(0.0, outstanding) for outstanding in (0, FLOOD_DEPTH - 3, FLOOD_DEPTH)]
-    pace.is_started = False
-
-    assert (before, during, pace.due(0.0, 0)) == (0, [FLOOD_DEPTH, 3, 0], 0)
-
-
-def test_a_throttled_flood_polls_rarely() -> None:
-    """It polls often while answers arrive, and rarely while there is nothing to send."""
-    pace = Pace(None)
-    waiting_s = pace.poll_s
-    pace.is_started = True
-
-    pace.due(0.0, 0)
-    busy_s = pace.poll_s
-    pace.due(0.0, FLOOD_DEPTH)
-
-    assert busy_s < waiting_s == pace.poll_s
-
-
-def test_a_reader_reports_what_it_consumed(sent: list[Message]) -> None:
-    """Its result lists the numbers in the order they came, swapped and repeated ones too, and counts errors."""
-    reader = FakeReader(0, 2, 1, 2)
-
-    read(reader, reader.ended)
-
-    ready, status, result = sent
-    assert isinstance(ready, ClientReady)
-    assert isinstance(status, ClientStatus)
-    assert (status.consumed, status.requests_per_s) == (4, 3.0)
-    assert min(status.latencies_us) >= 5000
-    assert result == ClientResult(4, 1, {}, {"noisy/0": [0, 2, 1, 2]})
-
-
-def test_a_reader_reads_what_was_acked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real consumer on the mock cluster consumes every acked record, then stops when told."""
-    owner, cluster = start_brokers()
-    bootstrap = ",".join(cluster.brokers.values())
-    library = Librdkafka("noisy", bootstrap, cluster.topic)
-    made = NumberingProducer("noisy", library, cluster.partitions, PRODUCERS["producer-2"])
-    for _ in range(100):
-        made.send_one(time.monotonic_ns())
-    acked = made.result()
-    sent: list[Message] = []
-    stop = threading.Event()
-
-    def send(message: Message) -> None:
-        sent.append(message)
-        if isinstance(message, ClientStatus) and message.consumed >= 100:
-            stop.set()
-
-    monkeypatch.setattr(clients, "send", send)
-    read(GroupReader("reader-1", bootstrap, cluster.topic), stop)
-
-    result = sent[-1]
-    assert isinstance(result, ClientResult)
-    assert result.numbers == {stream: sorted(numbers) for stream, numbers in acked.numbers.items()}
-    assert result.brokers == cluster.brokers
-    assert any(isinstance(message, ClientReady) for message in sent)
-    del owner
 
 
 class NoCommands:
