@@ -24,7 +24,8 @@ import msgspec
 import trio
 
 from proxy.admin.schemas import State
-from proxy.cli.admin_client import Client, Place, RefusedError, UnreachableError
+from proxy.cli.admin_client import Client, Place
+from proxy.cli.errors import RefusedError, UnreachableError
 from proxy.demo.processes import (
     Brokers,
     ChildProcess,
