@@ -234,7 +234,9 @@ class App:
             self._admin_socket = admin_socket.listen(self._config.listen.port, os.environ)
         except OSError as error:
             mend = "set admin.socket to a path, or to none"
-            self._log.info("no_admin_socket", reason=str(error.strerror or error), mend=mend)
+            self._log.info(
+                "admin_socket_unavailable", reason=str(error.strerror or error), mend=mend
+            )
 
     async def _serve_when_asked(self, bound: socket.socket) -> None:
         """Load the web server, on a thread, at the first connection: until then it costs neither time nor memory."""
@@ -260,7 +262,7 @@ class App:
         default = self._admin_socket
         socket_path = self._config.admin.socket_path if default is None else default.path
         self._log.info(
-            "memory",
+            "memory_budget",
             requests_bytes=budget.request_bytes,
             replies_bytes=budget.response_bytes,
             most_bytes=budget.max_bytes,
@@ -338,7 +340,7 @@ def run(config: Config, load: Callable[[], Config] | None = None) -> int:
         if refused is None or others is not None:
             raise
         reason = str(_leaf(refused))
-    structlog.get_logger().error("cannot_start", reason=reason)
+    structlog.get_logger().error("start_failed", reason=reason)
     return 1
 
 

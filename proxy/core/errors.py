@@ -26,7 +26,7 @@ class CloseReason(Enum):
     REQUEST_READ_TIMEOUT = "request_read_timeout"
     REPLY_WRITE_TIMEOUT = "reply_write_timeout"
     UNKNOWN_NODE = "unknown_node"
-    TOO_MANY_CONNECTIONS = "too_many_connections"
+    FILE_DESCRIPTORS_EXHAUSTED = "file_descriptors_exhausted"
     DRAINED = "drained"
     OPERATOR = "operator"
     DRAIN_TIMEOUT = "drain_timeout"

@@ -146,7 +146,7 @@ async def connect(host: str, port: int) -> trio.SocketStream:
         cause = _cause(error)
         why = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
         is_ours = isinstance(cause, OSError) and cause.errno in _OUT_OF_DESCRIPTORS
-        reason = CloseReason.TOO_MANY_CONNECTIONS if is_ours else CloseReason.UPSTREAM_REFUSED
+        reason = CloseReason.FILE_DESCRIPTORS_EXHAUSTED if is_ours else CloseReason.UPSTREAM_REFUSED
         raise DialError(reason, f"{host}:{port}: {why}") from error
 
 

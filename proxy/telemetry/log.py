@@ -161,7 +161,7 @@ def tell_library(record: logging.LogRecord) -> None:
     log = structlog.get_logger()
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
-        log.warning("descriptors_exhausted", detail=f"{record.name}: {error.strerror}")
+        log.warning("file_descriptors_exhausted", detail=f"{record.name}: {error.strerror}")
     else:
         log.warning("library_message", logger=record.name, message=_printable(record.getMessage()))
 
@@ -213,7 +213,7 @@ class LogObserver(Observer):
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
         """Ordinary ends at debug; an end that somebody should know of at warning."""
-        if reason is CloseReason.TOO_MANY_CONNECTIONS:
+        if reason is CloseReason.FILE_DESCRIPTORS_EXHAUSTED:
             self.on_descriptors_exhausted(detail)
         elif reason in _ORDINARY:
             if _threshold.number <= logging.DEBUG:
@@ -272,12 +272,16 @@ class LogObserver(Observer):
     def on_connections_full(self, max_connections: int) -> None:
         """See Observer."""
         self._warn(
-            "connections_full", max_connections=max_connections, effect="further clients wait"
+            "max_connections_reached",
+            max_connections=max_connections,
+            effect="further clients wait",
         )
 
     def on_descriptors_exhausted(self, detail: str) -> None:
         """See Observer; also for a broker that could not be dialled for that."""
-        self._warn("descriptors_exhausted", detail=detail, mend="raise the limit of open files")
+        self._warn(
+            "file_descriptors_exhausted", detail=detail, mend="raise the limit of open files"
+        )
 
     def on_internal_error(self, error: BaseException) -> None:
         """See Observer."""
@@ -289,8 +293,8 @@ class LogObserver(Observer):
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
         """See Observer."""
-        if not _is_full("policy_would_refuse", decision):
-            self._log.warning("policy_would_refuse", **_ruled(decision))
+        if not _is_full("policy_observed", decision):
+            self._log.warning("policy_observed", **_ruled(decision))
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
         """See Observer."""
@@ -308,7 +312,7 @@ class LogObserver(Observer):
 
     def _tell_expired(self, now_ms: int) -> None:
         self._expired_ms = now_ms
-        self._log.warning("expired", **self._expired, **_who(self._expired_peer))
+        self._log.warning("requests_expired", **self._expired, **_who(self._expired_peer))
         self._expired.clear()
 
     def _note_outage(self, pool: str) -> None:

@@ -91,7 +91,7 @@ def test_a_wrong_name_would_be_found() -> None:
     assert mistakes("rate(sluice_request_total[5m])") == ["sluice_request_total"]
     assert mistakes('sluice_connections{reason="x"}') == ["sluice_connections: reason"]
     assert mistakes("sum by (user) (sluice_connections)") == ["user"]
-    assert mistakes("sum by (le) (sluice_proxy_step_seconds_bucket)") == []
+    assert mistakes("sum by (le) (sluice_event_loop_step_seconds_bucket)") == []
 
 
 def test_each_alert_has_one_runbook_and_each_runbook_its_alert() -> None:

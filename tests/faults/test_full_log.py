@@ -81,7 +81,7 @@ def test_a_reader_that_comes_late_gets_every_line(start, broker):
         sluice.terminate()
         events = [json.loads(line)["event"] for line in (first, *pipe)]
     sluice.await_exit()
-    assert events[0] == "memory"
+    assert events[0] == "memory_budget"
     assert events[-1] == "stopped"
     assert "log_lines_lost" not in events
 

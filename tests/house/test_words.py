@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # How often banned turns stand in each folder. The figures may only go down; the target is 0.
 CEILINGS = {
     "README.md": 0,
-    "docs": 78,
+    "docs": 77,
     "examples": 14,
     "wire": 43,
     "policies": 154,
@@ -25,7 +25,7 @@ CEILINGS = {
     "proxy/core": 259,
     "proxy/demo": 0,
     "proxy/telemetry": 91,
-    "bench": 32,
+    "bench": 8,
     "tests": 1133,
     "": 5,
 }

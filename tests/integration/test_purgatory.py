@@ -139,7 +139,7 @@ def test_a_broker_that_stands_still_is_answered_for_in_time(
         assert found.records_bytes > 0
     values = [(record.partition, record.value) for record in topics_one.contents(topic)]
     assert values == [(0, b"first"), (0, LARGE), (0, b"third"), (1, b"first")]
-    told = [line for line in _log(sluice) if line["event"] == "expired"]
+    told = [line for line in _log(sluice) if line["event"] == "requests_expired"]
     assert sum(line.get("produce", 0) for line in told) == 2
     assert sum(line.get("fetch", 0) for line in told) == 1
     assert {line["node"] for line in told} == {NODE}
@@ -247,7 +247,9 @@ def test_idempotent_producers_lose_and_double_nothing(
     for partition in range(3):
         numbers = [int(record.value) for record in stored if record.partition == partition]
         assert numbers == sorted(numbers), "reordered"
-    expired = sum(line.get("produce", 0) for line in _log(sluice) if line["event"] == "expired")
+    expired = sum(
+        line.get("produce", 0) for line in _log(sluice) if line["event"] == "requests_expired"
+    )
     assert expired > 0, "nobody was answered here: the test tests nothing"
 
 

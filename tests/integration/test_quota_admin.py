@@ -137,7 +137,7 @@ def test_an_entry_that_observes_leaves_quotas_to_the_broker(
     assert not state_file.exists()
     sluice.stop()
     said = sluice.said()
-    assert "policy_would_refuse" in said
+    assert "policy_observed" in said
     assert "AlterClientQuotas" in said
 
 

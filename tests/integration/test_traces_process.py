@@ -309,7 +309,7 @@ def test_a_collector_that_is_down_is_not_felt(
     assert took_s < 3.0  # two for the collector, the rest for everything else
     assert "hunter2" not in sluice.said()
     if kind == "refusing":
-        assert sluice.said().count("traces_undelivered") <= 1
+        assert sluice.said().count("traces_not_exported") <= 1
 
 
 def test_a_trace_file_is_what_a_collector_takes(

@@ -222,7 +222,7 @@ async def test_a_proxy_without_a_default_socket_serves_its_clients(
     client = await trio.open_tcp_stream("127.0.0.1", port)
     assert await ask(client, f.heartbeat(2), 10) == f.heartbeat_reply(2)
     assert not runtime.exists()
-    told = [line for line in lines if line["event"] == "no_admin_socket"]
+    told = [line for line in lines if line["event"] == "admin_socket_unavailable"]
     assert [line["mend"] for line in told] == ["set admin.socket to a path, or to none"] * (
         how != "none"
     )

@@ -65,7 +65,7 @@ STAGE = Metric(
     range(7, 28),
 )
 STEP = Metric(
-    "sluice_proxy_step_seconds",
+    "sluice_event_loop_step_seconds",
     _HISTOGRAM,
     "One turn of the event loop, one in sixteen measured: no request waited longer than that for its turn.",
     (),
@@ -73,7 +73,7 @@ STEP = Metric(
     range(4, 22),
 )
 AWAY = Metric(
-    "sluice_proxy_away_seconds",
+    "sluice_event_loop_pause_seconds",
     _HISTOGRAM,
     "How long requests stood still for the process's other tasks (the admin server, new connections), each time.",
     (),
@@ -96,7 +96,7 @@ USER_REQUESTS = Metric(
     _USER,
 )
 USER_THROTTLED = Metric(
-    "sluice_user_throttled_total",
+    "sluice_user_throttled_requests_total",
     _COUNTER,
     "Requests or replies of a user that a quota delayed.",
     _USER,
@@ -123,10 +123,10 @@ USER_RESPONSE_BYTES = Metric(
     _B,
 )
 USER_RATE = Metric(
-    "sluice_user_request_rate", _GAUGE, "Requests of a user in the last whole second.", _USER
+    "sluice_user_requests_per_second", _GAUGE, "Requests of a user in the last whole second.", _USER
 )
 USER_QUOTA = Metric(
-    "sluice_user_quota_rate",
+    "sluice_user_quota_requests_per_second",
     _GAUGE,
     "Requests a second that the user is held to, where a quota knows. Kafka: request_percentage (KIP-124).",
     _USER,
@@ -229,7 +229,7 @@ OPENED = Metric(
     "Client connections that were let in. Kafka: connection-creation-total.",
 )
 CLOSED = Metric(
-    "sluice_sessions_closed_total",
+    "sluice_connections_closed_total",
     _COUNTER,
     "Client connections that have ended, by reason. Kafka: connection-close-total.",
     ("reason",),
@@ -308,7 +308,7 @@ USAGE_ROWS_DROPPED = Metric(
     "sluice_usage_log_rows_dropped_total", _COUNTER, "Rows of the usage log that were not written."
 )
 LOG_SUPPRESSED = Metric(
-    "sluice_log_suppressed_total",
+    "sluice_log_lines_suppressed_total",
     _COUNTER,
     "Log lines that were held back because too many of the event came, by event.",
     ("event",),

@@ -168,6 +168,6 @@ class Worker:
         """Not by the loop, so a line may be written here."""
         before, self._trouble = self._trouble, why
         if why and not before:
-            structlog.get_logger().warning("traces_undelivered", reason=why)
+            structlog.get_logger().warning("traces_not_exported", reason=why)
         elif before and not why:
-            structlog.get_logger().info("traces_delivered_again", dropped=self._dropped)
+            structlog.get_logger().info("traces_exported_again", dropped=self._dropped)

@@ -153,7 +153,7 @@ async def test_a_lack_of_descriptors_is_not_told_as_the_brokers_refusal():
                 await dial(*broker.getsockname(), 1)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert failed.value.reason is CloseReason.TOO_MANY_CONNECTIONS
+    assert failed.value.reason is CloseReason.FILE_DESCRIPTORS_EXHAUSTED
 
 
 async def test_a_dial_that_takes_too_long_is_given_up(autojump_clock, monkeypatch):

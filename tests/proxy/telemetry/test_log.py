@@ -23,7 +23,7 @@ ORDINARY = [
     CloseReason.CLIENT_RESET,
     CloseReason.DRAINED,
 ]
-LIMIT_REACHED = CloseReason.TOO_MANY_CONNECTIONS
+LIMIT_REACHED = CloseReason.FILE_DESCRIPTORS_EXHAUSTED
 SECRET = "hunter2"  # noqa: S105 - stands for one in a payload
 
 
@@ -178,7 +178,7 @@ def test_what_an_observer_would_have_done_is_told_without_a_payload_byte(lines, 
     assert SECRET not in text
     observed, refused = map(json.loads, text.splitlines())
     assert (observed.pop("event"), refused.pop("event")) == (
-        "policy_would_refuse",
+        "policy_observed",
         "policy_refused",
     )
     assert observed == refused | {"ts": observed["ts"]}
@@ -228,7 +228,7 @@ def test_what_was_answered_here_is_told_once_a_second_by_kind(lines):
     (line,) = written.take()
     line.pop("ts")
     assert line == {
-        "event": "expired",
+        "event": "requests_expired",
         "level": "warning",
         "produce": 1,
         "session": 7,

@@ -28,10 +28,12 @@ def test_a_lack_of_descriptors_is_a_line_a_minute_whoever_meets_it(lines):
     written = lines(level="info")
     for _ in range(1000):
         written.observer.on_descriptors_exhausted("Too many open files")
-        written.observer.on_session_closed(PEER, CloseReason.TOO_MANY_CONNECTIONS, "kafka:9092: no")
+        written.observer.on_session_closed(
+            PEER, CloseReason.FILE_DESCRIPTORS_EXHAUSTED, "kafka:9092: no"
+        )
         log.tell_library(library_record(OSError(errno.EMFILE, "Too many open files")))
     (line,) = written.take()
-    assert (line["event"], line["detail"]) == ("descriptors_exhausted", "Too many open files")
+    assert (line["event"], line["detail"]) == ("file_descriptors_exhausted", "Too many open files")
     assert "limit of open files" in line["mend"]
     written.advance(60_000)
     written.observer.on_descriptors_exhausted("Too many open files")
@@ -47,7 +49,7 @@ def test_a_limit_of_connections_that_is_reached_is_a_line_a_minute(lines):
         written.advance(100)
     (line, *_) = told = written.take()
     assert len(told) <= 2
-    assert (line["event"], line["max_connections"]) == ("connections_full", 96)
+    assert (line["event"], line["max_connections"]) == ("max_connections_reached", 96)
 
 
 def library_record(error: Exception | None = None) -> logging.LogRecord:

@@ -147,7 +147,7 @@ def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
 
     found = read(metrics)
     assert found["sluice_connections_muted"]["throttled",] == 0
-    assert found["sluice_user_throttled_total"] == {("ANONYMOUS",): 1}
+    assert found["sluice_user_throttled_requests_total"] == {("ANONYMOUS",): 1}
     assert found["sluice_user_throttle_seconds_total"] == {("ANONYMOUS",): 0.4}
 
 
@@ -162,8 +162,8 @@ def test_users_are_shown_with_what_they_may() -> None:
     found = read(metrics)
     user = ("ANONYMOUS",)
     assert found["sluice_user_requests_total"] == {user: 7}
-    assert found["sluice_user_request_rate"] == {user: 7}
-    assert found["sluice_user_quota_rate"] == {user: 12.5}
+    assert found["sluice_user_requests_per_second"] == {user: 7}
+    assert found["sluice_user_quota_requests_per_second"] == {user: 12.5}
     assert found["sluice_user_request_bytes_total"] == {user: 7 * len(f.heartbeat(1))}
     assert found["sluice_user_response_bytes_total"] == {user: 7 * len(f.heartbeat_reply(1))}
 
@@ -176,7 +176,7 @@ def test_other_is_nobody_and_has_no_limit() -> None:
 
     found = read(metrics)
     assert found["sluice_user_requests_total"] == {("other",): 1}
-    assert "sluice_user_quota_rate" not in found
+    assert "sluice_user_quota_requests_per_second" not in found
 
 
 def test_connections_come_and_go() -> None:
@@ -189,7 +189,7 @@ def test_connections_come_and_go() -> None:
     found = read(metrics)
     assert found["sluice_connections"] == {NONE: 1}
     assert found["sluice_connections_opened_total"] == {NONE: 2}
-    assert found["sluice_sessions_closed_total"] == {("broker_reset",): 1}
+    assert found["sluice_connections_closed_total"] == {("broker_reset",): 1}
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_what_the_application_tells_is_shown() -> None:
     assert found["sluice_draining"] == {NONE: 1}
     assert found["sluice_spans_dropped_total"] == {NONE: 3}
     assert found["sluice_usage_log_rows_dropped_total"] == {NONE: 4}
-    assert found["sluice_log_suppressed_total"] == {("expired",): 5}
+    assert found["sluice_log_lines_suppressed_total"] == {("expired",): 5}
     assert found["sluice_log_lines_lost_total"] == {(): 9}
     assert found["sluice_audit_lines_lost_total"] == {("disk",): 6, ("rate",): 0}
     assert found["sluice_config_reloads_total"] == {("success",): 2, ("failure",): 1}
@@ -307,6 +307,6 @@ def test_steps_are_read_from_the_meters() -> None:
     wire.engine.meters.step_us[8 * 7] += 3  # at most 128 us
     wire.engine.meters.away_us[8 * 7] += 4
 
-    for name, count in (("step", 3), ("away", 4)):
-        buckets = read(metrics)[f"sluice_proxy_{name}_seconds_bucket"]
+    for name, count in (("step", 3), ("pause", 4)):
+        buckets = read(metrics)[f"sluice_event_loop_{name}_seconds_bucket"]
         assert (buckets["6.4e-05",], buckets["0.000128",]) == (0, count)

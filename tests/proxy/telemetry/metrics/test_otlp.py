@@ -86,7 +86,7 @@ def test_a_histogram_has_each_buckets_own_count(collector: Heard) -> None:
     """Not cumulative, one more than there are bounds, in seconds."""
     assert send()
 
-    metric = collector.metrics()["sluice_proxy_step_seconds"]
+    metric = collector.metrics()["sluice_event_loop_step_seconds"]
     (point,) = metric.histogram.data_points
     assert metric.unit == "s"
     assert list(point.explicit_bounds) == [2**edge / 1e6 for edge in names.STEP.edges]

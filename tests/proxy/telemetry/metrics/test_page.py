@@ -74,8 +74,8 @@ def test_a_histogram_is_cumulative_and_complete(*, openmetrics: bool) -> None:
         float("inf"),
     ]
     assert [each.value for each in buckets] == [*range(len(names.STEP.edges)), 40]
-    assert (total.name, total.value) == ("sluice_proxy_step_seconds_sum", 1.5)
-    assert (count.name, count.value) == ("sluice_proxy_step_seconds_count", 40)
+    assert (total.name, total.value) == ("sluice_event_loop_step_seconds_sum", 1.5)
+    assert (count.name, count.value) == ("sluice_event_loop_step_seconds_count", 40)
 
 
 def test_an_exemplar_stands_at_its_bucket() -> None:

@@ -184,8 +184,8 @@ def test_trouble_is_told_when_it_begins_and_when_it_ends(capsys):
 
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(line["event"], line["level"]) for line in lines] == [
-        ("traces_undelivered", "warning"),
-        ("traces_delivered_again", "info"),
+        ("traces_not_exported", "warning"),
+        ("traces_exported_again", "info"),
     ]
     assert lines[0]["reason"] == "ConnectionError"
     assert lines[1]["dropped"] == 6
