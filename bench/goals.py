@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from bench.harness.figures import Spread, maybe_spread, spread
@@ -52,28 +52,14 @@ class Goal:
 Measured = Spread | float | None
 
 
-def at_most(
-    what: str,
-    unit: str,
-    measured: Measured,
-    must: float,
-    digits: int = 2,
-    aim: float | None = None,
-) -> Goal:
+def at_most(what: str, unit: str, measured: Measured, must: float, digits: int = 2) -> Goal:
     """Return a goal with an upper bound."""
-    return Goal(what, unit, _spread(measured), must, at_least=False, aim=aim, digits=digits)
+    return Goal(what, unit, _spread(measured), must, at_least=False, digits=digits)
 
 
-def at_least(
-    what: str,
-    unit: str,
-    measured: Measured,
-    must: float,
-    digits: int = 2,
-    aim: float | None = None,
-) -> Goal:
+def at_least(what: str, unit: str, measured: Measured, must: float, digits: int = 2) -> Goal:
     """Return a goal with a lower bound."""
-    return Goal(what, unit, _spread(measured), must, at_least=True, aim=aim, digits=digits)
+    return replace(at_most(what, unit, measured, must, digits), at_least=True)
 
 
 def _spread(measured: Measured) -> Spread | None:
@@ -136,11 +122,12 @@ def _efficiency(samples: Samples) -> list[Goal]:
     )
     names = {HAPROXY: "HAProxy", RELAY: "the C relay"}
     return [
-        at_least(
+        Goal(
             f"CPU efficiency against {names[yardstick]}, {title}",
             "",
             samples.efficiency(shape, SLUICE, yardstick),
             must,
+            at_least=True,
             aim=aim,
         )
         for yardstick, shape, title, must, aim in lines
@@ -154,11 +141,12 @@ def _latency(samples: Samples) -> list[Goal]:
         ("rate-4000", "4,000", RELAY, "the C relay's", 2.2, 1.7),
     )
     return [
-        at_most(
+        Goal(
             f"p50 added at {rate} requests/s, times {whose}",
             "x",
             added_ratio(samples, shape, yardstick),
             must,
+            at_least=False,
             aim=aim,
         )
         for shape, rate, yardstick, whose, must, aim in lines
@@ -195,8 +183,8 @@ def _footprint(ours: Footprint | None) -> list[Goal]:
     start = maybe_spread(ours.accept_seconds) if ours else None
     idle = ours.idle_cpu_percent if ours else None
     return [
-        at_most("memory of an idle pair", "bytes", pair, 4096, 0, aim=2560),
-        at_most("resident memory at start", "MB", resident, 45, 1, aim=40),
-        at_most("start to accepting", "s", start, 0.5, aim=0.4),
+        replace(at_most("memory of an idle pair", "bytes", pair, 4096, 0), aim=2560),
+        replace(at_most("resident memory at start", "MB", resident, 45, 1), aim=40),
+        replace(at_most("start to accepting", "s", start, 0.5), aim=0.4),
         at_most("CPU with 100 idle connections", "%", idle, 0.1, 3),
     ]

@@ -205,21 +205,8 @@ def measure(
                         samples.failures[shape.name, name] = str(error)
                         print(f"{shape.name} through {name}: {error}", flush=True)
                         continue
-                    samples.add(sample_of(shape, name, nth, said))
+                    figures = (said["cpu_us"], said["p50_us"], said["p99_us"])
+                    counts = (int(said["requests"]), said["seconds"], int(said["bytes"]))
+                    samples.add(Sample(shape.name, name, nth, *counts, *figures))
             print(f"round {nth + 1} of {rounds}", flush=True)
     return samples
-
-
-def sample_of(shape: Shape, variant: str, nth: int, said: dict[str, float]) -> Sample:
-    """Return the figures of one run as a Sample."""
-    return Sample(
-        shape=shape.name,
-        variant=variant,
-        round=nth,
-        requests=int(said["requests"]),
-        seconds=said["seconds"],
-        bytes=int(said["bytes"]),
-        cpu_us=said["cpu_us"],
-        p50_us=said["p50_us"],
-        p99_us=said["p99_us"],
-    )

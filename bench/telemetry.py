@@ -65,11 +65,6 @@ class Case:
     goal: bool = True
     """Whether the goal applies: to ordinary requests, with what is on by default."""
 
-    @property
-    def slow(self) -> bool:
-        """Return whether fewer requests are enough."""
-        return self.throttled or "topic" in self.families
-
 
 FAMILIES: Final = ("entity", "api", "instance")
 NOTHING: Final = "no listeners"
@@ -84,9 +79,7 @@ CASES: Final = (
     Case(ALL, NOTHING, PARTS, FAMILIES, SAMPLE_EVERY),
     Case(
         "usage log by topic (reads bodies; off by default)",
-        NOTHING,
-        (),
-        ("topic",),
+        *(NOTHING, (), ("topic",)),
         goal=False,
     ),
     Case(ALONE, batch=1),
@@ -94,9 +87,7 @@ CASES: Final = (
     Case(QUIET, batch=1, throttled=True),
     Case(
         "each request throttled: all of them",
-        QUIET,
-        PARTS,
-        FAMILIES,
+        *(QUIET, PARTS, FAMILIES),
         batch=1,
         throttled=True,
         goal=False,
@@ -129,21 +120,17 @@ class _Run:
         self.case = case
         # Batches a millisecond; a throttle of a millisecond ends with the next one.
         self._per_ms = 1 if case.throttled else BATCH // case.batch
-        requests //= SLOW_SHARE if case.slow else 1
+        slow = case.throttled or "topic" in case.families
+        requests //= SLOW_SHARE if slow else 1
         self.batches = max(1, requests // case.batch // SLICES)  # in a slice
         policies = [_ThrottleAll()] if case.throttled else []
         self.listeners: Listeners | None = None
         if case.parts is None:
             engine = make_engine(policies)
         else:
+            options = {"slow_ms": SLOW_MS, "sample_every": case.sample_every}
             self.listeners = Listeners(
-                policies,
-                folder,
-                case.families,
-                case.parts,
-                DELAY_MS,
-                slow_ms=SLOW_MS,
-                sample_every=case.sample_every,
+                policies, folder, case.families, case.parts, DELAY_MS, **options
             )
             self.listeners.start()
             engine = self.listeners.engine

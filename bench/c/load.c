@@ -3,7 +3,7 @@
 // Rules: correlation ids must come back in order and every reply must have the size it must have, or the program ends
 // with an error. Open loop measures from the moment a request was meant to be sent, so a stall is not forgiven. Warm-up
 // first; then "ready" is printed and nothing is in flight until a line is read; then it measures, drains, and prints one
-// line of JSON. So whoever reads the proxy's CPU time at "ready" and at the end has the cost of exactly these requests.
+// line of JSON. The proxy's CPU time between "ready" and the end is the cost of exactly these requests.
 #include <sys/timerfd.h>
 
 #include "kafka.h"

@@ -64,7 +64,7 @@ static inline int listen_on(int port) {
     return fd;
 }
 
-static inline int accept_one(int listener) {  // -1: nobody is waiting
+static inline int accept_one(int listener) {  // -1: no connection is waiting
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED) die("accept: %s", strerror(errno));
     if (fd >= 0) no_delay(fd);

@@ -1,4 +1,4 @@
-"""What the benchmarks and the tests share: processes, ports, CPU and memory of a process, figures, Markdown, SVG.
+"""Shared by the benchmarks and the tests: processes, ports, CPU and memory of a process, figures, Markdown, SVG.
 
 It imports nothing else of the project. `bench` and `tests` import it; the product does not.
 """

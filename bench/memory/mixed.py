@@ -192,16 +192,9 @@ def row(title: str, found: Mixed, memory: Resident | None) -> list[str]:
     """Return a row of the table with `HEADS`."""
     small, large = found.waits[SMALL], found.waits[LARGE]
     return [
-        title,
-        f"{len(small):,}",
-        f"{len(large):,}",
-        f"{found.rate_mib:,.0f}",
-        seconds(quantile(small, 0.99)),
-        seconds(median(large)),
-        seconds(quantile(large, 0.99)),
-        seconds(found.longest_gap_s),
-        f"{found.left:,}",
-        f"{len(found.problems):,}",
+        *(title, f"{len(small):,}", f"{len(large):,}", f"{found.rate_mib:,.0f}"),
+        *map(seconds, (quantile(small, 0.99), median(large), quantile(large, 0.99))),
+        *(seconds(found.longest_gap_s), f"{found.left:,}", f"{len(found.problems):,}"),
         *base_and_peak(memory),
     ]
 
