@@ -27,8 +27,8 @@ from bench.telemetry_report import Cost, Found, Once, section
 from policies.api import Peer, Policy, QuotaViolation, Throttle
 from policies.testing import BenchHost
 from proxy.core.usage import MAX_KEYS, UsageRow
-from proxy.telemetry.metrics.page import render
-from proxy.telemetry.traces import worker
+from proxy.telemetry.metrics.exposition import render
+from proxy.telemetry.traces import batch_processor
 from tests.support.sessions import make_engine
 from tests.support.telemetry import PARTS, Listeners
 
@@ -45,7 +45,7 @@ SAMPLE_EVERY: Final = 1000
 SLOW_MS: Final = 1000
 SLICES: Final = 20
 REST_S: Final = 0.005
-DELAY_MS = worker.DELAY_MS
+DELAY_MS = batch_processor.DELAY_MS
 """The delay with which a running proxy collects spans."""
 CONNECTIONS: Final = 5000
 VIOLATION: Final = QuotaViolation("user=bench", "request_rate", 120.0, 100.0)

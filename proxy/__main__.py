@@ -15,9 +15,9 @@ def main() -> None:
     """Run the command that the arguments name."""
     if "run" in sys.argv[1:]:
         hangup.note()
-        from proxy.telemetry import sink  # noqa: PLC0415 - see the module
+        from proxy.telemetry import stderr  # noqa: PLC0415 - see the module
 
-        sink.install()
+        stderr.install()
     from proxy.cli.main import main as command  # noqa: PLC0415 - see the module
 
     command(prog_name="sluice")

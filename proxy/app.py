@@ -27,7 +27,6 @@ from proxy.core.errors import CloseReason
 from proxy.core.slow_senders import ReadLimits
 from proxy.core.topology import Topology
 from proxy.dynamic_config import dynamic_settings, graces_of
-from proxy.observers import Observers
 from proxy.reload import BusyError, Reloader
 from proxy.shell import files
 from proxy.shell.acceptor import Acceptor, connection_limit
@@ -38,6 +37,7 @@ from proxy.shell.heap import map_large_pieces
 from proxy.shell.hub import Hub
 from proxy.shell.listeners import Listeners
 from proxy.telemetry import log
+from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
 from wire import messages
 
@@ -69,8 +69,8 @@ class App:
         self._budget = budget or budget_of(config)
         self._clock = Clock()
         self._log = structlog.get_logger()
-        self._observers = Observers(config, self._clock, self.call_at, self._in_force)
-        observer = self._observers.fan
+        self._telemetry = Telemetry(config, self._clock, self.call_at, self._in_force)
+        observer = self._telemetry.broadcast
         ports = config.listen.node_ports()
         self._topology = Topology(
             config.listen.advertised_host, config.listen.port, ports, observer
@@ -88,13 +88,13 @@ class App:
             fixed_user=config.identity.user,
             graces=graces_of(config),
             bounds=_bounds(config, self._budget),
-            keeps_trails=self._observers.keeps_trails,
-            sample_every=config.traces.sample_every_requests if self._observers.tracer else 0,
+            keeps_trails=self._telemetry.keeps_trails,
+            sample_every=config.traces.sample_every_requests if self._telemetry.tracer else 0,
             slow_ms=config.traces.slow_ms,
-            meters_by_key=self._observers.usage_log is not None
+            meters_by_key=self._telemetry.usage_log is not None
             and "api" in config.usage_log.families,
-            capture=self._observers.capture,
-            topic_book=self._observers.topic_book,
+            capture=self._telemetry.capture,
+            topic_book=self._telemetry.topic_book,
         )
         self._hub = Hub(self._engine, self._clock)
         self._ports: list[tuple[int | None, int]] = [(None, config.listen.port), *ports.items()]
@@ -120,12 +120,12 @@ class App:
             self._engine,
             self,
             observer,
-            dynamic_settings(self._engine, self._acceptor, others, self._observers.tracer),
+            dynamic_settings(self._engine, self._acceptor, others, self._telemetry.tracer),
             self._clock,
         )
         self._admin_socket: AdminSocket | None = None
         self._service = self._admin_service()
-        self._observers.attach(self._engine, self._service)
+        self._telemetry.attach(self._engine, self._service)
 
     # -- what policies are given (policies.api.Services) -----------------------------------------
 
@@ -167,7 +167,7 @@ class App:
                 self._told.set()
             listeners = Listeners(self._config.listen.address, self._ports)
             try:
-                self._observers.start()
+                self._telemetry.start()
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(drive, self._hub, self._engine, self._clock)
                     if self._engine.chain.entries:  # a first refusal must not wait for the codec
@@ -187,7 +187,7 @@ class App:
                 self._hub.close_all(CloseReason.DRAIN_TIMEOUT)
                 self._hub.close()
                 self._engine.chain.close()
-                self._observers.close()
+                self._telemetry.close()
                 if self._admin_socket is not None:
                     self._admin_socket.close()
         self._log.info("stopped")
@@ -197,7 +197,7 @@ class App:
         """SIGHUP reloads and reopens files; the first other signal ends it, the second ends it at once."""
         async for number in signals:
             if number == signal.SIGHUP:
-                self._observers.reopen()
+                self._telemetry.reopen()
                 self._told.set()
             elif self._leave.is_set():
                 draining.cancel()
@@ -218,14 +218,14 @@ class App:
 
     async def _open_admin(self, nursery: trio.Nursery) -> None:
         """The addresses that the settings name at once; the default socket is served when somebody connects."""
-        admin, looking = self._config.admin, self._observers.looking
+        admin, monitoring = self._config.admin, self._telemetry.monitoring
         if admin.is_auto:
             self._open_default_socket()
         bound = None if self._admin_socket is None else self._admin_socket.listening
-        if admin.is_served and looking is not None and self._service is not None:
+        if admin.is_served and monitoring is not None and self._service is not None:
             from proxy.admin.server import serve  # noqa: PLC0415 - a web server: only where one is wanted
 
-            await nursery.start(serve, admin, self._service, looking.loop_lag, bound)
+            await nursery.start(serve, admin, self._service, monitoring.loop_lag, bound)
         elif bound is not None:
             nursery.start_soon(self._serve_when_asked, bound)
 
@@ -243,10 +243,10 @@ class App:
         first = await admin_socket.first_caller(bound)
         try:
             serve = await trio.to_thread.run_sync(_load_admin)
-            looking = self._observers.look()
+            monitoring = self._telemetry.monitor()
             if self._service is None:
                 self._service = self._admin_service()
-                self._observers.attach_looking(self._engine, self._service)
+                self._telemetry.attach_monitoring(self._engine, self._service)
             self._engine.keeps_trails = True
             self._engine.reconsider()
         except Exception:  # noqa: BLE001 - what is only looked through must not end the proxy
@@ -255,7 +255,7 @@ class App:
             bound.close()
             return
         if self._service is not None:
-            await serve(self._config.admin, self._service, looking.loop_lag, bound, first)
+            await serve(self._config.admin, self._service, monitoring.loop_lag, bound, first)
 
     def _say_ready(self) -> None:
         listen, budget = self._config.listen, self._budget
@@ -291,8 +291,8 @@ class App:
     # -- admin server -----------------------------------------------------------------------------
 
     def _admin_service(self) -> AdminService | None:
-        looking = self._observers.looking
-        if looking is None:
+        monitoring = self._telemetry.monitoring
+        if monitoring is None:
             return None
         from proxy.admin.service import AdminService  # noqa: PLC0415 - only with an admin server
 
@@ -302,16 +302,16 @@ class App:
             self._clock,
             self._reloader,
             self._ports,
-            log_observer=self._observers.log,
-            metrics=looking.metrics,
-            decisions=looking.decisions,
-            history=looking.history,
-            principals=looking.principals,
-            arrivals=looking.arrivals,
-            signals=looking.signals,
-            traces=self._observers.tracer,
-            usage_log=self._observers.usage_log,
-            audit=self._observers.audit,
+            log_observer=self._telemetry.log,
+            metrics=monitoring.metrics,
+            decisions=monitoring.decisions,
+            history=monitoring.history,
+            principals=monitoring.principals,
+            connection_times=monitoring.connection_times,
+            signals=monitoring.signals,
+            traces=self._telemetry.tracer,
+            usage_log=self._telemetry.usage_log,
+            audit=self._telemetry.audit,
             drain=self._leave.set,
             is_draining=self._leave.is_set,
             is_full=lambda: self._acceptor.is_full,
@@ -348,9 +348,9 @@ def _load_admin() -> Callable[..., Awaitable[None]]:
     """The admin server and all that it needs, imported; the task that serves."""
     from proxy.admin import service  # noqa: F401, PLC0415 - only with an admin server
     from proxy.admin.server import serve  # noqa: PLC0415 - as above
-    from proxy.observers import load_looking  # noqa: PLC0415 - as above
+    from proxy.telemetry.setup import import_monitoring  # noqa: PLC0415 - as above
 
-    load_looking()
+    import_monitoring()
     gc.freeze()  # as at the start: what stays is not looked at again and again
     return serve
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from proxy.admin.replies import answer
 from proxy.admin.schemas import Health, HealthCheck, Version
-from proxy.telemetry.metrics.page import OPENMETRICS, TEXT, wants_openmetrics
+from proxy.telemetry.metrics.exposition import OPENMETRICS, TEXT, wants_openmetrics
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from proxy.admin.loop_lag import LoopLag
     from proxy.admin.service import AdminService
     from proxy.config.telemetry import AdminSettings
+    from proxy.telemetry.loop_lag import LoopLag
 
 IDLE_S = 15.0
 

@@ -25,18 +25,18 @@ from proxy.telemetry.process import read_process
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from proxy.admin.state import Arrivals
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
     from proxy.shell.clock import Clock
     from proxy.shell.hub import Hub
-    from proxy.telemetry.audit import AuditLog
+    from proxy.telemetry.audit_log import AuditLog
+    from proxy.telemetry.client_activity import ClientActivity
+    from proxy.telemetry.connection_times import ConnectionTimes
     from proxy.telemetry.decisions import Decisions
+    from proxy.telemetry.golden_signals import GoldenSignals
     from proxy.telemetry.history import History
     from proxy.telemetry.log import Level, LogObserver
-    from proxy.telemetry.metrics.observer import Metrics
-    from proxy.telemetry.principals import Principals
-    from proxy.telemetry.signals import Signals
+    from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 
 VERSION = version("kafka-sluice")
 
@@ -65,12 +65,12 @@ class AdminService:
         ports: Sequence[tuple[int | None, int]],
         *,
         log_observer: LogObserver,
-        metrics: Metrics,
+        metrics: MetricsObserver,
         decisions: Decisions,
         history: History,
-        principals: Principals,
-        arrivals: Arrivals,
-        signals: Signals,
+        principals: ClientActivity,
+        connection_times: ConnectionTimes,
+        signals: GoldenSignals,
         traces: DropCounter | None = None,
         usage_log: DropCounter | None = None,
         audit: AuditLog | None = None,
@@ -83,7 +83,7 @@ class AdminService:
         self.decisions = decisions
         self.history = history
         self.principals = principals
-        self.arrivals = arrivals
+        self.connection_times = connection_times
         self.signals = signals
         self.live_quotas = LiveQuotas(engine, hub, reloader)
         self._hub = hub
@@ -150,7 +150,7 @@ class AdminService:
 
     async def metrics_page(self, *, openmetrics: bool) -> bytes:
         """Return the page that Prometheus scrapes: collected here, rendered in a thread."""
-        from proxy.telemetry.metrics.page import render  # noqa: PLC0415 - see `proxy.cli.main`
+        from proxy.telemetry.metrics.exposition import render  # noqa: PLC0415 - see `proxy.cli.main`
 
         families = self._metrics.collect()
         return await trio.to_thread.run_sync(lambda: render(families, openmetrics=openmetrics))

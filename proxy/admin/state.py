@@ -20,40 +20,19 @@ from proxy.admin.principals import principals
 from proxy.admin.snapshot import LISTED, take_snapshot
 from proxy.config.container import memory_limit
 from proxy.core.memory import NO_BOUND
-from proxy.core.observer import Observer
-from proxy.telemetry.signals import Flow
+from proxy.telemetry.golden_signals import Flow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from policies.api import Peer
-    from proxy.admin.loop_lag import LoopLag
     from proxy.admin.service import AdminService
     from proxy.admin.snapshot import Snapshot
-    from proxy.core.errors import CloseReason
     from proxy.core.memory import MemoryPool
+    from proxy.telemetry.loop_lag import LoopLag
 
 KEPT_MS = 900
 WINDOW_SNAPSHOTS = 30
 """Window of a pool's depleted share, in snapshots: half a minute while a viewer is connected."""
 MAX_DECISIONS = 100
 _NOTHING = schemas.Quantiles(None, None)
-
-
-class Arrivals(Observer):
-    """When each open connection came: listens to the core."""
-
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self.opened_ms: dict[int, int] = {}
-        self._now_ms = now_ms
-
-    def on_session_opened(self, peer: Peer) -> None:
-        """See Observer."""
-        self.opened_ms[peer.session_id] = self._now_ms()
-
-    def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
-        """See Observer."""
-        self.opened_ms.pop(peer.session_id, None)
 
 
 class Watch:
@@ -88,7 +67,9 @@ class Watch:
 
     async def connections(self, most: int) -> schemas.ConnectionList:
         """As many as wanted, straight from the sessions."""
-        found = await take_snapshot(self._service.engine, self._service.arrivals.opened_ms, most)
+        found = await take_snapshot(
+            self._service.engine, self._service.connection_times.opened_ms, most
+        )
         return schemas.ConnectionList(found.total, found.connections())
 
     async def purgatory(self) -> schemas.PurgatoryState:
@@ -113,7 +94,9 @@ class Watch:
             now_ms = self._service.now_ms()
             if seen is None or now_ms - seen.now.ts_ms >= KEPT_MS:
                 service = self._service
-                found = await take_snapshot(service.engine, service.arrivals.opened_ms, LISTED)
+                found = await take_snapshot(
+                    service.engine, service.connection_times.opened_ms, LISTED
+                )
                 rows, buckets = await principals(
                     service, found.throttled, now_ms, self._latencies.of
                 )

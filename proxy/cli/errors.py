@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.telemetry.text import escaped
+from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ import click
 from proxy.cli.ctl import ctl
 from proxy.cli.quotas import quotas
 from proxy.cli.top import top
-from proxy.telemetry import sink
+from proxy.telemetry import stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +97,7 @@ def run(file: Path | None, upstream: str | None, listen: str | None, nodes: str 
 
     What is in flight is answered first; a second signal ends it at once.
     """
-    sink.install()  # already done where the command came by `proxy.__main__`
+    stderr.install()  # already done where the command came by `proxy.__main__`
     flags = _flags(upstream, listen, nodes)
     effective = _load(file, flags, UNUSABLE, look=True, keep_policies=True)
     from policies.validation import SettingsError  # noqa: PLC0415 - see the module

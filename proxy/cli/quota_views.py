@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from proxy.cli import live, tables
 from proxy.cli.views import name
-from proxy.telemetry.text import escaped
+from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from proxy.cli import live, tables
-from proxy.telemetry.text import escaped
+from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ DEBUG_LINES: Final = 100
 _S: Final = 1_000
 
 
-class Limit(NamedTuple):
+class EventLimit(NamedTuple):
     """At most `lines` in each `period_ms`, for each value of `by`. `cause`: who can bring the event about."""
 
     lines: int
@@ -33,51 +33,51 @@ class Limit(NamedTuple):
     by: tuple[str, ...] = ()
 
 
-UNKNOWN: Final = Limit(1, _S, "unknown")
-DEBUG: Final = Limit(DEBUG_LINES, _S, "whatever is told at this level")
-LIMITS: Final[Mapping[str, Limit]] = {
+UNKNOWN: Final = EventLimit(1, _S, "unknown")
+DEBUG: Final = EventLimit(DEBUG_LINES, _S, "whatever is told at this level")
+LIMITS: Final[Mapping[str, EventLimit]] = {
     # clients
-    "session_opened": Limit(5, _S, "a client"),
-    "session_closed": Limit(5, _S, "a client or a broker", by=("reason",)),
-    "requests_expired": Limit(2, _S, "a broker that is silent"),
-    "pool_depleted": Limit(2, _S, "clients and brokers", by=("pool",)),
-    "pool_recovered": Limit(2, _S, "clients and brokers", by=("pool",)),
-    "policy_refused": Limit(5, _S, "a client", by=("policy",)),
-    "policy_observed": Limit(5, _S, "a client", by=("policy",)),
-    "policy_error": Limit(1, _S, "a client, where a policy has a bug", by=("policy", "hook")),
-    "policy_slow": Limit(1, _S, "a client, where a policy is slow", by=("policy", "hook")),
-    "slow_step": Limit(1, _S, "a client, where a policy is slow"),
-    "internal_error": Limit(1, _S, "a client or a broker, where Sluice has a bug"),
-    "max_connections_reached": Limit(1, 60 * _S, "clients"),
-    "file_descriptors_exhausted": Limit(1, 60 * _S, "clients, or other processes"),
+    "session_opened": EventLimit(5, _S, "a client"),
+    "session_closed": EventLimit(5, _S, "a client or a broker", by=("reason",)),
+    "requests_expired": EventLimit(2, _S, "a broker that is silent"),
+    "pool_depleted": EventLimit(2, _S, "clients and brokers", by=("pool",)),
+    "pool_recovered": EventLimit(2, _S, "clients and brokers", by=("pool",)),
+    "policy_refused": EventLimit(5, _S, "a client", by=("policy",)),
+    "policy_observed": EventLimit(5, _S, "a client", by=("policy",)),
+    "policy_error": EventLimit(1, _S, "a client, where a policy has a bug", by=("policy", "hook")),
+    "policy_slow": EventLimit(1, _S, "a client, where a policy is slow", by=("policy", "hook")),
+    "slow_step": EventLimit(1, _S, "a client, where a policy is slow"),
+    "internal_error": EventLimit(1, _S, "a client or a broker, where Sluice has a bug"),
+    "max_connections_reached": EventLimit(1, 60 * _S, "clients"),
+    "file_descriptors_exhausted": EventLimit(1, 60 * _S, "clients, or other processes"),
     # brokers
-    "bootstrap_closed": Limit(1, 10 * _S, "a broker", by=("likely",)),
-    "node_learned": Limit(100, 60 * _S, "a broker"),
-    "unmapped_node": Limit(5, _S, "a broker"),
-    "usage_log_not_published": Limit(1, _S, "a broker"),
-    "usage_log_published_again": Limit(1, _S, "a broker"),
+    "bootstrap_closed": EventLimit(1, 10 * _S, "a broker", by=("likely",)),
+    "node_learned": EventLimit(100, 60 * _S, "a broker"),
+    "unmapped_node": EventLimit(5, _S, "a broker"),
+    "usage_log_not_published": EventLimit(1, _S, "a broker"),
+    "usage_log_published_again": EventLimit(1, _S, "a broker"),
     # callers of the admin server
-    "admin_change": Limit(100, _S, "a caller with rights; the server takes fewer changes"),
-    "admin_refused": Limit(5, _S, "a caller", by=("way",)),
-    "admin_bad_request": Limit(1, 10 * _S, "a caller"),
-    "admin_error": Limit(1, _S, "a caller, where Sluice has a bug"),
+    "admin_change": EventLimit(100, _S, "a caller with rights; the server takes fewer changes"),
+    "admin_refused": EventLimit(5, _S, "a caller", by=("way",)),
+    "admin_bad_request": EventLimit(1, 10 * _S, "a caller"),
+    "admin_error": EventLimit(1, _S, "a caller, where Sluice has a bug"),
     # operators
-    "config_reloaded": Limit(5, _S, "an operator"),
-    "config_reload_failed": Limit(5, _S, "an operator"),
-    "draining": Limit(5, _S, "an operator"),
-    "stopped": Limit(5, _S, "an operator"),
-    "memory_budget": Limit(5, _S, "the start"),
-    "ready": Limit(5, _S, "the start"),
-    "admin_socket_unavailable": Limit(5, _S, "the start"),
-    "start_failed": Limit(5, _S, "the start"),
+    "config_reloaded": EventLimit(5, _S, "an operator"),
+    "config_reload_failed": EventLimit(5, _S, "an operator"),
+    "draining": EventLimit(5, _S, "an operator"),
+    "stopped": EventLimit(5, _S, "an operator"),
+    "memory_budget": EventLimit(5, _S, "the start"),
+    "ready": EventLimit(5, _S, "the start"),
+    "admin_socket_unavailable": EventLimit(5, _S, "the start"),
+    "start_failed": EventLimit(5, _S, "the start"),
     # disks, collectors, libraries
-    "usage_log_recovered": Limit(5, _S, "the start"),
-    "usage_log_failed": Limit(1, _S, "a bug"),
-    "usage_log_not_written": Limit(1, _S, "the disk"),
-    "usage_log_written_again": Limit(1, _S, "the disk"),
-    "traces_not_exported": Limit(1, _S, "the disk or a collector"),
-    "traces_exported_again": Limit(1, _S, "the disk or a collector"),
-    "library_message": Limit(1, _S, "a library, whatever moved it"),
+    "usage_log_recovered": EventLimit(5, _S, "the start"),
+    "usage_log_failed": EventLimit(1, _S, "a bug"),
+    "usage_log_not_written": EventLimit(1, _S, "the disk"),
+    "usage_log_written_again": EventLimit(1, _S, "the disk"),
+    "traces_not_exported": EventLimit(1, _S, "the disk or a collector"),
+    "traces_exported_again": EventLimit(1, _S, "the disk or a collector"),
+    "library_message": EventLimit(1, _S, "a library, whatever moved it"),
 }
 
 
@@ -86,7 +86,7 @@ class _Window:
 
     __slots__ = ("lines", "max_lines", "period_ms", "suppressed", "until_ms")
 
-    def __init__(self, limit: Limit) -> None:
+    def __init__(self, limit: EventLimit) -> None:
         self.max_lines = limit.lines
         self.period_ms = limit.period_ms
         self.until_ms = 0

@@ -29,7 +29,7 @@ import structlog
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.telemetry.line_limits import LIMITS, TRACEBACK_MAX_CHARS, LineLimits, cut
-from proxy.telemetry.sink import LogSink
+from proxy.telemetry.stderr import NonBlockingStderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -135,7 +135,7 @@ def configure(
         cache_logger_on_first_use=True,
     )
     logging.lastResort = _Libraries(logging.WARNING)
-    if isinstance(sys.stderr, LogSink):
+    if isinstance(sys.stderr, NonBlockingStderr):
         sys.stderr.notice = lambda lines: _shaped(shaping, lines)
 
 
@@ -168,7 +168,7 @@ def tell_library(record: logging.LogRecord) -> None:
 
 def lines_lost() -> int:
     """How many lines standard error did not take since the start."""
-    return sys.stderr.lines_lost if isinstance(sys.stderr, LogSink) else 0
+    return sys.stderr.lines_lost if isinstance(sys.stderr, NonBlockingStderr) else 0
 
 
 @dataclass(slots=True)

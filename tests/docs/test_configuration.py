@@ -52,8 +52,8 @@ def test_what_may_change_live_is_listed(tmp_path: Path) -> None:
     traces = TracesSettings(export="file", file=str(tmp_path / "traces.jsonl"))
     app = App(msgspec.structs.replace(config, traces=traces))
     try:
-        live = dynamic_settings(app._engine, app._acceptor, 1, app._observers.tracer)
+        live = dynamic_settings(app._engine, app._acceptor, 1, app._telemetry.tracer)
         assert listed == {"policies", *live} == set(LIVE_SETTINGS)
     finally:
         app._hub.close()
-        app._observers.close()
+        app._telemetry.close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.telemetry.metrics.names import ALL, Kind
+from proxy.telemetry.metrics.names import ALL, MetricKind
 from tests.support.prometheus import program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ def series() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for metric in ALL:
         labels = {*metric.labels, *EVERYWHERE}
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             found |= {f"{metric.name}_{part}": labels for part in ("sum", "count")}
             found[f"{metric.name}_bucket"] = {*labels, "le"}
         else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.telemetry.text import escaped
+from proxy.telemetry.escaping import escaped
 from tests.support.browser import NARROW, keep
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from policies.api import FORWARD, Hold, Peer, Reject, Throttle
 from policies.decision import PolicyDecision
 from proxy.core.histogram import bucket_of
 from proxy.telemetry.facts import Facts, Feature, Reloads
+from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.metrics.names import ALL
-from proxy.telemetry.metrics.observer import Metrics
-from proxy.telemetry.metrics.push import Push
+from proxy.telemetry.metrics.push import MetricPush
 from proxy.telemetry.process import read_process
 from tests.support import frames as f
 from tests.support.collectors import rotel_agent
@@ -48,7 +48,7 @@ FACTS = Facts(
 )
 
 
-class Traced(Metrics):
+class Traced(MetricsObserver):
     """As if a tracer had listened before, and exported everything."""
 
     def on_trail(self, trail) -> None:
@@ -56,8 +56,8 @@ class Traced(Metrics):
         super().on_trail(trail)
 
 
-def lively(push: Push | None = None) -> Metrics:
-    """Metrics of an engine to which something of every kind has happened, at the time it is now."""
+def lively(push: MetricPush | None = None) -> MetricsObserver:
+    """MetricsObserver of an engine to which something of every kind has happened, at the time it is now."""
     metrics = Traced(push=push)
     policy = Holding(Hold(1000, "key"), *[FORWARD] * REQUESTS, Throttle(50))
     now_ms = time.time_ns() // 1_000_000
@@ -88,7 +88,7 @@ def lively(push: Push | None = None) -> Metrics:
 
 def test_promtool_has_nothing_to_say() -> None:
     """Every metric there is stands on the page, and the linter of Prometheus finds no fault with any."""
-    page = lively(Push("1.2.3", interval_ms=1000)).page()
+    page = lively(MetricPush("1.2.3", interval_ms=1000)).page()
     checked = check_metrics(page)
 
     assert {metric.name for metric in ALL if f"# TYPE {metric.name} ".encode() not in page} == set()
@@ -138,7 +138,7 @@ def test_a_collector_passes_on_what_is_pushed(
         rotel_agent(tmp_path, f"http://127.0.0.1:{behind}") as endpoint,
     ):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-        push = Push("1.2.3", interval_ms=100_000)
+        push = MetricPush("1.2.3", interval_ms=100_000)
         push.start()
         metrics = lively(push)
         await_that(lambda: _pushed(push, metrics, heard), "the agent's requests", 10)
@@ -157,8 +157,8 @@ def test_a_collector_passes_on_what_is_pushed(
     assert waits["purgatory"].sum == pytest.approx(HELD_MS / 1000, rel=0.05)
 
 
-def _pushed(push: Push, metrics: Metrics, heard: Heard) -> bool:
-    """Push once more; whether anything has arrived."""
+def _pushed(push: MetricPush, metrics: MetricsObserver, heard: Heard) -> bool:
+    """MetricPush once more; whether anything has arrived."""
     push.send(metrics.collect(), metrics._engine.now_ms)
     return bool(heard.requests)
 

@@ -149,8 +149,8 @@ def runtime(tmp_path, monkeypatch):
 async def state_of(path: str) -> dict:
     """What `sluice top` asks for."""
     transport = httpx.AsyncHTTPTransport(uds=path)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as looking:
-        return (await looking.get("/v1/state", timeout=60)).json()
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as monitoring:
+        return (await monitoring.get("/v1/state", timeout=60)).json()
 
 
 async def test_whoever_connects_to_the_default_socket_is_served_from_then_on(
@@ -195,7 +195,7 @@ async def test_until_somebody_looks_nothing_is_kept_for_them(running, nursery, r
     for _ in range(3):
         assert admin_socket.find({"XDG_RUNTIME_DIR": str(runtime.parent)}, port)  # is no look
         await trio.testing.wait_all_tasks_blocked()
-    assert proxy._observers.looking is None
+    assert proxy._telemetry.monitoring is None
     assert not proxy._engine.keeps_trails
     signal.raise_signal(signal.SIGTERM)
     with trio.fail_after(60):

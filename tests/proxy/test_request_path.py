@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from policies.api import FORWARD, Hold, QuotaViolation, Reject, Throttle
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS, LineLimits
-from proxy.telemetry.metrics.otlp import OtlpExporter
-from proxy.telemetry.traces.file import FileSink
-from proxy.telemetry.traces.otlp import OtlpSink
+from proxy.telemetry.metrics.otlp_metrics import OtlpMetricExporter
+from proxy.telemetry.traces.file_exporter import FileSpanExporter
+from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.usage_log.retention import SegmentWriter
 from tests.support import frames as f
 from tests.support.policies import Recorder
@@ -75,9 +75,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
         Span: ("__init__", "end", "set_attribute"),
         BatchSpanProcessor: ("on_start", "on_end"),
         PeriodicExportingMetricReader: ("collect",),
-        OtlpExporter: ("export",),
-        OtlpSink: ("send",),
-        FileSink: ("send",),
+        OtlpMetricExporter: ("export",),
+        OtlpSpanExporter: ("send",),
+        FileSpanExporter: ("send",),
         SegmentWriter: ("write", "tick"),
     }.items():
         for name in names:
@@ -186,7 +186,10 @@ def test_what_is_told_about_is_only_handed_over(listeners: Listeners) -> None:
         wire.broker(f.heartbeat_reply(7))
 
     assert_ours(ran)
-    assert {"proxy.telemetry.traces.tracer", "proxy.telemetry.metrics.observer"} <= ran.modules
+    assert {
+        "proxy.telemetry.traces.tracer",
+        "proxy.telemetry.metrics.metrics_observer",
+    } <= ran.modules
     told = {decision.what for decision in listeners.decisions.latest(9)}
     assert told == {"throttled", "held", "slow"}
 

@@ -20,11 +20,10 @@ from policies.registry import PolicyEntry
 from proxy.admin.control import Control
 from proxy.admin.dashboard import DashboardFiles
 from proxy.admin.health import Probes
-from proxy.admin.loop_lag import LoopLag
 from proxy.admin.server import app_of, serve
 from proxy.admin.service import AdminService
 from proxy.admin.sse import EventStreams
-from proxy.admin.state import Arrivals, Watch
+from proxy.admin.state import Watch
 from proxy.config import Config
 from proxy.config.sections import ListenSettings, UpstreamSettings
 from proxy.config.telemetry import AdminSettings
@@ -38,13 +37,15 @@ from proxy.shell.driver import drive
 from proxy.shell.hub import Hub
 from proxy.shell.transport import PlainTransport
 from proxy.telemetry import log
+from proxy.telemetry.broadcast import Broadcast
+from proxy.telemetry.client_activity import ClientActivity
+from proxy.telemetry.connection_times import ConnectionTimes
 from proxy.telemetry.decisions import Decisions
-from proxy.telemetry.fan import Fan
+from proxy.telemetry.golden_signals import GoldenSignals
 from proxy.telemetry.history import History
 from proxy.telemetry.log import LogObserver
-from proxy.telemetry.metrics.observer import Metrics
-from proxy.telemetry.principals import Principals
-from proxy.telemetry.signals import Signals
+from proxy.telemetry.loop_lag import LoopLag
+from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from tests.support.sessions import Watcher
 from tests.support.sockets import tcp_pair
 
@@ -68,16 +69,16 @@ class AdminRoom:
         self.clock = Clock()
         self.watcher = Watcher()
         self.log = LogObserver(self.clock, self.call_at)
-        self.decisions, self.history, self.principals = Decisions(), History(), Principals()
-        self.arrivals = Arrivals(self.clock)
-        self.signals = Signals()
-        self.metrics = Metrics()
+        self.decisions, self.history, self.principals = Decisions(), History(), ClientActivity()
+        self.connection_times = ConnectionTimes(self.clock)
+        self.signals = GoldenSignals()
+        self.metrics = MetricsObserver()
         listeners = (
             *(self.watcher, self.log, self.metrics),
-            *(self.decisions, self.history, self.principals, self.arrivals),
+            *(self.decisions, self.history, self.principals, self.connection_times),
             self.signals,
         )
-        observer = Fan(listeners)
+        observer = Broadcast(listeners)
         ports = config.listen.node_ports()
         topology = Topology("127.0.0.1", config.listen.port, ports, observer)
         chain = Chain(registry.build(config.policies, self), observer)
@@ -104,7 +105,7 @@ class AdminRoom:
             decisions=self.decisions,
             history=self.history,
             principals=self.principals,
-            arrivals=self.arrivals,
+            connection_times=self.connection_times,
             signals=self.signals,
             drain=self._drain,
             is_draining=lambda: self.drained,

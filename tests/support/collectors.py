@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import end, wait_accepting
-from proxy.telemetry.traces.choice import make_tracer
+from proxy.telemetry.traces.exporters import make_tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

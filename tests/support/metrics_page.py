@@ -1,4 +1,4 @@
-"""Metrics on an engine of the tests' own, and the page as a stranger's parser reads it."""
+"""MetricsObserver on an engine of the tests' own, and the page as a stranger's parser reads it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from proxy.telemetry.facts import Facts
-from proxy.telemetry.metrics.observer import Metrics
+from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.process import ProcessFacts
 from tests.support.sessions import Wire, make_engine
 
@@ -41,23 +41,25 @@ def listen(
     max_users: int = 100,
     facts_source: FakeFactsSource | None = None,
     **options,
-) -> tuple[Wire, Metrics]:
-    """A session whose engine tells Metrics, and nobody else."""
-    metrics = Metrics(max_users)
+) -> tuple[Wire, MetricsObserver]:
+    """A session whose engine tells MetricsObserver, and nobody else."""
+    metrics = MetricsObserver(max_users)
     engine = make_engine(policies, **options)
     hear(engine, metrics)
     metrics.attach(engine, facts_source or FakeFactsSource())
     return Wire(engine), metrics
 
 
-def hear(engine: Engine, metrics: Metrics) -> None:
+def hear(engine: Engine, metrics: MetricsObserver) -> None:
     """Have the engine tell these, instead of whom it told."""
     engine.observer = metrics
     engine.usage._on_second = metrics.on_second
     engine.topology._observer = metrics
 
 
-def read(metrics: Metrics, *, openmetrics: bool = True) -> dict[str, dict[tuple[str, ...], float]]:
+def read(
+    metrics: MetricsObserver, *, openmetrics: bool = True
+) -> dict[str, dict[tuple[str, ...], float]]:
     """Sample name -> label values, in the order of their names -> value."""
     page = metrics.page(openmetrics=openmetrics).decode()
     found: dict[str, dict[tuple[str, ...], float]] = {}

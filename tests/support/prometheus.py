@@ -17,7 +17,7 @@ import pytest
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import end
-from proxy.telemetry.metrics.page import OPENMETRICS, TEXT, wants_openmetrics
+from proxy.telemetry.metrics.exposition import OPENMETRICS, TEXT, wants_openmetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,15 +6,15 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from proxy.admin.state import Arrivals
 from proxy.core.topic_book import TopicBook
+from proxy.telemetry.broadcast import Broadcast
+from proxy.telemetry.client_activity import ClientActivity
+from proxy.telemetry.connection_times import ConnectionTimes
 from proxy.telemetry.decisions import Decisions
-from proxy.telemetry.fan import Fan
 from proxy.telemetry.history import History
 from proxy.telemetry.log import LogObserver
-from proxy.telemetry.metrics.observer import Metrics
-from proxy.telemetry.principals import Principals
-from proxy.telemetry.traces.choice import make_tracer
+from proxy.telemetry.metrics.metrics_observer import MetricsObserver
+from proxy.telemetry.traces.exporters import make_tracer
 from proxy.telemetry.usage_log.usage_log import UsageLogObserver
 from tests.support.metrics_page import FakeFactsSource
 from tests.support.sessions import Watcher, make_engine
@@ -59,7 +59,7 @@ class Listeners:
         folder.mkdir(exist_ok=True)
         self.watcher = Watcher()
         self.tracer = _tracer(folder, trace_delay_ms) if "traces" in parts else None
-        self.metrics = Metrics()
+        self.metrics = MetricsObserver()
         self.usage_log: UsageLogObserver | None = None
         if families:
             self.usage_log = UsageLogObserver(
@@ -81,11 +81,11 @@ class Listeners:
         if "views" in parts:
             history = History()
             history.attach(self.engine, lambda: 0.0)
-            arrivals = Arrivals(lambda: self.engine.now_ms)
-            heard += [self.decisions, history, Principals(), arrivals]
+            connection_times = ConnectionTimes(lambda: self.engine.now_ms)
+            heard += [self.decisions, history, ClientActivity(), connection_times]
         if self.usage_log is not None:
             heard.append(self.usage_log)
-        fan = Fan(heard)
+        fan = Broadcast(heard)
         self.engine.observer = fan
         self.engine.usage._on_second = fan.on_second
         if self.tracer is not None:

@@ -13,7 +13,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.exchanges import Exchange
 from proxy.core.meters import STAGES, summed
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.families import Family, Point, distribution
+from proxy.telemetry.metrics.families import Family, MetricPoint, distribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,22 +37,26 @@ _DIAL_FAILURES = (
 
 def single(metric: Metric, value: float) -> Family:
     """A metric without labels."""
-    return Family(metric, (Point((), value),))
+    return Family(metric, (MetricPoint((), value),))
 
 
 def labelled(metric: Metric, values: Mapping[str, float]) -> Iterator[Family]:
     """A metric with one label; no family if there is nothing to say."""
     if values:
-        yield Family(metric, [Point((label,), value) for label, value in values.items()])
+        yield Family(metric, [MetricPoint((label,), value) for label, value in values.items()])
 
 
 def hooks(times: Mapping[tuple[str, str], HookTime]) -> Iterator[Family]:
     """What was measured of policies."""
     if times:
         found = list(times.items())
-        yield Family(names.HOOK_CALLS, [Point(key, each.calls) for key, each in found])
-        yield Family(names.HOOK_SECONDS, [Point(key, each.took_us / 1e6) for key, each in found])
-        yield Family(names.SLOW_HOOKS, [Point(key, each.slow) for key, each in found if each.slow])
+        yield Family(names.HOOK_CALLS, [MetricPoint(key, each.calls) for key, each in found])
+        yield Family(
+            names.HOOK_SECONDS, [MetricPoint(key, each.took_us / 1e6) for key, each in found]
+        )
+        yield Family(
+            names.SLOW_HOOKS, [MetricPoint(key, each.slow) for key, each in found if each.slow]
+        )
 
 
 def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> Iterator[Family]:
@@ -65,18 +69,18 @@ def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> It
         for outcome in Outcome:
             count = upstream.total if outcome is Outcome.REPLIED else meter.outcomes[outcome]
             if count:
-                counts.append(Point((meter.name, outcome.value), count))
+                counts.append(MetricPoint((meter.name, outcome.value), count))
         for stage in STAGES:
             waits = meter.waits.get(stage)
             if waits is not None:
                 found = exemplars.get((meter.name, stage))
                 value = distribution(waits, names.STAGE.edges, found)
-                stages.append(Point((meter.name, stage), value))
+                stages.append(MetricPoint((meter.name, stage), value))
         for ending, waits in meter.parked.items():
             value = distribution(waits, names.PURGATORY_SECONDS.edges)
-            parked.append(Point((meter.name, ending), value))
+            parked.append(MetricPoint((meter.name, ending), value))
         if upstream.total:
-            stages.append(Point((meter.name, "upstream"), upstream))
+            stages.append(MetricPoint((meter.name, "upstream"), upstream))
     if counts:
         yield Family(names.REQUESTS, counts)
     if stages:
@@ -88,7 +92,7 @@ def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> It
 def turns(book: MeterBook) -> Iterator[Family]:
     """How long the hub's turns took, and how long it stood still between them."""
     for metric, counts in ((names.STEP, book.step_us), (names.AWAY, book.away_us)):
-        yield Family(metric, (Point((), distribution(counts, metric.edges)),))
+        yield Family(metric, (MetricPoint((), distribution(counts, metric.edges)),))
 
 
 _USER_COUNTS: tuple[tuple[Metric, Callable[[Tally], float]], ...] = (
@@ -107,8 +111,8 @@ def users(
     if not shares:
         return
     for metric, read in _USER_COUNTS:
-        yield Family(metric, [Point((share.user,), read(share.tally)) for share in shares])
-    yield Family(names.USER_RATE, [Point((share.user,), share.rate) for share in shares])
+        yield Family(metric, [MetricPoint((share.user,), read(share.tally)) for share in shares])
+    yield Family(names.USER_RATE, [MetricPoint((share.user,), share.rate) for share in shares])
     bounds = {share.user: quota_rate(share.user) for share in shares if share.user != other}
     yield from labelled(
         names.USER_QUOTA, {user: rate for user, rate in bounds.items() if rate is not None}
@@ -181,9 +185,9 @@ def process(facts: Facts) -> Iterator[Family]:
     if facts.features:
         yield Family(
             names.FEATURE,
-            [Point((each.name, each.stage), int(each.enabled)) for each in facts.features],
+            [MetricPoint((each.name, each.stage), int(each.enabled)) for each in facts.features],
         )
-    yield Family(names.BUILD, (Point((facts.version, platform.python_version()), 1),))
+    yield Family(names.BUILD, (MetricPoint((facts.version, platform.python_version()), 1),))
     yield single(names.DRIFT, facts.clock_drift_ms / 1000)
     own = facts.process
     yield single(names.RSS, own.resident_bytes)

@@ -42,7 +42,7 @@ class Distribution(NamedTuple):
     exemplars: Exemplars
 
 
-class Point(NamedTuple):
+class MetricPoint(NamedTuple):
     """One value. `labels` are the values of the metric's labels, in their order."""
 
     labels: tuple[str, ...]
@@ -53,7 +53,7 @@ class Family(NamedTuple):
     """A metric and everything it says at this moment; never empty."""
 
     metric: Metric
-    points: Sequence[Point]
+    points: Sequence[MetricPoint]
 
 
 def distribution(

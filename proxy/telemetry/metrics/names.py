@@ -15,7 +15,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """OpenMetrics' types."""
 
     COUNTER = "counter"
@@ -28,7 +28,7 @@ class Metric(NamedTuple):
     """`name` is what Prometheus calls it. `edges` are the exponents of a histogram's upper bounds, 2^n microseconds."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
     unit: str = ""
@@ -37,12 +37,12 @@ class Metric(NamedTuple):
     @property
     def family(self) -> str:
         """OpenMetrics' name of it, without the ending that its kind gives to samples."""
-        if self.kind is Kind.COUNTER:
+        if self.kind is MetricKind.COUNTER:
             return self.name.removesuffix("_total")
-        return self.name.removesuffix("_info") if self.kind is Kind.INFO else self.name
+        return self.name.removesuffix("_info") if self.kind is MetricKind.INFO else self.name
 
 
-_COUNTER, _GAUGE, _HISTOGRAM, _INFO = Kind
+_COUNTER, _GAUGE, _HISTOGRAM, _INFO = MetricKind
 _S, _B = "seconds", "bytes"
 
 # -- requests ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ INTERVAL_MS = 60_000
 MIN_INTERVAL_MS = 1000
 
 
-class Exporter(Protocol):
+class MetricExporter(Protocol):
     """What the thread needs of `otlp.OtlpExporter`."""
 
     def export(self, families: Iterable[Family], at_ms: int) -> bool:
@@ -32,7 +32,7 @@ class Exporter(Protocol):
         """Give up what is under way, soon."""
 
 
-def load_otlp(version: str) -> Exporter:
+def load_otlp(version: str) -> MetricExporter:
     """The SDK's exporter.
 
     Raises:
@@ -40,18 +40,18 @@ def load_otlp(version: str) -> Exporter:
         ValueError: an OTEL_* variable says what cannot be.
     """
     # The SDK is large, and few push.
-    from proxy.telemetry.metrics.otlp import OtlpExporter  # noqa: PLC0415 - see above
+    from proxy.telemetry.metrics.otlp_metrics import OtlpMetricExporter  # noqa: PLC0415 - see above
 
-    return OtlpExporter(version)
+    return OtlpMetricExporter(version)
 
 
-class Push:
+class MetricPush:
     """See the module. `start` once, `close` once. `version` is Sluice's."""
 
     def __init__(
         self,
         version: str,
-        load: Callable[[str], Exporter] = load_otlp,
+        load: Callable[[str], MetricExporter] = load_otlp,
         interval_ms: int | None = None,
     ) -> None:
         self._version = version
@@ -62,7 +62,7 @@ class Push:
         self._counts = {"success": 0, "failure": 0, "dropped": 0}
         self._wake = threading.Event()
         self._closing = False
-        self._exporter: Exporter | None = None
+        self._exporter: MetricExporter | None = None
         self._thread = threading.Thread(target=self._run, name="metrics-push", daemon=True)
 
     def start(self) -> None:

@@ -16,13 +16,18 @@ from typing import TYPE_CHECKING
 
 from proxy.core.observer import Observer
 from proxy.telemetry.traces.attributes import Known
+from proxy.telemetry.traces.batch_processor import (
+    DELAY_MS,
+    MAX_BATCH_SPANS,
+    Job,
+    SpanBatchProcessor,
+)
 from proxy.telemetry.traces.spans import is_muted_after, span_count
-from proxy.telemetry.traces.worker import DELAY_MS, MAX_BATCH_SPANS, Job, Worker
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.core.trail import Trail
-    from proxy.telemetry.traces.worker import Sink
+    from proxy.telemetry.traces.batch_processor import SpanExporter
 
 MAX_QUEUED_SPANS = 2048
 """Requests that wait for the worker."""
@@ -38,7 +43,7 @@ class Tracer(Observer):
 
     def __init__(
         self,
-        sink: Sink,
+        sink: SpanExporter,
         *,
         max_spans_per_second: int,
         max_queued_spans: int = MAX_QUEUED_SPANS,
@@ -47,7 +52,9 @@ class Tracer(Observer):
     ) -> None:
         self._queue: deque[Job] = deque()
         self._max_queued_spans = max_queued_spans
-        self._worker = Worker(self._queue, sink, delay_ms=delay_ms, max_batch_spans=max_batch_spans)
+        self._worker = SpanBatchProcessor(
+            self._queue, sink, delay_ms=delay_ms, max_batch_spans=max_batch_spans
+        )
         self._new_id = random.Random().getrandbits  # noqa: S311 - names for traces, not secrets
         self._dropped = 0  # by the loop
         self._closed = False

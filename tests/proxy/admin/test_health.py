@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from proxy.admin.health import PAGE_KEPT_S
-from proxy.telemetry.metrics.page import OPENMETRICS, TEXT
+from proxy.telemetry.metrics.exposition import OPENMETRICS, TEXT
 from tests.support.admin_room import everything, roomy
 from tests.support.asgi import ask
 

@@ -16,7 +16,6 @@ import trio
 import trio.testing
 
 from bench.harness.ports import free_ports
-from proxy.admin.loop_lag import LoopLag
 from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import QuotaLimits
 from proxy.admin.server import serve, tell
@@ -24,6 +23,7 @@ from proxy.cli.admin_client import NO_PATH, Client, Place
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, AdminSettings
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
+from proxy.telemetry.loop_lag import LoopLag
 from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
 
 OPEN = ("/startup", "/live", "/ready", "/metrics", "/version")

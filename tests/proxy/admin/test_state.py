@@ -7,13 +7,11 @@ import json
 import msgspec
 import pytest
 
-from policies.api import Peer
 from proxy.admin import state as making
 from proxy.admin.schemas import Event, State
-from proxy.admin.state import KEPT_MS, Arrivals, Watch, memory_limit_bytes
+from proxy.admin.state import KEPT_MS, Watch, memory_limit_bytes
 from proxy.config import container, sizing
 from proxy.config.container import MemoryLimit
-from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support.admin_room import quota_entry, roomy
 
@@ -132,16 +130,6 @@ def test_a_pool_is_told_with_how_long_it_was_dry(room, monkeypatch):
     now_ms[0], spent_ms[0] = now_ms[0] + 1000, 250
     request, _ = watching.pools()
     assert (request.depleted_percent, request.depleted_ms) == (25.0, 250)
-
-
-def test_arrivals_are_forgotten_with_their_connections():
-    """Nothing grows."""
-    arrivals = Arrivals(lambda: 5)
-    arrivals.on_session_opened(Peer(7, "h", 1))
-    assert arrivals.opened_ms == {7: 5}
-    arrivals.on_session_closed(Peer(7, "h", 1), CloseReason.DRAINED, "")
-    arrivals.on_session_closed(Peer(8, "h", 1), CloseReason.DRAINED, "")
-    assert arrivals.opened_ms == {}
 
 
 @pytest.mark.parametrize("limit_bytes", [268435456, None])

@@ -13,7 +13,7 @@ import structlog
 
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
-from proxy.telemetry.sink import LogSink
+from proxy.telemetry.stderr import NonBlockingStderr
 from tests.proxy.telemetry.test_log import PEER, Lines
 
 
@@ -74,7 +74,7 @@ def test_lines_that_standard_error_did_not_take_are_counted_and_told_in_the_same
     monkeypatch, lines
 ):
     """As text or as JSON, at whatever level."""
-    sink = LogSink(len)
+    sink = NonBlockingStderr(len)
     monkeypatch.setattr(sys, "stderr", sink)
     written = lines(level="error")
     told = json.loads(sink.notice(7))

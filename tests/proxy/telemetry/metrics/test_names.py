@@ -7,7 +7,7 @@ import re
 import pytest
 
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.names import ALL, Kind, Metric
+from proxy.telemetry.metrics.names import ALL, Metric, MetricKind
 
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
@@ -28,11 +28,11 @@ def test_a_name_says_kind_and_unit(metric: Metric) -> None:
     """Counters end in _total and nothing else does; a unit ends the family's name, as OpenMetrics wants it."""
     assert NAME.fullmatch(metric.name)
     assert metric.name.startswith(("sluice_", "process_"))
-    assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
-    assert metric.name.endswith("_info") == (metric.kind is Kind.INFO)
+    assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)
+    assert metric.name.endswith("_info") == (metric.kind is MetricKind.INFO)
     assert metric.family.endswith(f"_{metric.unit}" if metric.unit else "")
     assert not metric.name.endswith(("_sum", "_count", "_bucket"))
-    assert bool(metric.edges) == (metric.kind is Kind.HISTOGRAM)
+    assert bool(metric.edges) == (metric.kind is MetricKind.HISTOGRAM)
 
 
 @pytest.mark.parametrize("metric", ALL, ids=named)

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.collect import single
-from proxy.telemetry.metrics.push import INTERVAL_MS, MIN_INTERVAL_MS, Push
+from proxy.telemetry.metrics.push import INTERVAL_MS, MIN_INTERVAL_MS, MetricPush
 
 FAMILIES = [single(names.CONNECTIONS, 3)]
 PATIENCE_S = 60.0
@@ -46,16 +46,16 @@ class Collector:
         assert self.done.acquire(timeout=PATIENCE_S)
 
 
-def begin(*ways: bool | Exception | threading.Event) -> tuple[Push, Collector]:
+def begin(*ways: bool | Exception | threading.Event) -> tuple[MetricPush, Collector]:
     collector = Collector(*ways)
-    push = Push("1.2.3", lambda _: collector, interval_ms=1000)
+    push = MetricPush("1.2.3", lambda _: collector, interval_ms=1000)
     push.start()
     return push, collector
 
 
 def test_it_is_due_once_an_interval() -> None:
     """The first time after a whole one; a late call does not bring another at once."""
-    push = Push("1.2.3", interval_ms=1000)
+    push = MetricPush("1.2.3", interval_ms=1000)
 
     asked = [5000, 5999, 6000, 6001, 6999, 9500, 9501, 10_499, 10_500]
     assert [at for at in asked if push.is_due(at)] == [6000, 9500, 10_500]
@@ -78,7 +78,7 @@ def test_the_environment_says_how_often(
     if said is not None:
         monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", said)
 
-    assert Push("1.2.3").interval_ms == meant
+    assert MetricPush("1.2.3").interval_ms == meant
 
 
 def test_what_is_handed_over_is_sent() -> None:
@@ -138,7 +138,7 @@ def test_a_collector_that_hangs_does_not_hold_up_the_end() -> None:
 
 def test_what_was_never_begun_can_be_closed() -> None:
     """A start that failed leaves nothing to wait for."""
-    Push("1.2.3").close()
+    MetricPush("1.2.3").close()
 
 
 def test_an_exporter_that_cannot_be_made_is_told_at_the_start() -> None:
@@ -148,4 +148,4 @@ def test_an_exporter_that_cannot_be_made_is_told_at_the_start() -> None:
         raise ValueError("OTEL_EXPORTER_OTLP_ENDPOINT")
 
     with pytest.raises(ValueError, match="ENDPOINT"):
-        Push("1.2.3", load).start()
+        MetricPush("1.2.3", load).start()

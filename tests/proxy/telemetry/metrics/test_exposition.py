@@ -9,9 +9,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.families import Distribution, Exemplar, Family, Point
-from proxy.telemetry.metrics.names import ALL, Kind
-from proxy.telemetry.metrics.page import OPENMETRICS, render, wants_openmetrics
+from proxy.telemetry.metrics.exposition import OPENMETRICS, render, wants_openmetrics
+from proxy.telemetry.metrics.families import Distribution, Exemplar, Family, MetricPoint
+from proxy.telemetry.metrics.names import ALL, MetricKind
 
 READERS = {False: read_text, True: read_openmetrics}
 BOTH = pytest.mark.parametrize("openmetrics", [False, True], ids=["text", "openmetrics"])
@@ -24,7 +24,7 @@ def read(families: list[Family], *, openmetrics: bool):
 
 def steps(exemplars: dict[int, Exemplar] | None = None) -> Family:
     below = tuple(range(len(names.STEP.edges)))
-    return Family(names.STEP, [Point((), Distribution(below, 40, 1.5, exemplars or {}))])
+    return Family(names.STEP, [MetricPoint((), Distribution(below, 40, 1.5, exemplars or {}))])
 
 
 @BOTH
@@ -34,9 +34,11 @@ def test_every_metric_of_the_table_can_be_read(*, openmetrics: bool) -> None:
     for metric in ALL:
         labels = tuple(f"{label} 1" for label in metric.labels)
         below = (1,) * len(metric.edges)
-        histogram = metric.kind is Kind.HISTOGRAM
+        histogram = metric.kind is MetricKind.HISTOGRAM
         families.append(
-            Family(metric, [Point(labels, Distribution(below, 2, 0.5, {}) if histogram else 1)])
+            Family(
+                metric, [MetricPoint(labels, Distribution(below, 2, 0.5, {}) if histogram else 1)]
+            )
         )
 
     found = read(families, openmetrics=openmetrics)
@@ -47,7 +49,9 @@ def test_every_metric_of_the_table_can_be_read(*, openmetrics: bool) -> None:
             assert (family.name, family.type) == (metric.family, metric.kind.value)
             assert family.unit == metric.unit
         (first, *_) = family.samples
-        assert first.name == metric.name + ("_bucket" if metric.kind is Kind.HISTOGRAM else "")
+        assert first.name == metric.name + (
+            "_bucket" if metric.kind is MetricKind.HISTOGRAM else ""
+        )
         assert set(first.labels) - {"le"} == set(metric.labels)
 
 
@@ -57,7 +61,7 @@ def test_any_name_comes_through_as_it_is(user: str, *, openmetrics: bool) -> Non
     """Quotes, backslashes, line ends: escaped as both formats want it."""
     if not openmetrics and any(c in user for c in "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"):
         return  # this parser splits lines at these; `users.label_of` lets none of them pass
-    (family,) = read([Family(names.USER_RATE, [Point((user,), 3)])], openmetrics=openmetrics)
+    (family,) = read([Family(names.USER_RATE, [MetricPoint((user,), 3)])], openmetrics=openmetrics)
 
     (sample,) = family.samples
     assert (sample.labels, sample.value) == ({"user": user}, 3)

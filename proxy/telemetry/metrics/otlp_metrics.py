@@ -32,7 +32,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from proxy.telemetry.metrics.families import Distribution
-from proxy.telemetry.metrics.names import Kind
+from proxy.telemetry.metrics.names import MetricKind
 from proxy.telemetry.process import STARTED_S
 from proxy.telemetry.traces.resource import TIMEOUT_MS, resource_of, setting
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from proxy.telemetry.metrics import names
-    from proxy.telemetry.metrics.families import Family, Point
+    from proxy.telemetry.metrics.families import Family, MetricPoint
 
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "": "1"}
 _SCOPE = "sluice"
 
 
-class OtlpExporter:
+class OtlpMetricExporter:
     """`push.Exporter` by the SDK."""
 
     def __init__(self, version: str) -> None:
@@ -78,9 +78,9 @@ def metrics_data(families: Iterable[Family], at_ms: int, resource: Resource) -> 
 
 
 def _data(
-    metric: names.Metric, points: Sequence[Point], times: tuple[int, int]
+    metric: names.Metric, points: Sequence[MetricPoint], times: tuple[int, int]
 ) -> Sum | Gauge | Histogram:
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         histograms = [_histogram(metric, point, times) for point in points]
         return Histogram(histograms, AggregationTemporality.CUMULATIVE)
     numbers = [
@@ -88,12 +88,14 @@ def _data(
         for point in points
         if not isinstance(point.value, Distribution)
     ]
-    if metric.kind is Kind.COUNTER:
+    if metric.kind is MetricKind.COUNTER:
         return Sum(numbers, AggregationTemporality.CUMULATIVE, is_monotonic=True)
     return Gauge(numbers)
 
 
-def _histogram(metric: names.Metric, point: Point, times: tuple[int, int]) -> HistogramDataPoint:
+def _histogram(
+    metric: names.Metric, point: MetricPoint, times: tuple[int, int]
+) -> HistogramDataPoint:
     value = point.value
     assert isinstance(value, Distribution)  # noqa: S101 - what a histogram's points are
     below = (0, *value.below, value.total)

@@ -1,9 +1,10 @@
-"""Who listens to the core, as the settings want it: the log always, the others where somebody looks.
+"""Assembles the observers of the core from the configuration: the log always, the others when they are configured.
 
 Rules:
-- What is off is not even imported: a sidecar that nobody looks at starts and lives as if all this did not exist.
-- The tracer hears first, for it names the traces that the others speak of.
-- Everything ends within two seconds, whatever a collector or a disk does.
+- A part that is off is not imported: a sidecar without an admin server, metrics, traces, audit and usage log pays
+  nothing for them.
+- The tracer is called first: it names the traces that the others refer to.
+- Everything closes within CLOSE_S together, even if a collector or a disk hangs.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from proxy.telemetry import sink
-from proxy.telemetry.fan import Fan
+from proxy.telemetry import stderr
+from proxy.telemetry.broadcast import Broadcast
 from proxy.telemetry.log import LogObserver
 from proxy.telemetry.traces.resource import wants_traces
 
@@ -22,69 +23,68 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import EffectiveQuota
-    from proxy.admin.service import AdminService
     from proxy.config import Config
     from proxy.config.telemetry import AuditSettings, TracesSettings
     from proxy.core.capture import Capture
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
     from proxy.core.topic_book import TopicBook
-    from proxy.shell.clock import Clock
-    from proxy.telemetry.audit import AuditLog
-    from proxy.telemetry.metrics.push import Push
+    from proxy.telemetry.audit_log import AuditLog
+    from proxy.telemetry.facts import FactsSource
+    from proxy.telemetry.metrics.push import MetricPush
     from proxy.telemetry.traces.tracer import Tracer
     from proxy.telemetry.usage_log.usage_log import UsageLogObserver
 
 CLOSE_S = 2.0
-"""All of them together."""
+"""The time that all parts together may take to close."""
 
 
-class Looking:
-    """What is kept for those who look in: metrics, decisions, history, principals, arrivals."""
+class Monitoring:
+    """What the metrics and the admin server read: metrics, decisions, history, client activity, connection times."""
 
     def __init__(self, config: Config, now_ms: Callable[[], int]) -> None:
-        from proxy.admin.loop_lag import LoopLag  # noqa: PLC0415 - see the module
-        from proxy.admin.state import Arrivals  # noqa: PLC0415 - see the module
+        from proxy.telemetry.client_activity import ClientActivity  # noqa: PLC0415 - see the module
+        from proxy.telemetry.connection_times import ConnectionTimes  # noqa: PLC0415 - see the module
         from proxy.telemetry.decisions import Decisions  # noqa: PLC0415 - see the module
+        from proxy.telemetry.golden_signals import GoldenSignals  # noqa: PLC0415 - see the module
         from proxy.telemetry.history import History  # noqa: PLC0415 - see the module
-        from proxy.telemetry.metrics.observer import Metrics  # noqa: PLC0415 - see the module
-        from proxy.telemetry.principals import Principals  # noqa: PLC0415 - see the module
-        from proxy.telemetry.signals import Signals  # noqa: PLC0415 - see the module
+        from proxy.telemetry.loop_lag import LoopLag  # noqa: PLC0415 - see the module
+        from proxy.telemetry.metrics.metrics_observer import MetricsObserver  # noqa: PLC0415 - see the module
 
         self.push = _push() if config.metrics.otlp else None
-        self.metrics = Metrics(config.metrics.max_users, self.push)
+        self.metrics = MetricsObserver(config.metrics.max_users, self.push)
         self.decisions = Decisions()
         self.history = History()
-        self.principals = Principals()
-        self.signals = Signals()
-        self.arrivals = Arrivals(now_ms)
+        self.principals = ClientActivity()
+        self.signals = GoldenSignals()
+        self.connection_times = ConnectionTimes(now_ms)
         self.loop_lag = LoopLag()
 
-    def listeners(self) -> list[Observer]:
-        """In the order they hear."""
+    def observers(self) -> list[Observer]:
+        """Return the observers in the order in which they are called."""
         return [
-            *(self.metrics, self.decisions, self.history, self.principals, self.arrivals),
-            self.signals,  # behind the history, which asks it for the second that ends
+            *(self.metrics, self.decisions, self.history, self.principals, self.connection_times),
+            self.signals,  # after the history, which reads the errors of the second that ends
         ]
 
 
-class Observers:
-    """See the module. `fan` is what the core tells."""
+class Telemetry:
+    """The configured observers of one proxy. The core calls `broadcast`."""
 
     def __init__(
         self,
         config: Config,
-        clock: Clock,
+        clock: Callable[[], int],
         call_at: Callable[[int, Callable[[int], None]], None],
         effective_quota: Callable[[str, str], EffectiveQuota | None],
     ) -> None:
         self._config, self._clock = config, clock
         self.log = LogObserver(clock, call_at)
         self.tracer = _tracer(config.traces)
-        is_looked_at = config.admin.is_served or config.metrics.otlp
-        self.looking = Looking(config, clock) if is_looked_at else None
+        is_monitored = config.admin.is_served or config.metrics.otlp
+        self.monitoring = Monitoring(config, clock) if is_monitored else None
         self.audit = _audit(config.audit)
-        self.keeps_trails = any((self.tracer, self.looking, self.audit))
+        self.keeps_trails = any((self.tracer, self.monitoring, self.audit))
         self.capture: Capture | None = None
         self.topic_book: TopicBook | None = None
         self.usage_log = (
@@ -92,63 +92,63 @@ class Observers:
             if config.usage_log.directory
             else None
         )
-        listeners: list[Observer] = [self.log]
+        observers: list[Observer] = [self.log]
         if self.tracer is not None:
-            listeners.append(self.tracer)
-        if self.looking is not None:
-            listeners += self.looking.listeners()
+            observers.append(self.tracer)
+        if self.monitoring is not None:
+            observers += self.monitoring.observers()
         if self.usage_log is not None:
-            listeners.append(self.usage_log)
+            observers.append(self.usage_log)
         if self.audit is not None:
-            listeners.append(self.audit)
-        self.fan = Fan(listeners)
+            observers.append(self.audit)
+        self.broadcast = Broadcast(observers)
 
-    def look(self) -> Looking:
-        """Keep what those who look in want to see, from now on if not yet; `attach` it then."""
-        if self.looking is None:
-            self.looking = Looking(self._config, self._clock)
-            self.fan.add(self.looking.listeners())
-        return self.looking
+    def monitor(self) -> Monitoring:
+        """Return the monitoring; start it if it is off, and then call `attach_monitoring`."""
+        if self.monitoring is None:
+            self.monitoring = Monitoring(self._config, self._clock)
+            self.broadcast.add(self.monitoring.observers())
+        return self.monitoring
 
-    def attach(self, engine: Engine, service: AdminService | None) -> None:
-        """The engine is made, and so is everything else."""
+    def attach(self, engine: Engine, facts: FactsSource | None) -> None:
+        """Connect the observers to the engine, before the first client."""
         if self.tracer is not None:
             self.tracer.attach(engine)
         if self.usage_log is not None:
             self.usage_log.attach(engine)
-        self.attach_looking(engine, service)
+        self.attach_monitoring(engine, facts)
 
-    def attach_looking(self, engine: Engine, service: AdminService | None) -> None:
-        """As `attach`, of what is kept for those who look in."""
-        if self.looking is not None and service is not None:
-            signals = self.looking.signals
-            self.looking.metrics.attach(engine, service)
-            self.looking.signals.attach(engine)
-            self.looking.history.attach(
-                engine, self.looking.loop_lag.p99_ms, lambda: signals.errors_in_second
+    def attach_monitoring(self, engine: Engine, facts: FactsSource | None) -> None:
+        """Connect the monitoring to the engine and the source of its other figures."""
+        if self.monitoring is not None and facts is not None:
+            signals = self.monitoring.signals
+            self.monitoring.metrics.attach(engine, facts)
+            self.monitoring.signals.attach(engine)
+            self.monitoring.history.attach(
+                engine, self.monitoring.loop_lag.p99_ms, lambda: signals.errors_in_second
             )
 
     def start(self) -> None:
-        """Begin to deliver and to write. Raises OSError where that cannot be."""
+        """Start the threads and open the files. Raises OSError if a file cannot be opened."""
         if self.usage_log is not None:
             self.usage_log.start()
         if self.tracer is not None:
             self.tracer.start()
-        if self.looking is not None and self.looking.push is not None:
-            self.looking.push.start()
+        if self.monitoring is not None and self.monitoring.push is not None:
+            self.monitoring.push.start()
         if self.audit is not None:
             self.audit.start()
 
     def reopen(self) -> None:
-        """Begin files again, as after SIGHUP. The trace file and the audit log look for themselves before each line."""
-        sink.reopen()
+        """Reopen the log and the usage log, as after SIGHUP. The other files notice a rename themselves."""
+        stderr.reopen()
         if self.usage_log is not None:
             self.usage_log.reopen()
 
     def close(self) -> None:
-        """Deliver and write what is left, within CLOSE_S. Blocks that long."""
+        """Deliver and write what is left. Blocks for CLOSE_S at most."""
         ends_s = time.monotonic() + CLOSE_S
-        metrics = None if self.looking is None else self.looking.metrics
+        metrics = None if self.monitoring is None else self.monitoring.metrics
         for each in (self.audit, self.usage_log, self.tracer, metrics):
             if each is not None:
                 each.close(max(0.1, ends_s - time.monotonic()))
@@ -156,7 +156,7 @@ class Observers:
     def _make_usage_log(
         self,
         config: Config,
-        clock: Clock,
+        clock: Callable[[], int],
         effective_quota: Callable[[str, str], EffectiveQuota | None],
     ) -> UsageLogObserver:
         from proxy.core.capture import Capture  # noqa: PLC0415 - see the module
@@ -191,23 +191,29 @@ class Observers:
         )
 
 
-def load_looking() -> None:
-    """Import what `Looking` needs, on any thread."""
-    from proxy.admin import loop_lag, state  # noqa: F401, PLC0415 - see the module
-    from proxy.telemetry import decisions, history, principals, signals  # noqa: F401, PLC0415 - see the module
-    from proxy.telemetry.metrics import observer  # noqa: F401, PLC0415 - see the module
+def import_monitoring() -> None:
+    """Import the modules of `Monitoring`; any thread may call this."""
+    from proxy.telemetry import (  # noqa: F401, PLC0415 - see the module  # noqa: F401, PLC0415 - see the module
+        client_activity,
+        connection_times,
+        decisions,
+        golden_signals,
+        history,
+        loop_lag,
+    )
+    from proxy.telemetry.metrics import metrics_observer  # noqa: F401, PLC0415 - see the module
 
 
-def _push() -> Push:
-    from proxy.telemetry.metrics.push import Push  # noqa: PLC0415 - see the module
+def _push() -> MetricPush:
+    from proxy.telemetry.metrics.push import MetricPush  # noqa: PLC0415 - see the module
 
-    return Push(_version())
+    return MetricPush(_version())
 
 
 def _audit(audit: AuditSettings) -> AuditLog | None:
     if not audit.file:
         return None
-    from proxy.telemetry.audit import AuditLog  # noqa: PLC0415 - see the module
+    from proxy.telemetry.audit_log import AuditLog  # noqa: PLC0415 - see the module
 
     return AuditLog(audit.file, audit.max_file_bytes)
 
@@ -215,7 +221,7 @@ def _audit(audit: AuditSettings) -> AuditLog | None:
 def _tracer(traces: TracesSettings) -> Tracer | None:
     if not wants_traces(traces.export, traces.file, os.environ):
         return None
-    from proxy.telemetry.traces.choice import make_tracer  # noqa: PLC0415 - see the module
+    from proxy.telemetry.traces.exporters import make_tracer  # noqa: PLC0415 - see the module
 
     return make_tracer(
         export=traces.export,

@@ -12,8 +12,8 @@ import pytest
 from policies.api import FORWARD, Hold, Outcome, Peer, Reject
 from policies.decision import PolicyDecision
 from proxy.core.observer import Observer
-from proxy.telemetry.audit import LINES_PER_SECOND, AuditLog
-from proxy.telemetry.fan import Fan
+from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
+from proxy.telemetry.broadcast import Broadcast
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
@@ -46,7 +46,7 @@ class Book:
 
     def wire(self, *policies) -> Wire:
         engine = make_engine(policies, keeps_trails=True, now_ms=NOW_MS)
-        engine.observer = engine.chain._reporter = Fan([self.others, self.log])
+        engine.observer = engine.chain._reporter = Broadcast([self.others, self.log])
         return Wire(engine)
 
     def lines(self) -> list[dict]:

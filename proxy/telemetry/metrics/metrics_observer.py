@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from proxy.core.observer import Observer
 from proxy.telemetry.metrics import collect, names
 from proxy.telemetry.metrics.exemplars import Kept
-from proxy.telemetry.metrics.families import Family, Point
-from proxy.telemetry.metrics.page import render
+from proxy.telemetry.metrics.exposition import render
+from proxy.telemetry.metrics.families import Family, MetricPoint
 from proxy.telemetry.metrics.pools import Pools
 from proxy.telemetry.metrics.users import MAX_FOLDED, OTHER, UserBook
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from proxy.core.trail import Trail
     from proxy.core.usage import UsageRow
     from proxy.telemetry.facts import FactsSource
-    from proxy.telemetry.metrics.push import Push
+    from proxy.telemetry.metrics.push import MetricPush
 
 FOLD_EVERY_MS = 3
 """Between two turns, if there are rows for more than one."""
 
 
-class Metrics(Observer):
+class MetricsObserver(Observer):
     """See the module. Nothing can be read before `attach`."""
 
-    def __init__(self, max_users: int = 100, push: Push | None = None) -> None:
+    def __init__(self, max_users: int = 100, push: MetricPush | None = None) -> None:
         self._users = UserBook(max_users)
         self._push = push
         self._exemplars = Kept()
@@ -60,7 +60,7 @@ class Metrics(Observer):
         self._facts_source = facts_source
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Push once more, if the collector takes it in time."""
+        """MetricPush once more, if the collector takes it in time."""
         if self._push is not None:
             self._push.send(self.collect(), self._engine.now_ms)
             self._push.close(timeout_s)
@@ -129,7 +129,7 @@ class Metrics(Observer):
         yield from collect.connections(engine, self._opened, self._closed)
         yield collect.single(names.INTERNAL_ERRORS, self._internal_errors)
         if self._policy_errors:
-            counts = [Point(key, count) for key, count in self._policy_errors.items()]
+            counts = [MetricPoint(key, count) for key, count in self._policy_errors.items()]
             yield Family(names.POLICY_ERRORS, counts)
         yield from collect.hooks(engine.chain.hook_runner.times)
         for metric, counted in (
@@ -137,7 +137,7 @@ class Metrics(Observer):
             (names.POLICY_REFUSED, self._policy_refused),
         ):
             if counted:
-                yield Family(metric, [Point(key, count) for key, count in counted.items()])
+                yield Family(metric, [MetricPoint(key, count) for key, count in counted.items()])
         if self._push is not None:
             yield from collect.labelled(names.PUSHES, self._push.counts())
         yield from collect.process(facts_source.facts())

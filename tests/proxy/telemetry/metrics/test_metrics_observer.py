@@ -11,8 +11,8 @@ from policies.decision import PolicyDecision
 from policies.hook_runner import HookTime
 from proxy.core.usage import UsageBook, UsageRow
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.observer import FOLD_EVERY_MS, Metrics
-from proxy.telemetry.metrics.push import Push
+from proxy.telemetry.metrics.metrics_observer import FOLD_EVERY_MS, MetricsObserver
+from proxy.telemetry.metrics.push import MetricPush
 from proxy.telemetry.metrics.users import MAX_FOLDED
 from tests.support import frames as f
 from tests.support.holding import HOLD, Holding
@@ -26,7 +26,7 @@ PAGE_MOST_S = 0.1
 TURN_MOST_S = 0.02  # of what a second brings; most of it in turns, but the clock of this test leaps
 
 
-class Traced(Metrics):
+class Traced(MetricsObserver):
     """As if a tracer had listened before, and exported everything."""
 
     def on_trail(self, trail) -> None:
@@ -80,7 +80,7 @@ def test_a_million_client_ids_make_a_small_page_quickly() -> None:
 def test_a_million_client_ids_in_the_core_make_a_small_page() -> None:
     """T7 through the core's own book: clients join, are counted, and leave."""
     engine = make_engine()
-    metrics = Metrics()
+    metrics = MetricsObserver()
     hear(engine, metrics)
     metrics.attach(engine, FakeFactsSource())
     book = engine.usage = UsageBook(0, metrics.on_second)
@@ -175,9 +175,9 @@ def test_looking_changes_nothing(*, openmetrics: bool) -> None:
 def test_metrics_are_pushed_once_an_interval_and_at_the_end() -> None:
     """With the engine's time; what was pushed is counted on the page."""
     sink = Sink()
-    push = Push("1.2.3", lambda _: sink, interval_ms=10_000)
+    push = MetricPush("1.2.3", lambda _: sink, interval_ms=10_000)
     push.start()
-    metrics = Metrics(push=push)
+    metrics = MetricsObserver(push=push)
     engine = make_engine()
     hear(engine, metrics)
     metrics.attach(engine, FakeFactsSource())

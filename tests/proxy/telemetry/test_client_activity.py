@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.api import Outcome, Peer
 from proxy.core.trail import Trail
 from proxy.core.usage import UsageRow
-from proxy.telemetry.principals import FRESH_MS, HALF_MS, MAX_KEYS, Principals, Throttles
+from proxy.telemetry.client_activity import FRESH_MS, HALF_MS, MAX_KEYS, ClientActivity, Throttles
 
 NOW_MS = 1_000_000
 
@@ -27,14 +27,14 @@ def throttled(user: str, ms: int, at_ms: int = NOW_MS) -> Trail:
 
 def test_the_throttled_come_first_then_the_busiest():
     """Who is held to little asks for little, and is whom one looks for."""
-    principals = Principals()
+    principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 9), row("c", 0, blocked_ms=5)])
     assert [each.row.user for each in principals.busiest(2, NOW_MS)] == ["c", "b"]
 
 
 def test_a_second_that_is_long_over_is_not_now():
     """When nobody is connected any more nobody is busy."""
-    principals = Principals()
+    principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1)])
     assert principals.busiest(9, NOW_MS + FRESH_MS)
     assert principals.busiest(9, NOW_MS + FRESH_MS + 1) == []
@@ -42,7 +42,7 @@ def test_a_second_that_is_long_over_is_not_now():
 
 def test_throttle_times_go_with_their_key():
     """Median and 99th percentile, within a bucket's width; and how often, how long in all."""
-    principals = Principals()
+    principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 1)])
     for ms in [100] * 98 + [1000] * 2:
         principals.on_trail(throttled("a", ms))
@@ -58,7 +58,7 @@ def test_throttle_times_go_with_their_key():
 
 def test_a_request_that_was_not_delayed_counts_for_nobody():
     """A slow one has a trail, too."""
-    principals = Principals()
+    principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1)])
     principals.on_trail(throttled("a", 0))
     assert principals.busiest(1, NOW_MS)[0].throttles is None
@@ -77,7 +77,7 @@ def test_percentiles_forget_what_is_a_minute_old():
 
 def test_a_million_names_take_no_more_room_than_a_thousand():
     """The key that was throttled longest ago goes."""
-    principals = Principals()
+    principals = ClientActivity()
     principals.on_trail(throttled("first", 5))
     principals.on_trail(throttled("second", 5))
     for place in range(MAX_KEYS - 1):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class Fan(Observer):
+class Broadcast(Observer):
     """See the module."""
 
     def __init__(self, listeners: Sequence[Observer]) -> None:

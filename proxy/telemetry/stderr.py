@@ -37,7 +37,7 @@ _STDERR: Final = 2
 _LOOK_AGAIN_MS: Final = 1000
 
 
-class LogSink(io.TextIOBase):
+class NonBlockingStderr(io.TextIOBase):
     """See the module. `write_bytes` is write(2): it may block, raise OSError, or take only a part."""
 
     def __init__(self, write_bytes: Callable[[bytes], int], *, is_terminal: bool = False) -> None:
@@ -180,7 +180,7 @@ def install() -> None:
         return
     open_missing()
     _file.path = path_of(_STDERR)
-    sink = LogSink(partial(write_when_possible, _STDERR), is_terminal=os.isatty(_STDERR))
+    sink = NonBlockingStderr(partial(write_when_possible, _STDERR), is_terminal=os.isatty(_STDERR))
     sink.start()
     sys.stderr = sink
     atexit.register(sink.finish, FINISH_S)

@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from policies.api import Outcome, QuotaViolation
-from proxy.telemetry.traces.file import FileSink
+from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.spans import mute_span, spans_of
 from tests.support.trails import EPOCH_US, trail, waits
 
@@ -28,7 +28,7 @@ def spans(trace_id=0xABC5):
 
 
 def sink(path, max_bytes=1 << 20):
-    return FileSink(path, max_bytes, RESOURCE, SCOPE)
+    return FileSpanExporter(path, max_bytes, RESOURCE, SCOPE)
 
 
 def lines(path):

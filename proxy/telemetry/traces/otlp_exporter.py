@@ -61,7 +61,7 @@ class _Session(requests.Session):
         return response
 
 
-class OtlpSink:
+class OtlpSpanExporter:
     """See the module. The endpoint, headers, certificates and compression are read from the process's environment."""
 
     def __init__(

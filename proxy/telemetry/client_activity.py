@@ -72,7 +72,7 @@ class Busy(NamedTuple):
     throttles: Throttles | None
 
 
-class Principals(Observer):
+class ClientActivity(Observer):
     """See the module."""
 
     def __init__(self) -> None:

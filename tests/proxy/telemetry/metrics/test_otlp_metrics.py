@@ -11,8 +11,8 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.families import Distribution, Family, Point
-from proxy.telemetry.metrics.otlp import OtlpExporter
+from proxy.telemetry.metrics.families import Distribution, Family, MetricPoint
+from proxy.telemetry.metrics.otlp_metrics import OtlpMetricExporter
 from proxy.telemetry.metrics.push import load_otlp
 from proxy.telemetry.process import STARTED_S
 from tests.support.metrics_collector import Heard, attributes, listening
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 AT_MS = 1_700_000_000_123
 BELOW = tuple(range(1, len(names.STEP.edges) + 1))
 FAMILIES = [
-    Family(names.REQUESTS, [Point(("Fetch", "replied"), 7), Point(("Produce", "expired"), 2)]),
-    Family(names.POOL_USED, [Point(("request",), 4096)]),
-    Family(names.STEP, [Point((), Distribution(BELOW, 99, 1.25, {}))]),
-    Family(names.BUILD, [Point(("1.2.3", "3.11"), 1)]),
+    Family(
+        names.REQUESTS,
+        [MetricPoint(("Fetch", "replied"), 7), MetricPoint(("Produce", "expired"), 2)],
+    ),
+    Family(names.POOL_USED, [MetricPoint(("request",), 4096)]),
+    Family(names.STEP, [MetricPoint((), Distribution(BELOW, 99, 1.25, {}))]),
+    Family(names.BUILD, [MetricPoint(("1.2.3", "3.11"), 1)]),
 ]
 
 
@@ -42,7 +45,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
 
 
 def send(families: list[Family] = FAMILIES) -> bool:
-    exporter = OtlpExporter("1.2.3")
+    exporter = OtlpMetricExporter("1.2.3")
     try:
         return exporter.export(families, AT_MS)
     finally:
@@ -143,7 +146,7 @@ def test_the_loader_makes_this_one() -> None:
     exporter = load_otlp("1.2.3")
     exporter.shutdown()
 
-    assert isinstance(exporter, OtlpExporter)
+    assert isinstance(exporter, OtlpMetricExporter)
 
 
 def test_a_timeout_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,4 +166,4 @@ def test_a_timeout_that_is_no_number_is_told_at_the_start(monkeypatch: pytest.Mo
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "soon")
 
     with pytest.raises(ValueError, match="OTEL_EXPORTER_OTLP_METRICS_TIMEOUT"):
-        OtlpExporter("1.2.3")
+        OtlpMetricExporter("1.2.3")

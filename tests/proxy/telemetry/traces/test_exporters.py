@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from proxy.telemetry.traces.choice import make_tracer
-from proxy.telemetry.traces.file import FileSink
-from proxy.telemetry.traces.otlp import OtlpSink
+from proxy.telemetry.traces.exporters import make_tracer
+from proxy.telemetry.traces.file_exporter import FileSpanExporter
+from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.traces.resource import TracesError
 from tests.support.trails import trail
 
@@ -37,12 +37,12 @@ def sink(made):
     ("export", "file", "environ", "wanted"),
     [
         ("auto", False, {}, None),
-        ("auto", True, {}, FileSink),
-        ("auto", False, OTLP, OtlpSink),
-        ("auto", True, OTLP, OtlpSink),
-        ("auto", True, OTLP | {"OTEL_SDK_DISABLED": "true"}, FileSink),
-        ("otlp", True, {}, OtlpSink),
-        ("file", True, OTLP, FileSink),
+        ("auto", True, {}, FileSpanExporter),
+        ("auto", False, OTLP, OtlpSpanExporter),
+        ("auto", True, OTLP, OtlpSpanExporter),
+        ("auto", True, OTLP | {"OTEL_SDK_DISABLED": "true"}, FileSpanExporter),
+        ("otlp", True, {}, OtlpSpanExporter),
+        ("file", True, OTLP, FileSpanExporter),
         ("none", True, OTLP, None),
     ],
 )
@@ -103,7 +103,7 @@ def test_the_sdk_is_imported_only_for_export(tmp_path):
     """Neither for no traces nor for a trace file."""
     code = f"""
 import sys
-from proxy.telemetry.traces.choice import make_tracer
+from proxy.telemetry.traces.exporters import make_tracer
 for export in ("none", "file"):
     make_tracer(export=export, file={str(tmp_path / "t")!r}, max_file_bytes=1 << 20, max_spans_per_second=1,
                 version="1", environ={{}})

@@ -11,7 +11,7 @@ import structlog
 
 from proxy.telemetry import log
 from proxy.telemetry.traces.attributes import Known
-from proxy.telemetry.traces.worker import Job, Worker
+from proxy.telemetry.traces.batch_processor import Job, SpanBatchProcessor
 from tests.support.trails import Kept, trail, waits
 
 
@@ -24,7 +24,7 @@ def job(trace_id=5, **options):
 
 def work(sink, jobs=(), **options):
     """A worker that has started, with these jobs."""
-    worker = Worker(deque(jobs), sink, **{"delay_ms": 1, **options})
+    worker = SpanBatchProcessor(deque(jobs), sink, **{"delay_ms": 1, **options})
     worker.start()
     return worker
 
@@ -97,7 +97,7 @@ def test_a_mute_is_one_span():
 def test_what_is_known_of_brokers_is_said():
     """Set after the start, as the engine is made later."""
     sink = Kept()
-    worker = Worker(deque([job()]), sink, delay_ms=60_000)
+    worker = SpanBatchProcessor(deque([job()]), sink, delay_ms=60_000)
     worker.known = Known({2: ("b2", 9092)}.get)
     worker.start()
     worker.close(5)
@@ -135,7 +135,7 @@ def test_a_sink_that_is_stuck_does_not_hold_up_the_end(heeds):
     """What it has in hand and what waits is dropped, once, also if the sink comes back later."""
     sink = Stuck(heeds=heeds)
     queue = deque([job(n) for n in range(1, 5)])
-    worker = Worker(queue, sink, delay_ms=1, max_batch_spans=2)
+    worker = SpanBatchProcessor(queue, sink, delay_ms=1, max_batch_spans=2)
     worker.start()
     assert sink.entered.wait(20)
     worker.close(0.4)
@@ -162,7 +162,7 @@ def test_a_job_that_cannot_be_told_costs_its_batch():
 
 def test_one_that_never_started_drops_everything():
     """As when the proxy fails at start."""
-    worker = Worker(deque([job()]), Kept())
+    worker = SpanBatchProcessor(deque([job()]), Kept())
     worker.close(5)
 
     assert worker.dropped == 2

@@ -7,7 +7,7 @@ import pytest
 from policies.api import Outcome, Peer
 from proxy.core.errors import CloseReason
 from proxy.core.trail import Trail
-from proxy.telemetry.signals import MAX_KEYS, SWEEP_EVERY, Flow, Signals
+from proxy.telemetry.golden_signals import MAX_KEYS, SWEEP_EVERY, Flow, GoldenSignals
 from tests.support import frames as f
 from tests.support.admin_room import roomy
 from tests.support.sessions import Wire, make_engine
@@ -20,8 +20,8 @@ def trail(outcome: Outcome, client_id: str = "c", node: int | None = 1) -> Trail
     return made
 
 
-def attached() -> Signals:
-    signals = Signals()
+def attached() -> GoldenSignals:
+    signals = GoldenSignals()
     signals.attach(make_engine())
     return signals
 
@@ -44,7 +44,7 @@ def test_clients_that_were_there_before_are_counted_by_themselves_from_then_on()
     wire = Wire(node_id=1).client(f.heartbeat(1, "early")).broker(f.heartbeat_reply(1))
     meters = wire.engine.meters
     assert meters.of("ANONYMOUS", "early") == ()
-    Signals().attach(wire.engine)
+    GoldenSignals().attach(wire.engine)
     wire.client(f.heartbeat(2, "early")).broker(f.heartbeat_reply(2))
     (own,) = meters.of("ANONYMOUS", "early")
     assert (own.replied, own.node) == (1, 1)
@@ -82,7 +82,7 @@ def test_bytes_are_counted_by_broker_as_they_are_read():
     with roomy() as room:
         client, broker, _ = room.link(2)
         request, reply = f.heartbeat(1), f.heartbeat_reply(1)
-        signals = Signals()  # which hears of no second but those of this test
+        signals = GoldenSignals()  # which hears of no second but those of this test
         signals.attach(room.engine)
         signals.on_second(1000, ())
         client.sendall(request)

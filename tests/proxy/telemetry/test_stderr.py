@@ -15,8 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.telemetry import sink
-from proxy.telemetry.sink import LINE_MAX_BYTES, QUEUE_MAX_BYTES, QUEUE_MAX_LINES, LogSink
+from proxy.telemetry import stderr
+from proxy.telemetry.stderr import (
+    LINE_MAX_BYTES,
+    QUEUE_MAX_BYTES,
+    QUEUE_MAX_LINES,
+    NonBlockingStderr,
+)
 
 
 class Pipe:
@@ -48,7 +53,7 @@ def pipe():
     made.is_open.set()
 
 
-def deliver(log: LogSink) -> None:
+def deliver(log: NonBlockingStderr) -> None:
     """What the thread does until it would wait; without a thread, so that the order is known."""
     while log._queue or log._gap:
         log._deliver(*log._take())
@@ -56,7 +61,7 @@ def deliver(log: LogSink) -> None:
 
 def test_lines_come_out_in_order_and_one_write_each(pipe):
     """By a thread of its own; the end waits for it."""
-    log = LogSink(pipe.write)
+    log = NonBlockingStderr(pipe.write)
     log.start()
     for number in range(1000):
         log.write(f"line {number}\n")
@@ -67,7 +72,7 @@ def test_lines_come_out_in_order_and_one_write_each(pipe):
 
 def test_text_without_a_newline_waits_for_it_and_threads_do_not_mix(pipe):
     """Python prints a traceback in many pieces."""
-    log = LogSink(pipe.write)
+    log = NonBlockingStderr(pipe.write)
     log.write("Trace")
     other = threading.Thread(target=lambda: print("other", "thread", file=log))
     other.start()
@@ -82,7 +87,7 @@ def test_text_without_a_newline_waits_for_it_and_threads_do_not_mix(pipe):
 def test_a_pipe_that_is_not_read_holds_up_no_writer_and_what_is_kept_is_bounded(pipe):
     """What does not fit is counted; once somebody reads, one line says how many are missing, and where."""
     pipe.is_open.clear()
-    log = LogSink(pipe.write)
+    log = NonBlockingStderr(pipe.write)
     log.start()
     line = "x" * 99
     for _ in range(3 * QUEUE_MAX_LINES):
@@ -100,7 +105,7 @@ def test_a_pipe_that_is_not_read_holds_up_no_writer_and_what_is_kept_is_bounded(
 
 def test_lines_of_any_length_are_bounded_in_bytes_too(pipe):
     """A few long lines take no more memory than many short ones; each is cut."""
-    log = LogSink(pipe.write)
+    log = NonBlockingStderr(pipe.write)
     for _ in range(100):
         log.write("y" * (3 * LINE_MAX_BYTES) + "\n")
     assert log._queued_bytes <= QUEUE_MAX_BYTES
@@ -114,7 +119,7 @@ def test_lines_of_any_length_are_bounded_in_bytes_too(pipe):
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO])
 def test_what_cannot_be_written_is_counted_and_told_once_it_can_be(pipe, number):
     """Nothing is raised; the line that tells comes before the first that is written again."""
-    log = LogSink(pipe.write)
+    log = NonBlockingStderr(pipe.write)
     pipe.fault = OSError(number, "no")
     for each in range(7):
         log.write(f"{each}\n")
@@ -130,7 +135,7 @@ def test_what_cannot_be_written_is_counted_and_told_once_it_can_be(pipe, number)
 
 def test_a_line_that_was_written_in_part_does_not_swallow_the_next(pipe):
     """A disk fills up in the middle of a line."""
-    log = LogSink(pipe.write)
+    log = NonBlockingStderr(pipe.write)
     pipe.part = 3
 
     def full_after_the_first(data: bytes) -> int:
@@ -151,7 +156,7 @@ def test_a_line_that_was_written_in_part_does_not_swallow_the_next(pipe):
 def test_every_line_is_written_or_counted_as_lost_and_told(steps):
     """Whatever comes in which order: lines written + lines lost = lines; what was told adds up to what was lost."""
     pipe = Pipe()
-    log = LogSink(pipe.write)
+    log = NonBlockingStderr(pipe.write)
     put = 0
     for step in steps:
         if step == "line":
@@ -176,7 +181,7 @@ def test_every_line_is_written_or_counted_as_lost_and_told(steps):
 def test_the_end_does_not_wait_for_a_pipe_that_is_not_read(pipe):
     """It says that lines are left, and takes no more."""
     pipe.is_open.clear()
-    log = LogSink(pipe.write)
+    log = NonBlockingStderr(pipe.write)
     log.start()
     log.write("never\n")
     assert not log.finish(0.01)
@@ -186,7 +191,7 @@ def test_the_end_does_not_wait_for_a_pipe_that_is_not_read(pipe):
 
 def test_it_is_a_text_file_for_whoever_prints(pipe):
     """What cannot be encoded is escaped; click and print take it for what it is."""
-    log = LogSink(pipe.write, is_terminal=True)
+    log = NonBlockingStderr(pipe.write, is_terminal=True)
     click.echo("zwölf \udcff", file=log)
     print("x", file=log, flush=True)
     log.start()
@@ -203,7 +208,7 @@ def test_a_pipe_that_another_process_made_non_blocking_is_waited_for():
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     data = b"x" * 100_000  # more than a pipe takes
-    log = LogSink(lambda part: sink.write_when_possible(writer, part))
+    log = NonBlockingStderr(lambda part: stderr.write_when_possible(writer, part))
     log.start()
     for _ in range(8):
         log.write("y" * 50_000 + "\n")
@@ -220,12 +225,12 @@ def test_nothing_is_installed_over_a_standard_error_that_is_somebody_elses(monke
     """A test's, or an embedding program's."""
     theirs = io.StringIO()
     monkeypatch.setattr(sys, "stderr", theirs)
-    sink.install()
+    stderr.install()
     assert sys.stderr is theirs
 
 
 def installed(code: str, **streams) -> subprocess.CompletedProcess:
-    head = "import sys\nfrom proxy.telemetry import sink\nsink.install()\n"
+    head = "import sys\nfrom proxy.telemetry import stderr\nstderr.install()\n"
     return subprocess.run(
         [sys.executable, "-c", head + code],
         timeout=30,
@@ -265,7 +270,7 @@ def test_a_log_file_that_was_taken_away_is_begun_again_when_told(tmp_path, after
         "    os.write(2, word)\n"
         "say(b'first ')\n"
         f"{TAKE_AWAY[after]}\n"
-        "sink.reopen()\n"
+        "stderr.reopen()\n"
         "say(b'second')\n"
     ).replace("PATH", repr(str(path)))
     with path.open("wb") as log:
@@ -277,22 +282,22 @@ def test_a_log_file_that_was_taken_away_is_begun_again_when_told(tmp_path, after
 def test_only_a_file_with_a_name_is_begun_again(tmp_path):
     """A pipe, a terminal, a file that was removed already: nothing is opened."""
     reader, writer = os.pipe()
-    assert sink.path_of(reader) == sink.path_of(writer) == ""
+    assert stderr.path_of(reader) == stderr.path_of(writer) == ""
     os.close(reader)
     os.close(writer)
-    assert sink.path_of(writer) == ""
+    assert stderr.path_of(writer) == ""
     path = tmp_path / "log"
     with path.open("w") as file:
-        assert sink.path_of(file.fileno()) == str(path)
+        assert stderr.path_of(file.fileno()) == str(path)
         path.unlink()
-        assert sink.path_of(file.fileno()) == ""
+        assert stderr.path_of(file.fileno()) == ""
 
 
 def test_a_closed_standard_descriptor_is_never_taken_by_a_socket():
     """Else a line for standard error would go to a client."""
     code = "import socket; print(socket.socket().fileno() > 2, bool(sys.stderr.write('x')))"
     shell = f'exec "{sys.executable}" -c "$1" 0<&- 2>&-'
-    head = "import sys\nfrom proxy.telemetry import sink\nsink.install()\n"
+    head = "import sys\nfrom proxy.telemetry import stderr\nstderr.install()\n"
     ended = subprocess.run(
         ["sh", "-c", shell, "sh", head + code], stdout=subprocess.PIPE, timeout=30, check=False
     )

@@ -6,15 +6,15 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 from proxy.telemetry.traces import resource
-from proxy.telemetry.traces.file import FileSink
+from proxy.telemetry.traces.batch_processor import DELAY_MS, MAX_BATCH_SPANS
+from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.resource import TracesError
 from proxy.telemetry.traces.tracer import MAX_QUEUED_SPANS, Tracer
-from proxy.telemetry.traces.worker import DELAY_MS, MAX_BATCH_SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from proxy.telemetry.traces.worker import Sink
+    from proxy.telemetry.traces.batch_processor import SpanExporter
 
 SCOPE_NAME = "sluice"
 
@@ -49,16 +49,16 @@ def make_tracer(
 
 def _sink(
     export: str, file: str, max_file_bytes: int, version: str, environ: Mapping[str, str]
-) -> Sink | None:
+) -> SpanExporter | None:
     described = resource.resource_of(environ, version)
     scope = {"name": SCOPE_NAME, "version": version}
     if export == "otlp" or (export == "auto" and resource.wants_otlp(environ)):
         resource.check_otlp(environ)
-        from proxy.telemetry.traces.otlp import OtlpSink  # noqa: PLC0415 - only now is the SDK needed
+        from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter  # noqa: PLC0415 - only now is the SDK needed
 
-        return OtlpSink(described, scope, resource.timeout_ms(environ))
+        return OtlpSpanExporter(described, scope, resource.timeout_ms(environ))
     if export == "file" and not file:
         raise TracesError("traces.export is file, and traces.file names none")
     if file and export != "none":
-        return FileSink(file, max_file_bytes, described, scope)
+        return FileSpanExporter(file, max_file_bytes, described, scope)
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from proxy.admin import loop_lag as beating
-from proxy.admin.loop_lag import EVERY_S, KEPT, START_S, LoopLag
+from proxy.telemetry import loop_lag as beating
+from proxy.telemetry.loop_lag import EVERY_S, KEPT, START_S, LoopLag
 
 
 async def test_nothing_is_known_before_the_first_beat():

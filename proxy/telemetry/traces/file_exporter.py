@@ -27,7 +27,7 @@ _BOUNDLESS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 _encode = msgspec.json.Encoder().encode
 
 
-class FileSink:
+class FileSpanExporter:
     """See the module. Raises OSError if the file cannot be opened."""
 
     def __init__(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.telemetry.metrics.families import Distribution
-from proxy.telemetry.metrics.names import Kind
+from proxy.telemetry.metrics.names import MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,8 +54,8 @@ def _head(metric: Metric, *, openmetrics: bool) -> Iterator[str]:
     name, kind = metric.name, metric.kind
     if openmetrics:
         name = metric.family
-    elif kind is Kind.INFO:
-        kind = Kind.GAUGE
+    elif kind is MetricKind.INFO:
+        kind = MetricKind.GAUGE
     yield f"# HELP {name} {_escaped(metric.help) if openmetrics else metric.help}"
     yield f"# TYPE {name} {kind.value}"
     if openmetrics and metric.unit:

@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from policies.api import Outcome, QuotaViolation
-from proxy.telemetry.traces.otlp import OtlpSink
+from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.traces.spans import mute_span, spans_of
 from tests.support.collectors import Collector, refusing
 from tests.support.trails import trail, waits
@@ -38,7 +38,7 @@ def spans():
 
 
 def sink(timeout_ms=5000):
-    return OtlpSink({"service.name": "sluice", "k": "v"}, SCOPE, timeout_ms)
+    return OtlpSpanExporter({"service.name": "sluice", "k": "v"}, SCOPE, timeout_ms)
 
 
 def test_a_collector_gets_each_span_as_it_was(collector):
@@ -129,8 +129,8 @@ def test_no_credential_is_written_anywhere():
     """Not of an endpoint that fails, nor of a header that is no header (the SDK would write both)."""
     (endpoint,) = refusing().values()
     code = """
-from proxy.telemetry.traces.otlp import OtlpSink
-sink = OtlpSink({}, {"name": "sluice", "version": "1"}, 1500)
+from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
+sink = OtlpSpanExporter({}, {"name": "sluice", "version": "1"}, 1500)
 assert sink.send([]) == "ConnectionError"
 sink.close()
 """

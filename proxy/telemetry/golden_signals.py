@@ -47,7 +47,7 @@ class Flow(NamedTuple):
     out_per_s: float = 0.0
 
 
-class Signals(Observer):
+class GoldenSignals(Observer):
     """See the module. Counts are since the start. Nothing can be read before `attach`."""
 
     def __init__(self) -> None:

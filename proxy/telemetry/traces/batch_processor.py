@@ -41,7 +41,7 @@ class Job(NamedTuple):
     unmuted_us: int = 0
 
 
-class Sink(Protocol):
+class SpanExporter(Protocol):
     """Where spans go. All but `hurry` is called by the worker's thread."""
 
     def send(self, spans: Sequence[Span]) -> str:
@@ -54,13 +54,13 @@ class Sink(Protocol):
         """No more will come."""
 
 
-class Worker:
+class SpanBatchProcessor:
     """See the module."""
 
     def __init__(
         self,
         queue: deque[Job],
-        sink: Sink,
+        sink: SpanExporter,
         *,
         delay_ms: int = DELAY_MS,
         max_batch_spans: int = MAX_BATCH_SPANS,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.telemetry.text import escaped
+from proxy.telemetry.escaping import escaped
 
 
 @pytest.mark.parametrize(

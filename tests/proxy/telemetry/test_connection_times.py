@@ -1,0 +1,17 @@
+"""When each open connection began."""
+
+from __future__ import annotations
+
+from policies.api import Peer
+from proxy.core.errors import CloseReason
+from proxy.telemetry.connection_times import ConnectionTimes
+
+
+def test_a_closed_connection_is_forgotten() -> None:
+    """A connection has its time from open to close, and an unknown one does no harm."""
+    times = ConnectionTimes(lambda: 5)
+    times.on_session_opened(Peer(7, "h", 1))
+    assert times.opened_ms == {7: 5}
+    times.on_session_closed(Peer(7, "h", 1), CloseReason.DRAINED, "")
+    times.on_session_closed(Peer(8, "h", 1), CloseReason.DRAINED, "")
+    assert times.opened_ms == {}
