@@ -26,7 +26,7 @@ from bench.in_process import BATCH, PRODUCE, SessionLoop
 from bench.telemetry_report import Cost, Found, Once, section
 from policies.api import Peer, Policy, QuotaViolation, Throttle
 from policies.testing import BenchHost
-from proxy.core.usage import MAX_KEYS, UsageRow
+from proxy.core.stats.usage import MAX_KEYS, UsageRow
 from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.traces import batch_processor
 from tests.support.sessions import make_engine

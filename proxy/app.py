@@ -21,10 +21,10 @@ from policies.hook_runner import HookRunner
 from policies.validation import SettingsError
 from proxy import admin_socket, hangup
 from proxy.config.sizing import budget_of
-from proxy.core.bounds import Bounds
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from proxy.core.slow_senders import ReadLimits
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.topology import Topology
 from proxy.dynamic_config import dynamic_settings, graces_of
 from proxy.reload import BusyError, Reloader
@@ -33,9 +33,9 @@ from proxy.shell.acceptor import Acceptor, connection_limit
 from proxy.shell.clock import Clock
 from proxy.shell.dialer import Dialer
 from proxy.shell.driver import drive, nudge
-from proxy.shell.heap import map_large_pieces
-from proxy.shell.hub import Hub
+from proxy.shell.event_loop import EventLoop
 from proxy.shell.listeners import Listeners
+from proxy.shell.malloc import map_large_pieces
 from proxy.telemetry import log
 from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
@@ -88,15 +88,15 @@ class App:
             fixed_user=config.identity.user,
             graces=graces_of(config),
             bounds=_bounds(config, self._budget),
-            keeps_trails=self._telemetry.keeps_trails,
+            keeps_traces=self._telemetry.keeps_traces,
             sample_every=config.traces.sample_every_requests if self._telemetry.tracer else 0,
             slow_ms=config.traces.slow_ms,
             meters_by_key=self._telemetry.usage_log is not None
             and "api" in config.usage_log.families,
             capture=self._telemetry.capture,
-            topic_book=self._telemetry.topic_book,
+            topic_usage=self._telemetry.topic_usage,
         )
-        self._hub = Hub(self._engine, self._clock)
+        self._hub = EventLoop(self._engine, self._clock)
         self._ports: list[tuple[int | None, int]] = [(None, config.listen.port), *ports.items()]
         dialer = Dialer(
             self._topology,
@@ -247,7 +247,7 @@ class App:
             if self._service is None:
                 self._service = self._admin_service()
                 self._telemetry.attach_monitoring(self._engine, self._service)
-            self._engine.keeps_trails = True
+            self._engine.keeps_traces = True
             self._engine.reconsider()
         except Exception:  # noqa: BLE001 - what is only looked through must not end the proxy
             self._log.exception("admin_error", message="the admin server cannot be loaded")
@@ -382,10 +382,10 @@ def probe_brokers(config: Config) -> list[BrokerReport]:
     return trio.run(probe_each)
 
 
-def _bounds(config: Config, budget: Budget) -> Bounds:
+def _bounds(config: Config, budget: Budget) -> PoolLimits:
     memory = config.memory
     limits = ReadLimits(memory.request_read_timeout_ms, memory.request_min_bytes_per_second)
-    return Bounds(
+    return PoolLimits(
         request_bytes=budget.request_bytes,
         response_bytes=budget.response_bytes,
         requests=memory.queued_max_requests,

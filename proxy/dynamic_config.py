@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.config.sizing import budget_of
-from proxy.core.delayed import Graces
 from proxy.core.engine import NEVER
+from proxy.core.session.broker_waits import GraceTimes
 from proxy.shell.acceptor import connection_limit
 from proxy.telemetry import log
 
@@ -97,10 +97,10 @@ def dynamic_settings(
     return found
 
 
-def graces_of(config: Config) -> Graces:
+def graces_of(config: Config) -> GraceTimes:
     """When requests that wait at a broker are answered here, from the settings."""
     purgatory = config.purgatory
-    return Graces(
+    return GraceTimes(
         purgatory.produce_grace_ms,
         purgatory.fetch_grace_ms,
         purgatory.max_wait_ms,

@@ -35,9 +35,9 @@ TOP_LEVEL = {
 LONGEST = 400
 LONGEST_MACHINE = 600
 STATE_MACHINES = {
-    "proxy/shell/hub.py",
-    "proxy/core/requests.py",
-    "proxy/core/state.py",
+    "proxy/shell/event_loop.py",
+    "proxy/core/session/request_stream.py",
+    "proxy/core/session/state.py",
     "tests/support/reference_model.py",
 }
 """To split one of these would cut one thought."""

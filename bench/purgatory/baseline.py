@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.purgatory.play import Request
-from proxy.core.purgatory import DelayedOperation, Purgatory
+from proxy.core.purgatory.purgatory import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 FOLDER = BIN / "compiled"
 PACKAGES = ("proxy/__init__.py", "proxy/core/__init__.py")
 MODULES = (
-    "proxy/core/timing_wheel.py",
-    "proxy/core/timers.py",
-    "proxy/core/purgatory.py",
+    "proxy/core/purgatory/timing_wheel.py",
+    "proxy/core/purgatory/timers.py",
+    "proxy/core/purgatory/purgatory.py",
     "bench/purgatory/play.py",
 )
 

@@ -1,8 +1,8 @@
 """The hierarchical wheel with Kafka's own buckets: a doubly linked list each, with a sentinel.
 
-Everything else is as in `proxy.core.timing_wheel`, where a bucket is two dicts. The links are attributes of the entry,
-so that adding and removing allocate nothing. Entries from a coarser wheel go before those that were added directly, so
-that entries of the same millisecond fire in the order they were added, as there.
+Everything else is as in `proxy.core.purgatory.timing_wheel`, where a bucket is two dicts. The links are attributes
+of the entry, so that adding and removing allocate nothing. Entries from a coarser wheel go before those that were
+added directly, so that entries of the same millisecond fire in the order they were added, as there.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, cast
 
 from bench.purgatory.play import Book, Request
-from proxy.core.timers import Timers
+from proxy.core.purgatory.timers import Timers
 
 if TYPE_CHECKING:
-    from proxy.core.timing_wheel import TimingWheel
+    from proxy.core.purgatory.timing_wheel import TimingWheel
 
 NOT_QUEUED = -1
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from proxy.core.purgatory import DelayedOperation, Purgatory
-from proxy.core.timing_wheel import NOWHERE, TimerEntry
+from proxy.core.purgatory.purgatory import DelayedOperation, Purgatory
+from proxy.core.purgatory.timing_wheel import NOWHERE, TimerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, MutableSequence, Sequence

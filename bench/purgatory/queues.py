@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from proxy.core.timing_wheel import TimerEntry
+    from proxy.core.purgatory.timing_wheel import TimerEntry
 
 
 class TimerList:

@@ -17,8 +17,8 @@ Made by `make bench-purgatory`: the benchmark of [the design]\
 (https://www.confluent.io/blog/apache-kafka-purgatory-hierarchical-timing-wheels/), as in Kafka's \
 `TestPurgatoryPerformance`. Requests arrive at exponential intervals and complete after a log-normal time (given by \
 median and third quartile), or expire after 200 ms. All of them watch the same three keys. Every candidate but Kafka's \
-runs the same Purgatory (`proxy/core/purgatory.py`) on another timer; each run is a separate process. The compiled \
-candidate includes the benchmark's loop.
+runs the same Purgatory (`proxy/core/purgatory/purgatory.py`) on another timer; each run is a separate process. \
+The compiled candidate includes the benchmark's loop.
 
 A rate is held if requests came at {HELD:.0%} of it. A run below that which used less than {BUSY:.0%} of a core was \
 disturbed by other processes. A disturbed run of Sluice's wheel, compiled or not, or of Kafka's is repeated up to \

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from bench.harness.usage import peak_bytes
 from bench.purgatory.play import Book, Player, Request
 from bench.purgatory.workload import TIMEOUT_MS, draw_keys, saved
-from proxy.core.purgatory import Purgatory
-from proxy.core.timers import Timers
+from proxy.core.purgatory.purgatory import Purgatory
+from proxy.core.purgatory.timers import Timers
 
 if TYPE_CHECKING:
     from bench.purgatory.play import Queue

@@ -99,7 +99,7 @@ class KafkaRule:
     def changed(self, now_ms: int) -> None:
         """The limits are others: the next reply is judged by them."""
 
-    def quiet_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
+    def throttle_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now, judged as of `now_ms`."""
         account = self.manager.buckets_of_peer(peer, now_ms)
         longest_ms = 0

@@ -187,7 +187,7 @@ class Quota(Policy):
 
     def _review_throttles(self, now_ms: int) -> None:
         """Clients are quiet for as long as the limits that hold now ask for, not those that held."""
-        until_ms = self.rule.quiet_until_ms
+        until_ms = self.rule.throttle_until_ms
         self.host.review_throttles(lambda peer, why: until_ms(peer, why, now_ms))
 
     def usage(self, now_ms: int) -> Iterable[BucketMetrics]:

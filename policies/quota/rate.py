@@ -7,7 +7,7 @@ Rules:
 - What violates a bound is recorded first and judged after, and stays recorded.
 - `ReleaseSchedule` says when the next one may pass; read the other way round it is KIP-599's token
   bucket, whose credits may go below zero.
-- Rates and bounds are per second, times in ms. Bounds are above zero.
+- Rates and bounds are per second, times in ms. PoolLimits are above zero.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class SmoothRule:
         """
         self._look_at_all(self._look_again, now_ms)
 
-    def quiet_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
+    def throttle_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now."""
         account = self.manager.buckets_of_peer(peer, now_ms)
         owed = (each for each in (account.request, account.produce, account.fetch) if each)

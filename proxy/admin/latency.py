@@ -4,7 +4,7 @@ Rules:
 - Nothing is measured for it: the core's meters are added up when somebody looks, and only then.
 - APIs whose requests wait at the broker on purpose (long polls, group rebalances) are left out of percentiles.
 - A look reads MAX_KEYS clients at most, those that were read longest ago, and all brokers every NODES_EVERY_MS; the
-  hub has its turn in between.
+  event_loop has its turn in between.
 - The first look shows what was counted since the start.
 """
 
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from proxy.core.histogram import BUCKETS, quantile_us
+from proxy.core.stats.histogram import BUCKETS, quantile_us
 from wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from proxy.core.meters import Meter, MeterBook
+    from proxy.core.stats.meters import Meter, MeterBook
 
 HALF_MS: Final = 30_000
 NODES_EVERY_MS: Final = 5_000

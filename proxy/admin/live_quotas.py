@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.quota.sensors import BucketMetrics
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
-    from proxy.shell.hub import Hub
+    from proxy.shell.event_loop import EventLoop
 
 
 MAX_USAGE = 1000
@@ -68,9 +68,9 @@ class LiveQuotaPolicy(Protocol):
 class LiveQuotas:
     """Lists and changes the quotas of the first policy in the chain that keeps any."""
 
-    def __init__(self, engine: Engine, hub: Hub, reloader: Reloader) -> None:
+    def __init__(self, engine: Engine, event_loop: EventLoop, reloader: Reloader) -> None:
         self._engine = engine
-        self._hub = hub
+        self._hub = event_loop
         self._reloader = reloader
         self._enforcing_of: Chain | None = None
         self._enforcing: list[LiveQuotaPolicy] = []

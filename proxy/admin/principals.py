@@ -3,7 +3,7 @@
 Rules:
 - Those who did something in the last second come first, then those who are connected and did not.
 - A client's limit is the one that stops it first, by requests or by bytes; its use is the bucket's, not the client's.
-- The hub has its turn after every SLICE rows.
+- The event loop has its turn after every SLICE rows.
 - Those who share a bucket stand together, where the first of them would stand.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PRINCIPALS_MAX = 200
 SLICE = 25
-"""Rows between two turns of the hub: half a millisecond."""
+"""Rows between two turns of the event loop: half a millisecond."""
 WAIT_MAX_MS = 1 << 53
 """What a page can count to."""
 _NOTHING = Quantiles(None, None)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
     from proxy.shell.clock import Clock
-    from proxy.shell.hub import Hub
+    from proxy.shell.event_loop import EventLoop
     from proxy.telemetry.audit_log import AuditLog
     from proxy.telemetry.client_activity import ClientActivity
     from proxy.telemetry.connection_times import ConnectionTimes
@@ -59,7 +59,7 @@ class AdminService:
     def __init__(
         self,
         engine: Engine,
-        hub: Hub,
+        event_loop: EventLoop,
         clock: Clock,
         reloader: Reloader,
         ports: Sequence[tuple[int | None, int]],
@@ -85,8 +85,8 @@ class AdminService:
         self.principals = principals
         self.connection_times = connection_times
         self.signals = signals
-        self.live_quotas = LiveQuotas(engine, hub, reloader)
-        self._hub = hub
+        self.live_quotas = LiveQuotas(engine, event_loop, reloader)
+        self._hub = event_loop
         self._clock = clock
         self._reloader = reloader
         self._log_observer = log_observer

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Literal
 import trio
 
 from proxy.admin.schemas import Age, ConnectionRow, Waiting
-from proxy.core.channel import Mute
-from proxy.core.exchanges import Exchange
+from proxy.core.session.channel import Mute
+from proxy.core.session.exchange import Exchange
 from wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from proxy.core.ending import SessionEnd
     from proxy.core.engine import Engine
+    from proxy.core.session.ending import SessionEnd
 
 SLICE = 100
 LISTED = 200

@@ -19,13 +19,13 @@ from proxy.admin.latency import Latencies
 from proxy.admin.principals import principals
 from proxy.admin.snapshot import LISTED, take_snapshot
 from proxy.config.container import memory_limit
-from proxy.core.memory import NO_BOUND
+from proxy.core.memory.pool import NO_BOUND
 from proxy.telemetry.golden_signals import Flow
 
 if TYPE_CHECKING:
     from proxy.admin.service import AdminService
     from proxy.admin.snapshot import Snapshot
-    from proxy.core.memory import MemoryPool
+    from proxy.core.memory.pool import MemoryPool
     from proxy.telemetry.loop_lag import LoopLag
 
 KEPT_MS = 900

@@ -149,7 +149,7 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Bounds for the requests and replies that are held in memory (KIP-72)."""
+    """PoolLimits for the requests and replies that are held in memory (KIP-72)."""
 
     queued_max_request_bytes: Annotated[
         int,

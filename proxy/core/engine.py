@@ -1,6 +1,6 @@
 """What all sessions of a process share: the chain, the pools, the topology, the timers.
 
-No I/O and no clock: the hub calls `advance(now_ms)` once per step, and everything reads the time it was given.
+No I/O and no clock: the event loop calls `advance(now_ms)` once per step, and everything reads the time it was given.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 from policies.api import ANONYMOUS, Need, Peer
 from policies.chain import Chain, Hooks
-from proxy.core.announced import Announced
-from proxy.core.bounds import Bounds
-from proxy.core.delayed import Expired, Graces
 from proxy.core.errors import CloseReason
-from proxy.core.held_moves import HeldMoves
-from proxy.core.holding import OUTCOMES
-from proxy.core.memory import NO_BOUND, MemoryPool
-from proxy.core.meters import MeterBook
-from proxy.core.purgatory import Purgatory
-from proxy.core.reads import Reads
-from proxy.core.reply_line import REPLY_MOST_BYTES, ReplyLine
-from proxy.core.session import Session
-from proxy.core.timers import Timers
-from proxy.core.usage import UsageBook
-from proxy.core.waiting_room import WaitingRoom
-from proxy.core.watch_keys import watch_key
+from proxy.core.memory.announced import AnnouncedBytes
+from proxy.core.memory.pool import NO_BOUND, MemoryPool
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.read_limits import Reads
+from proxy.core.memory.reply_reservations import REPLY_MOST_BYTES, ReplyReservations
+from proxy.core.memory.reservations import Reservations
+from proxy.core.purgatory.purgatory import Purgatory
+from proxy.core.purgatory.timers import Timers
+from proxy.core.purgatory.watch_keys import watch_key
+from proxy.core.session.broker_waits import Expired, GraceTimes
+from proxy.core.session.held_moves import HeldMoves
+from proxy.core.session.held_request import OUTCOMES
+from proxy.core.session.session import Session
+from proxy.core.stats.meters import MeterBook
+from proxy.core.stats.usage import UsageBook
 from wire import addresses, metadata, versions
 from wire.apis import OFFERED, ApiKey
 from wire.errors import WireError
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
 
     from policies.api import QuotaViolation
-    from proxy.core.capture import Capture
-    from proxy.core.ending import SessionEnd
     from proxy.core.observer import Observer
-    from proxy.core.plan import Rewrite
-    from proxy.core.state import SessionState
-    from proxy.core.timing_wheel import TimerEntry
-    from proxy.core.topic_book import TopicBook
+    from proxy.core.purgatory.timing_wheel import TimerEntry
+    from proxy.core.session.ending import SessionEnd
+    from proxy.core.session.plan import Rewrite
+    from proxy.core.session.state import SessionState
+    from proxy.core.stats.capture import Capture
+    from proxy.core.stats.topic_usage import TopicUsage
     from proxy.core.topology import Topology
     from wire.apis import Api
 
@@ -73,15 +73,15 @@ class Engine:
         request_timeout_ms: int = 0,
         pass_unknown: Collection[int] = (),
         fixed_user: str = "",
-        graces: Graces | None = None,
+        graces: GraceTimes | None = None,
         purge_interval: int = 1000,
-        keeps_trails: bool = False,
+        keeps_traces: bool = False,
         sample_every: int = 0,
         slow_ms: int = 0,
         meters_by_key: bool = False,
         capture: Capture | None = None,
-        topic_book: TopicBook | None = None,
-        bounds: Bounds | None = None,
+        topic_usage: TopicUsage | None = None,
+        bounds: PoolLimits | None = None,
     ) -> None:
         self.topology = topology
         self.chain = chain
@@ -89,38 +89,38 @@ class Engine:
         self.now_ms = now_ms
         self.now_us = now_ms * 1000
         """The same, finer: for what is measured."""
-        self.keeps_trails = keeps_trails
+        self.keeps_traces = keeps_traces
         self.sample_every = sample_every
         self.slow_us = slow_ms * 1000 or NEVER
         self.meters = MeterBook(by_key=meters_by_key)
         self.capture = capture
-        self.topic_book = topic_book
+        self.topic_usage = topic_usage
         self.usage = UsageBook(now_ms, observer.on_second)
         self.auth_failures = 0
         self.measuring_until_ms = 0  # 0: only some sessions are
         self._sampled = 0
         self.request_max_bytes = request_max_bytes
         self.request_timeout_ms = request_timeout_ms
-        self.graces = graces or Graces()
+        self.graces = graces or GraceTimes()
         self.expired = Expired()
         self.offered = OFFERED
         self.pass_unknown = frozenset(pass_unknown)
         self._user = (fixed_user, "fixed") if fixed_user else (ANONYMOUS, "none")
-        bounds = bounds or Bounds()
-        self.read_limits = bounds.read_limits
+        bounds = bounds or PoolLimits()
+        self.slow_client_limits = bounds.read_limits
         self.request_pool = self._pool("requests", bounds.request_bytes, 4 + request_max_bytes)
         self.reply_pool = self._pool("replies", bounds.response_bytes, REPLY_MOST_BYTES)
-        self.reply_line = ReplyLine(self, self.reply_pool)
-        self.room = WaitingRoom(self.request_pool, bounds.requests, bounds.share_most)
-        self.announced = Announced(bounds.announced_bytes)
-        self.reads = Reads(self.request_pool, self.reply_pool, self.room)
+        self.reply_reservations = ReplyReservations(self, self.reply_pool)
+        self.reservations = Reservations(self.request_pool, bounds.requests, bounds.share_most)
+        self.announced = AnnouncedBytes(bounds.announced_bytes)
+        self.read_limits = Reads(self.request_pool, self.reply_pool, self.reservations)
         self.timers = Timers(now_ms, self._timer_failed)
         self.moves = HeldMoves(self.timers)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
         self.completions = dict.fromkeys(OUTCOMES, 0)
         self.sessions: set[SessionEnd] = set()
         self.ready: deque[SessionState] = deque()
-        """Sessions that wait for the hub, each once: see `schedule`."""
+        """Sessions that wait for the event loop, each once: see `schedule`."""
         self.topics: dict[bytes, str] = {}
         self.names_unread = 0
         """Metadata replies whose topic names could not be read."""
@@ -158,15 +158,15 @@ class Engine:
             self.observer.on_session_closed(session.peer, reason, session.detail)
 
     def attend(self, session: SessionState) -> None:
-        """Something happened to a session outside its own reads: the hub must look at it.
+        """Something happened to a session outside its own reads: the event loop must look at it.
 
-        Until the hub does, what is read of the session goes behind what stands in its outboxes.
+        Until the event loop does, what is read of the session goes behind what stands in its outboxes.
         """
         session.attention = True
         self.schedule(session)
 
     def schedule(self, session: SessionState) -> None:
-        """The hub gives this session a turn, first come first served, in this step or a later one."""
+        """The event loop gives this session a turn, first come first served, in this step or a later one."""
         if not session.ready:
             session.ready = True
             self.ready.append(session)
@@ -197,9 +197,9 @@ class Engine:
             (self.reply_pool, response_bytes, REPLY_MOST_BYTES),
         ):
             pool.resize(size_bytes, _within(size_bytes, most_bytes))
-        self.reads.press()
-        self.room.look_again()
-        self.reply_line.serve()
+        self.read_limits.set_backpressure()
+        self.reservations.look_again()
+        self.reply_reservations.serve()
 
     def _pool(self, name: str, size_bytes: int, most_bytes: int) -> MemoryPool:
         pool = MemoryPool(size_bytes, _within(size_bytes, most_bytes), now_ms=lambda: self.now_ms)
@@ -216,7 +216,7 @@ class Engine:
         self.fire(now_ms)
 
     def fire(self, now_ms: int) -> None:
-        """Fire what is due. The hub does so when it has read what had come by then."""
+        """Fire what is due. The event loop does so when it has read what had come by then."""
         if now_ms >= self.usage.ends_ms:
             try:
                 self.usage.roll(now_ms)
@@ -241,7 +241,7 @@ class Engine:
         return due_ms
 
     def on_slow_step(self, took_ms: int) -> None:
-        """A step of the hub has taken too long. If policies judge requests, each of their calls is measured for
+        """A step of the event loop has taken too long. If policies judge requests, each of their calls is measured for
         MEASURE_MS: which one it was is known as soon as it happens again.
         """
         judges = self.chain.judges()
@@ -356,7 +356,7 @@ class Engine:
     def _look_at_chain(self) -> None:
         keys = (ApiKey.PRODUCE, ApiKey.FETCH)
         looked_into = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
-        self.wants_topic_names = looked_into or self.keeps_trails or self.topic_book is not None
+        self.wants_topic_names = looked_into or self.keeps_traces or self.topic_usage is not None
         self._rewrites.clear()
 
     def _make_rewrite(self, api: Api, *, names: bool = True) -> Rewrite | None:

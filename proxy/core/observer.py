@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from policies.api import Peer
     from policies.decision import PolicyDecision
     from proxy.core.errors import CloseReason
-    from proxy.core.trail import Trail
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.request_trace import RequestTrace
+    from proxy.core.stats.usage import UsageRow
 
 
 class Observer:
@@ -38,10 +38,10 @@ class Observer:
     def on_unmapped_node(self, node_id: int) -> None:
         """A broker outside the declared range was seen; it is advertised at the bootstrap port."""
 
-    def on_trail(self, trail: Trail) -> None:
+    def on_trail(self, trail: RequestTrace) -> None:
         """A request has ended that waited, failed, was slow or was sampled. Only if the engine keeps trails."""
 
-    def on_unmuted(self, trail: Trail, now_us: int) -> None:
+    def on_unmuted(self, trail: RequestTrace, now_us: int) -> None:
         """The throttle that this request brought upon its client is over, or its client has gone."""
 
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
@@ -74,7 +74,7 @@ class Observer:
     def on_policy_refused(self, decision: PolicyDecision) -> None:
         """A policy has refused a client at its connect, or a request. Of a request `on_trail` tells the end."""
 
-    def on_audited(self, trail: Trail) -> None:
+    def on_audited(self, trail: RequestTrace) -> None:
         """An administrative request has ended, or one that a policy refused. Only if `hears_audit`."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
-    from proxy.core.session import Session
+    from proxy.core.session.session import Session
     from proxy.shell.dialer import Dialer
-    from proxy.shell.hub import Hub
+    from proxy.shell.event_loop import EventLoop
     from proxy.shell.listeners import Listeners
     from proxy.shell.transport import Transport
 
@@ -34,7 +34,7 @@ class Acceptor:
     def __init__(
         self,
         engine: Engine,
-        hub: Hub,
+        event_loop: EventLoop,
         dialer: Dialer,
         observer: Observer,
         now_ms: Callable[[], int],
@@ -42,7 +42,7 @@ class Acceptor:
     ) -> None:
         self.max_connections = max_connections
         self._engine = engine
-        self._hub = hub
+        self._hub = event_loop
         self._dialer = dialer
         self._observer = observer
         self._now_ms = now_ms

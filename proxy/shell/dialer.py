@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.core.errors import CloseReason, SessionFault
-from proxy.core.lookup import Lookup
+from proxy.core.metadata_lookup import MetadataLookup
 from proxy.shell.transport import PlainTransport
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Dialer:
         return False
 
     async def _ask_one(self) -> None:
-        lookup = Lookup(self._topology)
+        lookup = MetadataLookup(self._topology)
         host, port = self._bootstrap[0]
         self._bootstrap.append(self._bootstrap.pop(0))
         with trio.fail_after(self._timeout_s):
@@ -134,7 +134,7 @@ async def dial(host: str, port: int, timeout_s: float) -> Transport:
     except trio.TooSlowError:
         detail = f"{host}:{port} did not answer within {timeout_s:g} s"
         raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
-    # The hub's from here on: a plain socket with the same descriptor.
+    # The event loop's from here on: a plain socket with the same descriptor.
     return PlainTransport(socket.socket(fileno=stream.socket.detach()))
 
 

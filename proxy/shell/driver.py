@@ -1,7 +1,7 @@
-"""The Trio task that steps the hub.
+"""The Trio task that steps the event loop.
 
 Rules:
-- While traffic flows the task waits in the hub's own poll set, at most a few milliseconds at a time, and
+- While traffic flows the task waits in the event loop's own poll set, at most a few milliseconds at a time, and
   lets Trio's other tasks run in between: a pass through Trio's scheduler per event would cost more than
   the event itself.
 - While clients are being connected it does not wait there: that is Trio's work, and takes several passes.
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.core.histogram import bucket_of
+from proxy.core.stats.histogram import bucket_of
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.shell.clock import Clock
-    from proxy.shell.hub import Hub
+    from proxy.shell.event_loop import EventLoop
 
 STAY_S = 0.002
 """How long to wait in the poll set for the next event while traffic flows."""
@@ -32,13 +32,13 @@ SLOW_STEP_MS = 5
 """A step that took longer is looked into. Not less than TURN_MS."""
 
 
-async def drive(hub: Hub, engine: Engine, clock: Clock) -> None:
-    """Step the hub for ever. Cancel it to stop."""
-    step = hub.step
+async def drive(event_loop: EventLoop, engine: Engine, clock: Clock) -> None:
+    """Step the event loop for ever. Cancel it to stop."""
+    step = event_loop.step
     away_us = engine.meters.away_us
     while True:
         if step(0):
-            stay_s, turn_ms = (0.0, 1) if hub.arriving else (STAY_S, TURN_MS)
+            stay_s, turn_ms = (0.0, 1) if event_loop.arriving else (STAY_S, TURN_MS)
             now_ms = clock()
             leave_ms = now_ms + turn_ms
             if now_ms - engine.now_ms <= SLOW_STEP_MS:
@@ -53,12 +53,12 @@ async def drive(hub: Hub, engine: Engine, clock: Clock) -> None:
             continue
         due_ms = engine.next_ms()
         sleep_s = math.inf if due_ms is None else max(0, due_ms - clock()) / 1000
-        with trio.move_on_after(sleep_s) as hub.asleep:
-            await trio.lowlevel.wait_readable(hub.fileno())
+        with trio.move_on_after(sleep_s) as event_loop.asleep:
+            await trio.lowlevel.wait_readable(event_loop.fileno())
 
 
-def nudge(hub: Hub) -> None:
+def nudge(event_loop: EventLoop) -> None:
     """For another task, when it has changed something: it is settled, and the driver looks at its timers again."""
-    hub.attend()
-    if hub.asleep is not None:
-        hub.asleep.cancel()
+    event_loop.attend()
+    if event_loop.asleep is not None:
+        event_loop.asleep.cancel()

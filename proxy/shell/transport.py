@@ -1,4 +1,4 @@
-"""What the hub needs of a connection. A plain TCP socket is one; TLS will be another."""
+"""What the event loop needs of a connection. A plain TCP socket is one; TLS will be another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Transport(Protocol):
     """Never blocks: BlockingIOError says "not now", any other OSError that the connection is gone.
 
-    `recv_into` and `send` are attributes so that the hub calls the socket's own methods without a
+    `recv_into` and `send` are attributes so that the event loop calls the socket's own methods without a
     layer between.
     """
 
@@ -73,5 +73,5 @@ class PlainTransport:
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Give the descriptor back. Unread bytes turn this into a reset: see Hub's lingering."""
+        """Give the descriptor back. Unread bytes turn this into a reset: see EventLoop's lingering."""
         self._socket.close()

@@ -7,10 +7,10 @@ import struct
 import termios
 from typing import TYPE_CHECKING
 
-from proxy.shell.end import End
+from proxy.shell.endpoint import Endpoint
 
 if TYPE_CHECKING:
-    from proxy.core.state import SessionState
+    from proxy.core.session.state import SessionState
 
 _INT = struct.Struct("i")
 
@@ -18,7 +18,7 @@ _INT = struct.Struct("i")
 def unread_bytes(session: SessionState) -> int:
     """Of this session's client (FIONREAD; 0 when it is closed). Under TLS these are encrypted bytes."""
     end = session.handle
-    if not isinstance(end, End) or end.closed:
+    if not isinstance(end, Endpoint) or end.closed:
         return 0
     answer = fcntl.ioctl(end.fd, termios.FIONREAD, bytes(_INT.size))
     count: int = _INT.unpack(answer)[0]

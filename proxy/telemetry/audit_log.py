@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from policies.api import Peer
     from policies.decision import PolicyDecision
-    from proxy.core.trail import Trail
+    from proxy.core.stats.request_trace import RequestTrace
 
 LINES_PER_SECOND: Final = 100
 TEXT_MAX_CHARS: Final = 1_000
@@ -70,7 +70,7 @@ class AuditLog(Observer):
 
     # -- on the loop -----------------------------------------------------------------------------
 
-    def on_audited(self, trail: Trail) -> None:
+    def on_audited(self, trail: RequestTrace) -> None:
         """See Observer."""
         api, ended_us = trail.api, trail.ended_us
         if not self._may(trail.peer, ended_us // 1000):

@@ -12,16 +12,16 @@ from collections import OrderedDict
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.core.histogram import BUCKETS, bucket_of, joined, quantile_us
 from proxy.core.observer import Observer
-from proxy.core.usage import WINDOW_MS
+from proxy.core.stats.histogram import BUCKETS, bucket_of, joined, quantile_us
+from proxy.core.stats.usage import WINDOW_MS
 from proxy.telemetry.decisions import delayed_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.core.trail import Trail
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.request_trace import RequestTrace
+    from proxy.core.stats.usage import UsageRow
 
 MAX_KEYS = 1000
 HALF_MS = 30_000
@@ -84,7 +84,7 @@ class ClientActivity(Observer):
         """See Observer."""
         self._ts_ms, self._rows = ts_ms, rows
 
-    def on_trail(self, trail: Trail) -> None:
+    def on_trail(self, trail: RequestTrace) -> None:
         """See Observer."""
         ms = delayed_ms(trail)
         if ms <= 0:

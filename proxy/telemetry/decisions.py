@@ -22,7 +22,7 @@ from proxy.core.observer import Observer
 
 if TYPE_CHECKING:
     from policies.api import QuotaViolation
-    from proxy.core.trail import Stage, Trail
+    from proxy.core.stats.request_trace import RequestTrace, Stage
 
 KEPT = 500
 OBSERVED_KEPT = 100
@@ -58,10 +58,10 @@ class Decisions(Observer):
     """See the module. Listens behind the tracer, which gives the trails their ids."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._ring: deque[Trail | PolicyDecision] = deque(maxlen=kept)
+        self._ring: deque[RequestTrace | PolicyDecision] = deque(maxlen=kept)
         self._observed: deque[PolicyDecision] = deque(maxlen=OBSERVED_KEPT)
 
-    def on_trail(self, trail: Trail) -> None:
+    def on_trail(self, trail: RequestTrace) -> None:
         """See Observer."""
         if trail.is_news:
             self._ring.append(trail)
@@ -83,7 +83,7 @@ class Decisions(Observer):
         return list(islice(newest, most))
 
 
-def decision_of(trail: Trail | PolicyDecision) -> Decision:
+def decision_of(trail: RequestTrace | PolicyDecision) -> Decision:
     """What there is to say of one request, or of one client that was refused at its connect."""
     if isinstance(trail, PolicyDecision):
         return _ruled(trail, "refused", 0, "")
@@ -121,13 +121,13 @@ def _ruled(decision: PolicyDecision, what: str, ms: int, before: str) -> Decisio
     )
 
 
-def delayed_ms(trail: Trail) -> int:
+def delayed_ms(trail: RequestTrace) -> int:
     """How long a quota delays this request and those behind it: held so far, and its client muted still."""
     held_us = sum(each.ended_us - each.began_us for each in trail.stages if each.kind == "throttle")
     return held_us // 1000 + trail.throttle_time_ms()
 
 
-def _judged(trail: Trail) -> tuple[str, int, str]:
+def _judged(trail: RequestTrace) -> tuple[str, int, str]:
     took_ms = (trail.ended_us - trail.began_us) // 1000
     waits = {each.kind: each for each in trail.stages}
     if trail.outcome is Outcome.EXPIRED:
@@ -135,7 +135,7 @@ def _judged(trail: Trail) -> tuple[str, int, str]:
     if trail.refused_by or trail.refused:
         error = error_name(trail.refused)
         return "refused", took_ms, _refusal(trail.refused_by, error, trail.refused_because)
-    if trail.quiet_until_ms or "throttle" in waits:
+    if trail.throttle_until_ms or "throttle" in waits:
         return "throttled", delayed_ms(trail), _excess(trail.excess)
     for kind in ("purgatory", "memory"):
         if kind in waits:

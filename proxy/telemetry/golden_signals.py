@@ -3,7 +3,7 @@
 Rules:
 - Errors are requests that nobody but Sluice answered (the broker was silent), and those that were lost with their
   connection. What a policy refused is no error.
-- Rates are of the last second, from counts that the hub adds to at each read.
+- Rates are of the last second, from counts that the event loop adds to at each read.
 - At most MAX_KEYS clients are remembered, the last that failed. Brokers are those of our ports.
 """
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from policies.api import Peer
     from proxy.core.engine import Engine
-    from proxy.core.trail import Trail
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.request_trace import RequestTrace
+    from proxy.core.stats.usage import UsageRow
 
 MAX_KEYS: Final = 1000
 MAX_PARTS: Final = 2000
@@ -82,7 +82,7 @@ class GoldenSignals(Observer):
         elif reason in _LOST:
             self.lost[peer.node_id] += 1
 
-    def on_trail(self, trail: Trail) -> None:
+    def on_trail(self, trail: RequestTrace) -> None:
         """See Observer."""
         if trail.outcome not in _ERRORS:
             return

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from proxy.core.observer import Observer
-from proxy.core.usage import WINDOW_MS
+from proxy.core.stats.usage import WINDOW_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from proxy.core.engine import Engine
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.usage import UsageRow
 
 POINTS = 15 * 60
 

@@ -1,7 +1,7 @@
 """How late the event loop is: a task that sleeps for a tenth of a second, and looks how long it slept.
 
 Rules:
-- What it measures is what any other task waits, the hub's included: the driver gives Trio its turn every few
+- What it measures is what any other task waits, the event loop's included: the driver gives Trio its turn every few
   milliseconds, so under load a few are usual.
 - Percentiles are of the last ten seconds. The first second is left out: it measures the start of the process.
 - CPU time is a difference, so it is measured here, once a second.

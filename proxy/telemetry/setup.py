@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from policies.api import EffectiveQuota
     from proxy.config import Config
     from proxy.config.telemetry import AuditSettings, TracesSettings
-    from proxy.core.capture import Capture
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
-    from proxy.core.topic_book import TopicBook
+    from proxy.core.stats.capture import Capture
+    from proxy.core.stats.topic_usage import TopicUsage
     from proxy.telemetry.audit_log import AuditLog
     from proxy.telemetry.facts import FactsSource
     from proxy.telemetry.metrics.push import MetricPush
@@ -84,9 +84,9 @@ class Telemetry:
         is_monitored = config.admin.is_served or config.metrics.otlp
         self.monitoring = Monitoring(config, clock) if is_monitored else None
         self.audit = _audit(config.audit)
-        self.keeps_trails = any((self.tracer, self.monitoring, self.audit))
+        self.keeps_traces = any((self.tracer, self.monitoring, self.audit))
         self.capture: Capture | None = None
-        self.topic_book: TopicBook | None = None
+        self.topic_usage: TopicUsage | None = None
         self.usage_log = (
             self._make_usage_log(config, clock, effective_quota)
             if config.usage_log.directory
@@ -159,14 +159,14 @@ class Telemetry:
         clock: Callable[[], int],
         effective_quota: Callable[[str, str], EffectiveQuota | None],
     ) -> UsageLogObserver:
-        from proxy.core.capture import Capture  # noqa: PLC0415 - see the module
-        from proxy.core.topic_book import TopicBook  # noqa: PLC0415 - see the module
+        from proxy.core.stats.capture import Capture  # noqa: PLC0415 - see the module
+        from proxy.core.stats.topic_usage import TopicUsage  # noqa: PLC0415 - see the module
         from proxy.telemetry.topic_publisher import OwnAddresses, TopicPublisher  # noqa: PLC0415 - see the module
         from proxy.telemetry.usage_log.usage_log import UsageLogObserver  # noqa: PLC0415 - see the module
 
         settings, listen = config.usage_log, config.listen
         self.capture = Capture() if "capture" in settings.families else None
-        self.topic_book = TopicBook() if "topic" in settings.families else None
+        self.topic_usage = TopicUsage() if "topic" in settings.families else None
         ports = frozenset((listen.port, *listen.node_ports().values()))
         own = OwnAddresses((listen.address, listen.advertised_host), ports)
         tracer = self.tracer
@@ -181,7 +181,7 @@ class Telemetry:
             rotate_bytes=settings.rotate_bytes,
             keep_bytes=settings.keep_bytes,
             capture_max_ms=settings.max_capture_seconds * 1000,
-            topic_book=self.topic_book,
+            topic_usage=self.topic_usage,
             publisher=(
                 TopicPublisher(config.upstream.addresses(), settings.topic, own)
                 if settings.topic

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.shell import hub as hub_module
+from proxy.shell import event_loop as event_loop_module
 from tests.support import frames as f
 from tests.support.memory import small_engine
 from tests.support.sessions import make_engine
@@ -28,12 +28,12 @@ MAX_WAIT_STEPS = 2 * (2 * FLOWS + 2)
 @pytest.fixture
 def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step has time for three or four flows of twelve."""
-    monkeypatch.setattr(hub_module, "STEP_BYTES", 200_000)
+    monkeypatch.setattr(event_loop_module, "STEP_BYTES", 200_000)
 
 
 @pytest.fixture
 def make_bench() -> Iterator[Callable[[Engine], Bench]]:
-    """A hub with this engine."""
+    """An event loop with this engine."""
     made: list[Bench] = []
 
     def make(engine: Engine) -> Bench:
@@ -78,7 +78,7 @@ def run(bench: Bench) -> list[int]:
         if not waited:
             small.sendall(f.heartbeat(asked))
             asked += 1
-        assert bench.hub.step(0) > 0
+        assert bench.event_loop.step(0) > 0
         waited += 1
         with suppress(BlockingIOError):
             if small_broker.recv(1000):
@@ -105,7 +105,7 @@ def test_no_flow_starves_while_memory_is_short(make_bench) -> None:
     """Reads with care take less, from everybody alike."""
     engine = small_engine(64 << 20)
     engine.request_pool.force_allocate(61 << 20)
-    assert engine.request_pool.pressed
+    assert engine.request_pool.near_limit
     moved = run(make_bench(engine))
     mean = sum(moved) / len(moved)
     assert all(abs(each - mean) <= 0.3 * mean for each in moved), moved

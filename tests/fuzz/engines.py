@@ -25,9 +25,9 @@ from policies.limits import Limits, LimitsConfig
 from policies.quota.config import QuotaConfig
 from policies.quota.policy import Quota
 from policies.testing import BenchHost
-from proxy.core.bounds import Bounds
-from proxy.core.slow_senders import ReadLimits
-from proxy.core.topic_book import TopicBook
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.slow_clients import ReadLimits
+from proxy.core.stats.topic_usage import TopicUsage
 from tests.fuzz.grammar import Host
 from tests.fuzz.peers import OURS
 from tests.fuzz.stock import Stock
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 STOCK: Final = Stock()
 OUR_HOST: Final = Host(OURS.encode(), 19093)
 _TIMEOUT_MS: Final = 30_000
-_SMALL: Final = Bounds(
+_SMALL: Final = PoolLimits(
     request_bytes=20_000, response_bytes=20_000, read_limits=ReadLimits(5_000, 100)
 )
 _BY_ENTITY: Final = convert(
@@ -171,8 +171,8 @@ def engine_of(kind: str, seed: int) -> Engine:
         return make_engine(request_timeout_ms=_TIMEOUT_MS)
     if kind == "watched":
         return make_engine(
-            keeps_trails=True,
-            topic_book=TopicBook(),
+            keeps_traces=True,
+            topic_usage=TopicUsage(),
             sample_every=3,
             slow_ms=1,
             meters_by_key=True,
@@ -183,8 +183,8 @@ def engine_of(kind: str, seed: int) -> Engine:
     if kind == "channel quota":
         return configured(
             (Quota, _BY_CHANNEL),
-            keeps_trails=True,
-            topic_book=TopicBook(),
+            keeps_traces=True,
+            topic_usage=TopicUsage(),
             request_timeout_ms=_TIMEOUT_MS,
         )
     if kind == "chain":
@@ -196,8 +196,8 @@ def engine_of(kind: str, seed: int) -> Engine:
     assert kind == "whims of heads", kind
     return make_engine(
         [Whim(Need.HEAD, seed + 1), Whim(Need.HEADER, seed + 2)],
-        topic_book=TopicBook(),
-        keeps_trails=True,
-        bounds=Bounds(request_bytes=20_000, requests=3, share_most=0.5),
+        topic_usage=TopicUsage(),
+        keeps_traces=True,
+        bounds=PoolLimits(request_bytes=20_000, requests=3, share_most=0.5),
         request_timeout_ms=_TIMEOUT_MS,
     )

@@ -216,8 +216,8 @@ class SessionFuzz:
         assert not engine.request_pool.used_bytes
         assert not engine.reply_pool.used_bytes
         assert not engine.holds.num_delayed
-        assert not len(engine.room)
-        assert not engine.room.requests
+        assert not len(engine.reservations)
+        assert not engine.reservations.requests
         for entry in engine.chain.entries:
             if isinstance(entry.policy, Whim):
                 assert not entry.policy.open

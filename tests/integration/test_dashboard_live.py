@@ -131,7 +131,7 @@ def test_a_proxy_without_clients_is_shown(open_page: Open, tmp_path: Path) -> No
         assert page.request.get(name).headers["content-security-policy"] == CSP
     page.get_by_text("Nobody is here.").wait_for()
     page.get_by_text("No connection is open.").wait_for()
-    page.keyboard.press("Tab")
+    page.keyboard.set_backpressure("Tab")
     assert page.evaluate("document.activeElement.textContent") == "To the tables"
     draw_all(page)
     assert not violations(page)

@@ -11,7 +11,7 @@ import pytest
 from bench.harness.ports import free_ports
 from policies.api import FORWARD, Hold, Peer, Reject, Throttle
 from policies.decision import PolicyDecision
-from proxy.core.histogram import bucket_of
+from proxy.core.stats.histogram import bucket_of
 from proxy.telemetry.facts import Facts, Feature, Reloads
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.metrics.names import ALL
@@ -61,7 +61,7 @@ def lively(push: MetricPush | None = None) -> MetricsObserver:
     metrics = Traced(push=push)
     policy = Holding(Hold(1000, "key"), *[FORWARD] * REQUESTS, Throttle(50))
     now_ms = time.time_ns() // 1_000_000
-    engine = make_engine([policy], keeps_trails=True, now_ms=now_ms)
+    engine = make_engine([policy], keeps_traces=True, now_ms=now_ms)
     hear(engine, metrics)
     metrics.attach(engine, FakeFactsSource(FACTS, {"ANONYMOUS": 100.0}))
     for pool in (engine.request_pool, engine.reply_pool):

@@ -30,7 +30,7 @@ from proxy.config.sections import (
     UpstreamSettings,
 )
 from proxy.config.telemetry import AdminSettings
-from proxy.core.delayed import Graces
+from proxy.core.session.broker_waits import GraceTimes
 from tests.support import frames as f
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ async def test_whoever_connects_to_the_default_socket_is_served_from_then_on(
     first = await state_of(path)
     assert first["now"]["connections"] == 1
     assert [row["age_s"] for row in first["connections"]] == [None]
-    assert proxy._engine.keeps_trails
+    assert proxy._engine.keeps_traces
     other = await trio.open_tcp_stream("127.0.0.1", port)
     body = b"\x00\x00\x00\x01" + f.string("t") + b"\x00\x00\x00\x64"
     await other.send_all(f.request(f.DELETE_TOPICS, 1, 4, body))  # refused by limits
@@ -196,7 +196,7 @@ async def test_until_somebody_looks_nothing_is_kept_for_them(running, nursery, r
         assert admin_socket.find({"XDG_RUNTIME_DIR": str(runtime.parent)}, port)  # is no look
         await trio.testing.wait_all_tasks_blocked()
     assert proxy._telemetry.monitoring is None
-    assert not proxy._engine.keeps_trails
+    assert not proxy._engine.keeps_traces
     signal.raise_signal(signal.SIGTERM)
     with trio.fail_after(60):
         while not codes:
@@ -335,7 +335,7 @@ def test_the_graces_are_those_of_the_settings():
         ),
     )
     engine = App(config)._engine
-    assert engine.graces == Graces(-7, 8, 9, 11)
+    assert engine.graces == GraceTimes(-7, 8, 9, 11)
 
 
 async def test_a_second_sighup_while_the_first_is_read_is_not_lost(running, nursery):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.quota.policy import Quota
-from proxy.core.capture import Capture
+from proxy.core.stats.capture import Capture
 from tests.support import frames as f
 from tests.support.replay import recorded, replay
 from tests.support.sessions import Wire

@@ -16,10 +16,10 @@ from proxy.config.sections import (
     UpstreamSettings,
 )
 from proxy.config.telemetry import TracesSettings
-from proxy.core.bounds import Bounds
-from proxy.core.delayed import Graces
 from proxy.core.errors import CloseReason
-from proxy.core.reads import CRUMB_BYTES
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.read_limits import CRUMB_BYTES
+from proxy.core.session.broker_waits import GraceTimes
 from proxy.dynamic_config import dynamic_settings, graces_of
 from proxy.telemetry import log
 from tests.support import frames as f
@@ -96,7 +96,7 @@ def test_a_request_is_refused_after_the_limit_is_lowered():
 def test_new_traffic_stays_within_a_pool_that_was_made_smaller(key):
     """From 256 MiB to 1 MiB: senders whose peers do not read fill the new size and no more."""
     links, size_bytes = 8, 1 << 20
-    bench = Bench(make_engine(bounds=Bounds(256 << 20, 256 << 20)))
+    bench = Bench(make_engine(bounds=PoolLimits(256 << 20, 256 << 20)))
     try:
         change(bench.engine, f"memory.{key}", memory=MemorySettings(**{key: size_bytes}))
         made = [bench.link() for _ in range(links)]
@@ -139,7 +139,7 @@ def test_the_pools_are_resized(key, pool):
 
 def test_waiting_requests_proceed_when_the_announced_bound_grows():
     """The queue is served at once."""
-    engine = make_engine(bounds=Bounds(announced_bytes=1000))
+    engine = make_engine(bounds=PoolLimits(announced_bytes=1000))
     asked = f.produce(1, size_bytes=100_000)
     first, second = (Wire(engine).client(asked[:1000]) for _ in range(2))
     assert (first.to_broker, second.to_broker) == (asked[:1000], b"")
@@ -156,7 +156,7 @@ def test_the_purgatory_settings_change():
     """The grace times, the longest wait and the silence."""
     section = PurgatorySettings(produce_grace_ms=-200, fetch_grace_ms=300)
     engine, _, _ = changed("purgatory", purgatory=section)
-    assert engine.graces == Graces(-200, 300, section.max_wait_ms, section.silence_ms)
+    assert engine.graces == GraceTimes(-200, 300, section.max_wait_ms, section.silence_ms)
 
 
 def test_the_trace_settings_change():

@@ -14,7 +14,7 @@ from policies.chain import Chain, Entry
 from policies.validation import Problem, SettingsError
 from proxy.config.sections import DrainSettings, LogSettings
 from proxy.config.telemetry import MetricsSettings
-from proxy.core.held_moves import MOVED_AT_ONCE
+from proxy.core.session.held_moves import MOVED_AT_ONCE
 from proxy.reload import BusyError, Reloader, changes, hash_of
 from proxy.telemetry import log
 from tests.support import frames as f

@@ -230,7 +230,7 @@ def test_the_end_of_a_second_is_only_handed_over(listeners: Listeners) -> None:
 
 
 def test_through_real_sockets_it_is_the_same(listeners: Listeners) -> None:
-    """The hub's own step, with its polls, receives and sends, and no more."""
+    """The event loop's own step, with its polls, receives and sends, and no more."""
     bench = Bench(listeners.engine)
     try:
         client, broker, _ = bench.link()
@@ -247,4 +247,4 @@ def test_through_real_sockets_it_is_the_same(listeners: Listeners) -> None:
         listeners.watcher.internal.clear()
 
     assert_ours(ran)
-    assert "proxy.shell.hub" in ran.modules
+    assert "proxy.shell.event_loop" in ran.modules

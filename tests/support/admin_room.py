@@ -1,6 +1,6 @@
-"""A proxy's inside with an admin server on real sockets: engine, hub and driver as in the app, but no listeners.
+"""A proxy's inside with an admin server on real sockets: engine, event_loop and driver as in the app, but no listeners.
 
-`link()` connects a client and a broker through the hub; `ask()` speaks HTTP to one of the admin's listeners.
+`link()` connects a client and a broker through the event loop; `ask()` speaks HTTP to one of the admin's listeners.
 """
 
 import socket
@@ -29,12 +29,12 @@ from proxy.config.sections import ListenSettings, UpstreamSettings
 from proxy.config.telemetry import AdminSettings
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from proxy.core.session import Session
+from proxy.core.session.session import Session
 from proxy.core.topology import Topology
 from proxy.reload import Reloader
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive
-from proxy.shell.hub import Hub
+from proxy.shell.event_loop import EventLoop
 from proxy.shell.transport import PlainTransport
 from proxy.telemetry import log
 from proxy.telemetry.broadcast import Broadcast
@@ -82,8 +82,8 @@ class AdminRoom:
         ports = config.listen.node_ports()
         topology = Topology("127.0.0.1", config.listen.port, ports, observer)
         chain = Chain(registry.build(config.policies, self), observer)
-        self.engine = Engine(topology, chain, observer, now_ms=self.clock(), keeps_trails=True)
-        self.hub = Hub(self.engine, self.clock)
+        self.engine = Engine(topology, chain, observer, now_ms=self.clock(), keeps_traces=True)
+        self.event_loop = EventLoop(self.engine, self.clock)
         self.reloader = Reloader(
             config, self._load, self.engine, self, observer, self._dynamic_settings(), self.clock
         )
@@ -96,7 +96,7 @@ class AdminRoom:
         self.full = False
         self.service = AdminService(
             self.engine,
-            self.hub,
+            self.event_loop,
             self.clock,
             self.reloader,
             [(None, config.listen.port), *ports.items()],
@@ -138,12 +138,12 @@ class AdminRoom:
     # -- the room --------------------------------------------------------------------------------
 
     def link(self, node_id: int | None = None) -> tuple[socket.socket, socket.socket, Session]:
-        """A client and a broker, connected through the hub."""
+        """A client and a broker, connected through the event loop."""
         client, near_client = tcp_pair()
         broker, near_broker = tcp_pair()
         session = self.engine.connect("127.0.0.1", client.getsockname()[1], node_id)
         assert session is not None
-        self.hub.attach(session, PlainTransport(near_client), PlainTransport(near_broker))
+        self.event_loop.attach(session, PlainTransport(near_client), PlainTransport(near_broker))
         self._far += [client, broker]
         return client, broker, session
 
@@ -160,8 +160,8 @@ class AdminRoom:
         return httpx.AsyncClient(base_url=f"http://{where}", headers=headers)
 
     def close(self) -> None:
-        self.hub.close_all(CloseReason.INTERNAL)
-        self.hub.close()
+        self.event_loop.close_all(CloseReason.INTERNAL)
+        self.event_loop.close()
         for each in self._far:
             each.close()
 
@@ -198,7 +198,7 @@ async def opened(
     room = AdminRoom(config_of(admin=settings, **sections))
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(drive, room.hub, room.engine, room.clock)
+            nursery.start_soon(drive, room.event_loop, room.engine, room.clock)
             await nursery.start(serve, settings, room.service, room.loop_lag)
             yield room
             nursery.cancel_scope.cancel()
@@ -215,7 +215,7 @@ def everything(room: AdminRoom) -> ASGIApp:
 
 @contextmanager
 def roomy(**sections: Any) -> Iterator[AdminRoom]:
-    """A room without a server and without a driver: the test steps the hub."""
+    """A room without a server and without a driver: the test steps the event loop."""
     room = AdminRoom(config_of(**sections))
     try:
         yield room

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.core.bounds import Bounds
 from proxy.core.errors import CloseReason
-from proxy.core.slow_senders import ReadLimits
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.slow_clients import ReadLimits
 from tests.support.reference_model import Model
 from tests.support.scripts import HANG_MS, Listening, Script, Scripted
 from tests.support.sessions import Wire, make_engine
@@ -41,7 +41,7 @@ class Run:
         self._rng = rng
         self._chunks = chunks
         self.policy = (Listening if made.hears else Scripted)(made) if made.policy else None
-        bounds = Bounds(
+        bounds = PoolLimits(
             request_bytes=made.request_bytes,
             response_bytes=made.response_bytes,
             read_limits=ReadLimits(0, 0),

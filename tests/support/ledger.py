@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from proxy.core.channel import Mute
+from proxy.core.session.channel import Mute
 from tests.support.sessions import Watcher, Wire, make_engine
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from policies.api import Policy
     from proxy.core.engine import Engine
-    from proxy.core.trail import Trail
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.request_trace import RequestTrace
+    from proxy.core.stats.usage import UsageRow
 
 
 class Ledger(Watcher):
@@ -28,13 +28,13 @@ class Ledger(Watcher):
         super().__init__()
         self.seconds: list[int] = []
         self.rows: list[UsageRow] = []
-        self.trails: list[Trail] = []
-        self.unmuted: list[tuple[Trail, int]] = []
+        self.trails: list[RequestTrace] = []
+        self.unmuted: list[tuple[RequestTrace, int]] = []
 
-    def on_trail(self, trail: Trail) -> None:
+    def on_trail(self, trail: RequestTrace) -> None:
         self.trails.append(trail)
 
-    def on_unmuted(self, trail: Trail, now_us: int) -> None:
+    def on_unmuted(self, trail: RequestTrace, now_us: int) -> None:
         self.unmuted.append((trail, now_us))
 
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.api import Need
-from proxy.core import reads
-from proxy.core.bounds import Bounds
-from proxy.core.channel import Mute
-from proxy.core.slow_senders import ReadLimits
+from proxy.core.memory import read_limits
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.slow_clients import ReadLimits
+from proxy.core.session.channel import Mute
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
@@ -46,7 +46,7 @@ def small_engine(
 ) -> Engine:
     """An engine whose pool of requests has so many bytes."""
     most_bytes = options.pop("request_max_bytes", 104_857_600)
-    bounds = Bounds(request_bytes=pool, read_limits=limits, **options)  # type: ignore[arg-type]
+    bounds = PoolLimits(request_bytes=pool, read_limits=limits, **options)  # type: ignore[arg-type]
     return make_engine(policies or [Keeper()], bounds=bounds, request_max_bytes=int(most_bytes))
 
 
@@ -64,7 +64,7 @@ class Link(Wire):
         return bool(self.session.client.muted & Mute.OUT_OF_MEMORY)
 
     def settle(self) -> None:
-        """As the hub: what is stuck mutes the client."""
+        """As the event loop: what is stuck mutes the client."""
         if not self.stuck:
             super().settle()
         else:
@@ -118,8 +118,8 @@ def request_bytes_of(wires: list[Wire]) -> int:
 @contextmanager
 def crumbs_of(size_bytes: int) -> Iterator[None]:
     """The least that is read, small beside a small pool."""
-    before, reads.CRUMB_BYTES = reads.CRUMB_BYTES, size_bytes
+    before, read_limits.CRUMB_BYTES = read_limits.CRUMB_BYTES, size_bytes
     try:
         yield
     finally:
-        reads.CRUMB_BYTES = before
+        read_limits.CRUMB_BYTES = before

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from proxy.core.purgatory import DelayedOperation, Purgatory
-from proxy.core.timers import Timers
+from proxy.core.purgatory.purgatory import DelayedOperation, Purgatory
+from proxy.core.purgatory.timers import Timers
 
 FAR_MS = 1_000_000
 

@@ -29,7 +29,7 @@ class Due:
     """A reply that is due, in the order of the requests. `made`: it was made here, and waits for its turn."""
 
     asked: Asked
-    quiet_until_ms: int = 0
+    throttle_until_ms: int = 0
     made: bytes = b""
     swallowed: bool = False
 
@@ -48,11 +48,11 @@ class Model:
             None  # what is done when it is whole; None: it is asked about then
         )
         self.mode = ""  # of the one that passes: stream, keep or drop
-        self.quiet_until_ms = 0  # what the reply of the one that is kept will say
+        self.throttle_until_ms = 0  # what the reply of the one that is kept will say
         self.held: tuple[Asked, int, int, tuple] | None = None
         self.judged: tuple[Asked, tuple] | None = None  # it was held, and waits for its turn
         self.muted = False
-        self.hush = False  # mute as soon as the passing request is whole
+        self.mute_after_request = False  # mute as soon as the passing request is whole
         self.throttled_until_ms = 0
         self.due: deque[Due] = deque()
         self.at_broker: deque[Due] = deque()  # what the broker has got and has not replied to
@@ -90,7 +90,7 @@ class Model:
             asked, _, _, then = self.held
             self.held, self.judged = None, (asked, then)
         if self.now_ms >= self.throttled_until_ms:
-            self.muted = self.hush = False
+            self.muted = self.mute_after_request = False
         if elapsed_ms >= hang_ms:
             self.expire()
         if self.give_up_ms is not None and self.now_ms >= self.give_up_ms:
@@ -140,7 +140,7 @@ class Model:
     @property
     def waits(self) -> bool:
         """Its client is not heard, or is about not to be."""
-        return bool(self.muted or self.hush or self.held or self.judged)
+        return bool(self.muted or self.mute_after_request or self.held or self.judged)
 
     def is_idle(self) -> bool:
         """Nothing more happens by itself."""
@@ -178,7 +178,7 @@ class Model:
             if said[0] == "raise":
                 raise PolicyRaisedError
             if self.needs(asked) is Need.BODY:
-                self.quiet_until_ms = 0
+                self.throttle_until_ms = 0
                 self.settle(asked, said)
                 self.take(asked)
             else:
@@ -224,7 +224,7 @@ class Model:
     def begin(self, asked: Asked, said: tuple) -> None:
         """Its first byte goes on, or is kept, or thrown away."""
         self.passing = asked
-        self.quiet_until_ms = 0
+        self.throttle_until_ms = 0
         if said[0] == "throttle":
             self.quiet(asked, said[1])
             said = said[2]
@@ -254,7 +254,7 @@ class Model:
                 if said[0] == "hold":
                     self.hold(asked, said)
                     return
-                self.quiet_until_ms = 0
+                self.throttle_until_ms = 0
             self.settle(asked, said)
         self.take(asked)
 
@@ -263,8 +263,8 @@ class Model:
         assert self.coming[0] is asked
         self.coming.popleft()
         self.come_bytes -= len(asked.data)
-        if self.hush:
-            self.hush, self.muted = False, True
+        if self.mute_after_request:
+            self.mute_after_request, self.muted = False, True
 
     def settle(self, asked: Asked, said: tuple) -> None:
         """All of it is here, and it is decided what becomes of it."""
@@ -295,8 +295,8 @@ class Model:
         if asked.silent:
             self.complete(asked, "no_reply")
         else:
-            self.due.append(Due(asked, self.quiet_until_ms))
-        self.quiet_until_ms = 0
+            self.due.append(Due(asked, self.throttle_until_ms))
+        self.throttle_until_ms = 0
 
     def arrive(self, asked: Asked, data: bytes) -> None:
         """The broker has it whole, and may reply."""
@@ -306,7 +306,7 @@ class Model:
 
     def answer(self, asked: Asked, body: bytes) -> None:
         """Reply from here, when its turn comes."""
-        quiet_until_ms, self.quiet_until_ms = self.quiet_until_ms, 0
+        throttle_until_ms, self.throttle_until_ms = self.throttle_until_ms, 0
         if asked.silent:
             self.complete(asked, "answered")
             return
@@ -315,9 +315,9 @@ class Model:
             self.complete(asked, "disconnected")
             raise PolicyRaisedError
         if said[0] == "throttle":
-            quiet_until_ms = max(quiet_until_ms, self.now_ms + said[1])
-        left_ms = max(quiet_until_ms - self.now_ms, 0)
-        self.throttle(quiet_until_ms)
+            throttle_until_ms = max(throttle_until_ms, self.now_ms + said[1])
+        left_ms = max(throttle_until_ms - self.now_ms, 0)
+        self.throttle(throttle_until_ms)
         reply = f.reply(asked.number, struct.pack(">i", left_ms) + body[4:])
         if self.due and not self.due[-1].swallowed:
             self.due.append(Due(asked, made=reply))
@@ -335,7 +335,7 @@ class Model:
             if said[0] == "raise":
                 self.end("policy_fault")
                 return
-            until_ms = due.quiet_until_ms
+            until_ms = due.throttle_until_ms
             if said[0] == "throttle":
                 until_ms = max(until_ms, self.now_ms + said[1])
             said_ms = due.asked.replied_ms
@@ -385,7 +385,7 @@ class Model:
                 self.complete(asked, "disconnected")
                 self.end("policy_fault")
                 return
-            until_ms = each.quiet_until_ms
+            until_ms = each.throttle_until_ms
             if said[0] == "throttle":
                 until_ms = max(until_ms, self.now_ms + said[1])
             left_ms = max(until_ms - self.now_ms, 0)
@@ -399,7 +399,7 @@ class Model:
     def quiet(self, asked: Asked, ms: int) -> None:
         until_ms = self.now_ms + ms
         if not asked.silent:
-            self.quiet_until_ms = until_ms
+            self.throttle_until_ms = until_ms
         self.throttle(until_ms)
 
     def throttle(self, until_ms: int) -> None:
@@ -407,7 +407,7 @@ class Model:
             return
         self.throttled_until_ms = until_ms
         if self.passing is not None or self.judged is not None:
-            self.hush = True
+            self.mute_after_request = True
         else:
             self.muted = True
 

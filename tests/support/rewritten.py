@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from proxy.core.bounds import Bounds
+from proxy.core.memory.pool_limits import PoolLimits
 from tests.support import frames as f
 from tests.support.sessions import make_engine
 from wire.messages import encode
@@ -45,7 +45,7 @@ def share_fetch(number: int, size_bytes: int) -> tuple[bytes, bytes]:
 
 def bounded(pool_bytes: int, *policies: Recorder) -> Engine:
     """With a pool of replies of this size."""
-    return make_engine(policies, bounds=Bounds(response_bytes=pool_bytes))
+    return make_engine(policies, bounds=PoolLimits(response_bytes=pool_bytes))
 
 
 def metadata_body(version: int, topics: int, partitions: int, brokers: int = 2) -> bytes:

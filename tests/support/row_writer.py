@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from proxy.core.usage import UsageRow
+from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.usage_log.retention import SegmentWriter
 from proxy.telemetry.usage_log.rows import Sequencer, entity_rows
 from proxy.telemetry.usage_log.segment import new_boot

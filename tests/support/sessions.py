@@ -1,6 +1,6 @@
-"""A session between two ends made of bytes: what the hub does, without a socket.
+"""A session between two ends made of bytes: what the event loop does, without a socket.
 
-`Wire` feeds a Session in chunks through one shared scratch buffer full of old bytes, as the hub does,
+`Wire` feeds a Session in chunks through one shared scratch buffer full of old bytes, as the event loop does,
 and collects what would have been sent.
 """
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from policies.api import Peer, Policy
     from policies.decision import PolicyDecision
-    from proxy.core.bounds import Bounds
-    from proxy.core.channel import Channel
     from proxy.core.errors import CloseReason
-    from proxy.core.usage import UsageRow
+    from proxy.core.memory.pool_limits import PoolLimits
+    from proxy.core.session.channel import Channel
+    from proxy.core.stats.usage import UsageRow
 
 AT = 384 << 10
 
@@ -84,7 +84,7 @@ class Watcher(Observer):
         self.outages.append((pool, depleted_ms))
 
 
-def make_engine(policies: Sequence[Policy] = (), **options: int | Bounds) -> Engine:
+def make_engine(policies: Sequence[Policy] = (), **options: int | PoolLimits) -> Engine:
     """An engine with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
     watcher = Watcher()
     entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
@@ -158,7 +158,7 @@ class Wire:
         return self
 
     def settle(self) -> None:
-        """Send what stands in the outboxes and have whatever is due now, as the hub does."""
+        """Send what stands in the outboxes and have whatever is due now, as the event loop does."""
         session = self.session
         session.attention = False
         for channel, name in ((session.broker, "to_broker"), (session.client, "to_client")):
@@ -214,11 +214,11 @@ class Wire:
                 self.turns += 1
                 session.resume()
                 self._read(session.client, session.from_client, b"", "to_broker")
-                self.engine.room.heard(session)
+                self.engine.reservations.heard(session)
             elif self._unread and not session.client.muted:
                 data = self._unread.popleft()
-                if self.engine.request_pool.pressed:
-                    most = self.engine.reads.request_bytes(session)
+                if self.engine.request_pool.near_limit:
+                    most = self.engine.read_limits.request_bytes(session)
                     if len(data) > most:
                         self._unread.appendleft(data[most:])
                     data = data[:most]

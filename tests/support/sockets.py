@@ -1,4 +1,4 @@
-"""Real TCP pairs on loopback, and a hub between two of them."""
+"""Real TCP pairs on loopback, and an event loop between two of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from proxy.core.errors import CloseReason
-from proxy.shell.hub import Hub
+from proxy.shell.event_loop import EventLoop
 from proxy.shell.transport import PlainTransport
 from tests.support.sessions import make_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.core.channel import Channel
     from proxy.core.engine import Engine
-    from proxy.core.session import Session
+    from proxy.core.session.channel import Channel
+    from proxy.core.session.session import Session
 
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:
@@ -47,28 +47,28 @@ class HandClock:
 
 
 class Bench:
-    """A hub with as many linked pairs as wanted. `client` and `broker` are the far ends."""
+    """An event loop with as many linked pairs as wanted. `client` and `broker` are the far ends."""
 
     def __init__(self, engine: Engine | None = None) -> None:
         self.engine = engine or make_engine()
         self.clock = HandClock()
-        self.hub = Hub(self.engine, self.clock)
+        self.event_loop = EventLoop(self.engine, self.clock)
         self.far: list[socket.socket] = []
 
     def link(self) -> tuple[socket.socket, socket.socket, Session]:
-        """A client and a broker connected through the hub."""
+        """A client and a broker connected through the event loop."""
         client, near_client = tcp_pair()
         broker, near_broker = tcp_pair()
         session = self.engine.connect("127.0.0.1", 1, None)
         assert session is not None
-        self.hub.attach(session, PlainTransport(near_client), PlainTransport(near_broker))
+        self.event_loop.attach(session, PlainTransport(near_client), PlainTransport(near_broker))
         self.far += [client, broker]
         return client, broker, session
 
     def close(self) -> None:
         """Everything, on both ends."""
-        self.hub.close_all(CloseReason.INTERNAL)
-        self.hub.close()
+        self.event_loop.close_all(CloseReason.INTERNAL)
+        self.event_loop.close()
         for each in self.far:
             each.close()
 
@@ -79,10 +79,10 @@ class Bench:
         """
         total = idle = 0
         while idle < 2:
-            events = self.hub.step(idle_s)
+            events = self.event_loop.step(idle_s)
             idle = 0 if events else idle + 1
             total += events
-            assert total < 100_000, "the hub spins"
+            assert total < 100_000, "the event loop spins"
         return total
 
 
@@ -115,12 +115,12 @@ def arrived(far: socket.socket) -> bytes:
 
 
 class WatchedPoller:
-    """The hub's own poller; `seen` may look at, and change, what each poll brings. Put in place by itself."""
+    """The event loop's own poller; `seen` may look at, and change, what each poll brings. Put in place by itself."""
 
     def __init__(self, bench: Bench) -> None:
-        self._poller = bench.hub._poller
+        self._poller = bench.event_loop._poller
         self.polls: list[int] = []
-        bench.hub._poller = self  # type: ignore[assignment]
+        bench.event_loop._poller = self  # type: ignore[assignment]
 
     def seen(self, events: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
         return events
@@ -154,7 +154,7 @@ def pour(bench: Bench, sides: list[tuple[socket.socket, bytes, Channel]]) -> Non
         for far, data in left.items():
             with suppress(BlockingIOError):
                 left[far] = data[far.send(data[: 1 << 20]) :]
-        bench.hub.step(0)
+        bench.event_loop.step(0)
         if all(channel.muted for _, _, channel in sides):
             return
     raise AssertionError("somebody is read for ever")

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from proxy.core.topic_book import TopicBook
+from proxy.core.stats.topic_usage import TopicUsage
 from proxy.telemetry.broadcast import Broadcast
 from proxy.telemetry.client_activity import ClientActivity
 from proxy.telemetry.connection_times import ConnectionTimes
@@ -48,12 +48,12 @@ class Listeners:
         trace_delay_ms: int = 10,
         **options: int,
     ) -> None:
-        book = TopicBook() if "topic" in families else None
+        book = TopicUsage() if "topic" in families else None
         self.engine = make_engine(
             policies,
-            keeps_trails=bool(parts),
+            keeps_traces=bool(parts),
             meters_by_key="api" in families,
-            topic_book=book,
+            topic_usage=book,
             **options,
         )
         folder.mkdir(exist_ok=True)
@@ -69,7 +69,7 @@ class Listeners:
                 clock=lambda: self.engine.now_ms,
                 effective_quota=_unknown,
                 rotate_ms=1 << 30,  # nobody turns the clock while the writer waits for it
-                topic_book=book,
+                topic_usage=book,
             )
         log = LogObserver(lambda: self.engine.now_ms, self.engine.timers.arm)
         self.decisions = Decisions()

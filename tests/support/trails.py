@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import Outcome, Peer
-from proxy.core.trail import Stage, Trail
+from proxy.core.stats.request_trace import RequestTrace, Stage
 from wire import apis
 
 if TYPE_CHECKING:
@@ -39,21 +39,21 @@ def trail(
     quiet_ms: int = 0,
     turn_us: int = 0,
     began_us: int = EPOCH_US,
-) -> Trail:
+) -> RequestTrace:
     """One that has ended. `upstream_us` None: it never went on; then its reply waited `turn_us` for its turn.
 
     `quiet_ms`: what its reply says about being quiet.
     """
     api = apis.known(api_key, version)
     assert api is not None
-    made = Trail(began_us)
+    made = RequestTrace(began_us)
     made.stages += stages
     made.peer, made.api, made.outcome = peer, api, outcome
     made.correlation_id, made.size_bytes, made.reply_bytes = 77, 1000, 90
     until_us = stages[-1].ended_us if stages else began_us
     made.forwarded_us = 0 if upstream_us is None else until_us
     made.ended_us = until_us + (turn_us if upstream_us is None else upstream_us)
-    made.quiet_until_ms = made.ended_us // 1000 + quiet_ms if quiet_ms else 0
+    made.throttle_until_ms = made.ended_us // 1000 + quiet_ms if quiet_ms else 0
     made.excess = excess
     return made
 

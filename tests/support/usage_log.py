@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policies.api import EffectiveQuota, Policy
-    from proxy.core.capture import Capture
+    from proxy.core.stats.capture import Capture
 
 START_MS = 1_763_683_200_000  # a whole second, and a day's first
 

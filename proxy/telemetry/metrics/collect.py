@@ -8,10 +8,10 @@ import platform
 from typing import TYPE_CHECKING
 
 from policies.api import Outcome
-from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
-from proxy.core.exchanges import Exchange
-from proxy.core.meters import STAGES, summed
+from proxy.core.session.channel import Mute
+from proxy.core.session.exchange import Exchange
+from proxy.core.stats.meters import STAGES, summed
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.families import Family, MetricPoint, distribution
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from policies.hook_runner import HookTime
     from proxy.core.engine import Engine
-    from proxy.core.meters import Meter, MeterBook
+    from proxy.core.stats.meters import Meter, MeterBook
     from proxy.telemetry.facts import Facts
     from proxy.telemetry.metrics.exemplars import Wait
     from proxy.telemetry.metrics.families import Exemplars
@@ -90,7 +90,7 @@ def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> It
 
 
 def turns(book: MeterBook) -> Iterator[Family]:
-    """How long the hub's turns took, and how long it stood still between them."""
+    """How long the event loop's turns took, and how long it stood still between them."""
     for metric, counts in ((names.STEP, book.step_us), (names.AWAY, book.away_us)):
         yield Family(metric, (MetricPoint((), distribution(counts, metric.edges)),))
 

@@ -11,7 +11,7 @@ from proxy.telemetry.metrics.families import Exemplar, place_of
 from proxy.telemetry.metrics.names import STAGE
 
 if TYPE_CHECKING:
-    from proxy.core.trail import Trail
+    from proxy.core.stats.request_trace import RequestTrace
 
 STAGES = frozenset(("throttle", "purgatory"))
 Wait = tuple[str, str]
@@ -24,7 +24,7 @@ class Kept:
     def __init__(self) -> None:
         self._kept: dict[Wait, dict[int, Exemplar]] = {}
 
-    def note(self, trail: Trail) -> None:
+    def note(self, trail: RequestTrace) -> None:
         """A request has ended; `trail.trace_id` says whether somebody will find it."""
         trace_id = trail.trace_id
         if not trace_id:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.core.histogram import BUCKETS, PER_DOUBLING, edge_us
+from proxy.core.stats.histogram import BUCKETS, PER_DOUBLING, edge_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ class Family(NamedTuple):
 def distribution(
     counts: Iterable[int], edges: range, exemplars: Exemplars | None = None
 ) -> Distribution:
-    """What a histogram of `proxy.core.histogram` says at these edges."""
+    """What a histogram of `proxy.core.stats.histogram` says at these edges."""
     copied = list(counts)
     below = list(accumulate(copied))
     return Distribution(

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from policies.decision import PolicyDecision
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
-    from proxy.core.trail import Trail
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.request_trace import RequestTrace
+    from proxy.core.stats.usage import UsageRow
     from proxy.telemetry.facts import FactsSource
     from proxy.telemetry.metrics.push import MetricPush
 
@@ -67,7 +67,7 @@ class MetricsObserver(Observer):
 
     # -- what the core tells ---------------------------------------------------------------------
 
-    def on_trail(self, trail: Trail) -> None:
+    def on_trail(self, trail: RequestTrace) -> None:
         """See Observer."""
         self._exemplars.note(trail)
 

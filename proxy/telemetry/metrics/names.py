@@ -6,7 +6,7 @@ Rules:
 - Where Kafka has a sensor or an MBean for the same thing, the help text names it.
 - Labels come from closed sets, but for `user`: see `users`.
 - The edges of a histogram are powers of two in microseconds, because the counts lie in buckets of which every
-  eighth ends at one (`proxy.core.histogram`): nothing is rounded from one bucket into another.
+  eighth ends at one (`proxy.core.stats.histogram`): nothing is rounded from one bucket into another.
 """
 
 from __future__ import annotations

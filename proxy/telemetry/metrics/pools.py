@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from proxy.core.memory import NO_BOUND
+from proxy.core.memory.pool import NO_BOUND
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.collect import labelled
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from proxy.core.engine import Engine
-    from proxy.core.memory import MemoryPool
+    from proxy.core.memory.pool import MemoryPool
     from proxy.telemetry.metrics.families import Family
 
 WINDOW_S = 30

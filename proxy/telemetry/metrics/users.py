@@ -15,13 +15,13 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.core.usage import OTHER as SHARED
-from proxy.core.usage import WINDOW_MS
+from proxy.core.stats.usage import OTHER as SHARED
+from proxy.core.stats.usage import WINDOW_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.usage import UsageRow
 
 OTHER = "other"
 """A user who is really called that has no series of his own."""

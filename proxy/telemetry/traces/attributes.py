@@ -22,7 +22,7 @@ from wire.produce import ProduceWalker
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from proxy.core.trail import Stage, Trail
+    from proxy.core.stats.request_trace import RequestTrace, Stage
     from wire.produce_partitions import Topics
 
 Value: TypeAlias = str | bool | int | float | tuple[str, ...]
@@ -45,7 +45,7 @@ class Known(NamedTuple):
     topics: Mapping[bytes, str] = MappingProxyType({})
 
 
-def of_request(trail: Trail, topic: str) -> Attributes:
+def of_request(trail: RequestTrace, topic: str) -> Attributes:
     """Of the SERVER span; `topic` as `topic_of` has found it."""
     api, peer = trail.api, trail.peer
     found: Attributes = {
@@ -87,7 +87,7 @@ def of_request(trail: Trail, topic: str) -> Attributes:
     return found | _quota(trail)
 
 
-def of_wait(trail: Trail, stage: Stage, times: int) -> Attributes:
+def of_wait(trail: RequestTrace, stage: Stage, times: int) -> Attributes:
     """Of a wait before the request went on, which was begun `times` times; `stage` is the last."""
     found: Attributes = {}
     if stage.kind == "throttle":
@@ -101,7 +101,7 @@ def of_wait(trail: Trail, stage: Stage, times: int) -> Attributes:
     return found
 
 
-def of_upstream(trail: Trail, known: Known) -> Attributes:
+def of_upstream(trail: RequestTrace, known: Known) -> Attributes:
     """Of the time the broker had it."""
     node_id = trail.peer.node_id
     address = None if node_id is None else known.address_of(node_id)
@@ -117,7 +117,7 @@ def of_upstream(trail: Trail, known: Known) -> Attributes:
     return found
 
 
-def of_mute(trail: Trail) -> Attributes:
+def of_mute(trail: RequestTrace) -> Attributes:
     """Of the throttle that went on."""
     found: Attributes = {
         "user.name": printable(trail.peer.user),
@@ -129,11 +129,11 @@ def of_mute(trail: Trail) -> Attributes:
     return found | _quota(trail)
 
 
-def reasons(trail: Trail) -> tuple[str, ...]:
+def reasons(trail: RequestTrace) -> tuple[str, ...]:
     """Why there is a trace of it; all that hold."""
     kinds = {stage.kind for stage in trail.stages}
     hold = {
-        "throttled": "throttle" in kinds or trail.quiet_until_ms > 0,
+        "throttled": "throttle" in kinds or trail.throttle_until_ms > 0,
         "held": "purgatory" in kinds,
         "out_of_memory": "memory" in kinds,
         "expired": trail.outcome.value == "expired",
@@ -145,7 +145,7 @@ def reasons(trail: Trail) -> tuple[str, ...]:
     return tuple(reason for reason, holds in hold.items() if holds)
 
 
-def error_type(trail: Trail) -> str | None:
+def error_type(trail: RequestTrace) -> str | None:
     """What went wrong: Kafka's name of the code that a policy refused with, or the outcome. None: nothing did."""
     if trail.refused:
         try:
@@ -155,7 +155,7 @@ def error_type(trail: Trail) -> str | None:
     return trail.outcome.value if trail.outcome.value in UPSTREAM_FAILED else None
 
 
-def topic_of(trail: Trail, known: Known) -> str:
+def topic_of(trail: RequestTrace, known: Known) -> str:
     """The topic of a Produce that has just one, if its skeleton was kept (acks=all); else empty."""
     kept, api = trail.kept, trail.api
     topics: Topics = ()
@@ -180,11 +180,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text[:MAX_NAME_CHARS])
 
 
-def _throttles(trail: Trail) -> list[Stage]:
+def _throttles(trail: RequestTrace) -> list[Stage]:
     return [stage for stage in trail.stages if stage.kind == "throttle"]
 
 
-def _quota(trail: Trail) -> Attributes:
+def _quota(trail: RequestTrace) -> Attributes:
     excess = trail.excess
     if excess is None:
         return {}
@@ -196,5 +196,5 @@ def _quota(trail: Trail) -> Attributes:
     }
 
 
-def _node(trail: Trail) -> str:
+def _node(trail: RequestTrace) -> str:
     return "bootstrap" if trail.peer.node_id is None else str(trail.peer.node_id)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Sequence
 
-    from proxy.core.trail import Trail
+    from proxy.core.stats.request_trace import RequestTrace
     from proxy.telemetry.traces.attributes import Known
     from proxy.telemetry.traces.spans import Span
 
@@ -36,7 +36,7 @@ LAST_WORD_S = 0.3
 class Job(NamedTuple):
     """A request to be told about as `spans` spans; or (`unmuted_us` is not 0) only the throttle after it."""
 
-    trail: Trail
+    trail: RequestTrace
     spans: int
     unmuted_us: int = 0
 

@@ -1,4 +1,4 @@
-"""From a Trail to spans: one SERVER span, children that follow one another from its beginning to its end.
+"""From a RequestTrace to spans: one SERVER span, children that follow one another from its beginning to its end.
 
 Rules:
 - Made after the fact, off the request path, from the times that the core has written down anyway.
@@ -21,7 +21,7 @@ from proxy.telemetry.traces.attributes import Known
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.core.trail import Stage, Trail
+    from proxy.core.stats.request_trace import RequestTrace, Stage
     from proxy.telemetry.traces.attributes import Attributes
 
 SPAN_ID_MASK = (1 << 64) - 1
@@ -76,7 +76,7 @@ class _Part(NamedTuple):
     failed: bool = False
 
 
-def span_count(trail: Trail) -> int:
+def span_count(trail: RequestTrace) -> int:
     """How many spans `spans_of` makes of it; quick, for it is asked on the loop."""
     count = 1
     at_us = trail.began_us
@@ -94,7 +94,7 @@ def span_count(trail: Trail) -> int:
 
 
 def spans_of(
-    trail: Trail, new_span_id: Callable[[], int], known: Known = NOTHING_KNOWN
+    trail: RequestTrace, new_span_id: Callable[[], int], known: Known = NOTHING_KNOWN
 ) -> list[Span]:
     """The SERVER span and its children. The trail has ended and has its `trace_id`."""
     trace_id = int(trail.trace_id, 16)
@@ -114,12 +114,12 @@ def spans_of(
     return [server, *(_child(part, server, new_span_id()) for part in _parts(trail, known))]
 
 
-def is_muted_after(trail: Trail, unmuted_us: int) -> bool:
-    """Whether the throttle went on when the reply was out. `Trail.ended_us` is 0 while it is not."""
+def is_muted_after(trail: RequestTrace, unmuted_us: int) -> bool:
+    """Whether the throttle went on when the reply was out. `RequestTrace.ended_us` is 0 while it is not."""
     return 0 < trail.ended_us < unmuted_us
 
 
-def mute_span(trail: Trail, unmuted_us: int, new_trace_id: Callable[[], int]) -> Span:
+def mute_span(trail: RequestTrace, unmuted_us: int, new_trace_id: Callable[[], int]) -> Span:
     """The root span of a throttle that went on after the reply, until `unmuted_us`."""
     trace_id, throttled = new_trace_id(), int(trail.trace_id, 16)
     return Span(
@@ -149,7 +149,7 @@ def _child(part: _Part, server: Span, span_id: int) -> Span:
     )
 
 
-def _parts(trail: Trail, known: Known) -> list[_Part]:
+def _parts(trail: RequestTrace, known: Known) -> list[_Part]:
     """The children, in their order."""
     parts: list[_Part] = []
     at_us = trail.began_us

@@ -4,7 +4,7 @@ Rules:
 - On the loop: a few additions and one append. Everything else is the worker's, in a thread of its own.
 - At most so many spans a second (a token bucket on the engine's time; twice as many at once); of the queue the
   oldest goes first. What goes is counted, in spans.
-- A request that gets spans has `Trail.trace_id` from `on_trail` on, so whoever wants to name it must be told after us.
+- A request that gets spans has `RequestTrace.trace_id` from `on_trail` on, so whoever wants to name it must be told after us.
 - A throttle that goes on after the reply is told only where its request was.
 """
 
@@ -26,7 +26,7 @@ from proxy.telemetry.traces.spans import is_muted_after, span_count
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine
-    from proxy.core.trail import Trail
+    from proxy.core.stats.request_trace import RequestTrace
     from proxy.telemetry.traces.batch_processor import SpanExporter
 
 MAX_QUEUED_SPANS = 2048
@@ -94,7 +94,7 @@ class Tracer(Observer):
 
     # -- on the loop -----------------------------------------------------------------------------
 
-    def on_trail(self, trail: Trail) -> None:
+    def on_trail(self, trail: RequestTrace) -> None:
         """Give it a trace, if there is room for one."""
         spans = span_count(trail)
         if self._may(spans, trail.ended_us):
@@ -107,7 +107,7 @@ class Tracer(Observer):
                 trail.kept = None  # thousands of partitions: too much to hold on to for a name
             self._put(Job(trail, spans))
 
-    def on_unmuted(self, trail: Trail, now_us: int) -> None:
+    def on_unmuted(self, trail: RequestTrace, now_us: int) -> None:
         """The client had to be quiet until now."""
         if trail.trace_id and is_muted_after(trail, now_us) and self._may(1, now_us):
             self._put(Job(trail, 1, now_us))

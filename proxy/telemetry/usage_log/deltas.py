@@ -17,16 +17,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import Outcome
-from proxy.core.histogram import quantile_us
-from proxy.core.meters import STAGES
+from proxy.core.stats.histogram import quantile_us
+from proxy.core.stats.meters import STAGES
 from proxy.telemetry.usage_log.rows import ApiRow, InstanceRow, Sequencer, cut_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from proxy.core.engine import Engine
-    from proxy.core.memory import MemoryPool
-    from proxy.core.meters import Meter, MeterBook
+    from proxy.core.memory.pool import MemoryPool
+    from proxy.core.stats.meters import Meter, MeterBook
 
 Key = tuple[str, str]
 MAX_SKIPPED_KEYS: Final = 10_000
@@ -230,7 +230,7 @@ def read_instance(engine: Engine, keys: int) -> InstanceReading:
         engine.timers.size,
         engine.expired.produce,
         engine.expired.fetch,
-        engine.names_unread + (0 if engine.topic_book is None else engine.topic_book.unread),
+        engine.names_unread + (0 if engine.topic_usage is None else engine.topic_usage.unread),
     )
 
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from proxy.core.usage import WINDOW_MS
+from proxy.core.stats.usage import WINDOW_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.api import EffectiveQuota
-    from proxy.core.capture import Seen
-    from proxy.core.topic_book import TopicUse
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.capture import Seen
+    from proxy.core.stats.topic_usage import TopicUse
+    from proxy.core.stats.usage import UsageRow
 
 VERSION: Final = 1
 MAX_NAME_CHARS: Final = 1024
@@ -71,7 +71,7 @@ class ApiRow(Row, frozen=True, kw_only=True, tag_field="family", tag="api"):
     """The requests of one user, client id and API that ended in one second.
 
     `requests` is the sum of the next five columns; the bytes are those of replied requests. `X_i` and `X_n` are a
-    sparse histogram of the time spent in stage X: bucket indexes and their counts (see `proxy.core.histogram`).
+    sparse histogram of the time spent in stage X: bucket indexes and their counts (see `proxy.core.stats.histogram`).
     """
 
     window_ms: int = WINDOW_MS

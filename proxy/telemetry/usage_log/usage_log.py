@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from policies.api import EffectiveQuota
     from proxy.core.engine import Engine
-    from proxy.core.meters import Meter
-    from proxy.core.topic_book import TopicBook
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.meters import Meter
+    from proxy.core.stats.topic_usage import TopicUsage
+    from proxy.core.stats.usage import UsageRow
     from proxy.telemetry.topic_publisher import TopicPublisher
     from proxy.telemetry.usage_log.deltas import MeterReading
 
@@ -52,7 +52,7 @@ class UsageLogObserver(Observer):
         rotate_bytes: int = 16 << 20,
         keep_bytes: int = 1 << 30,
         capture_max_ms: int = 600_000,
-        topic_book: TopicBook | None = None,
+        topic_usage: TopicUsage | None = None,
         publisher: TopicPublisher | None = None,
         spans_dropped: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -60,7 +60,7 @@ class UsageLogObserver(Observer):
         sequencer = Sequencer(instance, new_boot(start_ms))
         self._families = frozenset(families)
         self._effective_quota = effective_quota
-        self._topic_book = topic_book
+        self._topic_book = topic_usage
         self._spans_dropped = spans_dropped
         self._capture_ends_ms = start_ms + capture_max_ms
         self._writer = SegmentWriter(

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from policies.api import EffectiveQuota
-    from proxy.core.capture import Seen
-    from proxy.core.meters import Meter
-    from proxy.core.topic_book import TopicUse
-    from proxy.core.usage import UsageRow
+    from proxy.core.stats.capture import Seen
+    from proxy.core.stats.meters import Meter
+    from proxy.core.stats.topic_usage import TopicUse
+    from proxy.core.stats.usage import UsageRow
     from proxy.telemetry.topic_publisher import TopicPublisher
     from proxy.telemetry.usage_log.deltas import InstanceReading, MeterReading
     from proxy.telemetry.usage_log.retention import SegmentWriter

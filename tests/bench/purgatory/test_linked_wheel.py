@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bench.purgatory.linked_wheel import ALONE, LinkedRequest, LinkedWheel
 from bench.purgatory.play import Book
-from proxy.core.timing_wheel import TimerEntry, TimingWheel
+from proxy.core.purgatory.timing_wheel import TimerEntry, TimingWheel
 
 
 class Linked(LinkedRequest):

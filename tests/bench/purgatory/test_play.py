@@ -8,8 +8,8 @@ import pytest
 
 from bench.purgatory import play as module
 from bench.purgatory.play import Book, Player
-from proxy.core.purgatory import Purgatory
-from proxy.core.timers import Timers
+from proxy.core.purgatory.purgatory import Purgatory
+from proxy.core.purgatory.timers import Timers
 
 KEYS = ("a", "b", "c")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.purgatory.linked_wheel import LinkedRequest, LinkedTimers
 from bench.purgatory.play import Book, Request
 from bench.purgatory.queues import HashedWheel, SimpleWheel, TimerHeap, TimerList
-from proxy.core.timers import Timers
+from proxy.core.purgatory.timers import Timers
 
 MAKERS = {
     "list": TimerList,

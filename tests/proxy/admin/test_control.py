@@ -204,7 +204,7 @@ async def test_a_connection_is_closed_by_its_id(room, app):
     assert (answer.status, answer.body) == (204, b"")
     assert first.ended
     assert not second.ended
-    room.hub.step(0)
+    room.event_loop.step(0)
     assert room.watcher.closed == [] or room.watcher.closed[0][0].value == "operator"
 
 

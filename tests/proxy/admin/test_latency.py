@@ -10,8 +10,8 @@ from proxy.admin.latency import (
     Latencies,
     Window,
 )
-from proxy.core.histogram import BUCKETS, bucket_of
-from proxy.core.meters import MeterBook
+from proxy.core.stats.histogram import BUCKETS, bucket_of
+from proxy.core.stats.meters import MeterBook
 from tests.support.task_steps import task_steps
 
 HEARTBEAT, PRODUCE, FETCH = 12, 0, 1

@@ -13,7 +13,7 @@ from proxy.admin.live_quotas import BindingLimit
 from proxy.admin.principals import SLICE, principals, together
 from proxy.admin.schemas import PrincipalRow, Quantiles
 from proxy.admin.state import Watch
-from proxy.core.usage import UsageRow
+from proxy.core.stats.usage import UsageRow
 from tests.support import frames as f
 from tests.support.admin_room import quota_entry, roomy
 from tests.support.task_steps import task_steps
@@ -27,7 +27,7 @@ def row(name: str, bucket: int | None) -> PrincipalRow:
 
 def step(room, times: int = 20) -> None:
     for _ in range(times):
-        room.hub.step(0.005)
+        room.event_loop.step(0.005)
 
 
 async def state_of(room):

@@ -340,7 +340,7 @@ def fetched(path: str, place: Place) -> int:
 
 
 async def test_nobody_waits_long_for_a_look_at_5000_connections(room):
-    """A few milliseconds at a time: then the hub has its turn."""
+    """A few milliseconds at a time: then the event loop has its turn."""
     for port in range(5000):
         room.engine.connect("10.0.0.9", port, port % 4)
     place = Place(path=room.admin.socket)

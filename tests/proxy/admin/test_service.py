@@ -64,7 +64,7 @@ def test_a_connection_is_closed_at_once_by_its_id(room):
     for each in (client, broker):
         each.close()
     for _ in range(20):
-        room.hub.step(0)
+        room.event_loop.step(0)
     assert [reason for reason, _ in room.watcher.closed] == [CloseReason.OPERATOR]
 
 

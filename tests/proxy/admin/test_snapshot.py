@@ -123,7 +123,7 @@ def test_a_row_says_what_is_kept_for_a_connection():
 
 
 async def test_the_others_have_their_turn_in_between(monkeypatch):
-    """After each slice of sessions, so that the hub never waits for a snapshot."""
+    """After each slice of sessions, so that the event loop never waits for a snapshot."""
     turns = []
 
     async def turn() -> None:

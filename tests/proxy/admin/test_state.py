@@ -28,7 +28,7 @@ def watch(room) -> Watch:
 
 def step(room, times: int = 20) -> None:
     for _ in range(times):
-        room.hub.step(0.005)
+        room.event_loop.step(0.005)
 
 
 async def test_a_state_is_what_its_shape_says(room):

@@ -17,7 +17,7 @@ from proxy.config.budget import (
     Demand,
     settle,
 )
-from proxy.core.reply_line import OWN_BYTES
+from proxy.core.memory.reply_reservations import OWN_BYTES
 
 
 def test_without_a_limit_the_pools_have_a_fixed_size():

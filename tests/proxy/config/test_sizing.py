@@ -13,7 +13,7 @@ from policies.validation import try_convert
 from proxy.config import Config
 from proxy.config.container import MemoryLimit
 from proxy.config.sizing import MAX_REFUSED_BYTES, budget_of, budget_within
-from proxy.core import requests
+from proxy.core.session import request_stream
 from wire.apis import ApiKey
 
 MIB = 1 << 20
@@ -64,7 +64,7 @@ def test_without_policies_nothing_is_kept_whole():
 
 def test_a_policy_that_may_refuse_has_the_refused_request_kept():
     """Up to a size that is the core's; quotas' own two APIs are small."""
-    assert MAX_REFUSED_BYTES == requests.REFUSED_MOST_BYTES
+    assert MAX_REFUSED_BYTES == request_stream.REFUSED_MOST_BYTES
     quotas = [{"use": "quota", "config": {"quotas": [{"user": "a", "request_rate": 5}]}}]
     budget = budget_within(config(policies=quotas), MemoryLimit(256 * MIB, "memory.max"))
     assert budget.demand.whole_bytes == MAX_REFUSED_BYTES

@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
-from proxy.core.ending import LAST_REPLIES_MS
 from proxy.core.errors import CloseReason
-from proxy.core.requests import HEAD_MOST_BYTES
+from proxy.core.session.ending import LAST_REPLIES_MS
+from proxy.core.session.request_stream import HEAD_MOST_BYTES
 from tests.support import frames as f
 from tests.support.policies import Recorder, Silent
 from tests.support.sessions import Wire, make_engine

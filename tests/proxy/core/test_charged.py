@@ -44,7 +44,7 @@ class Together:
         host = _Host()
         self.policy = Quota(settings_of, host)
         engine, self.ledger = make_counting_engine(
-            [self.policy], now_ms=START_MS, keeps_trails=True
+            [self.policy], now_ms=START_MS, keeps_traces=True
         )
         host.engine = self.engine = engine
         self.wires = [TimedWire(engine) for _ in range(clients)]

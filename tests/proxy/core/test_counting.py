@@ -160,7 +160,7 @@ class Play:
         self.policy = Scripted(self.script, needs or Need.HEADER)
         policies = [] if needs is None else [self.policy]
         self.engine, self.ledger = make_counting_engine(
-            policies, now_ms=START_MS, keeps_trails=True, **options
+            policies, now_ms=START_MS, keeps_traces=True, **options
         )
         self.wire = TimedWire(self.engine)
         self.sent = b""
@@ -321,6 +321,6 @@ def test_however_it_ends_nothing_is_counted_or_told_twice(steps, needs, end, opt
         meters = play.engine.meters.by_api()
         assert sum(m.response_bytes for m in meters) <= play.ledger.sum("response_bytes")
     for trail, now_us in play.ledger.unmuted:
-        assert trail.quiet_until_ms > 0
+        assert trail.throttle_until_ms > 0
         assert trail in play.ledger.trails
         assert now_us <= play.engine.now_us

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from proxy.core.capture import Capture
-from proxy.core.topic_book import TopicBook
+from proxy.core.stats.capture import Capture
+from proxy.core.stats.topic_usage import TopicUsage
 from tests.support.differential import Run
 from tests.support.scripts import script
 
@@ -42,9 +42,9 @@ def counted(seed: int, chunks: tuple[int, ...], *, fast: bool, topics: bool) -> 
     """All that is counted and told of one script."""
     made = script(Random(seed), seed)
     capture = None if fast else Capture()  # while it is open no plan is fast
-    book = TopicBook() if topics else None
+    book = TopicUsage() if topics else None
     done = Run(
-        made, Random(seed), chunks, capture=capture, topic_book=book, meters_by_key=bool(seed & 1)
+        made, Random(seed), chunks, capture=capture, topic_usage=book, meters_by_key=bool(seed & 1)
     )
     done.go()
     engine, watcher = done.wire.engine, done.wire.watcher
@@ -74,7 +74,7 @@ def counted(seed: int, chunks: tuple[int, ...], *, fast: bool, topics: bool) -> 
     }
 
 
-def topic_rows(book: TopicBook) -> list[tuple[object, ...]]:
+def topic_rows(book: TopicUsage) -> list[tuple[object, ...]]:
     return [
         (use.user, use.topic, flow.frames, flow.partitions, flow.size_bytes, flow.records)
         for use in book.take()

@@ -9,8 +9,8 @@ import pytest
 from policies.api import FORWARD, Policy, Reject
 from policies.chain import Chain
 from policies.testing import BenchHost
-from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
+from proxy.core.session.channel import Mute
 from tests.support import frames as f
 from tests.support.sessions import Watcher, Wire, make_engine
 from wire import apis
@@ -97,7 +97,7 @@ def test_a_policy_that_raises_at_connect_costs_this_client_only():
 
 
 def test_a_session_is_released_once():
-    """However often the hub says so, everybody hears of it one time."""
+    """However often the event loop says so, everybody hears of it one time."""
     door = Doorman(lambda _: FORWARD)
     wire = Wire(make_engine([door]))
     wire.release()

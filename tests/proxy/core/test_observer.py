@@ -11,7 +11,7 @@ from policies.chain import Reporter
 from policies.decision import PolicyDecision
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
-from proxy.core.trail import Trail
+from proxy.core.stats.request_trace import RequestTrace
 from proxy.telemetry.log import LogObserver
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
@@ -25,8 +25,8 @@ TELLINGS = {
     "on_bootstrap_closed": (PEER, "kafka-1:9092", "tls"),
     "on_node_learned": (1, "kafka-1", 9092),
     "on_unmapped_node": (99,),
-    "on_trail": (Trail(0),),
-    "on_unmuted": (Trail(0), 1_000),
+    "on_trail": (RequestTrace(0),),
+    "on_unmuted": (RequestTrace(0), 1_000),
     "on_second": (1_000, ()),
     "on_expired": (PEER, "Fetch"),
     "on_pool_depleted": ("requests",),
@@ -37,7 +37,7 @@ TELLINGS = {
     "on_policy_error": ("mine", "on_request", RuntimeError("bug")),
     "on_policy_observed": (RULING,),
     "on_policy_refused": (RULING,),
-    "on_audited": (Trail(0),),
+    "on_audited": (RequestTrace(0),),
     "on_policy_slow": ("mine", "on_request", "Fetch", 5_000),
     "on_slow_step": (50, ["mine"]),
 }

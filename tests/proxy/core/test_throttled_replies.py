@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from policies.api import FORWARD, Need, Throttle
-from proxy.core.channel import ATTENTION, Mute
 from proxy.core.errors import CloseReason
-from proxy.core.requests import LABOUR_MOST_BYTES
+from proxy.core.session.channel import ATTENTION, Mute
+from proxy.core.session.request_stream import LABOUR_MOST_BYTES
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.quiet import Quiet, assert_usual_again, throttled

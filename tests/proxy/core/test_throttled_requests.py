@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Need, Outcome, Patch, Throttle
-from proxy.core.channel import Mute
+from proxy.core.session.channel import Mute
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.quiet import OnlyAsked, Quiet, assert_usual_again, throttled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.core.errors import CloseReason
-from proxy.core.slow_senders import HEAD_BYTES, ReadLimits
+from proxy.core.memory.slow_clients import HEAD_BYTES, ReadLimits
 from tests.support import frames as f
 from tests.support.memory import Link, begun, finish, kept, small_engine
 
@@ -29,15 +29,20 @@ def test_a_session_that_leaves_a_shares_line_takes_nothing_with_it():
     assert [link.waits for link in (first, second, third, fourth)] == [False, False, True, True]
     assert third.session.line is fourth.session.line is not None
     third.session.client_lost(engine.now_ms)
-    assert len(engine.room) == 1
+    assert len(engine.reservations) == 1
     finish(first, 1, 400)
     assert not fourth.waits
     assert third.session.reserved_bytes == 0
-    assert engine.room.requests == 2
+    assert engine.reservations.requests == 2
     for link in (second, third, fourth):
         link.release()
-    assert engine.room.requests == len(engine.room) == engine.request_pool.used_bytes == 0
-    assert engine.room._shares == {}
+    assert (
+        engine.reservations.requests
+        == len(engine.reservations)
+        == engine.request_pool.used_bytes
+        == 0
+    )
+    assert engine.reservations._shares == {}
 
 
 def test_a_session_that_is_called_and_finds_its_share_used_up_waits_among_its_own():
@@ -53,11 +58,11 @@ def test_a_session_that_is_called_and_finds_its_share_used_up_waits_among_its_ow
     greedy._attend()
     assert behind.to_broker == kept(3, 600)
     assert greedy.waits
-    assert greedy.session.line is not engine.room._line
+    assert greedy.session.line is not engine.reservations._line
     finish(holder, 1, 2000)
     greedy._attend()
     assert greedy.to_broker == kept(2, 600)
-    assert engine.request_pool.used_bytes == engine.room.requests == 0
+    assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
 
 def test_a_session_that_is_called_and_finds_no_memory_stays_first():
@@ -72,8 +77,8 @@ def test_a_session_that_is_called_and_finds_no_memory_stays_first():
     engine.request_pool.force_allocate(4000)  # and something that streams takes what was left
     first._attend()
     assert (first.waits, second.waits) == (True, True)
-    assert list(engine.room._line) == [first.session, second.session]
-    assert engine.room._line[first.session] == 900  # its size is known now
+    assert list(engine.reservations._line) == [first.session, second.session]
+    assert engine.reservations._line[first.session] == 900  # its size is known now
     late = sent(engine, 4, 60)
     engine.request_pool.release(4000)
     finish(holder, 1, 900)
@@ -102,7 +107,7 @@ def test_a_session_waits_again_after_a_grant_like_any_other():
     third.unstick()
     second._attend()
     assert second.to_broker == kept(2, 900) + kept(22, 900)
-    assert engine.request_pool.used_bytes == engine.room.requests == 0
+    assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
 
 # -- a share while others wait ------------------------------------------------------------------
@@ -125,8 +130,13 @@ def test_behind_a_loopback_address_a_share_holds_while_others_wait():
     finish(other, 7, 500)
     finish(greedy[5], 5, 500)
     assert engine.request_pool.used_bytes == 0
-    assert engine.room._shares == {}
-    assert engine.room._aside == engine.room._pairs == engine.room._pair_of == {}
+    assert engine.reservations._shares == {}
+    assert (
+        engine.reservations._aside
+        == engine.reservations._pairs
+        == engine.reservations._pair_of
+        == {}
+    )
 
 
 def test_slow_requests_beyond_a_share_are_given_up_after_a_second_while_others_wait():
@@ -178,4 +188,4 @@ def test_a_long_head_needs_memory_like_a_body():
             link._attend()
             link._go_on()
     assert all(link.to_broker == head for link in links)
-    assert engine.request_pool.used_bytes == engine.room.requests == 0
+    assert engine.request_pool.used_bytes == engine.reservations.requests == 0

@@ -38,7 +38,7 @@ def test_a_client_counts_before_its_broker_is_dialled():
         told: list[int] = []
         observer = Observer()
         observer.on_connections_full = told.append
-        acceptor = Acceptor(bench.engine, bench.hub, None, observer, bench.clock, 1)
+        acceptor = Acceptor(bench.engine, bench.event_loop, None, observer, bench.clock, 1)
         assert not acceptor.is_full
         assert acceptor._may_accept()
         session = bench.engine.connect("10.0.0.9", 40000, None)
@@ -71,8 +71,8 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
     """The first client is closed and forgotten, and the fault is reported; the second one is served."""
     bench = Bench()
     observer, dials = Watcher(), Dials()
-    acceptor = Acceptor(bench.engine, bench.hub, dials, observer, bench.clock, 10)
-    room = {"connect": bench.engine, "attach": bench.hub}[place]
+    acceptor = Acceptor(bench.engine, bench.event_loop, dials, observer, bench.clock, 10)
+    room = {"connect": bench.engine, "attach": bench.event_loop}[place]
     whole = getattr(room, place)
     calls: list[object] = []
 
@@ -92,7 +92,7 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
         with suppress(trio.BrokenResourceError):
             assert await first.receive_some(1) == b""
         second = await trio.open_tcp_stream("127.0.0.1", port)
-        while not bench.hub.open_sockets:
+        while not bench.event_loop.open_sockets:
             await trio.lowlevel.checkpoint()
         until.set()
     assert [str(error) for error in observer.internal] == ["a bug"]

@@ -9,7 +9,7 @@ import trio
 
 from proxy.core.errors import CloseReason
 from proxy.shell.driver import TURN_MS, drive, nudge
-from proxy.shell.hub import Hub
+from proxy.shell.event_loop import EventLoop
 from tests.support import frames as f
 from tests.support.sockets import Bench, receive
 
@@ -18,7 +18,7 @@ async def test_traffic_is_driven_and_other_tasks_get_their_turn(nursery):
     """A request and its reply, moved by the task alone."""
     bench = Bench()
     client, broker, _ = bench.link()
-    nursery.start_soon(drive, bench.hub, bench.engine, bench.clock)
+    nursery.start_soon(drive, bench.event_loop, bench.engine, bench.clock)
     client.sendall(f.heartbeat(1))
     await trio.lowlevel.wait_readable(broker)
     assert receive(broker, len(f.heartbeat(1))) == f.heartbeat(1)
@@ -29,7 +29,7 @@ async def test_traffic_is_driven_and_other_tasks_get_their_turn(nursery):
     bench.close()
 
 
-class FakeHub:
+class FakeEventLoop:
     """Steps are counted; its descriptor never becomes readable."""
 
     def __init__(self, events: list[int], clock: FakeClock) -> None:
@@ -66,24 +66,24 @@ class FakeClock:
 async def test_while_traffic_flows_others_run_every_few_milliseconds(nursery):
     """However many events there are, a turn is bounded."""
     clock = FakeClock()
-    hub = FakeHub([1] * 1000, clock)
+    event_loop = FakeEventLoop([1] * 1000, clock)
     engine = Bench()
     turns = 0
 
     async def other() -> None:
         nonlocal turns
-        while hub.events:
+        while event_loop.events:
             turns += 1
             await trio.lowlevel.checkpoint()
 
     async with trio.open_nursery() as inner:
-        inner.start_soon(drive, hub, engine.engine, clock)
+        inner.start_soon(drive, event_loop, engine.engine, clock)
         inner.start_soon(other)
-        while hub.events:
+        while event_loop.events:
             await trio.lowlevel.checkpoint()
         inner.cancel_scope.cancel()
     assert turns >= 1000 // (TURN_MS + 3)
-    hub.close()
+    event_loop.close()
     engine.close()
 
 
@@ -94,42 +94,42 @@ async def test_a_step_that_took_longer_than_five_milliseconds_is_told_to_the_eng
     bench = Bench()
     told: list[int] = []
 
-    class Slow(FakeHub):
-        """As the hub: the engine's clock is read when the step begins. One step takes 50 ms, one 5 ms."""
+    class Slow(FakeEventLoop):
+        """As the event loop: the engine's clock is read when the step begins. One step takes 50 ms, one 5 ms."""
 
         def step(self, timeout_s: float) -> int:
             bench.engine.now_ms = clock.now_ms
             clock.now_ms += {place: 49, place + 9: 4}.get(len(self.waits), 0)
             return super().step(timeout_s)
 
-    hub = Slow([1] * 40, clock)
+    event_loop = Slow([1] * 40, clock)
     bench.engine.on_slow_step = told.append
-    nursery.start_soon(drive, hub, bench.engine, clock)
-    while hub.events:
+    nursery.start_soon(drive, event_loop, bench.engine, clock)
+    while event_loop.events:
         await trio.lowlevel.checkpoint()
     nursery.cancel_scope.cancel()
     assert told == [50]
-    hub.close()
+    event_loop.close()
     bench.close()
 
 
 async def test_while_clients_are_being_connected_it_does_not_wait_for_traffic(nursery):
     """Trio connects them, and gets its turn each millisecond."""
     clock = FakeClock()
-    hub = FakeHub([1] * 40, clock)
-    hub.arriving = 1
-    nursery.start_soon(drive, hub, Bench().engine, clock)
-    while hub.events:
+    event_loop = FakeEventLoop([1] * 40, clock)
+    event_loop.arriving = 1
+    nursery.start_soon(drive, event_loop, Bench().engine, clock)
+    while event_loop.events:
         await trio.lowlevel.checkpoint()
-    assert set(hub.waits) == {0.0}
+    assert set(event_loop.waits) == {0.0}
     nursery.cancel_scope.cancel()
-    hub.close()
+    event_loop.close()
 
 
 async def test_idle_it_sleeps_until_the_next_timer(autojump_clock, nursery):
-    """In virtual time: an hour passes at once, and the hub is stepped a handful of times."""
+    """In virtual time: an hour passes at once, and the event loop is stepped a handful of times."""
     clock = FakeClock()
-    hub = FakeHub([], clock)
+    event_loop = FakeEventLoop([], clock)
     bench = Bench()
     fired = trio.Event()
     bench.engine.timers.arm(3_600_000, lambda _: None)
@@ -138,14 +138,14 @@ async def test_idle_it_sleeps_until_the_next_timer(autojump_clock, nursery):
         await trio.sleep(3600)
         fired.set()
 
-    nursery.start_soon(drive, hub, bench.engine, clock)
+    nursery.start_soon(drive, event_loop, bench.engine, clock)
     nursery.start_soon(watch)
     await fired.wait()
-    assert len(hub.waits) < 10
+    assert len(event_loop.waits) < 10
     nursery.cancel_scope.cancel()
-    hub.close()
+    event_loop.close()
     bench.engine.timers.advance(4_000_000)
-    bench.hub.close_all(CloseReason.INTERNAL)
+    bench.event_loop.close_all(CloseReason.INTERNAL)
     bench.close()
 
 
@@ -166,14 +166,14 @@ async def test_a_timer_that_another_task_sets_is_not_overslept(autojump_clock, n
     """The driver sleeps for ever, or until a later one: nudged, it looks again. In virtual time."""
     bench = Bench()
     clock = TrioClock()
-    hub = Hub(bench.engine, clock)
+    event_loop = EventLoop(bench.engine, clock)
     fired: list[int] = []
-    nursery.start_soon(drive, hub, bench.engine, clock)
-    nudge(hub)  # before its first sleep there is nothing to wake
+    nursery.start_soon(drive, event_loop, bench.engine, clock)
+    nudge(event_loop)  # before its first sleep there is nothing to wake
     await trio.sleep(1)
     for delay_ms in (9000, 3000):  # the second is due before the first
         bench.engine.timers.arm(clock() + delay_ms, fired.append)
-        nudge(hub)
+        nudge(event_loop)
         await trio.sleep(0.5)
         assert fired == []
     begun_ms = clock()
@@ -182,5 +182,5 @@ async def test_a_timer_that_another_task_sets_is_not_overslept(autojump_clock, n
     await trio.sleep(6)
     assert len(fired) == 2
     nursery.cancel_scope.cancel()
-    hub.close()
+    event_loop.close()
     bench.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.core.memory import MemoryPool
+from proxy.core.memory.pool import MemoryPool
 from proxy.shell.order import in_fair_order
 from tests.support.golden import cases
 

@@ -1,4 +1,4 @@
-"""A plain TCP connection as the hub sees it: it never blocks, and ends one direction at a time."""
+"""A plain TCP connection as the event loop sees it: it never blocks, and ends one direction at a time."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_closing_gives_the_descriptor_back(pair):
 
 
 def test_closing_with_unread_bytes_resets(pair):
-    """Why the hub lingers: what was sent just before may be lost to the peer."""
+    """Why the event loop lingers: what was sent just before may be lost to the peer."""
     far, _, transport = pair
     far.sendall(b"unread")
     readable(transport)

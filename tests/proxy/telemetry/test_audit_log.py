@@ -45,7 +45,7 @@ class Book:
         self.others = Trails()
 
     def wire(self, *policies) -> Wire:
-        engine = make_engine(policies, keeps_trails=True, now_ms=NOW_MS)
+        engine = make_engine(policies, keeps_traces=True, now_ms=NOW_MS)
         engine.observer = engine.chain._reporter = Broadcast([self.others, self.log])
         return Wire(engine)
 
@@ -97,7 +97,7 @@ def test_an_administrative_request_is_told_with_who_when_where_and_what_came_of_
 def test_who_only_works_or_looks_is_not_told_of_and_pays_nothing(book):
     """No trail is made of ordinary requests, and their plans are those of a Sluice without an audit log."""
     wire = book.wire()
-    plain = Wire(make_engine(keeps_trails=True))
+    plain = Wire(make_engine(keeps_traces=True))
     for each in (wire, plain):
         each.client(f.heartbeat(1) + f.metadata_request(2) + f.heartbeat(3))
     assert [exchange.plan.simple for exchange in wire.session.queue] == [

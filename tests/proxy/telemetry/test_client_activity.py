@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from policies.api import Outcome, Peer
-from proxy.core.trail import Trail
-from proxy.core.usage import UsageRow
+from proxy.core.stats.request_trace import RequestTrace
+from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.client_activity import FRESH_MS, HALF_MS, MAX_KEYS, ClientActivity, Throttles
 
 NOW_MS = 1_000_000
@@ -16,12 +16,12 @@ def row(user: str, requests: int, blocked_ms: int = 0) -> UsageRow:
     )
 
 
-def throttled(user: str, ms: int, at_ms: int = NOW_MS) -> Trail:
-    trail = Trail(at_ms * 1000)
+def throttled(user: str, ms: int, at_ms: int = NOW_MS) -> RequestTrace:
+    trail = RequestTrace(at_ms * 1000)
     trail.peer = Peer(1, "h", 1, client_id="c", user=user)
     trail.outcome = Outcome.REPLIED
     trail.ended_us = at_ms * 1000
-    trail.quiet_until_ms = at_ms + ms
+    trail.throttle_until_ms = at_ms + ms
     return trail
 
 

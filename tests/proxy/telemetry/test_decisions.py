@@ -6,7 +6,7 @@ import pytest
 
 from policies.api import Forward, Hold, Outcome, Peer, QuotaViolation, Reject, Respond, Throttle
 from policies.decision import PolicyDecision
-from proxy.core.trail import Stage, Trail
+from proxy.core.stats.request_trace import RequestTrace, Stage
 from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT, Decisions, decision_of, delayed_ms
 from wire import apis
 from wire.api_keys import ApiKey
@@ -16,9 +16,9 @@ S_US = 1_000_000
 PEER = Peer(7, "10.0.0.9", 40000, client_id="billing-1", user="alice")
 
 
-def trail(outcome=Outcome.REPLIED, **fields) -> Trail:
+def trail(outcome=Outcome.REPLIED, **fields) -> RequestTrace:
     """One of a Produce that came at 100 s and was over at 103 s."""
-    made = Trail(100 * S_US)
+    made = RequestTrace(100 * S_US)
     made.peer = PEER
     made.api = apis.find(ApiKey.PRODUCE, 9)
     made.correlation_id = 1
@@ -42,7 +42,7 @@ EXCESS = QuotaViolation("user alice", "request_rate", 263.44, 250)
     ("fields", "what", "ms", "detail"),
     [
         (
-            {"quiet_until_ms": 104_500, "excess": EXCESS},
+            {"throttle_until_ms": 104_500, "excess": EXCESS},
             "throttled",
             1500,
             "request_rate 263.44 of 250.00 (user alice)",
@@ -53,7 +53,7 @@ EXCESS = QuotaViolation("user alice", "request_rate", 263.44, 250)
             250,
             "request_rate 263.44 of 250.00 (user alice)",
         ),
-        ({"quiet_until_ms": 104_500}, "throttled", 1500, ""),
+        ({"throttle_until_ms": 104_500}, "throttled", 1500, ""),
         ({"stages": [stage("purgatory", "a place")]}, "held", 250, "waited for a place"),
         ({"stages": [stage("purgatory")]}, "held", 250, "waited"),
         ({"stages": [stage("memory")]}, "held", 250, "waited for memory"),
@@ -188,12 +188,12 @@ def test_a_trace_id_given_later_is_told():
 def test_names_are_shortened_and_made_printable():
     """A peer's own names cannot flood the page, or a terminal."""
     excess = EXCESS._replace(entity="a\x1b[2Jb" + "c" * 1000)
-    said = decision_of(trail(quiet_until_ms=104_500, excess=excess))
+    said = decision_of(trail(throttle_until_ms=104_500, excess=excess))
     assert "\x1b" not in said.detail
     assert len(said.detail) < 300
 
 
 def test_a_delay_is_what_was_held_and_what_is_still_to_come():
     """A request that waited and whose client is then muted was delayed by both."""
-    assert delayed_ms(trail(stages=[stage("throttle")], quiet_until_ms=104_000)) == 250 + 1000
+    assert delayed_ms(trail(stages=[stage("throttle")], throttle_until_ms=104_000)) == 250 + 1000
     assert delayed_ms(trail(slow=True)) == 0

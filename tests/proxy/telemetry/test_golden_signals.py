@@ -6,15 +6,15 @@ import pytest
 
 from policies.api import Outcome, Peer
 from proxy.core.errors import CloseReason
-from proxy.core.trail import Trail
+from proxy.core.stats.request_trace import RequestTrace
 from proxy.telemetry.golden_signals import MAX_KEYS, SWEEP_EVERY, Flow, GoldenSignals
 from tests.support import frames as f
 from tests.support.admin_room import roomy
 from tests.support.sessions import Wire, make_engine
 
 
-def trail(outcome: Outcome, client_id: str = "c", node: int | None = 1) -> Trail:
-    made = Trail(0)
+def trail(outcome: Outcome, client_id: str = "c", node: int | None = 1) -> RequestTrace:
+    made = RequestTrace(0)
     made.peer = Peer(1, "h", 1, node, user="alice", client_id=client_id)
     made.outcome = outcome
     return made
@@ -86,9 +86,9 @@ def test_bytes_are_counted_by_broker_as_they_are_read():
         signals.attach(room.engine)
         signals.on_second(1000, ())
         client.sendall(request)
-        room.hub.step(0.05)
+        room.event_loop.step(0.05)
         broker.sendall(reply)
-        room.hub.step(0.05)
+        room.event_loop.step(0.05)
         signals.on_second(3000, ())
         assert signals.flows[2] == Flow(len(request) / 2, len(reply) / 2)
         signals.on_second(4000, ())

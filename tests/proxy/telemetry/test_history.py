@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.core.usage import UsageRow
+from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.history import POINTS, History, Point
 from tests.support.sessions import make_engine
 

@@ -11,7 +11,7 @@ import structlog
 from policies.api import Forward, Hold, Patch, Peer, Reject, Respond, Throttle
 from policies.decision import PolicyDecision
 from proxy.core.errors import CloseReason
-from proxy.core.timers import Timers
+from proxy.core.purgatory.timers import Timers
 from proxy.telemetry import log
 from proxy.telemetry.log import LINES_PER_SECOND, POOL_EVERY_MS, LogObserver
 from tests.support.sockets import HandClock

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policies.api import FORWARD, Reject, Respond, Throttle
-from proxy.core.channel import Mute
 from proxy.core.errors import CloseReason
+from proxy.core.session.channel import Mute
 from proxy.telemetry.facts import Facts, Feature, Reloads
 from tests.support import frames as f
 from tests.support import sasl
@@ -302,7 +302,7 @@ def test_before_the_first_reload_nothing_is_said_of_it() -> None:
 
 
 def test_steps_are_read_from_the_meters() -> None:
-    """Sluice's own time, as the hub has measured it; and how long it stood still."""
+    """Sluice's own time, as the event loop has measured it; and how long it stood still."""
     wire, metrics = listen()
     wire.engine.meters.step_us[8 * 7] += 3  # at most 128 us
     wire.engine.meters.away_us[8 * 7] += 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.core.trail import Stage, Trail
+from proxy.core.stats.request_trace import RequestTrace, Stage
 from proxy.telemetry.metrics.exemplars import Kept
 from proxy.telemetry.metrics.families import Exemplar, place_of
 from proxy.telemetry.metrics.names import STAGE
@@ -15,8 +15,8 @@ ID = "0123456789abcdef0123456789abcdef"
 BEGAN_US = 1_700_000_000_000_000
 
 
-def trail_of(*waits: tuple[str, int], trace_id: str = ID) -> Trail:
-    trail = Trail(BEGAN_US)
+def trace_of(*waits: tuple[str, int], trace_id: str = ID) -> RequestTrace:
+    trail = RequestTrace(BEGAN_US)
     trail.api = api_of(ApiKey.PRODUCE, 9)
     trail.trace_id = trace_id
     trail.stages = [Stage(kind, BEGAN_US, BEGAN_US + us) for kind, us in waits]
@@ -26,7 +26,7 @@ def trail_of(*waits: tuple[str, int], trace_id: str = ID) -> Trail:
 def test_a_wait_is_found_in_the_bucket_it_was_counted_in() -> None:
     """Value and time are the wait's own, in seconds."""
     exemplars = Kept()
-    exemplars.note(trail_of(("throttle", 300_000)))
+    exemplars.note(trace_of(("throttle", 300_000)))
 
     assert exemplars.copy()["Produce", "throttle"] == {
         place_of(300_000, STAGE.edges): Exemplar(ID, 0.3, 1_700_000_000.3)
@@ -37,7 +37,7 @@ def test_a_wait_is_found_in_the_bucket_it_was_counted_in() -> None:
 def test_only_throttle_and_purgatory_have_exemplars(kind: str) -> None:
     """The other waits are nobody's decision."""
     exemplars = Kept()
-    exemplars.note(trail_of((kind, 300_000)))
+    exemplars.note(trace_of((kind, 300_000)))
 
     assert not exemplars.copy()
 
@@ -45,7 +45,7 @@ def test_only_throttle_and_purgatory_have_exemplars(kind: str) -> None:
 def test_without_a_trace_there_is_nothing_to_find() -> None:
     """A request that is not exported leaves no exemplar."""
     exemplars = Kept()
-    exemplars.note(trail_of(("throttle", 300_000), trace_id=""))
+    exemplars.note(trace_of(("throttle", 300_000), trace_id=""))
 
     assert not exemplars.copy()
 
@@ -54,7 +54,7 @@ def test_the_last_one_of_a_bucket_is_kept() -> None:
     """One exemplar a bucket, however many there were; each of several waits has its own."""
     exemplars = Kept()
     for n in range(1000):
-        exemplars.note(trail_of(("throttle", 300_000 + n), ("purgatory", 1), trace_id=f"{n:032x}"))
+        exemplars.note(trace_of(("throttle", 300_000 + n), ("purgatory", 1), trace_id=f"{n:032x}"))
 
     (kept,) = exemplars.copy()["Produce", "throttle"].values()
     assert kept.trace_id == f"{999:032x}"
@@ -64,8 +64,8 @@ def test_the_last_one_of_a_bucket_is_kept() -> None:
 def test_what_is_asked_for_is_a_copy() -> None:
     """A page that is being written does not change under the writer."""
     exemplars = Kept()
-    exemplars.note(trail_of(("throttle", 300_000)))
+    exemplars.note(trace_of(("throttle", 300_000)))
     copy = exemplars.copy()["Produce", "throttle"]
-    exemplars.note(trail_of(("throttle", 3)))
+    exemplars.note(trace_of(("throttle", 3)))
 
     assert len(copy) == 1

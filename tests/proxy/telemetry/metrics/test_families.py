@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.histogram import BUCKETS, FINE_US, bucket_of
+from proxy.core.stats.histogram import BUCKETS, FINE_US, bucket_of
 from proxy.telemetry.metrics.families import distribution, place_of
 from proxy.telemetry.metrics.names import STAGE, STEP
 

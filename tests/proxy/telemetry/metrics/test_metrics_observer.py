@@ -9,7 +9,7 @@ import pytest
 from policies.api import Hold, Peer, Reject
 from policies.decision import PolicyDecision
 from policies.hook_runner import HookTime
-from proxy.core.usage import UsageBook, UsageRow
+from proxy.core.stats.usage import UsageBook, UsageRow
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.metrics_observer import FOLD_EVERY_MS, MetricsObserver
 from proxy.telemetry.metrics.push import MetricPush
@@ -113,7 +113,7 @@ def test_many_rows_are_counted_by_turns() -> None:
 def test_a_held_request_that_is_traced_is_an_exemplar() -> None:
     """Its trace id stands at the bucket of its wait."""
     metrics = Traced()
-    engine = make_engine([Holding(HOLD, Hold(1000, "key", throttles=True))], keeps_trails=True)
+    engine = make_engine([Holding(HOLD, Hold(1000, "key", throttles=True))], keeps_traces=True)
     hear(engine, metrics)
     metrics.attach(engine, FakeFactsSource())
     wire = Wire(engine).client(f.heartbeat(1))

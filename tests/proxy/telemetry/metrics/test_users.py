@@ -7,8 +7,8 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.usage import OTHER as SHARED
-from proxy.core.usage import UsageRow
+from proxy.core.stats.usage import OTHER as SHARED
+from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.metrics.users import (
     MAX_CANDIDATES,
     MAX_LABEL_CHARS,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from policies.api import Outcome, QuotaViolation
-from proxy.core.trail import Stage
+from proxy.core.stats.request_trace import Stage
 from proxy.telemetry.traces import attributes
 from proxy.telemetry.traces.attributes import Known
 from tests.support.frames import produce

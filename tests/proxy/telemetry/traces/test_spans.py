@@ -1,4 +1,4 @@
-"""A Trail as spans: their shape, their times, their number."""
+"""A RequestTrace as spans: their shape, their times, their number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import Outcome, QuotaViolation
-from proxy.core.trail import Stage
+from proxy.core.stats.request_trace import Stage
 from proxy.telemetry.traces.spans import (
     SPAN_ID_MASK,
     Kind,

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import Hold, Outcome
-from proxy.core.histogram import BUCKETS, bucket_of
-from proxy.core.meters import STAGES, Meter, MeterBook
-from proxy.core.topic_book import TopicBook
+from proxy.core.stats.histogram import BUCKETS, bucket_of
+from proxy.core.stats.meters import STAGES, Meter, MeterBook
+from proxy.core.stats.topic_usage import TopicUsage
 from proxy.telemetry.usage_log import deltas as module
 from proxy.telemetry.usage_log.deltas import (
     InstanceDeltas,
@@ -239,9 +239,9 @@ def test_an_instance_row_has_gauges_and_losses() -> None:
 
 def test_unread_bodies_are_counted() -> None:
     """An instance row has the number of bodies that the topic book could not read."""
-    engine = make_engine(topic_book=TopicBook())
-    assert engine.topic_book is not None
-    engine.topic_book.unread = 5
+    engine = make_engine(topic_usage=TopicUsage())
+    assert engine.topic_usage is not None
+    engine.topic_usage.unread = 5
 
     row = InstanceDeltas("").row(Sequencer("a", "b"), 0, read_instance(engine, 0), Losses())
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from policies.api import EffectiveQuota, Hold, Throttle
-from proxy.core.capture import Capture
-from proxy.core.topic_book import TopicBook
-from proxy.core.usage import UsageRow
+from proxy.core.stats.capture import Capture
+from proxy.core.stats.topic_usage import TopicUsage
+from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.usage_log.rows import (
     MAX_NAME_CHARS,
     ApiRow,
@@ -131,7 +131,7 @@ def _any_row() -> Row:
 
 def test_each_user_and_topic_has_a_row() -> None:
     """A topic row has both directions, and `seq` counts the rows."""
-    book = TopicBook()
+    book = TopicUsage()
     for topic in ("orders", "paid"):
         book.produced_whole("alice", 3, f.produce(1, topic=topic, size_bytes=200), 19, {})
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.api import FORWARD, EffectiveQuota, Throttle
-from proxy.core.capture import Capture
-from proxy.core.topic_book import TopicBook
+from proxy.core.stats.capture import Capture
+from proxy.core.stats.topic_usage import TopicUsage
 from proxy.telemetry.usage_log import writer_thread
 from tests.support import frames as f
 from tests.support.policies import Recorder
@@ -202,8 +202,8 @@ def test_the_thread_writes_and_ends(tmp_path: Path) -> None:
 
 def test_topics_have_rows(tmp_path: Path) -> None:
     """The counts of the topic book are written once a second as the family `topic`."""
-    book = TopicBook()
-    recording = Recording(tmp_path, ("topic",), topic_book=book)
+    book = TopicUsage()
+    recording = Recording(tmp_path, ("topic",), topic_usage=book)
     wire = Wire(recording.engine)
     book.produced_whole("alice", 3, f.produce(1)[19:], 0, {})
     wire.advance(1000)

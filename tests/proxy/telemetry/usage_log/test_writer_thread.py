@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from proxy.core.usage import UsageRow
+from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.usage_log.retention import SegmentWriter
 from proxy.telemetry.usage_log.rows import Sequencer
 from proxy.telemetry.usage_log.writer_thread import Second, WriterThread

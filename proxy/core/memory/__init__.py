@@ -1,0 +1,1 @@
+"""What may be held in memory, and by which connection."""

@@ -1,0 +1,142 @@
+"""Memory for replies that are kept whole: reserved before they are read, and waited for in a line.
+
+Rules:
+- A reply that must be changed behind its first part is kept whole, and while it is changed there are two of it.
+  Both are reserved in the pool of replies as soon as the reply's size is known.
+- Such replies may fill the pool and OWN_BYTES beyond it. Clients that take nothing fill the pool at most, for reads
+  get smaller as it fills. So a reply of up to half of OWN_BYTES always finds its memory, however many clients are slow.
+- A reply that finds too little waits: its broker is not read. The line is served in order by each release.
+- Up to SMALL_BYTES are counted as they come: that is no more than what a reply that streams costs.
+- While a reply waits, a client that takes less than the least rate for STUCK_MS is closed, the largest holder first,
+  until there is enough. One timer, while there is a line: nothing per reply.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from proxy.core.errors import CloseReason
+from proxy.core.memory.pool import NO_BOUND
+from proxy.core.session.channel import Mute
+
+if TYPE_CHECKING:
+    from proxy.core.engine import Engine
+    from proxy.core.memory.pool import MemoryPool
+    from proxy.core.purgatory.timers import Timer
+    from proxy.core.session.ending import SessionEnd
+
+OWN_BYTES = 8 << 20
+"""What replies that are kept whole have beyond the pool."""
+REPLY_MOST_BYTES = 256 << 20
+"""A reply that has to be kept whole may not be larger, nor than all memory that there is for such replies."""
+SMALL_BYTES = 64 << 10
+STUCK_MS = 10_000
+"""How long a client may take nothing while a reply waits for the memory that it holds."""
+
+
+class ReplyReservations:
+    """Grants memory of the reply pool. `len` is how many replies wait."""
+
+    __slots__ = ("_engine", "_line", "_marks", "_pool", "_timer")
+
+    def __init__(self, engine: Engine, pool: MemoryPool) -> None:
+        self._engine = engine
+        self._pool = pool
+        self._line: OrderedDict[SessionEnd, int] = OrderedDict()
+        self._timer: Timer | None = None
+        self._marks: dict[SessionEnd, int] = {}  # bytes that each client had taken at the last look
+        pool.on_release = self.serve
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    @property
+    def max_bytes(self) -> int:
+        """What replies that are kept whole may take in all: such a reply, and what it is changed to."""
+        size_bytes = self._pool.size_bytes
+        most_bytes = 2 * REPLY_MOST_BYTES
+        return most_bytes if size_bytes == NO_BOUND else min(size_bytes + OWN_BYTES, most_bytes)
+
+    def try_reserve(self, s: SessionEnd, size_bytes: int) -> bool:
+        """Take `size_bytes` for the reply of `s`, less what is counted for it already.
+
+        False: its broker is muted, and the reply waits in line.
+        """
+        more_bytes = max(size_bytes - s.reply_counted, 0)
+        if self._line or not self._fits(more_bytes):
+            self._line[s] = size_bytes
+            s.broker.mute(Mute.OUT_OF_MEMORY)
+            s.attention = True
+            self._keep_watch()
+            return False
+        self._take(s, more_bytes)
+        return True
+
+    def leave(self, s: SessionEnd) -> None:
+        """The reply of `s` is not wanted any more."""
+        if self._line.pop(s, None) is not None:
+            s.broker.unmute(Mute.OUT_OF_MEMORY)
+            self._pool.release(0)  # as long as somebody waits, each release serves the line
+
+    def serve(self) -> None:
+        """Something was given back, or the pool has another size: grant what fits, in order."""
+        line = self._line
+        while line:
+            s, size_bytes = next(iter(line.items()))
+            more_bytes = max(size_bytes - s.reply_counted, 0)
+            if not self._fits(more_bytes):
+                break
+            del line[s]
+            self._take(s, more_bytes)
+            s.broker.unmute(Mute.OUT_OF_MEMORY)
+            self._engine.attend(s)
+        self._keep_watch()
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _fits(self, more_bytes: int) -> bool:
+        return more_bytes <= self._pool.available_memory() + OWN_BYTES
+
+    def _take(self, s: SessionEnd, more_bytes: int) -> None:
+        s.reply_counted += more_bytes
+        self._pool.force_allocate(more_bytes)
+
+    def _keep_watch(self) -> None:
+        """While there is a line the pool says so, each release serves it, and slow clients are looked at."""
+        self._pool.is_waited_for = bool(self._line)
+        if self._line:
+            self._pool.refuse()
+            if self._timer is None:
+                self._mark()
+                self._arm()
+        elif self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._marks = {}
+
+    def _mark(self) -> None:
+        self._marks = {s: s.client.sent_bytes for s in self._engine.sessions if s.client.outbox}
+
+    def _arm(self) -> None:
+        self._timer = self._engine.timers.arm(self._engine.now_ms + STUCK_MS, self._look)
+
+    def _look(self, now_ms: int) -> None:
+        """Close clients that hold memory and take none of it, as many as it needs."""
+        self._timer = None
+        least_bytes = self._engine.slow_client_limits.bytes_per_second * STUCK_MS // 1000
+        stuck = [
+            s
+            for s, mark in self._marks.items()
+            if s.client.outbox and s.client.sent_bytes - mark <= least_bytes and not s.ended
+        ]
+        stuck.sort(key=lambda s: s.client.unsent_bytes)
+        while stuck and self._line:
+            s = stuck.pop()
+            held_bytes = s.client.unsent_bytes
+            s.client.clear()  # which serves the line
+            s.end(
+                CloseReason.REPLY_WRITE_TIMEOUT, f"{held_bytes} bytes of replies not taken", now_ms
+            )
+            self._engine.attend(s)
+        self._keep_watch()

@@ -1,0 +1,1 @@
+"""Operations that wait: by key and by deadline."""

@@ -1,0 +1,1 @@
+"""One client and one broker: requests, replies, mutes, waits."""

@@ -1,0 +1,175 @@
+"""One side of a session: whether it is read from, and what still has to be written to it.
+
+Rules:
+- A channel is read from while no reason to mute it holds. Reasons are a set (kept as bits), not a
+  product of states: each is added and taken away by whoever gave it.
+- What the kernel did not take stays in `outbox`, in order, counted in `pool`, each piece until all of it is
+  sent: so long its memory is taken.
+- `carry` is the beginning of a frame of which too little has come to decide anything, or that waits. It is
+  laid in front of the next read, and counted where what comes from this side is counted (`read_pool`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.core.memory.pool import MemoryPool
+    from proxy.core.memory.reservations import Reservations
+
+
+ATTENTION = -1
+"""What a session answers when a read did not simply go on: look at its channels."""
+
+
+class Mute:
+    """Why a channel is not read from: bits of `Channel.muted`. Plain integers, for flags of `enum` cost
+    half a microsecond each time they are joined.
+    """
+
+    THROTTLED: Final = 1
+    HELD: Final = 2
+    OUT_OF_MEMORY: Final = 4
+    BACKPRESSURE: Final = 8
+    UPSTREAM_AUTH: Final = 16
+    DRAINING: Final = 32
+    ENDING: Final = 64
+    IN_FLIGHT: Final = 128
+    PACED: Final = 256
+
+
+STOPS_PARSING = (
+    Mute.THROTTLED | Mute.HELD | Mute.UPSTREAM_AUTH | Mute.OUT_OF_MEMORY | Mute.IN_FLIGHT
+)
+"""While one of these holds, requests already read are not begun."""
+
+
+_NOTHING: list[bytes | bytearray] = []
+"""The outbox of nearly all channels nearly always; never changed. A list for each would be 56 bytes."""
+
+
+class Channel:
+    """The client's or the broker's side. With a `room`, what is unsent counts as a request held there."""
+
+    __slots__ = (
+        "carry",
+        "head_at",
+        "muted",
+        "on_unsent",
+        "outbox",
+        "pool",
+        "read_pool",
+        "room",
+        "sent_bytes",
+        "unsent_bytes",
+    )
+
+    def __init__(
+        self,
+        pool: MemoryPool,
+        read_pool: MemoryPool | None = None,
+        room: Reservations | None = None,
+    ) -> None:
+        self.pool = pool
+        self.read_pool = read_pool or pool
+        self.room = room
+        self.muted = 0
+        self.outbox = _NOTHING
+        self.head_at = 0  # how much of outbox[0] is already sent: no copy of what remains
+        self.unsent_bytes = 0
+        self.sent_bytes = 0  # all that ever stood in the outbox and was taken
+        self.carry = b""
+        self.on_unsent: Callable[[], None] | None = None  # something stands in the outbox
+
+    def mute(self, reason: int) -> None:
+        """Add a reason."""
+        self.muted |= reason
+
+    def unmute(self, reason: int) -> None:
+        """Take a reason away; others may remain."""
+        self.muted &= ~reason
+
+    def set_backpressure(self, *, on: bool) -> None:
+        """Backpressure: do not read from one side what the other does not take."""
+        if on:
+            self.muted |= Mute.BACKPRESSURE
+        else:
+            self.muted &= ~Mute.BACKPRESSURE
+
+    def put(self, data: bytes | bytearray, counted_bytes: int = 0) -> None:
+        """Append what has to be written to this side. The caller hands it over.
+
+        `counted_bytes` of the pool are taken for it already.
+        """
+        size_bytes = len(data)
+        if size_bytes > counted_bytes:
+            self.pool.force_allocate(size_bytes - counted_bytes)
+        elif size_bytes < counted_bytes:
+            self.pool.release(counted_bytes - size_bytes)
+        if size_bytes:
+            self.unsent_bytes += size_bytes
+            if self.outbox:
+                self.outbox.append(data)
+                return
+            self.outbox = [data]
+            if self.room is not None:
+                self.room.one_more()
+            if self.on_unsent is not None:
+                self.on_unsent()
+
+    def front(self, most_bytes: int) -> bytes | bytearray | memoryview:
+        """What to offer the kernel next: the small pieces joined, a large one as it is."""
+        outbox = self.outbox
+        if len(outbox) > 1 and self.unsent_bytes <= most_bytes:
+            joined = b"".join(outbox)
+            outbox[:] = [joined[self.head_at :] if self.head_at else joined]
+            sent, self.head_at = self.head_at, 0
+            self.pool.release(sent)
+        first = outbox[0]
+        return memoryview(first)[self.head_at :] if self.head_at else first
+
+    def sent(self, size_bytes: int) -> None:
+        """The kernel took this many bytes from the front of the outbox."""
+        self.unsent_bytes -= size_bytes
+        self.sent_bytes += size_bytes
+        outbox = self.outbox
+        begun = at = self.head_at + size_bytes
+        done = 0
+        while done < len(outbox) and at >= len(outbox[done]):
+            at -= len(outbox[done])
+            done += 1
+        self.head_at = at
+        if done:
+            if done < len(outbox):
+                del outbox[:done]
+            else:
+                self.outbox = _NOTHING
+            self.pool.release(begun - at)
+            if self.room is not None and not self.outbox:
+                self.room.one_less()
+
+    def keep(self, data: bytes) -> None:
+        """Carry the beginning of a frame over to the next read."""
+        self.carry = data
+        self.read_pool.carried_bytes += len(data)
+        self.read_pool.force_allocate(len(data))
+
+    def take(self) -> bytes:
+        """What was carried; it is the caller's now."""
+        data, self.carry = self.carry, b""
+        self.read_pool.carried_bytes -= len(data)
+        self.read_pool.release(len(data))
+        return data
+
+    def clear(self) -> None:
+        """The side is gone: give everything back."""
+        held_bytes, waits = self.unsent_bytes + self.head_at, bool(self.outbox)
+        self.outbox = _NOTHING
+        self.head_at = 0
+        self.unsent_bytes = 0
+        self.pool.release(held_bytes)
+        if self.room is not None and waits:
+            self.room.one_less()
+        self.take()

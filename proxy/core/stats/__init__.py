@@ -1,0 +1,1 @@
+"""What is counted of requests: latency, usage, topics, traces."""

@@ -1,0 +1,231 @@
+"""Who used what in which second: the core's own counts, quota or not, and what the usage records are made of.
+
+Rules:
+- A Usage counts for one (user, client id) what arrived in the second that runs. When a second is over its row is
+  handed on and the count begins anew; a row is never changed afterwards.
+- Seconds are whole ones of the engine's clock. The engine rolls them before it hands out anything that comes later.
+- `charged` are the requests that a quota would count: all but SASL, the first ApiVersions of a connection,
+  and what a policy calls EXEMPT; held ones when they go on, not when they come.
+- What lasts (open connections, throttles that run) is integrated over time, so a row has the share of its second; of
+  a standstill longer than STALL_MOST_MS, what was before its last minute is in that minute's first row.
+- Beyond MAX_KEYS keys at once newcomers share one, OTHER: the sums stay right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+WINDOW_MS = 1000
+MAX_KEYS = 10_000
+STALL_MOST_MS = 60_000
+OTHER = "(other)"
+_new_row = tuple.__new__  # what UsageRow(...) comes to, in half the time
+
+
+class UsageRow(NamedTuple):
+    """One key's second, `ts_ms` to `ts_ms` + WINDOW_MS.
+
+    `request_bytes` and `response_bytes` are those on the wire; what is charged or exempt is counted as Kafka's
+    quotas do, without the four bytes of length. `blocked_ms` and `mute_ms` are connection-milliseconds.
+    """
+
+    ts_ms: int
+    user: str
+    client_id: str
+    requests: int
+    charged: int
+    exempt: int
+    request_bytes: int
+    charged_bytes: int
+    exempt_bytes: int
+    response_bytes: int
+    connections: int
+    throttled: int
+    throttle_ms: int
+    throttle_ms_max: int
+    blocked_ms: int
+    mute_ms: int
+
+
+class Duration:
+    """How many of something there are just now, and for how long in sum since the last look."""
+
+    __slots__ = ("_since_ms", "count", "spent_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.count = 0
+        self.spent_ms = 0  # as of the last change
+        self._since_ms = now_ms
+
+    def change(self, by: int, now_ms: int) -> None:
+        """More or fewer of them, from now on."""
+        self.spent_ms += self.count * (now_ms - self._since_ms)
+        self._since_ms = now_ms
+        self.count += by
+
+    def take(self, now_ms: int) -> int:
+        """The milliseconds since the last take; counted anew from now."""
+        self.change(0, now_ms)
+        spent_ms, self.spent_ms = self.spent_ms, 0
+        return spent_ms
+
+
+class Usage:
+    """The running second of one key. `requests`, `request_bytes` and `response_bytes` are the fast loops' own."""
+
+    __slots__ = (
+        "blocked",
+        "client_id",
+        "connections",
+        "connections_most",
+        "exempt",
+        "exempt_bytes",
+        "muted",
+        "request_bytes",
+        "requests",
+        "response_bytes",
+        "throttle_ms",
+        "throttle_ms_max",
+        "throttled",
+        "uncharged",
+        "uncharged_bytes",
+        "user",
+    )
+
+    def __init__(self, user: str, client_id: str, now_ms: int) -> None:
+        self.user = user
+        self.client_id = client_id
+        self.requests = self.request_bytes = self.response_bytes = 0
+        self.uncharged = self.uncharged_bytes = (
+            0  # came and not charged; negative: charged later than they came
+        )
+        self.exempt = self.exempt_bytes = 0
+        self.connections = self.connections_most = 0
+        self.throttled = self.throttle_ms = self.throttle_ms_max = 0
+        self.blocked = Duration(now_ms)
+        self.muted = Duration(now_ms)
+
+    def open(self) -> None:
+        """A connection of this key."""
+        self.connections += 1
+        self.connections_most = max(self.connections_most, self.connections)
+
+    def throttle(self, throttle_time_ms: int, *, anew: bool) -> None:
+        """A request of it was delayed, or its reply asks for quiet, for so long. `anew`: for the first time."""
+        self.throttled += anew
+        self.throttle_ms += throttle_time_ms
+        self.throttle_ms_max = max(self.throttle_ms_max, throttle_time_ms)
+
+    def mark_exempt(self, size_bytes: int) -> None:
+        """A request that no quota counts."""
+        self.exempt += 1
+        self.exempt_bytes += size_bytes
+        self.defer(size_bytes)
+
+    def defer(self, size_bytes: int) -> None:
+        """A request that has come and is not charged yet, or never."""
+        self.uncharged += 1
+        self.uncharged_bytes += size_bytes
+
+    def charge(self, size_bytes: int) -> None:
+        """One that came earlier is charged now."""
+        self.uncharged -= 1
+        self.uncharged_bytes -= size_bytes
+
+    @property
+    def lasts(self) -> bool:
+        """Whether time alone makes its next row."""
+        return bool(self.blocked.count or self.muted.count)
+
+    def take(self, ts_ms: int, ends_ms: int) -> UsageRow | None:
+        """The row of the second that ends; None when nothing happened in it."""
+        blocked, muted = self.blocked, self.muted
+        # Nearly always there is nothing that lasts, and ten thousand keys are asked at once.
+        blocked_ms = blocked.take(ends_ms) if blocked.count or blocked.spent_ms else 0
+        mute_ms = muted.take(ends_ms) if muted.count or muted.spent_ms else 0
+        if not (
+            self.requests
+            or self.response_bytes
+            or self.uncharged
+            or self.throttled
+            or blocked_ms
+            or mute_ms
+        ):
+            self.connections_most = self.connections
+            return None
+        row = _new_row(
+            UsageRow,
+            (
+                ts_ms,
+                self.user,
+                self.client_id,
+                self.requests,
+                self.requests - self.uncharged,
+                self.exempt,
+                self.request_bytes,
+                self.request_bytes - 4 * self.requests - self.uncharged_bytes,
+                self.exempt_bytes,
+                self.response_bytes,
+                self.connections_most,
+                self.throttled,
+                self.throttle_ms,
+                self.throttle_ms_max,
+                blocked_ms,
+                mute_ms,
+            ),
+        )
+        self.requests = self.request_bytes = self.response_bytes = 0
+        self.uncharged = self.uncharged_bytes = self.exempt = self.exempt_bytes = 0
+        self.throttled = self.throttle_ms = self.throttle_ms_max = 0
+        self.connections_most = self.connections
+        return row
+
+
+class UsageBook:
+    """All keys that are connected, or were in this second. `on_second` gets the rows of each second that is over."""
+
+    def __init__(self, now_ms: int, on_second: Callable[[int, Sequence[UsageRow]], None]) -> None:
+        self.keys: dict[tuple[str, str], Usage] = {}
+        self.ends_ms = now_ms - now_ms % WINDOW_MS + WINDOW_MS
+        self._on_second = on_second
+
+    def join(self, user: str, client_id: str, now_ms: int) -> Usage:
+        """A connection counts for this key from now on."""
+        key = (user, client_id)
+        usage = self.keys.get(key)
+        if usage is None:
+            if len(self.keys) >= MAX_KEYS:
+                key = (OTHER, OTHER)
+                usage = self.keys.get(key)
+            if usage is None:
+                usage = self.keys[key] = Usage(*key, now_ms)
+        usage.open()
+        return usage
+
+    def leave(self, usage: Usage) -> None:
+        """A connection does not count for it any more. Its row comes with the end of the second all the same."""
+        usage.connections -= 1
+
+    def roll(self, now_ms: int) -> None:
+        """The second is over. If several are (the loop stood still), all that the later ones have is what lasted."""
+        self._end_second(list(self.keys.values()))
+        for key in [key for key, usage in self.keys.items() if not usage.connections]:
+            del self.keys[key]
+        begun_ms = now_ms - now_ms % WINDOW_MS
+        if self.ends_ms <= begun_ms:
+            lasting = [usage for usage in self.keys.values() if usage.lasts]
+            if lasting:
+                self.ends_ms = max(self.ends_ms, begun_ms - STALL_MOST_MS + WINDOW_MS)
+                while self.ends_ms <= begun_ms:
+                    self._end_second(lasting)
+        self.ends_ms = begun_ms + WINDOW_MS
+
+    def _end_second(self, usages: Sequence[Usage]) -> None:
+        ends_ms = self.ends_ms
+        ts_ms = ends_ms - WINDOW_MS
+        rows = [row for usage in usages if (row := usage.take(ts_ms, ends_ms)) is not None]
+        self.ends_ms = ends_ms + WINDOW_MS
+        self._on_second(ts_ms, rows)

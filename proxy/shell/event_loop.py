@@ -1,0 +1,555 @@
+"""One level-triggered poll set, stepped from outside: bytes move here, and nothing is decided.
+
+Rules:
+- Registered once per socket; the mask changes only when a channel is muted or has something unsent.
+- One receive per event into one shared scratch buffer; what the session lets through is sent from there.
+  While many have something to say, each says a little at a time.
+  Only what the kernel does not take is copied, and that copy is the channel's.
+- A step handles at most 64 events, about a MiB or 2 ms, and so much of `engine.ready`. What is left over comes
+  first in the next step, before the next poll: no order of the poll set lets anybody starve.
+- What was in the sockets when the clock was read is handled before timers fire. If polls bring as much as
+  they can, timers wait until as many events were handled as there are sockets, and no longer.
+- A muted channel is not read, whatever an event says.
+- While a pool is pressed reads take what the core grants, and nobody is always the last to be served.
+- A side ends gracefully: what is due is sent, then FIN, then the other side's bytes are read and thrown
+  away until it closes too or its time is up. Closing with unread bytes would send a reset and cut off
+  the last replies.
+- An error or hang-up on a side that is not read from closes it at once: a level-triggered set would spin.
+- Operating-system errors of connections are caught here and in the dialer only. Any other exception ends
+  the session it comes from.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from operator import length_hint
+from typing import TYPE_CHECKING
+
+from proxy.core.errors import CloseReason
+from proxy.core.session.channel import Mute
+from proxy.core.stats.histogram import bucket_of
+from proxy.shell.endpoint import Endpoint
+from proxy.shell.order import in_fair_order
+from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
+from proxy.shell.unread import unread_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trio import CancelScope
+
+    from proxy.core.engine import Engine
+    from proxy.core.session.session import Session
+    from proxy.shell.clock import Clock
+    from proxy.shell.transport import Transport
+
+READ_BYTES = 256 << 10
+HEADROOM_BYTES = 384 << 10
+"""Where carried bytes are laid, in front of the next read: a head, or what waited for its turn."""
+STEP_EVENTS = 64
+STEP_BYTES = 1 << 20
+CROWD_EVENTS = 24
+CROWD_READ_BYTES = 64 << 10
+"""With more events than that a read takes no more: whoever has little to say waits for whoever has much."""
+STEP_US = 2_000
+"""The time of a step. Events and turns have half of it each where there are both."""
+SLICE_BYTES = 64 << 10
+"""The clock is looked at after so many bytes. An event that is not ordinary costs as much."""
+SLICE_EVENTS = 8
+"""... and after so many events."""
+LARGE_BYTES = 1 << 10
+"""Reads of less are counted as events alone."""
+STALL_US = 50_000
+"""The longest time between two steps that is not taken for a stall of the process (or for sleep)."""
+LINGER_MS = 2_000
+"""How long an ended side may take to say its last byte."""
+FLUSH_MS = 30_000
+"""How long an ended side may take to accept what is still due to it."""
+_QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY
+"""Who is not read for so long that it may be gone."""
+_NOTHING = -1
+"""No event is this."""
+_LINGERING = -1
+"""`expect` of an end whose bytes are thrown away: every event of it is unusual."""
+
+
+class EventLoop:
+    """All connections of a process. `step` is the whole interface to its driver."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._now_us = clock.now_us
+        self._steps = 0
+        self._then_us = 0  # when the last step began
+        self._tail: Sequence[tuple[Endpoint, int]] = ()  # events that the last step had no time for
+        self._wary = False  # the last poll was no ordinary one: look again after the next
+        self._behind = False  # there may be more in the sockets than was read: timers wait
+        self._unfired = 0  # for so many events by now
+        self._fired_ms = -1  # timers know no time between two milliseconds
+        self._due = engine.timers.due
+        self._pools = (engine.request_pool, engine.reply_pool)
+        self._poller = make_poller()
+        self._ends: dict[int, Endpoint] = {}
+        self.arriving = 0  # clients that are being connected, counted by who does it
+        self.asleep: CancelScope | None = None  # the driver, when it waits (`driver.nudge`)
+        self._closed: list[Endpoint] = []
+        self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
+        self._view = memoryview(self._scratch)
+        self._areas = (
+            self._view[HEADROOM_BYTES:],
+            self._view[HEADROOM_BYTES : HEADROOM_BYTES + CROWD_READ_BYTES],
+        )
+        self._area = self._areas[0]  # what the next reads may fill
+        engine.reservations.unread_bytes = unread_bytes
+
+    def fileno(self) -> int:
+        """Readable while there is something to do."""
+        return self._poller.fileno()
+
+    def attach(self, session: Session, client: Transport, broker: Transport) -> None:
+        """Both sides are connected: from now on bytes move.
+
+        If they cannot be watched, both are still the caller's.
+        """
+        from_client, from_broker = self._engine.topology.nodes.traffic_of(session.peer.node_id)
+        a = Endpoint(client, session, session.client, session.from_client, from_client)
+        b = Endpoint(broker, session, session.broker, session.from_broker, from_broker)
+        a.other, b.other = b, a
+        a.forward, b.forward = b.send, a.send
+        watched: list[Endpoint] = []
+        try:
+            for end in (a, b):
+                self._poller.register(end.fd, IN)
+                watched.append(end)
+        except OSError:  # there may be no more watches for this user
+            for end in watched:
+                self._poller.unregister(end.fd)
+            raise
+        self._ends[a.fd], self._ends[b.fd] = a, b
+        session.handle = a
+        if session.attention:
+            self._engine.schedule(session)
+            if self.asleep is not None:
+                self.asleep.cancel()
+
+    def step(self, timeout_s: float) -> int:
+        """Wait at most `timeout_s` for something to happen and handle it; 0: nothing was there, and nothing is left.
+
+        Sockets are read first, then timers fire, then sessions have their turns.
+        """
+        if self._closed:
+            self._part()
+        engine = self._engine
+        ready = engine.ready
+        if self._tail:
+            events = self._take_tail()
+            now_us = self._now_us()
+        else:
+            events = self._poller.poll(0 if ready else timeout_s, STEP_EVENTS)
+            now_us = self._now_us()
+            if now_us - self._then_us > STALL_US or len(events) > CROWD_EVENTS or self._wary:
+                events = self._look_again(events, now_us)
+        self._then_us = now_us
+        engine.now_us = now_us
+        engine.now_ms = now_ms = now_us // 1000
+        ends = self._ends
+        at = HEADROOM_BYTES
+        scratch, area, view = self._scratch, self._area, self._view
+        requests, replies = self._pools
+        usual = IN  # or nothing is, and each read takes what is granted
+        if requests.near_limit or replies.near_limit:
+            usual = _NOTHING
+            events = in_fair_order(events, requests)
+        elif ready:
+            usual = _NOTHING  # one of them may be muted, and not yet known to the poll set
+        left, budget = SLICE_BYTES, STEP_BYTES - SLICE_BYTES
+        end: Endpoint | None = None
+        waiting = iter(events)
+        while True:
+            try:
+                for fd, event in islice(waiting, SLICE_EVENTS):
+                    if left < 0:
+                        budget += left
+                        if budget <= 0 or self._is_over(now_us):
+                            self._keep_tail(fd, event, waiting)
+                            break
+                        left = SLICE_BYTES
+                        budget -= SLICE_BYTES
+                    try:
+                        end = ends[fd]
+                    except KeyError:
+                        continue  # closed earlier in this very step
+                    if event != usual or end.expect != IN:
+                        left -= SLICE_BYTES + self._unusual(end, event, now_ms)
+                        if requests.near_limit:
+                            usual = _NOTHING
+                        continue
+                    try:
+                        received = end.recv_into(area)
+                    except OSError as error:
+                        left -= SLICE_BYTES
+                        self._refused(end, error, now_ms)
+                        continue
+                    if received >= LARGE_BYTES:
+                        left -= received
+                    end.traffic[0] += received
+                    if not received or end.channel.carry:
+                        left -= SLICE_BYTES
+                        self._received(end, received, now_ms)
+                        if requests.near_limit:
+                            usual = _NOTHING
+                        continue
+                    stop = end.take(scratch, at, at + received, now_ms)
+                    if stop < 0:
+                        left -= SLICE_BYTES
+                        self._settle(end)
+                        if requests.near_limit:
+                            usual = _NOTHING
+                        continue
+                    try:
+                        sent = end.forward(view[at:stop])
+                    except OSError as error:
+                        self._refused(end.other, error, now_ms)
+                        sent = 0
+                    if at + sent != stop:
+                        self._keep(end.other, at + sent, stop)
+                if not length_hint(waiting):
+                    break
+                left -= SLICE_BYTES + 1  # it is negative now: the clock is looked at
+            except Exception as error:  # noqa: BLE001 - whatever it is, it costs this session only
+                left -= SLICE_BYTES + 1  # it is negative now: the clock is looked at
+                self._fail(end, error, now_ms)
+        if (now_ms != self._fired_ms or self._due) and not (self._tail or self._behind):
+            self._fired_ms = now_ms
+            engine.fire(now_ms)
+        if ready:
+            self._serve(now_ms, now_us + STEP_US)
+        self._steps += 1
+        if not self._steps & 15:
+            engine.meters.step_us[bucket_of(self._now_us() - now_us)] += 1
+        return len(events) + len(ready)
+
+    def _is_over(self, begun_us: int) -> bool:
+        """Whether there is no more time for events in the step that began then."""
+        limit_us = STEP_US // 2 if self._engine.ready else STEP_US
+        return self._now_us() - begun_us >= limit_us
+
+    def _look_again(
+        self, events: Sequence[tuple[int, int]], now_us: int
+    ) -> Sequence[tuple[int, int]]:
+        """A poll may not have brought all that was there when the clock was read: how long timers wait for it."""
+        if now_us - self._then_us > STALL_US:
+            # Nothing is lost by polling again: the set is level-triggered.
+            events = self._poller.poll(0, STEP_EVENTS)
+        self._unfired += len(events)
+        self._behind = len(events) == STEP_EVENTS and self._unfired < len(self._ends)
+        if not self._behind:
+            self._unfired = 0
+        crowded = len(events) > CROWD_EVENTS
+        self._area = self._areas[crowded]
+        self._wary = self._behind or crowded
+        return events
+
+    def _take_tail(self) -> Sequence[tuple[int, int]]:
+        """The events that the last step had no time for, but those of sockets closed since."""
+        if self._now_us() - self._then_us > STALL_US:
+            self._behind = self._wary = True  # more may have come meanwhile
+        find = self._ends.get
+        tail, self._tail = self._tail, ()
+        return [(end.fd, event) for end, event in tail if find(end.fd) is end]
+
+    def _keep_tail(self, fd: int, event: int, waiting: Iterable[tuple[int, int]]) -> None:
+        """Remember whom the rest of the events belong to: a descriptor may be another's by the next step."""
+        find = self._ends.get
+        rest = chain(((fd, event),), waiting)
+        self._tail = [(end, event) for fd, event in rest if (end := find(fd)) is not None]
+
+    def attend(self) -> None:
+        """For another task that has changed something: give the sessions that are ready their turns now.
+
+        What one step has no time for waits for the next one.
+        """
+        engine = self._engine
+        now_us = engine.now_us = self._now_us()
+        engine.now_ms = now_us // 1000
+        self._serve(engine.now_ms, now_us + STEP_US)
+
+    def _serve(self, now_ms: int, until_us: int) -> None:
+        """Each session that is ready has a turn, the first to come first, as long as there is time; at least one."""
+        ready = self._engine.ready
+        for _ in range(len(ready)):
+            session = ready.popleft()
+            session.ready = False
+            end = session.handle
+            if isinstance(end, Endpoint):
+                try:
+                    self._turn(end, now_ms)
+                except Exception as error:  # noqa: BLE001 - whatever it is, it costs this session only
+                    self._fail(end, error, now_ms)
+            if self._now_us() >= until_us:
+                return
+
+    def close_all(self, reason: CloseReason) -> None:
+        """Close everything now, whatever is in flight."""
+        now_ms = self._clock()
+        for end in tuple(self._ends.values()):
+            if not end.closed:
+                end.session.end(reason, "", now_ms)
+                self._close(end, now_ms)
+
+    def close(self) -> None:
+        """Give the poll set back."""
+        self._poller.close()
+
+    @property
+    def open_sockets(self) -> int:
+        """How many sockets are registered."""
+        return len(self._ends)
+
+    # -- one end ---------------------------------------------------------------------------------
+
+    def _turn(self, end: Endpoint, now_ms: int) -> None:
+        """Bring a session in order, and go on with what was read of it (`end` is its client's)."""
+        session = end.session
+        if session.paced and not (end.closed or session.ended):
+            session.resume()
+            self._take(end, 0, now_ms)
+        self._settle_rest(end)
+        self._engine.reservations.heard(session)
+
+    def _received(self, end: Endpoint, received: int, now_ms: int) -> None:
+        """The general form of what `step` does with a receive: EOF, or bytes to lay in front."""
+        if received:
+            self._take(end, received, now_ms)
+        else:
+            self._eof(end, now_ms)
+
+    def _take(self, end: Endpoint, received: int, now_ms: int) -> None:
+        start = HEADROOM_BYTES
+        channel = end.channel
+        if channel.carry:
+            carry = channel.take()
+            start -= len(carry)
+            self._scratch[start:HEADROOM_BYTES] = carry
+        stop = end.take(self._scratch, start, HEADROOM_BYTES + received, now_ms)
+        if stop < 0:
+            self._settle(end)
+        elif stop > start:
+            if not end.other.channel.outbox:
+                try:
+                    start += end.forward(self._view[start:stop])
+                except OSError as error:
+                    self._refused(end.other, error, now_ms)
+            if start != stop:
+                self._keep(end.other, start, stop)
+
+    def _keep(self, end: Endpoint, start: int, stop: int) -> None:
+        """Give what could not be sent straight away to this end's channel."""
+        if not end.closed:
+            end.channel.put(bytes(self._view[start:stop]))
+            self._settle(end)
+
+    def _refused(self, end: Endpoint, error: OSError, now_ms: int) -> None:
+        """A receive or send failed: not now, or never again."""
+        if not isinstance(error, BlockingIOError):
+            self._broken(end, now_ms)
+
+    def _unusual(self, end: Endpoint, event: int, now_ms: int) -> int:
+        """Not simply readable: writable again, broken, or lingering. How many bytes were read."""
+        if end.lingering:
+            self._discard(end, now_ms)
+            return 0
+        if event & (ERR | HUP) and not (event & IN and end.expect & IN):
+            self._broken(end, now_ms)
+            return 0
+        if event & RDHUP and end.expect & RDHUP:
+            end.hung_up = True
+            if end.session.held is not None:
+                end.session.client_hung_up(now_ms)
+            elif not end.channel.carry and end.transport.is_finished():
+                self._eof(end, now_ms)  # nothing of it is left to be quiet about
+                return 0
+            self._settle(end)
+        elif event & OUT and end.channel.outbox:
+            self._settle(end)
+        if event & IN and end.expect & IN and not end.closed:
+            if not end.channel.muted:
+                return self._receive(end, now_ms)
+            self._settle(end)  # the poll set does not know yet
+        return 0
+
+    def _receive(self, end: Endpoint, now_ms: int) -> int:
+        """The general form of a read: as much as is granted."""
+        reads = self._engine.read_limits
+        most = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
+        try:
+            received = end.recv_into(self._area[:most])
+        except OSError as error:
+            self._refused(end, error, now_ms)
+            return 0
+        end.traffic[0] += received
+        self._received(end, received, now_ms)
+        return received
+
+    def _settle(self, end: Endpoint) -> None:
+        """The session asked for attention, or something can be sent again: bring both ends in order."""
+        session = end.session
+        session.attention = False
+        for each in (end, end.other):
+            if each.channel.outbox and not each.closed:
+                self._send_outbox(each)
+        client, broker = (end, end.other) if end.is_client else (end.other, end)
+        if session.ended:
+            self._finish(client)
+            self._finish(broker)
+        else:
+            stuck = bool(client.channel.outbox)
+            broker.channel.set_backpressure(on=stuck)
+            client.channel.set_backpressure(on=stuck or bool(broker.channel.outbox))
+        self._watch(client)
+        self._watch(broker)
+
+    def _send_outbox(self, end: Endpoint) -> None:
+        channel = end.channel
+        try:
+            while channel.outbox:
+                front = channel.front(READ_BYTES)
+                sent = end.send(front)
+                channel.sent(sent)
+                if sent < len(front):
+                    return
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lost(end, self._engine.now_ms)
+
+    def _watch(self, end: Endpoint) -> None:
+        """Register what this end now waits for."""
+        if end.closed:
+            return
+        if end.lingering:
+            if end.expect != _LINGERING:
+                end.expect = _LINGERING
+                self._poller.modify(end.fd, IN)
+            return
+        channel = end.channel
+        want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
+        held = end.session.held
+        waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
+        if waits and end.is_client:
+            want |= RDHUP  # who hangs up gives its place, or its sockets, to who stays
+        if want != end.expect:
+            end.expect = want
+            self._poller.modify(end.fd, want)
+
+    # -- the end of an end -----------------------------------------------------------------------
+
+    def _eof(self, end: Endpoint, now_ms: int) -> None:
+        if end.is_client:
+            end.channel.mute(Mute.ENDING)  # nothing more comes; it may still be reading
+            end.session.client_gone(now_ms)
+        else:
+            end.session.broker_gone(CloseReason.BROKER_CLOSED, now_ms)
+            self._close(end, now_ms)
+        self._settle_rest(end)
+
+    def _broken(self, end: Endpoint, now_ms: int) -> None:
+        self._lost(end, now_ms)
+        self._settle_rest(end)
+
+    def _lost(self, end: Endpoint, now_ms: int) -> None:
+        """The connection is gone; tell the session."""
+        if end.is_client:
+            end.session.client_lost(now_ms)
+        else:
+            end.session.broker_gone(CloseReason.BROKER_RESET, now_ms)
+        self._close(end, now_ms)
+
+    def _settle_rest(self, end: Endpoint) -> None:
+        if not (end.closed and end.other.closed):
+            self._settle(end)
+
+    def _finish(self, end: Endpoint) -> None:
+        """The session has ended: let this side go gracefully, or wait until it has taken what is due."""
+        if end.closed or end.lingering:
+            return
+        now_ms = self._engine.now_ms
+        if end.channel.outbox:
+            if end.timer is None:
+                end.timer = self._engine.timers.arm(
+                    now_ms + FLUSH_MS, lambda at: self._close(end, at)
+                )
+            return
+        if end.timer is not None:
+            end.timer.cancel()
+        try:
+            end.transport.shutdown()
+        except OSError:
+            self._close(end, now_ms)
+            return
+        end.lingering = True
+        end.timer = self._engine.timers.arm(now_ms + LINGER_MS, lambda at: self._close(end, at))
+
+    def _discard(self, end: Endpoint, now_ms: int) -> None:
+        try:
+            if end.recv_into(self._area):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._close(end, now_ms)
+
+    def _close(self, end: Endpoint, now_ms: int) -> None:
+        if end.closed:
+            return
+        end.closed = True
+        if end.timer is not None:
+            end.timer.cancel()
+        self._ends.pop(end.fd, None)
+        self._poller.unregister(end.fd)
+        end.transport.close()
+        end.channel.clear()
+        if not end.is_client:
+            end.session.upstream_closed()
+        if end.other.closed:
+            end.session.handle = None
+            self._closed.append(end)
+            self._release(end.session, now_ms)
+        else:
+            end.session.end(CloseReason.INTERNAL, "", now_ms)
+
+    def _release(self, session: Session, now_ms: int) -> None:
+        try:
+            session.release(now_ms)
+        except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to be ended
+            self._engine.report(error)
+            session.client.clear()
+            session.broker.clear()
+            self._engine.sessions.discard(session)
+
+    def _fail(self, end: Endpoint | None, error: Exception, now_ms: int) -> None:
+        """An exception that nothing below has caught: it ends the session of `end`, and no other."""
+        if end is None:
+            raise error  # it came from no session
+        try:
+            end.session.crash(error)
+            self._settle_rest(end)
+        except Exception as again:  # noqa: BLE001 - it cannot end in order
+            self._engine.report(again)
+            for each in (end, end.other):
+                self._abandon(each, now_ms)
+
+    def _abandon(self, end: Endpoint, now_ms: int) -> None:
+        """Close this side whatever its session says."""
+        try:
+            self._close(end, now_ms)
+        except Exception as error:  # noqa: BLE001 - the socket is closed before anybody is told
+            self._engine.report(error)
+
+    def _part(self) -> None:
+        """Ends that are both closed forget each other: nothing has to be collected."""
+        for end in self._closed:
+            del end.other.other, end.other
+        self._closed.clear()

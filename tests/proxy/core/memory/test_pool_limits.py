@@ -1,0 +1,50 @@
+"""PoolLimits: what an engine makes of them."""
+
+from __future__ import annotations
+
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.reply_reservations import OWN_BYTES, REPLY_MOST_BYTES
+from tests.support.memory import Link, kept, small_engine
+from tests.support.sessions import make_engine
+
+
+def test_without_any_nothing_is_bounded():
+    """An engine by itself counts and refuses nothing."""
+    engine = make_engine()
+    assert engine.request_pool.size_bytes == engine.reply_pool.size_bytes == -1
+    assert engine.reservations.most_requests == -1
+    assert engine.reservations.share_most == 1.0
+    assert engine.request_pool.max_single_bytes == 4 + engine.request_max_bytes
+    assert engine.reply_reservations.max_bytes == 2 * REPLY_MOST_BYTES
+
+
+def test_the_pools_may_get_other_sizes():
+    """Everything that follows from them does: the largest, when to read with care, who may go on."""
+    engine = small_engine(1000, share_most=0.5)
+    holder = Link(engine).client(kept(1, 600)[:100])
+    waiting = Link(engine)
+    waiting.session.client.keep(kept(2, 600)[:8])
+    waiting.client(kept(2, 600)[8:100])
+    assert waiting.waits  # for its share
+    engine.resize(64 << 20, 5000)
+    assert not waiting.waits
+    assert not engine.request_pool.near_limit
+    assert engine.request_pool.max_single_bytes == 64 << 20
+    assert engine.reply_pool.size_bytes == 5000
+    engine.resize(-1, -1)
+    assert engine.reply_reservations.max_bytes == 2 * REPLY_MOST_BYTES
+    assert engine.request_pool.used_bytes == 1200 + len(waiting.session.client.carry)
+    holder.client(kept(1, 600)[100:])
+    assert holder.to_broker == kept(1, 600)
+
+
+def test_each_bound_has_its_place():
+    """The largest frame kept whole is the largest request, or the pool; replies have a part of their own besides."""
+    bounds = PoolLimits(request_bytes=5000, response_bytes=7000, requests=3, share_most=0.5)
+    engine = make_engine(bounds=bounds)
+    assert engine.request_pool.size_bytes == engine.request_pool.max_single_bytes == 5000
+    assert engine.reply_pool.size_bytes == 7000
+    assert engine.reply_reservations.max_bytes == 7000 + OWN_BYTES
+    assert (engine.reservations.most_requests, engine.reservations.share_most) == (3, 0.5)
+    small = make_engine(bounds=bounds, request_max_bytes=100)
+    assert small.request_pool.max_single_bytes == 104

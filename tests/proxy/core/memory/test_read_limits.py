@@ -1,0 +1,109 @@
+"""How much may be read at once while memory is short: never so much that nothing is left."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core.memory.pool import MemoryPool
+from proxy.core.memory.read_limits import (
+    CRUMB_BYTES,
+    FULL_BYTES,
+    REPLY_CALM_BYTES,
+    SLOW_BYTES,
+    START_BYTES,
+    Reads,
+)
+from proxy.core.memory.reservations import Reservations
+from tests.support import frames as f
+from tests.support.memory import Link, kept, small_engine
+
+MIB = 1 << 20
+
+
+def test_with_enough_left_nobody_has_to_ask():
+    """The event loop looks at `pressed` once a step; it is set when a step could use up what is left."""
+    engine = small_engine(64 * MIB, response_bytes=64 * MIB)
+    assert not engine.request_pool.near_limit
+    engine.request_pool.force_allocate(57 * MIB)
+    assert not engine.request_pool.near_limit
+    engine.request_pool.force_allocate(2 * MIB)  # less than a tenth is left
+    assert engine.request_pool.near_limit
+    assert small_engine(3 * MIB).request_pool.near_limit
+    assert small_engine(64 * MIB, requests=5).request_pool.near_limit
+    assert not small_engine(-1).request_pool.near_limit
+
+
+@given(st.integers(1, 8 * MIB))
+def test_reads_alone_never_use_up_the_pool(left):
+    """Each takes a sixteenth of what is left, but for crumbs."""
+    engine = small_engine(8 * MIB)
+    pool = engine.request_pool
+    link = Link(engine)
+    pool.force_allocate(8 * MIB - left)
+    most = engine.read_limits.request_bytes(link.session)
+    assert CRUMB_BYTES <= most <= FULL_BYTES
+    assert most <= max(left / 16, CRUMB_BYTES)
+
+
+def test_with_nothing_left_crumbs_are_read():
+    """No further than a frame's end; a frame that has its memory as ever, up to its end."""
+    engine = small_engine(8 * MIB)
+    reads, pool = engine.read_limits, engine.request_pool
+    idle, begun, passing, gathering, dropped = (Link(engine) for _ in range(5))
+    begun.client(kept(1)[:6])
+    passing.client(f.produce(1, size_bytes=20_000)[:100])
+    gathering.client(kept(1, 100_000)[:100])
+    dropped.session.request_left, dropped.session.request_mode = 70_000, 1
+    pool.force_allocate(8 * MIB)
+    assert reads.request_bytes(idle.session) == START_BYTES
+    assert not idle.waits
+    assert reads.request_bytes(begun.session) == CRUMB_BYTES
+    assert reads.request_bytes(passing.session) == CRUMB_BYTES
+    passing.session.request_left = 10
+    assert reads.request_bytes(passing.session) == 10
+    assert reads.request_bytes(gathering.session) == 100_000 - 100
+    assert reads.request_bytes(dropped.session) == 70_000
+
+
+def test_with_too_many_requests_held_nobody_begins_another():
+    """Though there is memory: what it has sent is kept, and looked at when there is room."""
+    engine = small_engine(8 * MIB, requests=1)
+    link = Link(engine)
+    assert engine.read_limits.request_bytes(link.session) == FULL_BYTES
+    engine.reservations.one_more()
+    assert engine.read_limits.request_bytes(link.session) == START_BYTES
+    assert link.waits
+    again = Link(engine).client(f.heartbeat(1))
+    assert again.waits
+    assert again.session.client.carry == f.heartbeat(1)
+    engine.reservations.one_less()
+    link._attend()
+    assert again.to_broker == f.heartbeat(1)
+
+
+@pytest.mark.parametrize(
+    ("size", "used", "most"),
+    [
+        (64 * MIB, 0, FULL_BYTES),
+        (64 * MIB, REPLY_CALM_BYTES - 1, FULL_BYTES),
+        (64 * MIB, REPLY_CALM_BYTES, SLOW_BYTES),
+        (64 * MIB, 63 * MIB, SLOW_BYTES),
+        (64 * MIB, 64 * MIB - 320_000, 20_000),
+        (64 * MIB, 64 * MIB - 1000, CRUMB_BYTES),
+        (64 * MIB, 65 * MIB, CRUMB_BYTES),
+        (MIB, 0, SLOW_BYTES),
+        (-1, REPLY_CALM_BYTES, SLOW_BYTES),
+    ],
+)
+def test_replies_are_read_in_smaller_parts_as_their_pool_fills(size, used, most):
+    """Never nothing: they free what waits. In a pool of a MiB no read is whole."""
+    replies = MemoryPool(size)
+    requests = MemoryPool(MIB)
+    reads = Reads(requests, replies, Reservations(requests))
+    replies.force_allocate(used)
+    assert reads.reply_bytes() == most
+    assert replies.near_limit is (most < FULL_BYTES)
+    assert replies.is_depleted is (used >= size > 0)
+    assert not requests.is_depleted

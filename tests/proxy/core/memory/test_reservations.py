@@ -1,0 +1,314 @@
+"""Who waits for memory, in which order, and who never does."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import Throttle
+from proxy.core.errors import CloseReason
+from proxy.core.session.channel import Mute
+from tests.support import frames as f
+from tests.support.memory import Keeper, Link, begun, finish, kept, request_bytes_of, small_engine
+from tests.support.policies import Recorder
+from tests.support.sessions import forget_ready
+
+
+def test_memory_is_taken_when_the_size_is_known_and_once():
+    """Before the body is here; not again as it comes."""
+    engine = small_engine(1000)
+    link = begun(engine)
+    assert engine.request_pool.used_bytes == link.session.reserved_bytes == 600
+    link.client(kept(1, 600)[100:300])
+    assert engine.request_pool.used_bytes == 600
+    link.stuck = True
+    link.client(kept(1, 600)[300:])
+    assert engine.request_pool.used_bytes == 600  # its broker does not take it
+    link.unstick()
+    assert engine.request_pool.used_bytes == 0
+    assert link.to_broker == kept(1, 600)
+
+
+def test_those_who_wait_are_served_in_the_order_they_came():
+    """Each as soon as something is left; a small one does not pass a large one."""
+    engine = small_engine(1000)
+    links = [begun(engine, size=1000)]
+    links += [begun(engine, size=size) for size in (700, 100, 900)]
+    room = engine.reservations
+    assert [link.waits for link in links] == [False, True, True, True]
+    assert len(room) == 3
+    finish(links[0], size=1000)
+    assert [link.waits for link in links] == [False, False, False, False]
+    assert (
+        engine.request_pool.used_bytes == 1600
+    )  # 700, and 900 beyond: non-strict; the small one is through
+    late = begun(engine)
+    assert late.waits
+    for link, size in ((links[1], 700), (links[3], 900)):
+        finish(link, size=size)
+    finish(late)
+    assert engine.request_pool.used_bytes == 0
+    assert not engine.request_pool.is_depleted
+
+
+@pytest.mark.parametrize("bounds", [{"pool": 1000}, {"pool": 1 << 20, "requests": 1}])
+@pytest.mark.parametrize("size", [1000, 9000])
+def test_everybody_has_one_request_done_before_anybody_has_two(bounds, size):
+    """A place for one request, many who sent one and send the next as soon as it is done: a round each, in order."""
+    engine = small_engine(**{**bounds, "pool": max(size, bounds["pool"])})
+    links = [Link(engine) for _ in range(20)]
+    for link in links:
+        link.stuck = True  # so that whoever has the place keeps it until it is done
+        link.client(kept(1, size))
+    done = []
+    for turn in range(3 * len(links)):
+        (holder,) = [link for link in links if link.session.broker.outbox]
+        done.append(links.index(holder))
+        holder.stuck = False
+        holder.settle()
+        holder.stuck = True
+        holder._go_on()
+        holder.client(kept(turn, size))
+        holder._attend()
+    assert done == 3 * list(range(len(links)))
+
+
+def test_whoever_is_called_keeps_its_place_until_it_was_heard():
+    """Nobody else begins in its stead; if it goes instead, the next is called."""
+    engine = small_engine(1 << 20, requests=1)
+    first, second, third, late = (Link(engine) for _ in range(4))
+    first.stuck = True
+    for link in (first, second, third):
+        link.client(kept(1))
+    first.stuck = False
+    first.settle()  # there is room, and nobody has had a turn yet
+    assert (second.waits, third.waits) == (False, True)
+    late._unread.append(kept(1))
+    late._go_on()
+    assert late.waits
+    second.session.client_lost(engine.now_ms)
+    assert (third.waits, late.waits) == (False, True)
+    third._attend()
+    assert third.to_broker == late.to_broker == kept(1)
+    assert len(engine.reservations) == 0
+
+
+def test_what_needs_no_memory_passes_whoever_waits_for_it():
+    """A heartbeat holds nothing, so a dry pool does not stop it."""
+    engine = small_engine(600)
+    holder, waiting = begun(engine), begun(engine)
+    other = Link(engine).client(f.heartbeat(1))
+    assert waiting.waits
+    assert not holder.waits
+    assert other.to_broker == f.heartbeat(1)
+
+
+def test_a_newcomer_does_not_pass_those_who_wait():
+    """Even if there were something left for it: the line is served first."""
+    engine = small_engine(1000, requests=1)
+    first, second = begun(engine), begun(engine)
+    third = begun(engine)
+    finish(first)
+    assert (second.waits, third.waits) == (False, True)
+    finish(second)
+    assert not third.waits
+
+
+def test_whoever_waits_and_goes_gives_its_place_to_the_next():
+    """And what is granted to one that goes is granted to the next."""
+    engine = small_engine(1000)
+    first, second, third = (begun(engine, size=1000) for _ in range(3))
+    second.session.client_lost(engine.now_ms)
+    assert len(engine.reservations) == 1
+    first.session.end(CloseReason.CLIENT_PROTOCOL, "", engine.now_ms)
+    assert third.session.reserved_bytes == 1000
+    third.session.client_lost(engine.now_ms)
+    assert engine.request_pool.used_bytes == request_bytes_of([first, second, third])
+    for link in (first, second, third):
+        link.release()
+    assert engine.request_pool.used_bytes == engine.reservations.requests == 0
+
+
+def test_beginnings_of_those_who_wait_never_stop_everybody():
+    """The pool is full of them and nothing else: the first in line gets in, one at a time."""
+    engine = small_engine(1000)
+    throttled = [Link(engine) for _ in range(4)]
+    for link in throttled:
+        link.session.mute_until(100)
+        link.session.client.keep(kept(1, 600)[:300])  # read before the mute
+    forget_ready(engine)
+    assert engine.request_pool.is_out_of_memory()
+    for link in throttled:
+        link.advance(100)
+    assert [link.waits for link in throttled].count(False) == 1
+    for _ in range(4):
+        for link in throttled:
+            if not link.waits and not link.to_broker:
+                link.client(kept(1, 600)[300:])
+                link._attend()
+    assert [link.to_broker for link in throttled] == [kept(1, 600)] * 4
+
+
+def test_who_may_be_muted_for_memory():
+    """Not who holds memory, not inside a frame that passes; but who has come no further than its size."""
+    engine = small_engine(600)
+    passing = Link(engine).client(f.produce(1, size_bytes=500)[:100])
+    holder = begun(engine)
+    sized, silent = Link(engine), Link(engine)
+    sized.session.client.keep(kept(1)[:8])
+    forget_ready(engine)
+    assert engine.request_pool.is_out_of_memory()
+    holder.client(kept(1, 600)[100:200])
+    passing.client(f.produce(1, size_bytes=500)[100:200])
+    sized.client(kept(1)[8:50])
+    silent.client(kept(1)[:4])
+    assert [each.waits for each in (holder, passing, sized, silent)] == [False, False, True, False]
+    assert silent.unread == b""
+    silent.client(kept(1)[4:])
+    assert silent.waits
+    assert passing.to_broker == f.produce(1, size_bytes=500)[:200]
+    finish(holder)
+    assert not sized.waits
+    assert not silent.waits
+    assert silent.to_broker == kept(1)
+
+
+def test_other_reasons_to_be_muted_survive_a_recovery():
+    """A throttled client that waited for memory is not read before its throttle is over."""
+    engine = small_engine(600)
+    holder = begun(engine)
+    waiting = Link(engine)
+    waiting.session.client.keep(kept(2)[:20])
+    waiting.client(kept(2)[20:])
+    assert waiting.waits
+    waiting.session.mute_until(engine.now_ms + 500)
+    finish(holder)
+    waiting._attend()
+    assert waiting.session.client.muted == Mute.THROTTLED
+    assert waiting.to_broker == b""
+    waiting.advance(500)
+    assert waiting.to_broker == kept(2)
+
+
+def test_the_number_of_requests_is_a_bound_too():
+    """Gathered, parked, not taken by a broker: each counts one. Default: none."""
+    engine = small_engine(1 << 20, requests=2)
+    first, second, third = begun(engine), Link(engine), Link(engine)
+    second.stuck = True
+    second.client(f.heartbeat(1))
+    assert engine.reservations.requests == 2
+    third.client(kept(3)[:20])
+    assert third.waits
+    second.unstick()
+    assert not third.waits
+    finish(first)
+    assert begun(small_engine(1 << 20)).session.engine.reservations.most_requests == -1
+
+
+def test_a_line_for_the_number_is_served_when_memory_was_short_meanwhile():
+    """A release serves whoever waits, for whatever reason it began to."""
+    engine = small_engine(1000, requests=1)
+    first, second = begun(engine), begun(engine)
+    engine.request_pool.force_allocate(2000)
+    finish(first)
+    assert second.waits
+    engine.request_pool.release(2000)
+    assert not second.waits
+
+
+def test_one_user_at_one_address_has_a_share():
+    """Over it, its clients wait among themselves; others go on. Then they have their turn."""
+    engine = small_engine(1000, share_most=0.5)
+    greedy = [begun(engine, size=400, host="10.0.0.1") for _ in range(3)]
+    assert [link.waits for link in greedy] == [False, False, True]
+    other = begun(engine, size=100, host="10.0.0.2")
+    same_host = Link(engine, "10.0.0.1", "alice").client(kept(1, 60))
+    assert not other.waits
+    assert same_host.to_broker == kept(1, 60)
+    assert not engine.request_pool.is_depleted  # there is memory, and they may not have it
+    finish(greedy[0], size=400)
+    assert not greedy[2].waits
+    for link in greedy[1:]:
+        finish(link, size=400)
+    finish(other, size=100)
+    assert engine.reservations._shares == {}
+
+
+def test_who_waited_for_its_share_stands_behind_who_waits_for_the_pool():
+    """Its share is free again, the pool is not."""
+    engine = small_engine(1000, share_most=0.5)
+    greedy = [begun(engine, size=500, host="10.0.0.1") for _ in range(2)]
+    rest = [begun(engine, size=500, host=f"10.0.0.{n}") for n in (2, 3)]
+    assert [link.waits for link in (*greedy, *rest)] == [False, True, False, True]
+    engine.request_pool.force_allocate(200)
+    finish(greedy[0], size=500)
+    assert (rest[1].waits, greedy[1].waits) == (False, True)
+    engine.request_pool.release(200)
+    finish(rest[0], size=500)
+    assert not greedy[1].waits
+
+
+def test_without_bound_nobody_has_a_share():
+    """There is nothing to have a part of."""
+    engine = small_engine(-1, share_most=0.1)
+    assert not any(begun(engine, size=5000).waits for _ in range(5))
+
+
+def test_the_pool_tells_when_it_is_dry_and_when_nobody_waits_any_more():
+    """Once per outage, however many waited, with how long it took."""
+    engine = small_engine(600)
+    first, second, third = (begun(engine) for _ in range(3))
+    outages = first.watcher.outages
+    assert outages == [("requests", None)]
+    engine.advance(40)
+    finish(first)
+    finish(second)
+    assert outages == [("requests", None)]
+    engine.advance(70)
+    finish(third)
+    assert outages == [("requests", None), ("requests", 70)]
+    assert engine.request_pool.depleted_ms(500) == 70
+
+
+@pytest.mark.parametrize("verdict", ["throttle", "refuse"])
+def test_a_request_that_was_judged_already_waits_with_its_verdict(verdict):
+    """It is not asked about twice; a throttle begins when it goes on."""
+    from policies.api import Forward, Patch, Reject  # noqa: PLC0415 - two words for one test
+    from wire.errors import ErrorCode  # noqa: PLC0415 - as above
+
+    ends = {
+        "throttle": Throttle(50, Forward((Patch(0, b"\x00\x05"),))),
+        "refuse": Reject(ErrorCode.POLICY_VIOLATION),
+    }[verdict]
+    judge = Recorder(lambda _: ends, apis={f.HEARTBEAT})
+    engine = small_engine(600, Keeper(), judge)
+    holder = begun(engine)
+    link = Link(engine)
+    link.session.client.keep(f.beat(7)[:6])
+    link.client(f.beat(7)[6:])
+    assert link.waits
+    assert judge.asked == [1]
+    finish(holder)
+    link._attend()
+    assert judge.asked == [1]
+    if verdict == "throttle":
+        assert link.to_broker == f.beat(7)
+        assert link.session.client.muted == Mute.THROTTLED
+    else:
+        assert len(link.to_client) == len(f.beat_reply(7))
+    assert request_bytes_of([link]) == 0
+
+
+def test_memory_for_a_frame_that_nobody_wants_whole_any_more_is_given_back():
+    """A policy's wishes changed while it waited: it streams."""
+    keeper = Keeper()
+    engine = small_engine(600, keeper)
+    holder, link = begun(engine), Link(engine)
+    link.session.client.keep(kept(2)[:6])
+    link.client(kept(2)[6:])
+    assert link.waits
+    keeper.apis = frozenset()
+    engine.reconsider()
+    finish(holder)
+    link._attend()
+    assert link.to_broker == kept(2)
+    assert engine.request_pool.used_bytes == 0

@@ -1,0 +1,274 @@
+"""A frame that holds memory has to come: its deadline, its rate, and what is not its fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import Hold
+from proxy.core.errors import CloseReason
+from proxy.core.memory.slow_clients import HEAD_BYTES, SHOWN_BYTES, START_MS, ReadLimits
+from tests.support import frames as f
+from tests.support.memory import Keeper, Link, kept, small_engine
+
+SIZE = 200_000
+LIMITS = ReadLimits()
+
+
+def begun(limits: ReadLimits = LIMITS, **options) -> Link:
+    """A session inside a large request; 100 bytes of it are here."""
+    return Link(small_engine(1 << 20, limits=limits, **options)).client(kept(1, SIZE)[:100])
+
+
+def test_who_sends_next_to_nothing_is_closed_after_a_short_start():
+    """A byte every ten seconds holds nothing for long; the reason and the figures are told."""
+    link = begun()
+    link.advance(START_MS - 1)
+    assert not link.session.ended
+    link.client(b"\x00")
+    link.advance(1)
+    assert link.session.ended
+    assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert link.session.detail == f"101 of {SIZE} bytes of a request in {START_MS} ms"
+    assert link.engine.request_pool.used_bytes == 0
+    assert link.attended > 0
+    link.release()
+    assert link.engine.timers.next_ms() is None
+
+
+def test_who_is_fast_enough_and_never_done_is_closed_at_the_deadline():
+    """As fast as the least rate asks for, and no faster."""
+    link = begun()
+    sent = 100
+    for _ in range(29):
+        link.client(kept(1, SIZE)[sent : sent + 1100])
+        sent += 1100
+        link.advance(1000)
+    assert not link.session.ended
+    link.advance(1000)
+    assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert "in 30000 ms" in link.session.detail
+
+
+def test_a_frame_that_comes_in_time_is_let_through_and_the_next_one_has_its_own_time():
+    """One timer serves both, and is not set again for frames that come at once."""
+    link = begun()
+    timer = link.session.read_timer
+    link.advance(4000)
+    link.client(kept(1, SIZE)[100:])
+    link.client(kept(2, SIZE)[:50_000])
+    assert link.session.read_timer is timer
+    link.advance(START_MS - 1)
+    assert not link.session.ended
+    link.client(kept(2, SIZE)[50_000:])
+    assert link.to_broker == kept(1, SIZE) + kept(2, SIZE)
+    link.advance(60_000)
+    assert not link.session.ended
+    assert link.session.read_timer is None
+    link.client(kept(3, 500))
+    assert link.session.read_timer is None
+
+
+@pytest.mark.parametrize("limits", [ReadLimits(0, 0), ReadLimits(30_000, 0), ReadLimits(0, 1024)])
+def test_each_limit_can_be_left_out(limits):
+    """0 is none."""
+    link = begun(limits)
+    link.advance(START_MS)
+    assert link.session.ended == bool(limits.bytes_per_second)
+    link.advance(30_000)
+    assert link.session.ended == bool(limits.bytes_per_second or limits.timeout_ms)
+
+
+def test_time_counts_from_when_there_was_memory():
+    """Before that it was not read."""
+    engine = small_engine(SIZE, limits=LIMITS)
+    holder = Link(engine).client(kept(1, SIZE)[:100])
+    link = Link(engine)
+    link.session.client.keep(kept(1, SIZE)[:20])
+    link.client(kept(1, SIZE)[20:40])
+    assert link.waits
+    holder.client(kept(1, SIZE)[100:50_000])
+    engine.advance(20_000)
+    holder.client(kept(1, SIZE)[50_000:])
+    link._attend()
+    assert not link.waits
+    link.advance(START_MS - 1)
+    assert not link.session.ended
+    link.advance(1)
+    assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+
+
+def be_patient_with(link: Link) -> None:
+    """It may take its time, so that it is still there when others are judged."""
+    if link.session.read_timer is not None:
+        link.session.read_timer.cancel()
+    if link.session.share is not None:
+        link.session.share.holders.clear()
+
+
+def waiting(
+    limits: ReadLimits = LIMITS, sent: bytes = kept(2, SIZE)[:128], unread_bytes: int = 0, **options
+) -> tuple[Link, Link]:
+    """A patient session that has all the memory, and one that waits; so much of its request is in the kernel."""
+    engine = small_engine(SIZE, limits=limits, **options)
+    holder = Link(engine)
+    holder.client(kept(1, SIZE)[:100])
+    be_patient_with(holder)
+    link = Link(engine)
+    engine.reservations.unread_bytes = lambda s: len(s.handle.unread) + unread_bytes
+    link.client(sent)
+    assert link.waits
+    return holder, link
+
+
+def test_who_waits_and_has_nothing_to_send_is_closed_as_if_it_did_not_wait():
+    """It would have its memory in turn, and hold it for nothing. Its place is the next one's."""
+    holder, link = waiting()
+    behind = Link(link.engine).client(kept(3))
+    link.advance(START_MS - 1)
+    assert not link.session.ended
+    link.advance(1)
+    assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert link.session.detail == (
+        f"128 of {SIZE} bytes of a request that waits for memory in {START_MS} ms"
+    )
+    assert link.attended > 0
+    assert len(link.engine.reservations) == 1
+    holder.session.end(CloseReason.CLIENT_RESET, "", link.now_ms)
+    holder._attend()
+    assert behind.to_broker == kept(3)
+
+
+@pytest.mark.parametrize(
+    ("sent", "unread_bytes"),
+    [
+        (kept(2, SIZE)[:128], SHOWN_BYTES - 128),
+        (kept(2, SIZE)[:128], 128 << 10),
+        (kept(2, SIZE)[:SHOWN_BYTES], 0),
+        (kept(2, 300), 0),
+        (kept(2, 300)[:200], 100),
+    ],
+)
+def test_who_waits_and_has_something_to_send_may_wait_for_ever(sent, unread_bytes):
+    """Some KiB, read or not; or the whole of a smaller request. Its time begins when it has its memory."""
+    holder, link = waiting(sent=sent, unread_bytes=unread_bytes)
+    link.advance(10 * 60_000)
+    assert link.waits
+    assert link.session.read_timer is None
+    holder.client(kept(1, SIZE)[100:])
+    assert not link.waits
+    link.advance(START_MS - 1)
+    assert not link.session.ended
+
+
+@pytest.mark.parametrize(
+    ("limits", "closed_ms"),
+    [
+        (ReadLimits(0, 0), None),
+        (ReadLimits(30_000, 0), 30_000),
+        (ReadLimits(30_000, 100), 10_000),
+        (ReadLimits(0, 20), 50_000),
+        (ReadLimits(7_000, 20), 7_000),
+    ],
+)
+def test_what_is_shown_by_when_is_what_the_limits_say(limits, closed_ms):
+    """1000 bytes are enough for as long as they are at the least rate; at the deadline they are too few."""
+    _, link = waiting(limits, kept(2, SIZE)[:400], 600)
+    last_ms = closed_ms or 600_000
+    for at_ms in range(1000, last_ms, 1000):
+        link.advance(1000)
+        assert not link.session.ended, at_ms
+    link.advance(1010)
+    assert link.session.ended is (closed_ms is not None)
+
+
+def test_who_shows_more_and_more_may_wait_until_it_has_shown_enough():
+    """A slow line, but not too slow."""
+    _, link = waiting()
+    shown = 128
+    link.engine.reservations.unread_bytes = lambda _: shown - 128
+    for _ in range(20):
+        shown += 1100
+        link.advance(1000)
+    assert link.waits
+
+
+def test_where_nobody_knows_what_is_unread_nobody_is_judged():
+    """The shell says; without it there is no proof."""
+    _, link = waiting()
+    link.engine.reservations.unread_bytes = None
+    link.advance(100_000)
+    assert link.waits
+
+
+def test_who_waits_among_its_own_or_to_be_looked_at_is_judged_alike():
+    """Over its share of the pool; or behind too many requests, when nobody knows its size."""
+    engine = small_engine(1 << 20, limits=LIMITS, share_most=0.1)
+    engine.reservations.unread_bytes = lambda _: 0
+    first, second = (Link(engine).client(kept(n, SIZE)[:100]) for n in (1, 2))
+    assert (first.waits, second.waits) == (False, True)
+    be_patient_with(first)
+    engine.advance(START_MS)
+    assert second.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    engine = small_engine(1 << 20, limits=LIMITS, requests=1)
+    engine.reservations.unread_bytes = lambda _: 0
+    engine.reservations.one_more()
+    unsized, whole = Link(engine).client(kept(1, SIZE)[:3]), Link(engine).client(kept(2))
+    assert unsized.waits
+    engine.advance(START_MS)
+    assert unsized.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert whole.waits
+    assert not whole.session.ended
+
+
+def test_who_cannot_send_because_its_broker_does_not_read_is_not_slow():
+    """Its time begins anew when it can."""
+    link = Link(small_engine(1 << 20, limits=LIMITS))
+    link.stuck = True
+    link.client(f.heartbeat(1))
+    link.stuck = False
+    link.session.broker.put(f.heartbeat(2))
+    link.client(kept(1, SIZE)[:100])
+    link.stuck = True
+    link.session.broker.put(f.heartbeat(2))
+    link.settle()
+    link.advance(60_000)
+    assert not link.session.ended
+    link.unstick()
+    link.advance(60_000)
+    assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+
+
+def test_who_takes_no_replies_is_slow_all_the_same():
+    """It is not read for its own doing, and holds memory meanwhile."""
+    link = begun()
+    link.session.client.mute(8)  # BACKPRESSURE, for what it does not read
+    link.advance(START_MS)
+    assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+
+
+def test_a_parked_request_is_not_slow():
+    """It is here."""
+    link = Link(small_engine(1 << 20, Keeper(lambda _: Hold(90_000, "key")), limits=LIMITS))
+    link.client(kept(1, SIZE)[:100]).client(kept(1, SIZE)[100:])
+    assert link.session.held is not None
+    link.advance(80_000)
+    assert not link.session.ended
+
+
+def test_a_request_that_streams_may_take_as_long_as_it_likes():
+    """It holds nothing."""
+    link = Link(small_engine(1 << 20, limits=LIMITS)).client(f.produce(1, size_bytes=5000)[:100])
+    link.advance(100_000)
+    assert not link.session.ended
+    assert link.session.read_timer is None
+
+
+def test_a_long_head_that_does_not_end_is_judged_alike():
+    """An ordinary one is shorter, and is not looked at."""
+    head = f.request(f.PRODUCE, 3, 1, f.string("x" * 20_000))
+    short = Link(small_engine(1 << 20, limits=LIMITS)).client(head[:1000])
+    assert short.session.read_timer is None
+    link = Link(small_engine(1 << 20, limits=LIMITS)).client(head[: HEAD_BYTES + 1])
+    link.advance(START_MS)
+    assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert f"{HEAD_BYTES + 1} of the head" in link.session.detail

@@ -1,0 +1,184 @@
+"""The purgatory, by Kafka's own cases: its order and its counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.core.purgatory.purgatory import DelayedOperation
+from tests.support.golden import cases
+from tests.support.purgatory import FAR_MS, Disturbed, Room, Waiting
+
+
+def test_an_operation_completes_when_its_key_is_checked_and_its_condition_holds():
+    """Not before, not without a check, and not twice; a key nobody waits for gives nothing."""
+    case = cases("purgatory")["purg-satisfaction"]
+    room = Room()
+    assert [room.call(line) for line in case["calls"]] == case["results"]
+    assert room.purgatory.watched == room.purgatory.num_delayed == room.timers.size == 0
+    assert room.lists() == {}
+
+
+def test_one_that_nobody_completes_completes_at_its_deadline():
+    """Exactly then; the other goes on waiting."""
+    case = cases("purgatory")["purg-expiry"]
+    room = Room()
+    for name in case["timeout_ms"]:
+        room.call(f"watch {name} key", timeouts_ms=case["timeout_ms"])
+    room.timers.advance(case["after_ms"] - 1)
+    assert not any(one.completed for one in room.operations.values())
+    room.timers.advance(case["after_ms"])
+    done = [name for name, one in room.operations.items() if one.completed]
+    assert done == case["completed"]
+    at_ms = case["after_ms"]
+    assert room.operations["r1"].happened == [("complete", at_ms), ("expiration", at_ms)]
+
+
+def test_a_completed_operation_leaves_the_timer_and_its_lists_at_once():
+    """So both counts are exact, and nothing keeps what has ended."""
+    case = cases("purgatory")["purg-purge-counts"]
+    room = Room()
+    num_delayed, watched = [], []
+    for line in case["calls"]:
+        room.call(line)
+        num_delayed.append(room.purgatory.num_delayed)
+        watched.append(room.purgatory.watched)
+        assert room.timers.size == room.purgatory.num_delayed
+    assert num_delayed == case["num_delayed"]
+    assert watched == case["watched"]
+
+
+def test_cancelling_a_key_gives_back_its_operations_uncompleted():
+    """They leave the timer; completing them is the caller's business, and still happens once."""
+    case = cases("purgatory")["purg-cancel-key"]
+    room = Room()
+    for line in case["calls"]:
+        room.call(line)
+    returned = room.purgatory.cancel_for_key(case["key"])
+    assert len(returned) == case["returned"]
+    assert not any(one.completed for one in returned)
+    assert room.purgatory.num_delayed == room.timers.size == case["num_delayed"]
+    assert room.purgatory.watched == case["watched"]
+    assert [one.force_complete(5) for one in returned] == [True, True]
+    assert room.purgatory.num_delayed == case["num_delayed"]
+    assert room.purgatory.cancel_for_key(case["key"]) == []
+
+
+def test_what_is_already_complete_is_never_watched():
+    """Only what cannot complete takes the other way."""
+    case = cases("purgatory")["purg-safe-or-else"]
+    for allowed, result, watched in zip(
+        case["allowed"], case["result"], case["watched"], strict=True
+    ):
+        room = Room()
+        operation = Waiting(allowed=allowed)
+        assert room.purgatory.try_complete_else_watch(operation, ["key"], FAR_MS, 0) is result
+        assert bool(room.purgatory.watched) is watched
+        assert room.purgatory.estimated_total == int(watched)
+
+
+def test_an_operation_without_a_key_is_refused():
+    """Nothing could ever wake it; it is not even tried."""
+    case = cases("purgatory")["purg-empty-keys"]
+    room = Room()
+    operation = Waiting(allowed=True)
+    with pytest.raises(ValueError, match="at least one key"):
+        room.purgatory.try_complete_else_watch(operation, case["keys"], FAR_MS, 0)
+    assert not operation.completed
+
+
+def test_the_estimate_begins_again_when_more_than_the_interval_are_done():
+    """Strictly more, as Kafka's purge; then it is the number still pending. The lists hold no more at any time."""
+    case = cases("purgatory")["purg-threshold"]
+    for completed, purged in zip(case["completed"], case["purged"], strict=True):
+        room = Room(case["purge_interval"])
+        for nth in range(case["pending"]):
+            room.call(f"watch pending{nth} key")
+        for nth in range(completed):
+            room.call(f"watch r{nth} key other")
+            room.call(f"force r{nth}")
+        assert room.purgatory.watched == case["pending"]
+        assert room.purgatory.maybe_purge() == (completed if purged else None)
+        pending_or_done = case["pending"] + (0 if purged else completed)
+        assert room.purgatory.estimated_total == pending_or_done
+        assert set(room.lists()) == {"key"}
+
+
+def test_the_estimate_counts_operations_not_keys():
+    """Once each, whatever the number of keys."""
+    case = cases("purgatory")["purg-estimate-counts-ops-not-keys"]
+    room = Room()
+    room.call(" ".join(["watch", "r1", *(f"key{nth}" for nth in range(case["keys"]))]))
+    found = room.purgatory
+    assert found.estimated_total == case["estimated_total"]
+    assert (found.watched, found.num_delayed) == (case["watched"], case["num_delayed"])
+
+
+def test_what_completes_after_the_second_try_is_not_put_on_the_timer():
+    """It was not this call that completed it, so it says False."""
+    case = cases("purgatory")["purg-completed-between"]
+    room = Room()
+    operation = Disturbed(lambda it: it.force_complete(0))
+    found = room.purgatory.try_complete_else_watch(operation, ["key"], 20, 0)
+    assert found is case["result"]
+    assert room.purgatory.num_delayed == room.timers.size == case["num_delayed"]
+    room.timers.advance(20)
+    assert operation.happened == [("complete", 0)] * case["completions"]
+
+
+def test_what_completes_while_it_is_watched_is_watched_no_further():
+    """As in Kafka from 4.0 on."""
+    case = cases("purgatory")["purg-stop-after-complete"]
+    room = Room()
+    operation = Waiting()
+
+    class Keys(list):
+        def __iter__(self):
+            for key in list.__iter__(self):
+                yield key
+                if key == case["completes_at"]:
+                    operation.force_complete(0)
+
+    assert not room.purgatory.try_complete_else_watch(operation, Keys(case["keys"]), 20, 0)
+    assert list(room.lists()) == case["watched_on"]
+    assert room.purgatory.num_delayed == 0
+
+
+class Future(DelayedOperation):
+    """Kafka's DelayedFuture: waits for several results; what is not there in time is an error."""
+
+    __slots__ = ("results", "sum", "timed_out")
+
+    def __init__(self, results: list[int]) -> None:
+        super().__init__()
+        self.results = results
+        self.sum = 0
+        self.timed_out: list[bool] = []
+
+    def try_complete(self, now_ms):
+        return min(self.results) >= 0 and self.force_complete(now_ms)
+
+    def on_complete(self, now_ms):
+        self.timed_out = [result < 0 for result in self.results]
+        self.sum = sum(result for result in self.results if result >= 0)
+
+
+def test_an_operation_of_results_that_are_there_completes_at_once():
+    """It never waits."""
+    case = cases("purgatory")["future-two-complete"]
+    room = Room()
+    future = Future(case["futures"])
+    assert room.purgatory.try_complete_else_watch(future, ["key"], FAR_MS, 0)
+    assert future.sum == case["sum"]
+    assert room.timers.size == 0
+
+
+def test_an_operation_of_results_takes_at_its_deadline_what_is_there():
+    """The others are errors."""
+    case = cases("purgatory")["future-timeout"]
+    room = Room()
+    future = Future(case["futures"])
+    assert not room.purgatory.try_complete_else_watch(future, ["key"], case["timeout_ms"], 0)
+    room.timers.advance(case["timeout_ms"] - 1)
+    assert not future.completed
+    room.timers.advance(case["timeout_ms"])
+    assert (future.sum, future.timed_out) == (case["sum_of_successes"], case["timed_out"])

@@ -1,0 +1,162 @@
+"""Whatever comes between, an operation completes exactly once, and the purgatory's counts are right."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from proxy.core.purgatory.purgatory import DelayedOperation, Purgatory
+from proxy.core.purgatory.timers import Timers
+
+KEYS = ("a", "b", "c", "d")
+PURGE_INTERVAL = 3
+
+
+class Request(DelayedOperation):
+    """Complete once its reply is there; when it completes it may meddle with others."""
+
+    __slots__ = ("completions", "expirations", "keys", "meddle", "replied", "since_ms")
+
+    def __init__(self, keys, meddle, replied, since_ms):
+        super().__init__()
+        self.keys = set(keys)
+        self.meddle = meddle
+        self.replied = replied
+        self.since_ms = since_ms
+        self.completions: list[int] = []
+        self.expirations: list[int] = []
+
+    def try_complete(self, now_ms):
+        return self.replied and self.force_complete(now_ms)
+
+    def on_complete(self, now_ms):
+        self.completions.append(now_ms)
+        meddle, self.meddle = self.meddle, None
+        if meddle is not None:
+            meddle()
+
+    def on_expiration(self, now_ms):
+        assert self.completions == [now_ms]
+        self.expirations.append(now_ms)
+
+
+class Broker(RuleBasedStateMachine):
+    """Replies, deadlines, disconnects, a drain, checks and purges, in any order and inside each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.timers = Timers()
+        self.purgatory = Purgatory("Any", self.timers, PURGE_INTERVAL)
+        self.now_ms = 0
+        self.requests: list[Request] = []
+
+    keys = st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True)
+    delays = st.integers(-2, 50)
+    deeds = st.none() | st.tuples(
+        st.sampled_from(("check", "reply", "force", "watch", "close")),
+        st.integers(0, 20),
+        st.sampled_from(KEYS),
+    )
+
+    def watch(self, keys, delay_ms, *, deed=None, replied=False):
+        meddle = None if deed is None else lambda: self.do(*deed)
+        request = Request(keys, meddle, replied, self.now_ms)
+        self.requests.append(request)
+        at_ms = self.now_ms + delay_ms
+        done = self.purgatory.try_complete_else_watch(request, keys, at_ms, self.now_ms)
+        assert done is request.completed is replied
+        return request
+
+    def do(self, what, which, key):
+        """One thing that happens, perhaps while another is happening."""
+        request = self.requests[which % len(self.requests)]
+        if what == "check":
+            self.purgatory.check_and_complete(key, self.now_ms)
+        elif what == "reply":
+            request.replied = True
+            self.purgatory.check_and_complete(key, self.now_ms)
+        elif what == "force":
+            before = request.completed
+            assert request.force_complete(self.now_ms) is not before
+            assert not request.force_complete(self.now_ms)
+        elif what == "watch":
+            self.watch([key], which)
+        else:
+            taken = self.purgatory.cancel_for_key(key)
+            for one in taken:
+                assert one.cancelled
+                one.force_complete(self.now_ms)
+
+    @rule(keys=keys, delay_ms=delays, deed=deeds)
+    def request(self, keys, delay_ms, deed):
+        self.watch(keys, delay_ms, deed=deed)
+
+    @rule(keys=keys, deed=deeds)
+    def request_that_need_not_wait(self, keys, deed):
+        before = self.purgatory.watched
+        request = self.watch(keys, 10, deed=deed, replied=True)
+        assert deed is not None or self.purgatory.watched == before
+        assert request.cancelled
+
+    @rule(deed=deeds)
+    def something_happens(self, deed):
+        if deed is not None and self.requests:
+            self.do(*deed)
+
+    @rule(by_ms=st.integers(0, 60))
+    def time_goes_on(self, by_ms):
+        self.now_ms += by_ms
+        self.timers.advance(self.now_ms)
+        for request in self.requests:
+            assert request.completed or request.at_ms > self.now_ms
+            assert len(request.expirations) <= 1
+
+    @rule()
+    def drain(self):
+        for request in tuple(self.requests):
+            request.force_complete(self.now_ms)
+
+    @rule()
+    def purge_when_it_is_worth_it(self):
+        self.purgatory.maybe_purge()
+        done = {one for ones in self.purgatory._watchers.values() for one in ones if one.completed}
+        assert len(done) <= PURGE_INTERVAL
+
+    @rule()
+    def purge_anyway(self):
+        self.purgatory.purge()
+        assert self.purgatory.estimated_total == self.purgatory.num_delayed
+        assert not any(one.completed for ones in self.purgatory._watchers.values() for one in ones)
+
+    @invariant()
+    def each_completed_once_or_still_waits(self):
+        for request in self.requests:
+            assert len(request.completions) == int(request.completed)
+
+    @invariant()
+    def the_counts_are_right(self):
+        pending = [request for request in self.requests if not request.completed]
+        assert self.purgatory.num_delayed == len(pending) == self.timers.size
+        lists = self.purgatory._watchers
+        assert self.purgatory.watched == sum(map(len, lists.values()))
+        assert all(lists.values()), "a key without operations is forgotten"
+        for request in pending:
+            for key in request.keys:
+                assert request in lists[key], "an event would be missed"
+        distinct = {one for ones in lists.values() for one in ones}
+        assert self.purgatory.estimated_total >= len(distinct)
+
+    def teardown(self):
+        """Time ends everything that is still waiting."""
+        for _ in range(2):  # the last ones may leave others behind
+            self.now_ms += 1000
+            self.timers.advance(self.now_ms)
+        self.each_completed_once_or_still_waits()
+        assert self.purgatory.num_delayed == 0
+        assert all(request.completed for request in self.requests)
+
+
+def test_each_operation_completes_exactly_once():
+    """Under any interleaving of reply, deadline, disconnect, drain, purge and check."""
+    run_state_machine_as_test(Broker, settings=settings(max_examples=100, deadline=None))

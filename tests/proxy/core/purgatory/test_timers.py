@@ -1,0 +1,321 @@
+"""Timers: due ones fire once, in order; cancelled ones never."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core.purgatory.timers import FIRE_MOST, Timer, Timers
+from proxy.core.purgatory.timing_wheel import TimerEntry
+from tests.support.golden import cases
+
+START_MS = 1_763_000_000_123
+
+
+class Heap:
+    """The oracle: the same interface on a heap, soonest first, equal times in the order set."""
+
+    def __init__(self, _start_ms: int) -> None:
+        self.heap: list[tuple[int, int, Timer]] = []
+        self.order = count()
+
+    def arm(self, at_ms, call):
+        timer = Timer(at_ms, call)
+        heapq.heappush(self.heap, (at_ms, next(self.order), timer))
+        return timer
+
+    def advance(self, now_ms):
+        while self.heap and self.heap[0][0] <= now_ms:
+            heapq.heappop(self.heap)[2].fire(now_ms)
+
+    @property
+    def size(self):
+        return sum(not timer.cancelled for _, _, timer in self.heap)
+
+
+delays = st.one_of(st.integers(-30, 60), st.integers(-5, 1000), st.integers(0, 100_000))
+deeds = st.lists(
+    st.one_of(
+        st.tuples(st.just("arm"), delays),
+        st.tuples(st.just("cancel"), st.integers(0, 30)),
+    ),
+    max_size=3,
+)
+scripts = st.lists(
+    st.one_of(
+        st.tuples(st.just("arm"), delays, deeds),
+        st.tuples(st.just("cancel"), st.integers(0, 30)),
+        st.tuples(st.just("advance"), st.one_of(st.integers(0, 30), st.integers(0, 2000))),
+    ),
+    max_size=30,
+)
+
+
+def play(timers, script):
+    """Run the script; who fired when, and how many waited after each advance.
+
+    A timer that fires does its deeds: it arms others from its own time on, or cancels some.
+    """
+    now_ms = START_MS
+    made: list[Timer] = []
+    log: list[object] = []
+
+    def cancel(which):
+        if made:
+            made[which % len(made)].cancel()
+
+    def arm(at_ms, then):
+        number = len(made)
+
+        def call(fired_ms):
+            assert fired_ms >= at_ms
+            log.append((number, fired_ms))
+            for deed, value in then:
+                if deed == "arm":
+                    arm(at_ms + value, ())
+                else:
+                    cancel(value)
+
+        made.append(timers.arm(at_ms, call))
+
+    for what, *values in [*script, ("advance", 300_000)]:
+        if what == "arm":
+            arm(now_ms + values[0], values[1])
+        elif what == "cancel":
+            cancel(values[0])
+        else:
+            now_ms += values[0]
+            timers.advance(now_ms)
+            log.append(timers.size)
+    return log
+
+
+@given(scripts)
+def test_they_fire_exactly_as_from_a_sorted_list(script):
+    """Whatever is armed and cancelled, from outside or by those that fire, in the past or far ahead."""
+    assert play(Timers(START_MS), script) == play(Heap(START_MS), script)
+
+
+@given(st.lists(st.tuples(delays, st.booleans()), max_size=20))
+def test_who_advances_when_told_to_is_late_for_none(wanted):
+    """Each fires at its very millisecond; when nothing waits, there is no next time."""
+    timers = Timers(START_MS)
+    fired: list[tuple[int, int]] = []
+    expected = []
+    for delay_ms, cancelled in wanted:
+        at_ms = START_MS + delay_ms
+        timer = timers.arm(at_ms, lambda now_ms, at_ms=at_ms: fired.append((at_ms, now_ms)))
+        if cancelled:
+            timer.cancel()
+        else:
+            expected.append((at_ms, max(at_ms, START_MS)))
+    now_ms = START_MS
+    while (next_ms := timers.next_ms()) is not None:
+        now_ms = max(now_ms, next_ms)
+        timers.advance(now_ms)
+    assert fired == sorted(expected)
+    assert timers.size == 0
+
+
+def test_a_timer_may_arm_another_that_is_due_now():
+    """It fires in the same advance."""
+    timers = Timers()
+    fired: list[int] = []
+    timers.arm(5, lambda now: timers.arm(now, fired.append))
+    timers.advance(7)
+    assert fired == [7]
+
+
+def test_what_is_armed_for_now_fires_although_time_stands_still():
+    """Several steps may fall into one millisecond."""
+    timers = Timers()
+    fired: list[int] = []
+    timers.advance(7)
+    timers.arm(7, fired.append)
+    assert timers.next_ms() == 7
+    timers.advance(7)
+    assert fired == [7]
+
+
+def test_the_next_time_passes_over_cancelled_ones():
+    """So the driver does not wake for nothing."""
+    timers = Timers()
+    first = timers.arm(5, lambda _: None)
+    timers.arm(9, lambda _: None)
+    assert timers.next_ms() == 5
+    first.cancel()
+    assert first.cancelled
+    assert timers.next_ms() == 9
+    late = timers.arm(0, lambda _: None)
+    assert timers.next_ms() == 0
+    late.cancel()
+    assert timers.next_ms() == 9
+
+
+def test_a_cancelled_timer_holds_nothing():
+    """Neither its call, nor a place."""
+    timers = Timers()
+    timer = timers.arm(500, lambda _: None)
+    timer.cancel()
+    timer.cancel()
+    assert timer.call is None
+    assert timers.size == 0
+    timer.fire(500)
+
+
+def test_a_quiet_hour_wakes_a_handful_of_times():
+    """Also from a start long before the first time anybody names."""
+    timers = Timers()
+    fired: list[int] = []
+    timers.arm(START_MS, fired.append)
+    timers.arm(START_MS + 3_600_000, fired.append)
+    wakes = 0
+    while (next_ms := timers.next_ms()) is not None:
+        timers.advance(next_ms)
+        wakes += 1
+    assert fired == [START_MS, START_MS + 3_600_000]
+    assert wakes <= 20
+
+
+def test_a_call_that_fails_takes_no_other_with_it():
+    """What is left fires the next time, though the clock may not have moved."""
+    timers = Timers()
+    fired: list[int] = []
+
+    def fail(_now_ms):
+        raise RuntimeError
+
+    for at_ms in (5, 5, 6):
+        timers.arm(at_ms, fail if not timers.size else fired.append)
+    with pytest.raises(RuntimeError):
+        timers.advance(7)
+    timers.advance(7)
+    assert fired == [7, 7]
+
+
+class Entry(TimerEntry):
+    """Remembers when it fired; may want to be added again."""
+
+    __slots__ = ("again_ms", "fired", "timers")
+
+    def __init__(self, timers: Timers, at_ms: int, again_ms: int = 0) -> None:
+        super().__init__(at_ms)
+        self.timers = timers
+        self.again_ms = again_ms
+        self.fired: list[int] = []
+
+    def fire(self, now_ms: int) -> None:
+        self.fired.append(now_ms)
+        if self.again_ms:
+            self.at_ms, self.again_ms = self.again_ms, 0
+            self.timers.add(self)
+
+
+def test_an_entry_of_ones_own_needs_no_timer_beside_it():
+    """It fires at its time, is moved while it waits, and may be added again when it fires."""
+    timers = Timers()
+    entry = Entry(timers, 50, again_ms=80)
+    timers.add(entry)
+    entry.at_ms = 40
+    timers.add(entry)
+    assert timers.size == 1
+    for now_ms in (39, 40, 50, 79, 80, 100):
+        timers.advance(now_ms)
+    assert entry.fired == [40, 80]
+
+
+def test_an_entry_that_is_late_or_cancelled_is_treated_as_any_timer():
+    """The late one fires on the next advance, the cancelled one never."""
+    timers = Timers()
+    timers.advance(10)
+    late, cancelled, dropped = (Entry(timers, at_ms) for at_ms in (9, 9, 20))
+    timers.add(late)
+    timers.add(cancelled)
+    cancelled.cancel()
+    dropped.cancel()
+    timers.add(dropped)
+    assert timers.size == 1
+    timers.advance(30)
+    assert (late.fired, cancelled.fired, dropped.fired) == ([30], [], [])
+
+
+def test_a_thousand_at_once_are_fired_in_turns():
+    """In order, so many an advance; the rest is due at once, however little the clock goes on."""
+    timers = Timers(START_MS)
+    fired: list[int] = []
+    for number in range(FIRE_MOST * 2 + 1):
+        timers.arm(START_MS + 5, lambda _, number=number: fired.append(number))
+    for turn in range(1, 3):
+        timers.advance(START_MS + 5)
+        assert fired == list(range(FIRE_MOST * turn))
+        assert timers.next_ms() == START_MS + 5
+    timers.advance(START_MS + 5)
+    assert len(fired) == FIRE_MOST * 2 + 1
+    assert timers.next_ms() is None
+
+
+# -- Kafka's throttled channels: here a timer each ------------------------------------------------
+
+
+def test_a_throttled_channel_knows_how_long_it_still_has():
+    """Its timer's time less the clock; it is released when nothing is left."""
+    case = cases("throttle.channel")["throttled-channel-delay"]
+    timers = Timers()
+    channels = [timers.arm(delay_ms, lambda _: None) for delay_ms in case["delays_ms"]]
+    for now_ms, remaining_ms in zip(case["at_ms"], case["remaining_ms"], strict=True):
+        timers.advance(now_ms)
+        assert [channel.at_ms - now_ms for channel in channels] == remaining_ms
+        assert [channel.cancelled for channel in channels] == [left <= 0 for left in remaining_ms]
+
+
+def test_throttled_channels_are_counted_until_they_are_released():
+    """Not a millisecond before their time."""
+    case = cases("throttle.channel")["throttled-channel-queue-gauge"]
+    timers = Timers(START_MS)
+    released: list[int] = []
+    until_ms = START_MS + case["throttle_ms"]
+    timers.arm(until_ms, released.append)
+    assert timers.size == case["queue_size"][0]
+    timers.advance(until_ms - 1)
+    assert released == []
+    timers.advance(until_ms)
+    assert released == [until_ms]
+    assert timers.size == case["queue_size"][1]
+
+
+class Moving(TimerEntry):
+    """Notes when it fires, and then does what it is given."""
+
+    def __init__(self, at_ms, fired, then=lambda: None):
+        super().__init__(at_ms)
+        self.fired = fired
+        self.then = then
+
+    def fire(self, now_ms):
+        self.fired.append((self, now_ms))
+        self.then()
+
+
+@pytest.mark.parametrize(("at_ms", "when_ms"), [(20, 20), (5, 10), (10, 10), (5000, 5000)])
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_entry_that_its_neighbour_moves_in_the_same_batch_fires_once(at_ms, when_ms, times):
+    """Whether it is moved into the future or to a time that has passed."""
+    timers, fired = Timers(), []
+    second = Moving(10, fired)
+
+    def move():
+        for _ in range(times):
+            second.at_ms = at_ms
+            timers.add(second)
+
+    first = Moving(10, fired, move)
+    timers.add(first)
+    timers.add(second)
+    for now_ms in (10, 20, 21, 5000, 6000):
+        timers.advance(now_ms)
+    assert fired == [(first, 10), (second, when_ms)]
+    assert timers.size == 0

@@ -1,0 +1,373 @@
+"""The wheel: Kafka's arithmetic to the millisecond, and under any use the same as a sorted list."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from proxy.core.purgatory.timing_wheel import TimerEntry, TimingWheel
+from tests.support.golden import cases
+
+
+class Entry(TimerEntry):
+    """Prints itself as its time."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{self.at_ms}"
+
+
+def wheel_of(case):
+    return TimingWheel(case["start_ms"], case["tick_ms"], case["wheel_size"])
+
+
+def arrive(wheel, now_ms):
+    """Everything that comes up by `now_ms`, as one list."""
+    come = []
+    while due := wheel.advance(now_ms):
+        come += due
+    return come
+
+
+def pops(wheel):
+    """Let each bucket come up at its time: when, and the times of what was due then."""
+    found = []
+    while (next_ms := wheel.next_ms()) is not None:
+        found.append([next_ms, [entry.at_ms for entry in arrive(wheel, next_ms)]])
+    return found
+
+
+# -- Kafka's own cases ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["wheel-add", "wheel-expired", "wheel-current-tick-runs-now"])
+def test_an_entry_waits_unless_it_falls_into_the_current_tick(name):
+    """Then it is refused, and the queue stays as it was."""
+    case = cases("wheel")[name]
+    wheel = wheel_of(case)
+    assert wheel.add(Entry(case["add_ms"])) is case["accepted"]
+    assert wheel.size == int(case["accepted"])
+    assert (wheel.next_ms() is not None) is case["accepted"]
+
+
+def test_a_cancelled_entry_is_refused_and_never_due():
+    """Whatever its time."""
+    case = cases("wheel")["wheel-cancelled"]
+    wheel = wheel_of(case)
+    entry = Entry(case["add_ms"])
+    entry.cancel()
+    assert not wheel.add(entry)
+    assert arrive(wheel, case["add_ms"] + 1000) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["wheel-advance-within-tick", "wheel-advance-next-tick", "wheel-start-rounded-down"]
+)
+def test_the_clock_stands_at_the_beginning_of_its_tick(name):
+    """Where it starts and where it goes."""
+    case = cases("wheel")[name]
+    wheel = wheel_of(case)
+    wheel.advance(case["advance_ms"])
+    assert wheel.now_ms == case["now_ms"]
+
+
+def test_what_the_wheel_does_not_reach_makes_one_overflow_wheel():
+    """On demand, once; its buckets are as wide as the wheel below, at multiples of that."""
+    case = cases("wheel")["wheel-overflow-created-once"]
+    wheel = wheel_of(case)
+    assert wheel._finest.overflow is None
+    overflow = set()
+    for at_ms in case["add_ms"]:
+        assert wheel.add(Entry(at_ms))
+        overflow.add(wheel._finest.overflow)
+    (made,) = overflow
+    assert made.tick_ms == case["overflow_tick_ms"]
+    assert wheel.next_ms() == case["bucket_ms"]
+
+
+def test_each_level_has_its_own_clock():
+    """Rounded down to its own tick; an entry of the overflow wheel is due at its own time."""
+    case = cases("wheel")["wheel-advance-overflow"]
+    wheel = wheel_of(case)
+    entry = Entry(case["add_ms"])
+    wheel.add(entry)
+    assert arrive(wheel, case["advance_ms"]) == [entry]
+    assert wheel.now_ms == case["now_ms"]
+    overflow = wheel._finest.overflow
+    wheel.add(Entry(case["advance_ms"] + 1000))  # the levels' clocks follow when they are needed
+    assert overflow.turns_ms - overflow.tick_ms == case["overflow_now_ms"]
+
+
+def test_a_distant_entry_moves_down_level_by_level():
+    """It comes up with its coarse bucket, with a finer one, and at last with its own."""
+    case = cases("wheel")["wheel-cascade-519"]
+    wheel = wheel_of(case)
+    wheel.add(Entry(case["add_ms"]))
+    assert pops(wheel) == case["pops"]
+
+
+def test_every_entry_is_due_once_and_at_its_own_millisecond():
+    """With wheels so small that entries move often."""
+    case = cases("timer")["timer-expiration-all"]
+    wheel = TimingWheel(0, case["tick_ms"], case["wheel_size"])
+    delays = [
+        delay
+        for first, last, times in case["delays_first_last_times"]
+        for delay in range(first, last + 1)
+        for _ in range(times)
+    ]
+    assert len(delays) == case["tasks"]
+    at_once = [delay for delay in delays if not wheel.add(Entry(delay))]
+    come = [(now_ms, at_ms) for now_ms, due in pops(wheel) for at_ms in due]
+    assert come == [(delay, delay) for delay in sorted(delays) if delay > 0]
+    assert at_once == [0]
+    assert wheel.size == 0
+
+
+def test_a_bucket_knows_how_long_it_still_waits():
+    """Its time less the clock."""
+    case = cases("timer")["tasklist-delay"]
+    wheel = TimingWheel(0, tick_ms=1000)
+    wheel.add(Entry(case["expires_in_ms"]))
+    wheel.advance(case["after_ms"])
+    assert wheel.next_ms() - wheel.now_ms == case["delay_ms"]
+
+
+def test_a_bucket_is_queued_once_a_turn():
+    """However many enter it and leave it; on the next turn, once more."""
+    wheel = TimingWheel(100)
+    entries = [Entry(105), Entry(105)]
+    for entry in entries:
+        wheel.add(entry)
+        assert len(wheel._queue) == 1
+    for entry in entries:
+        entry.cancel()
+    wheel.add(Entry(105))
+    assert len(wheel._queue) == 1
+    assert len(arrive(wheel, 106)) == 1
+    wheel.add(Entry(125))
+    assert wheel._finest.buckets[125 % 20].queued
+    assert len(wheel._queue) == 1
+
+
+def test_an_emptied_bucket_still_comes_up():
+    """The count drops at once; who does not want to wake for nothing prunes it."""
+    wheel = TimingWheel(100)
+    for at_ms in (105, 109):
+        entry = Entry(at_ms)
+        wheel.add(entry)
+        wheel.cancel(entry)
+    assert wheel.size == 0
+    assert wheel.next_ms() == 105
+    assert arrive(wheel, 105) == []
+    assert wheel.next_ms() == 109
+    wheel.prune()
+    assert wheel.next_ms() is None
+
+
+# -- what else must hold --------------------------------------------------------------------------
+
+
+def test_a_wheel_of_no_width_is_refused():
+    """A tick of at least 1 ms, two buckets or more."""
+    for tick_ms, wheel_size in ((0, 20), (1, 1)):
+        with pytest.raises(ValueError, match="tick_ms"):
+            TimingWheel(0, tick_ms, wheel_size)
+
+
+def test_a_quiet_hour_costs_nothing_and_spoils_nothing():
+    """What is added after it lies in the finest wheel at once."""
+    wheel = TimingWheel(0)
+    wheel.add(Entry(600_000))
+    assert len(pops(wheel)) <= 4
+    wheel.advance(4_200_000)
+    wheel.add(Entry(4_200_015))
+    assert wheel.next_ms() == 4_200_015
+
+
+def test_equal_times_come_in_the_order_they_were_added():
+    """Also when the older has come down from above after the newer was put below."""
+    wheel = TimingWheel(0)
+    old, new = Entry(518), Entry(518)
+    wheel.add(old)
+    wheel.advance(499)
+    wheel.add(new)
+    assert wheel.next_ms() == 500
+    assert [entry is old for entry in arrive(wheel, 518)] == [True, False]
+
+
+def test_equal_times_come_in_order_from_buckets_that_come_up_together():
+    """The oldest lies in the coarsest, the newest in the finest."""
+    wheel = TimingWheel(0)
+    entries = []
+    for now_ms in (0, 100, 385):
+        wheel.advance(now_ms)
+        entries += [Entry(400), Entry(400)]
+        for entry in entries[-2:]:
+            wheel.add(entry)
+    assert len(wheel._queue) == 3
+    assert wheel.advance(400) == entries
+
+
+def test_within_a_wide_tick_earlier_ones_come_first():
+    """However they were added."""
+    wheel = TimingWheel(1000, tick_ms=10)
+    for at_ms in (1059, 1051, 1055, 1051):
+        wheel.add(Entry(at_ms))
+    assert [entry.at_ms for entry in arrive(wheel, 1050)] == [1051, 1051, 1055, 1059]
+
+
+@pytest.mark.parametrize(("at_ms", "bucket_ms"), [(24, 24), (25, 20), (399, 380), (420, 400)])
+def test_a_wheel_reaches_just_before_the_end_of_its_turn(at_ms, bucket_ms):
+    """Counted from the beginning of its current tick; beyond that the next wheel takes over."""
+    wheel = TimingWheel(5)
+    wheel.add(Entry(at_ms))
+    assert wheel.next_ms() == bucket_ms
+
+
+def test_an_entry_may_be_cancelled_wherever_it_is():
+    """Coarse bucket, on its way down, due but not yet looked at; its siblings are not touched."""
+    for now_ms in (0, 400, 500, 519):
+        wheel = TimingWheel(0)
+        entry, sibling = Entry(519), Entry(519)
+        wheel.add(entry)
+        wheel.add(sibling)
+        due = wheel.advance(now_ms)
+        entry.cancel()
+        assert entry.cancelled
+        assert [one for one in [*due, *arrive(wheel, 519)] if not one.cancelled] == [sibling]
+
+
+def test_cancelling_what_was_due_does_not_touch_the_buckets_next_turn():
+    """The entry still names the bucket it lay in."""
+    wheel = TimingWheel(0)
+    old, new = Entry(5), Entry(25)
+    wheel.add(old)
+    arrive(wheel, 20)
+    wheel.add(new)
+    old.cancel()
+    assert wheel.size == 1
+    assert arrive(wheel, 25) == [new]
+
+
+def test_what_an_entry_does_when_it_is_due_is_the_subclasss():
+    """There is no empty default to forget about."""
+    with pytest.raises(NotImplementedError):
+        TimerEntry(1).fire(1)
+
+
+class SortedList(RuleBasedStateMachine):
+    """The wheel beside a list of what waits, sorted by time and then by order of arrival."""
+
+    @initialize(
+        start_ms=st.sampled_from([0, 1003, 1_763_000_000_123]),
+        tick_ms=st.sampled_from([1, 1, 1, 10]),
+        wheel_size=st.sampled_from([2, 3, 20]),
+    )
+    def begin(self, start_ms, tick_ms, wheel_size):
+        self.wheel = TimingWheel(start_ms, tick_ms, wheel_size)
+        self.now_ms = start_ms
+        self.tick_ms = tick_ms
+        self.order = 0
+        self.waiting: dict[Entry, int] = {}
+
+    def tick_of(self, at_ms):
+        return at_ms - at_ms % self.tick_ms
+
+    def put(self, entry):
+        self.order += 1
+        self.waiting.pop(entry, None)
+        if self.wheel.add(entry):
+            self.waiting[entry] = self.order
+            assert self.tick_of(entry.at_ms) > self.wheel.now_ms
+        else:
+            assert self.tick_of(entry.at_ms) <= self.wheel.now_ms
+
+    def one(self, data):
+        return data.draw(st.sampled_from(list(self.waiting)))
+
+    near = st.integers(0, 12)
+    delays = st.one_of(near, st.integers(-5, 60), st.integers(0, 1000), st.integers(0, 300_000))
+
+    @rule(delays_ms=st.lists(delays, min_size=1, max_size=5))
+    def add(self, delays_ms):
+        for delay_ms in delays_ms:
+            self.put(Entry(self.now_ms + delay_ms))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def add_another_for_the_same_time(self, data):
+        self.put(Entry(self.one(data).at_ms))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), delay_ms=delays)
+    def move(self, data, delay_ms):
+        entry = self.one(data)
+        entry.at_ms = self.now_ms + delay_ms
+        self.put(entry)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def cancel(self, data):
+        entry = self.one(data)
+        self.wheel.cancel(entry)
+        del self.waiting[entry]
+        assert not self.wheel.add(entry)
+
+    @rule()
+    def prune(self):
+        self.wheel.prune()
+        assert (self.wheel.next_ms() is None) is not bool(self.waiting)
+
+    @rule(data=st.data(), by_ms=st.one_of(near, near, delays.map(abs)), between=st.booleans())
+    def advance(self, data, by_ms, between):
+        """Tick by tick; in between others may come and go."""
+        until_ms = self.now_ms + by_ms
+        while due := self.wheel.advance(until_ms):
+            tick = min(self.tick_of(entry.at_ms) for entry in self.waiting)
+            assert tick <= until_ms
+            expected = [entry for entry in self.waiting if self.tick_of(entry.at_ms) == tick]
+            expected.sort(key=lambda entry: (entry.at_ms, self.waiting[entry]))
+            assert due == expected
+            for entry in due:
+                del self.waiting[entry]
+            self.now_ms = tick
+            if between:
+                self.put(Entry(tick + data.draw(self.delays)))
+                if self.waiting and data.draw(st.booleans()):
+                    self.cancel(data)
+        self.now_ms = until_ms
+        assert all(self.tick_of(entry.at_ms) > until_ms for entry in self.waiting)
+        assert self.wheel.now_ms == self.tick_of(until_ms)
+
+    @rule()
+    def advance_to_the_next_bucket(self):
+        next_ms = self.wheel.next_ms()
+        if next_ms is not None:
+            due = arrive(self.wheel, next_ms)
+            assert all(self.tick_of(entry.at_ms) == next_ms for entry in due)
+            for entry in due:
+                del self.waiting[entry]
+            self.now_ms = next_ms
+
+    @invariant()
+    def the_count_is_exact_and_nobody_sleeps_too_long(self):
+        assert self.wheel.size == len(self.waiting)
+        next_ms = self.wheel.next_ms()
+        if self.waiting:
+            assert self.now_ms < next_ms <= min(entry.at_ms for entry in self.waiting)
+
+
+def test_the_wheel_equals_a_sorted_list():
+    """Under any interleaving of add, move, cancel and advance, with ticks and sizes great and small."""
+    run_state_machine_as_test(SortedList, settings=settings(max_examples=200, deadline=None))

@@ -1,0 +1,172 @@
+"""What is counted of a session and told of its requests; the laws are in test_counting, here is each door."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import pytest
+
+from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Patch, Reject, Respond, Throttle
+from proxy.core.observer import Observer
+from proxy.core.session.channel import Mute
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+
+
+class Ear(Observer):
+    def __init__(self) -> None:
+        self.trails = []
+
+    def on_trail(self, trail) -> None:
+        self.trails.append(trail)
+
+
+def listening(*policies, **options) -> tuple[Wire, Ear]:
+    ear = Ear()
+    engine = make_engine(policies, keeps_traces=True, **options)
+    engine.observer = ear
+    return Wire(engine), ear
+
+
+def row(wire: Wire):
+    """The running second of its key."""
+    ends_ms = wire.engine.usage.ends_ms
+    return wire.session.usage.take(ends_ms - 1000, ends_ms)
+
+
+def test_nobody_listens_and_no_trail_is_made():
+    """What would be told costs nothing then."""
+    wire = Wire(make_engine(sample_every=1))
+    wire.client(f.heartbeat(1) + f.heartbeat(2))
+    assert all(exchange.trail is None for exchange in wire.session.queue)
+
+
+def test_one_in_so_many_is_sampled():
+    """Of the general path and of the fast loop alike."""
+    wire, ear = listening(sample_every=3)
+    for number in range(9):
+        wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
+    assert [trail.sampled for trail in ear.trails] == [True] * 3
+
+
+def test_a_throttle_whose_request_is_exempt_is_both():
+    """The client is quiet, and no quota counts the request; it is no changed body."""
+    wire = Wire(make_engine([Recorder(lambda _: Throttle(500, forward=EXEMPT))]))
+    wire.client(f.heartbeat(1) + f.heartbeat(2))
+    assert wire.to_broker == f.heartbeat(1)
+    assert wire.session.client.muted & Mute.THROTTLED
+    counted = row(wire)
+    assert (counted.requests, counted.charged, counted.exempt) == (1, 0, 1)
+
+
+def test_a_request_that_is_exempt_and_patched_is_counted_as_exempt_and_goes_on_patched():
+    """Whichever policy speaks first, and whether the body is kept whole before the verdict or after it."""
+    patch = Forward((Patch(2, b"GROUP"),))
+    for verdicts, needs in product(permutations((EXEMPT, patch)), (Need.HEADER, Need.BODY)):
+        policies = [Recorder(lambda _, said=said: said, needs=needs) for said in verdicts]
+        wire = Wire(make_engine(policies))
+        wire.client(f.heartbeat(1))
+        assert wire.to_broker == f.heartbeat(1).replace(b"group", b"GROUP")
+        counted = row(wire)
+        assert (counted.requests, counted.charged, counted.exempt) == (1, 0, 1)
+
+
+def told(wire: Wire) -> list[tuple[str, str, str]]:
+    return [(each.policy, each.kind, each.api_name) for each in wire.watcher.refused]
+
+
+REFUSED = Reject(44, message="it is late")
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("verdict", [REFUSED, Throttle(7, REFUSED)], ids=["reject", "throttled"])
+def test_a_refusal_is_told_with_the_entry_that_refused(place, verdict):
+    """Alone, or at any place among others; whose request it was is told, too."""
+    verdicts = [verdict if n == place else FORWARD for n in range(3)]
+    for policies in ([verdict], verdicts):
+        wire = Wire(make_engine([Recorder(lambda _, said=said: said) for said in policies]))
+        wire.client(f.heartbeat(1))
+        names = [entry.name for entry in wire.engine.chain.entries]
+        name = names[policies.index(verdict)]
+        assert told(wire) == [(name, "reject", "Heartbeat")]
+        assert wire.watcher.refused[0].verdict == REFUSED
+        assert wire.watcher.refused[0].peer.client_id == "tests"
+
+
+@pytest.mark.parametrize("then", [FORWARD, REFUSED])
+def test_a_refusal_of_a_request_that_was_held_is_told_with_its_holder(then):
+    """Whether its holder refuses when it is asked again, or has left word for the deadline."""
+    said = iter([Hold(100, "key", then), REFUSED])
+    policies = [Recorder(), Recorder(lambda _: next(said)), Recorder()]
+    wire = Wire(make_engine(policies))
+    wire.client(f.heartbeat(1))
+    assert told(wire) == []
+    if then is FORWARD:
+        wire.wake("key")
+    else:
+        wire.advance(100)
+    (entry,) = [each for each in wire.engine.chain.entries if each.policy is policies[1]]
+    assert [each[0] for each in told(wire)] == [entry.name]
+
+
+def test_a_request_that_is_refused_and_too_large_for_a_reply_is_told_of():
+    """Its connection is closed; who did it is known all the same."""
+    wire = Wire(make_engine([Recorder(lambda _: REFUSED)], request_max_bytes=64 << 20))
+    wire.client(f.request(f.HEARTBEAT, 0, 1, bytes(17 << 20)))
+    assert [each[1] for each in told(wire)] == ["reject"]
+    assert wire.watcher.closed or wire.session.ending
+
+
+@pytest.mark.parametrize("needs", [Need.HEADER, Need.BODY])
+def test_a_reply_of_a_policys_own_that_refuses_is_told_of_like_any_refusal(needs):
+    """And one that does not is told to nobody."""
+    verdicts = [Respond(b"\x00\x2c", REFUSED), Respond(b"\x00\x00")]
+    wire, ear = listening(Recorder(lambda _: verdicts.pop(0), needs=needs))
+    told = []
+    ear.on_policy_refused = told.append
+    wire.client(f.heartbeat(1)).client(f.heartbeat(2))
+    assert [(each.policy, each.kind, each.message) for each in told] == [
+        ("p0", "reject", "it is late")
+    ]
+    assert [(trail.refused, trail.refused_by) for trail in ear.trails if trail.is_news] == [
+        (44, "p0")
+    ]
+    assert wire.to_client == f.reply(1, b"\x00\x2c") + f.reply(2, b"\x00\x00")
+
+
+def test_a_client_that_is_refused_at_its_connect_is_told_of_with_the_entry():
+    """It has no API yet."""
+
+    class Wall(Recorder):
+        def on_connect(self, peer, now_ms):
+            return REFUSED
+
+    engine = make_engine([Wall()])
+    assert engine.connect("10.0.0.9", 40_000, None) is None
+    (decision,) = engine.observer.refused
+    assert (decision.policy, decision.api_name) == (engine.chain.entries[0].name, "")
+    assert (decision.peer.host, decision.closes) == ("10.0.0.9", True)
+
+
+def test_the_trail_of_a_refused_request_names_the_entry_and_its_reason():
+    """The decisions and the audit log read it there."""
+    wire, ear = listening(Recorder(lambda _: REFUSED))
+    wire.client(f.heartbeat(1))
+    (trail,) = ear.trails
+    assert (trail.refused, trail.refused_by) == (44, wire.engine.chain.entries[0].name)
+    assert trail.refused_because == "it is late"
+    assert trail.is_news
+
+
+def test_a_client_that_changes_its_name_takes_its_throttle_along():
+    """The time it is quiet counts for whoever it is then."""
+    wire = Wire(make_engine([Recorder(lambda _: Throttle(500))]))
+    wire.client(f.heartbeat(1))
+    first = wire.session.usage
+    assert first.blocked.count == 1
+    wire.session.take_key("alice", "app", wire.now_ms)
+    assert first.blocked.count == 0
+    assert wire.session.usage.blocked.count == 1
+    wire.advance(500)
+    assert wire.session.usage.blocked.count == 0

@@ -1,0 +1,331 @@
+"""Tracked requests: when they are answered here, and who hears of it."""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Throttle
+from proxy.core.errors import CloseReason
+from proxy.core.session.broker_waits import LEAST_MS, GraceTimes
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import fetch
+from tests.support.waiting import FETCH_MS, POLICIES, WAIT_MS, body_of, fetch_waiting, ids, said_of
+from wire.apis import ApiKey
+
+# -- when ---------------------------------------------------------------------------------------
+
+
+def test_a_produce_is_answered_just_before_its_own_timeout():
+    """Half a second earlier, for its client would hang up first; not a millisecond before that."""
+    wire = Wire().client(f.produce(1))
+    wire.advance(WAIT_MS - 1)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert len(f.split(wire.to_client)) == 1
+    assert wire.session.reason is None
+    assert wire.attended  # the event loop has been told to look
+    assert wire.engine.expired.produce == 1
+    assert wire.to_broker == f.produce(1)
+
+
+def test_a_fetch_is_answered_a_second_after_its_own_wait():
+    """Empty, without an error, without a session, and with a throttle that clients understand."""
+    wire = Wire().client(fetch(1))
+    wire.advance(FETCH_MS - 1)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert wire.to_client == f.reply(1, struct.pack(">ii", 1, 0))
+    assert wire.engine.expired.fetch == 1
+
+
+@pytest.mark.parametrize("version", [4, 7, 11, 12, 13, 15])
+def test_an_empty_fetch_has_the_shape_of_its_version(version):
+    """Error 0 and session 0, so that the client starts afresh."""
+    wire = Wire().client(fetch_waiting(7, version=version))
+    wire.advance(FETCH_MS)
+    _, message = said_of(version, wire.to_client, ApiKey.FETCH)
+    assert message.responses == ()
+    assert getattr(message, "error_code", 0) == 0
+    assert getattr(message, "session_id", 0) == 0
+    assert message.throttle_time.total_seconds() == 0.001
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "wait_ms"),
+    [(30_000, 29_500), (1_001, 501), (1_000, 500), (400, 200), (200, LEAST_MS), (1, LEAST_MS),
+     (0, LEAST_MS), (-1, LEAST_MS), (-(2**31), LEAST_MS), (2**31 - 1, 119_500)],
+)  # fmt: skip
+def test_a_negative_grace_takes_half_of_the_timeout_at_most(timeout_ms, wait_ms):
+    """Whatever was asked for, the wait is neither nothing nor for ever."""
+    assert GraceTimes().produce_wait_ms(timeout_ms) == wait_ms
+
+
+@pytest.mark.parametrize(
+    ("max_wait_ms", "wait_ms"), [(500, 1_500), (1, 1_001), (120_000, 121_000), (2**31 - 1, 121_000)]
+)
+def test_a_fetchs_wait_is_capped_and_has_its_grace(max_wait_ms, wait_ms):
+    """The grace comes on top of what a hostile client may have."""
+    assert GraceTimes().fetch_wait_ms(max_wait_ms) == wait_ms
+
+
+@given(
+    timeout_ms=st.integers(-(2**31), 2**31 - 1),
+    produce_ms=st.integers(-60_000, 60_000),
+    most_ms=st.integers(0, 10**6),
+)
+def test_every_wait_is_bounded(timeout_ms, produce_ms, most_ms):
+    """At least a little, at most the cap and its grace."""
+    graces = GraceTimes(produce_ms=produce_ms, fetch_ms=abs(produce_ms), most_ms=most_ms)
+    for wait_ms in (graces.produce_wait_ms(timeout_ms), graces.fetch_wait_ms(timeout_ms)):
+        assert LEAST_MS <= wait_ms <= max(most_ms + abs(produce_ms), LEAST_MS)
+
+
+@pytest.mark.parametrize(
+    "request_frame",
+    [f.produce(1, acks=1), fetch_waiting(1, max_wait_ms=0), fetch_waiting(1, min_bytes=0),
+     fetch_waiting(1, max_wait_ms=-5), f.beat(1)],
+)  # fmt: skip
+def test_what_does_not_wait_is_not_answered_here(request_frame):
+    """Only the request timeout ends it, if there is one, and with it the session."""
+    wire = Wire().client(request_frame)
+    wire.advance(10**6)
+    assert wire.to_client == b""
+    assert not wire.session.ended
+    wire = Wire(make_engine(request_timeout_ms=60_000)).client(request_frame)
+    wire.advance(59_999)
+    assert not wire.session.ended
+    wire.advance(1)
+    assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
+    assert wire.to_client == b""
+
+
+def test_hostile_waits_end_at_the_cap():
+    """2^31-1 ms is 25 days; they are counted."""
+    wire = Wire().client(fetch_waiting(1, max_wait_ms=2**31 - 1))
+    wire.advance(120_999)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert len(f.split(wire.to_client)) == 1
+    assert wire.engine.expired.clamped == 1
+
+
+def test_a_shorter_deadline_that_comes_later_is_kept_and_so_is_the_longer():
+    """Each is answered at its own time, in the order of the requests."""
+    wire = Wire().client(f.produce(1))
+    wire.advance(29_000)
+    wire.client(fetch(2))
+    wire.advance(499)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1]
+    wire.advance(1_000)
+    assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1, 2]
+
+
+def test_one_that_is_overdue_behind_one_that_is_not_waits_for_it():
+    """Replies leave in order; then it goes at once."""
+    wire = Wire().client(f.produce(1) + fetch(2) + fetch(3))
+    wire.advance(FETCH_MS)
+    wire.advance(WAIT_MS - FETCH_MS - 1)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1, 2, 3]
+
+
+def test_a_requests_time_counts_from_when_it_became_the_oldest_of_its_connection():
+    """The broker answers in order: before that it was not its turn."""
+    wire = Wire().client(f.beat(1) + fetch(2))
+    wire.advance(FETCH_MS)
+    wire.broker(f.beat_reply(1))
+    wire.advance(FETCH_MS - 1)
+    assert ids(wire.to_client) == [1]
+    wire.advance(1)
+    assert ids(wire.to_client) == [1, 2]
+
+
+def test_looking_again_becomes_rare():
+    """A broker that hangs for long costs a few looks, not fifty a second."""
+    wire = Wire().client(f.beat(1) + fetch(2))
+    looks = 0
+    while wire.now_ms < 600_000:
+        at_ms = wire.engine.timers.next_ms()
+        assert at_ms is not None
+        timer = wire.session.timer
+        wire.advance(max(at_ms - wire.now_ms, 1))
+        looks += wire.session.timer is not timer
+    assert 10 < looks < 60
+
+
+def test_a_session_that_goes_on_has_one_timer():
+    """It is set anew when it has come up, not with each request."""
+    wire = Wire()
+    armed = set()
+    for n in range(1, 300):
+        wire.client(f.produce(n)).broker(f.produce_reply(n))
+        armed.add(wire.session.timer)
+        wire.advance(100)
+    assert len(armed) <= 3
+    assert wire.engine.timers.size == 1
+    wire.advance(WAIT_MS)
+    assert wire.engine.timers.size == 0
+
+
+def test_a_hostile_timeout_does_not_make_the_timer_run_hot():
+    """A produce that wants no time at all, and then a long poll: two looks, not one a tick."""
+    quick = body_of(3, [(b"t", [(0, b"r")])]).replace(struct.pack(">i", 30_000), bytes(4))
+    wire = Wire().client(f.request(f.PRODUCE, 3, 1, quick))
+    wire.broker(f.produce_reply(1))
+    wire.client(fetch_waiting(2, max_wait_ms=100_000))
+    fired = 0
+    for _ in range(1_000):
+        timer = wire.session.timer
+        wire.advance(100)
+        fired += wire.session.timer is not timer
+    assert fired <= 2
+
+
+@pytest.mark.parametrize(
+    ("sending_ms", "left_ms"),
+    [
+        (0, WAIT_MS),
+        (10_000, WAIT_MS - 10_000),
+        (WAIT_MS // 2, WAIT_MS // 2),
+        (70_000, WAIT_MS // 2),
+    ],
+)
+def test_a_produce_that_takes_long_to_come_has_half_of_its_time_at_the_broker(sending_ms, left_ms):
+    """Its client counts from its first byte. While it is being sent it is never overdue."""
+    data = f.produce(1, size_bytes=5_000)
+    wire = Wire().client(data[:4_000])
+    wire.advance(sending_ms)
+    assert wire.to_client == b""
+    wire.client(data[4_000:])
+    wire.advance(left_ms - 1)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert len(f.split(wire.to_client)) == 1
+
+
+@pytest.mark.parametrize("needs", [Need.HEADER, Need.BODY])
+@pytest.mark.parametrize(
+    ("held_ms", "left_ms"), [(10_000, WAIT_MS - 10_000), (29_000, WAIT_MS // 2)]
+)
+def test_so_has_one_that_was_held(needs, held_ms, left_ms):
+    """By a policy, with its body here or still to be read."""
+    policy = Recorder(lambda _: Hold(held_ms, "key", FORWARD), needs=needs, apis={f.PRODUCE})
+    wire = Wire(make_engine([policy]))
+    wire.client(fetch(9)).broker(f.reply(9))  # so that it is looked at often
+    wire.client(f.produce(1))
+    wire.advance(held_ms)
+    assert wire.to_broker == fetch(9) + f.produce(1)
+    for _ in range((left_ms - 1) // 100):
+        wire.advance(100)
+    wire.advance((left_ms - 1) % 100)
+    assert ids(wire.to_client) == [9]
+    wire.advance(1)
+    assert ids(wire.to_client) == [9, 1]
+
+
+def test_what_is_sent_on_counts():
+    """A fetch that a policy sends on with another wait has the deadline of that."""
+    wire = Wire(
+        make_engine(
+            [Recorder(lambda _: Forward((Patch(4, struct.pack(">i", 9_000)),)), needs=Need.BODY)]
+        )
+    ).client(fetch(1))
+    wire.advance(9_999)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert len(f.split(wire.to_client)) == 1
+
+
+# -- who hears of it ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policies", ["asked", "head", "body", "throttled"])
+@pytest.mark.parametrize("request_frame", [partial(f.produce, 1), partial(fetch, 1)])
+def test_it_is_told_once_that_it_expired(policies, request_frame):
+    """And the reply made here was heard like any other."""
+    (policy,) = POLICIES[policies]()
+    wire = Wire(make_engine([policy])).client(request_frame())
+    wire.advance(WAIT_MS)
+    wire.broker(f.produce_reply(1))
+    wire.session.client_lost(wire.now_ms)
+    wire.release()
+    assert policy.completed == [(1, Outcome.EXPIRED)]
+    assert len(policy.heard) == 1
+    assert wire.watcher.observed == []
+
+
+def test_what_is_left_of_a_throttle_is_written_into_it():
+    """In a produce's last field, in a fetch's first; and the client is quiet so long."""
+    for data, at in ((f.produce(1), -4), (fetch(1), 8)):
+        policy = Recorder(lambda _: Throttle(200_000))
+        wire = Wire(make_engine([policy])).client(data)
+        wire.advance(FETCH_MS)
+        wire.advance(WAIT_MS - FETCH_MS)
+        left_ms = 200_000 - (WAIT_MS if at < 0 else FETCH_MS)
+        assert struct.unpack_from(">i", wire.to_client, at % len(wire.to_client))[0] == left_ms
+        assert wire.session.client.muted
+        wire.advance(200_000 - WAIT_MS)
+        assert not wire.session.client.muted
+        assert policy.completed == [(1, Outcome.EXPIRED)]
+
+
+def test_a_policy_that_throttles_on_the_reply_is_obeyed():
+    """As on a reply of the broker's."""
+    policy = Recorder(hear=lambda _: Throttle(700))
+    wire = Wire(make_engine([policy])).client(fetch(1))
+    wire.advance(FETCH_MS)
+    assert wire.to_client[8:12] == struct.pack(">i", 700)
+    assert wire.session.client.muted
+    wire.advance(700)
+    assert not wire.session.client.muted
+
+
+def _raise(_):
+    raise RuntimeError("a bug in a policy")
+
+
+def test_a_policy_that_raises_about_it_ends_this_session_and_no_other():
+    """It hears of the request's end once all the same."""
+    policy = Recorder(hear=_raise)
+    engine = make_engine([policy])
+    wire, other = Wire(engine).client(fetch(1) + fetch(2)), Wire(engine)
+    wire.advance(FETCH_MS)
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert wire.to_client == b""
+    wire.release()
+    assert policy.completed == [(1, Outcome.DISCONNECTED), (2, Outcome.DISCONNECTED)]
+    assert not other.session.ended
+    assert wire.held_bytes == 0
+
+
+def test_everybody_else_is_drained_when_a_policy_raises_about_one():
+    """Its fault is told where faults are told."""
+    blamed = set()
+
+    def hear(request):
+        return _raise(request) if request.exchange_id in blamed else FORWARD
+
+    policy = Recorder(hear=hear)
+    engine = make_engine([policy])
+    first, second = Wire(engine), Wire(engine)
+    first.client(f.beat(1)).broker(f.beat_reply(1)).client(fetch(2))
+    second.client(fetch(1))
+    blamed.add(2)
+    first.drain()
+    assert first.session.ended
+    assert second.session.ended
+    assert len(f.split(second.to_client)) == 1
+    assert first.watcher.policy_errors == [("p0", "on_response")]
+    first.release()
+    second.release()
+    assert len(policy.completed) == 3

@@ -1,0 +1,316 @@
+"""After a request was answered here: its late reply, what follows it, and every way to end but a drain."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Hold, Outcome, Reject, Respond
+from proxy.core.errors import CloseReason
+from proxy.core.session.broker_waits import MAX_ANSWERS
+from proxy.core.session.exchange import SwallowedExchange
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import KINDS, OURS, REAL, fetch, fetch_reply
+from tests.support.waiting import FETCH_MS, WAIT_MS, asked, empty, ids, refused
+from wire.errors import ErrorCode
+
+
+def expired(data: bytes = b"", **options: int) -> Wire:
+    """A session whose fetch 1 was answered here, with `data` sent behind it before that."""
+    wire = Wire(make_engine(**options)).client(fetch(1) + data)
+    wire.advance(FETCH_MS)
+    assert wire.to_client.startswith(empty(1))
+    return wire
+
+
+def usual(wire: Wire) -> None:
+    """The fast loops do everything again, once the broker has answered something itself; nothing is held."""
+    assert wire.session.unusual_replies == wire.session.patient
+    assert not wire.session.unusual_requests
+    assert not wire.session.queue
+    assert wire.held_bytes == 0
+
+
+# -- the late reply -----------------------------------------------------------------------------
+
+
+def test_a_late_reply_cut_anywhere_goes_nowhere():
+    """Whatever part of it comes first, and with the next reply right behind it."""
+    late, follows = fetch_reply(1), f.beat_reply(2)
+    for cut in range(len(late) + len(follows) + 1):
+        wire = expired(f.beat(2))
+        wire.broker((late + follows)[:cut])
+        wire.broker((late + follows)[cut:])
+        assert wire.to_client == empty(1) + follows
+        usual(wire)
+
+
+def test_a_late_reply_byte_by_byte_goes_nowhere():
+    """Several of them, and requests come meanwhile."""
+    wire = Wire().client(fetch(1) + fetch(2) + fetch(3))
+    wire.advance(FETCH_MS)
+    wire.client(f.beat(4))
+    wire.broker(b"".join(map(fetch_reply, (1, 2, 3))) + f.beat_reply(4), 1)
+    assert wire.to_client == empty(1) + empty(2) + empty(3) + f.beat_reply(4)
+    usual(wire)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 10, 300_000])
+def test_a_late_reply_of_any_size_takes_no_memory(size_bytes):
+    """It is dropped as it comes, however large."""
+    wire = expired()
+    reply = fetch_reply(1, size_bytes=size_bytes)
+    for at in range(0, len(reply), 50_000):
+        wire.broker(reply[at : at + 50_000])
+        assert wire.held_bytes == 0
+    assert wire.to_client == empty(1)
+    usual(wire)
+
+
+def test_the_next_request_of_its_kind_is_as_usual():
+    """Same number even: pairs are made by order."""
+    wire = expired()
+    wire.client(fetch(1)).broker(fetch_reply(1)).broker(fetch_reply(1, 5))
+    assert wire.to_client == empty(1) + fetch_reply(1, 5)
+    usual(wire)
+
+
+def test_a_late_reply_that_would_be_rewritten_is_not_even_read():
+    """Nothing is learnt from it, and what is rewritten behind it still is."""
+    topics = [(b"t", [(0, b"r" * 30)])]
+    wire = Wire().client(asked(10, topics) + KINDS["metadata-v3"].ask(8))
+    wire.advance(WAIT_MS)
+    nonsense = f.reply(7, b"\xff" * 40)
+    wire.broker(nonsense + f.metadata3_reply(8, REAL), 13)
+    mine, metadata = f.split(wire.to_client)
+    assert refused(10, mine) == [(b"t", [0])]
+    assert metadata == f.metadata3_reply(8, OURS)
+    usual(wire)
+
+
+def test_another_number_where_the_late_reply_was_due_ends_both_sides():
+    """Nobody knows any more what belongs to what."""
+    wire = expired(f.beat(2)).broker(f.beat_reply(2))
+    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
+    assert wire.to_client == empty(1)
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_swallowed_reply_twice_is_one_too_many():
+    """Each swallows one."""
+    wire = expired().broker(fetch_reply(1)).broker(fetch_reply(1))
+    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
+
+
+# -- at the deadline ----------------------------------------------------------------------------
+
+
+def test_a_reply_at_the_very_deadline_is_in_time_if_it_is_read_first():
+    """Who comes second has nothing to answer any more."""
+    wire = Wire().client(fetch(1))
+    wire.engine.now_ms += FETCH_MS
+    wire.broker(fetch_reply(1))
+    wire.advance(0)
+    wire.advance(1)
+    assert wire.to_client == fetch_reply(1)
+    usual(wire)
+    assert wire.engine.expired.fetch == 0
+
+
+@pytest.mark.parametrize("there", [8, 9, 50, -1])
+def test_one_that_is_being_answered_is_not_answered_here(there):
+    """However slowly the rest of it comes; and who waits behind it waits for its end."""
+    wire = Wire().client(fetch(1) + fetch(2)).broker(fetch_reply(1)[:there])
+    for _ in range(10):
+        wire.advance(FETCH_MS)
+    assert wire.to_client == fetch_reply(1)[:there]
+    wire.broker(fetch_reply(1)[there:])
+    wire.advance(10_000)
+    assert wire.to_client == fetch_reply(1) + empty(2)
+
+
+def test_too_little_of_a_reply_is_none():
+    """Before its number is here nobody knows whose it is: it is answered, and the rest swallowed."""
+    wire = Wire().client(fetch(1) + f.beat(2)).broker(fetch_reply(1)[:7])
+    wire.advance(FETCH_MS)
+    wire.broker(fetch_reply(1)[7:] + f.beat_reply(2))
+    assert wire.to_client == empty(1) + f.beat_reply(2)
+    usual(wire)
+
+
+def test_one_is_answered_here_while_the_reply_before_it_is_being_swallowed():
+    """Not a byte of the swallowed one comes between."""
+    wire = expired(f.produce(2)).broker(fetch_reply(1)[:30])
+    wire.advance(WAIT_MS)
+    assert ids(wire.to_client) == [1, 2]
+    wire.broker(fetch_reply(1)[30:] + f.produce_reply(2)[:3])
+    wire.broker(f.produce_reply(2)[3:])
+    assert ids(wire.to_client) == [1, 2]
+    usual(wire)
+
+
+# -- mixtures -----------------------------------------------------------------------------------
+
+
+def test_a_pipelined_mixture_keeps_its_order():
+    """Produces, fetches, heartbeats and what has no reply; the broker wakes up in the middle."""
+    sent = [
+        fetch(1),
+        f.produce(2),
+        f.produce(3, acks=0),
+        f.beat(4),
+        fetch(5),
+        f.produce(6, acks=1),
+        f.produce(7),
+        f.produce(8, acks=0),
+        fetch(9),
+    ]
+    wire = Wire().client(b"".join(sent))
+    wire.advance(FETCH_MS)
+    assert ids(wire.to_client) == [1]
+    wire.advance(WAIT_MS)
+    assert ids(wire.to_client) == [1, 2]  # the heartbeat has no deadline
+    wire.broker(fetch_reply(1) + f.produce_reply(2) + f.beat_reply(4))
+    wire.advance(10_000)
+    assert ids(wire.to_client) == [1, 2, 4]  # two late replies went nowhere: this one is waited for
+    wire.broker(fetch_reply(5) + f.produce_reply(6) + f.produce_reply(7)[:20])
+    wire.advance(60_000)
+    wire.broker(f.produce_reply(7)[20:] + fetch_reply(9), 11)
+    assert ids(wire.to_client) == [1, 2, 4, 5, 6, 7, 9]
+    assert wire.to_client.endswith(f.produce_reply(7) + fetch_reply(9))
+    assert wire.to_broker == b"".join(sent)
+    usual(wire)
+
+
+@pytest.mark.parametrize("verdict", [Respond(b"\x00" * 6), Reject(ErrorCode.POLICY_VIOLATION)])
+def test_what_policies_answer_goes_at_once_behind_what_was_answered_here(verdict):
+    """Nothing else of the client's is due before it."""
+    policy = Recorder(lambda request: verdict if request.api_key == f.HEARTBEAT else FORWARD)
+    wire = Wire(make_engine([policy])).client(f.produce(1) + f.beat(2))
+    assert wire.to_client == b""
+    wire.advance(WAIT_MS)
+    assert ids(wire.to_client) == [1, 2]
+    wire.client(f.beat(3) + fetch(4) + f.beat(5))
+    assert ids(wire.to_client) == [1, 2, 3]
+    wire.broker(f.produce_reply(1) + fetch_reply(4))
+    assert ids(wire.to_client) == [1, 2, 3, 4, 5]
+    usual(wire)
+
+
+def test_a_question_of_our_own_holds_nobody_up():
+    """It is nothing to the client whether the broker answers that."""
+    answers: list[bytes | None] = []
+    wire = Wire().client(fetch(1)).broker(fetch_reply(1))
+    wire.session.inquire(f.beat(77), 77, answers.append)
+    wire.client(fetch(2))
+    wire.advance(FETCH_MS)
+    assert wire.to_client == fetch_reply(1) + empty(2)
+    wire.broker(f.beat_reply(77) + fetch_reply(2))
+    assert answers == [f.beat_reply(77)]
+    usual(wire)
+
+
+def test_who_was_held_has_its_whole_time_at_the_broker():
+    """A fetch that a policy held longer than it would wait is not answered the moment it goes out."""
+    policy = Recorder(lambda _: Hold(FETCH_MS * 2, "key", FORWARD))
+    wire = Wire(make_engine([policy])).client(fetch(1))
+    wire.advance(FETCH_MS * 2)
+    assert wire.to_broker == fetch(1)
+    wire.advance(FETCH_MS - 1)
+    assert wire.to_client == b""
+    wire.advance(1)
+    assert wire.to_client == empty(1)
+
+
+def test_thousands_that_come_up_together_are_answered_in_turns():
+    """No turn is longer than MAX_ANSWERS of them; between two of them others are served."""
+    count = 4_000
+    wire = Wire().client(b"".join(fetch(n) for n in range(count)))
+    wire.advance(FETCH_MS)
+    answered = MAX_ANSWERS
+    while answered < count:
+        assert wire.engine.expired.fetch == answered
+        assert wire.engine.timers.next_ms() == wire.now_ms + 1
+        wire.advance(1)
+        answered = min(answered + MAX_ANSWERS, count)
+    assert ids(wire.to_client) == list(range(count))
+    wire.broker(b"".join(fetch_reply(n, size_bytes=4) for n in range(count)))
+    usual(wire)
+
+
+# -- ends ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"", f.beat(2), fetch(2), f.produce(2)])
+def test_a_broker_that_closes_instead_of_replying_closes_the_client(data):
+    """What was answered is delivered; the rest completes, once."""
+    policy = Recorder()
+    wire = Wire(make_engine([policy])).client(fetch(1))
+    wire.advance(FETCH_MS)
+    wire.client(data)
+    wire.session.broker_gone(CloseReason.BROKER_RESET, wire.now_ms)
+    wire.settle()
+    wire.release()
+    assert wire.to_client == empty(1)
+    assert policy.completed[0] == (1, Outcome.EXPIRED)
+    assert policy.completed[1:] == [(n, Outcome.DISCONNECTED) for n in policy.asked[1:]]
+    assert wire.held_bytes == 0
+    assert wire.engine.timers.size == 0
+
+
+def test_a_client_that_has_said_all_gets_its_answer_and_is_let_go():
+    """The broker's late reply is not waited for."""
+    wire = Wire().client(fetch(1))
+    wire.session.client_gone(wire.now_ms)
+    assert not wire.session.ended
+    wire.advance(FETCH_MS)
+    assert wire.to_client == empty(1)
+    assert wire.session.ended
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_client_that_is_lost_takes_everything_with_it():
+    """Before and after."""
+    for elapsed_ms, outcome in ((0, Outcome.DISCONNECTED), (FETCH_MS, Outcome.EXPIRED)):
+        policy = Recorder()
+        wire = Wire(make_engine([policy])).client(fetch(1))
+        wire.advance(elapsed_ms)
+        wire.session.client_lost(wire.now_ms)
+        wire.release()
+        wire.advance(10**6)
+        assert policy.completed == [(1, outcome)]
+        assert wire.engine.timers.size == 0
+
+
+def test_a_broker_that_swallowed_it_for_good_is_given_up():
+    """The request timeout runs from when it was answered here."""
+    wire = expired(request_timeout_ms=1_000)
+    wire.advance(999)
+    assert not wire.session.ended
+    wire.advance(1)
+    assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
+    assert wire.session.detail == "a request that was answered here unanswered for 1000 ms"
+    assert wire.to_client == empty(1)
+
+
+def test_a_late_reply_that_trickles_is_no_silence():
+    """As with any other reply."""
+    wire = expired(request_timeout_ms=1_000)
+    for at in range(20):
+        wire.broker(fetch_reply(1)[at : at + 1])
+        wire.advance(900)
+    assert not wire.session.ended
+    wire.broker(fetch_reply(1)[20:])
+    usual(wire)
+
+
+def test_nothing_is_swallowed_after_the_end():
+    """A timer that comes up late finds nobody."""
+    wire = Wire().client(fetch(1))
+    wire.session.end(CloseReason.INTERNAL, "", wire.now_ms)
+    wire.advance(FETCH_MS * 2)
+    assert wire.to_client == b""
+    assert not any(isinstance(each, SwallowedExchange) for each in wire.session.queue)

@@ -1,0 +1,176 @@
+"""Requests that are kept whole: when they are, how long they count, what is too large."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from policies.api import FORWARD, Forward, Hold, Need, Patch, Respond
+from proxy.core.errors import CloseReason
+from tests.support import frames as f
+from tests.support.golden import cases
+from tests.support.memory import OVERHEAD, Keeper, Link, kept, small_engine
+from tests.support.policies import Recorder
+
+SELECTOR = cases("selector.oom")
+
+
+def test_the_second_of_two_large_requests_waits_until_the_first_has_gone():
+    """Kafka's test of its selector: one of two gets in, the other is muted behind its size."""
+    case = SELECTOR["selector-oom-plain"]
+    size = case["payload"]
+    engine = small_engine(case["pool"])
+    first, second = Link(engine), Link(engine)
+    pool = engine.request_pool
+    available, completed = [], []
+
+    def look() -> None:
+        # The beginnings of requests are pooled here, and not in Kafka.
+        available.append(pool.available_memory() + pool.carried_bytes)
+        done = sum(link.to_broker == kept(1, size) for link in (first, second))
+        completed.append(done - sum(completed))
+
+    first.stuck = True
+    first.client(kept(1, size))
+    first.to_broker = kept(1, size)  # it is complete, and its memory not released
+    look()
+    second.session.client.keep(kept(1, size)[:8])
+    second.client(kept(1, size)[8:60])
+    look()
+    assert second.waits
+    assert pool.is_out_of_memory()
+    first.to_broker = b""
+    second.session.line, line = None, engine.reservations._line
+    wanted = line.pop(second.session)  # hold the line up, to see the moment between
+    first.unstick()
+    completed.append(0)
+    available.append(pool.available_memory() + pool.carried_bytes)
+    line[second.session], second.session.line = wanted, line
+    engine.reservations.serve()
+    second._attend()
+    assert not second.waits
+    second.stuck = True
+    second.client(kept(1, size)[60:])
+    second.to_broker = kept(1, size)
+    look()
+    assert available == case["available"]
+    assert completed == case["completed"]
+
+
+def test_a_frame_is_whole_with_its_last_byte():
+    """Its size and two halves: nothing goes on before the end."""
+    case = SELECTOR["receive-size-prefix"]
+    asked = kept(1, 4 + case["size"])
+    link = Link(small_engine(10_000))
+    whole = []
+    for chunk in case["chunks"]:
+        link.client(asked[:chunk])
+        asked = asked[chunk:]
+        whole.append(bool(link.to_broker))
+    assert whole == case["complete"]
+
+
+def test_a_size_that_no_frame_has_ends_the_connection():
+    """Negative, beyond the limit, or without room for a header; nothing is allocated for it."""
+    case = SELECTOR["receive-invalid-size"]
+    for size in (*case["close"], 0):
+        link = Link(small_engine(10_000, Keeper(), request_max_bytes=case["max"]))
+        link.client(struct.pack(">i", size) + kept(1)[4:20])
+        assert link.session.reason is CloseReason.CLIENT_PROTOCOL
+        assert link.engine.request_pool.peak_bytes == 0
+    (size,) = case["ok"]
+    link = Link(small_engine(10_000, Keeper(), request_max_bytes=case["max"]))
+    link.client(kept(1, 4 + size)[:50])
+    assert link.session.reserved_bytes == 4 + size
+
+
+def test_a_parked_frame_counts_once_and_is_held_once():
+    """Its body is shown when it is asked about, and no copy is kept in between."""
+    bodies = []
+
+    def decide(request):
+        bodies.append(request.body)
+        return Hold(100, "key") if len(bodies) == 1 else FORWARD
+
+    engine = small_engine(1000, Keeper(decide))
+    link = Link(engine).client(kept(1, 600))
+    assert link.session.held is not None
+    assert link.session.held.exchange.body is None
+    assert engine.request_pool.used_bytes == 600
+    assert engine.reservations.requests == 1
+    link.wake("key")
+    assert bodies == [bytes(600 - OVERHEAD)] * 2
+    assert link.to_broker == kept(1, 600)
+    assert engine.request_pool.used_bytes == engine.reservations.requests == 0
+    assert engine.request_pool.peak_bytes == 600
+
+
+def test_a_parked_request_that_streams_counts_one():
+    """Its bytes stay unread, or in the carry."""
+    holder = Recorder(lambda request: Hold(50, "key") if request.exchange_id == 1 else FORWARD)
+    engine = small_engine(10_000, holder)
+    link = Link(engine).client(f.heartbeat(1))
+    assert engine.reservations.requests == 1
+    link.release()
+    assert engine.reservations.requests == 0
+
+
+@pytest.mark.parametrize("length", [0, 10, 500, 3000])
+def test_a_frame_that_was_changed_counts_what_goes_on(length):
+    """Shorter or longer than what came."""
+    keeper = Keeper(lambda _: Forward(body=bytes(length)))
+    engine = small_engine(10_000, keeper)
+    link = Link(engine)
+    link.stuck = True
+    link.client(kept(1, 600))
+    assert engine.request_pool.used_bytes == OVERHEAD + length
+    link.unstick()
+    assert engine.request_pool.used_bytes == 0
+    assert link.to_broker == kept(1, OVERHEAD + length)
+
+
+def test_a_request_that_is_answered_gives_its_memory_back():
+    """Nothing of it goes on."""
+    engine = small_engine(1000, Keeper(lambda _: Respond(b"\x00" * 4)))
+    link = Link(engine).client(kept(1, 600))
+    assert len(link.to_client) == 12
+    assert engine.request_pool.used_bytes == engine.reservations.requests == 0
+
+
+def test_what_is_larger_than_the_pool_cannot_be_kept():
+    """It streams as ever; if it has to be changed, the connection ends and says why."""
+    large = f.produce(1, size_bytes=2000)
+    link = Link(small_engine(1000)).client(large)
+    assert link.to_broker == large
+    patching = Recorder(lambda _: Forward((Patch(0, b"\xff\xff"),)), apis={f.PRODUCE})
+    link = Link(small_engine(1000, patching)).client(large)
+    assert link.to_broker == b""
+    assert link.session.reason is CloseReason.POLICY
+    assert link.session.detail == f"{len(large)} bytes have to be kept whole (1000 may be)"
+    assert len(patching.completed) == 1
+    assert link.engine.request_pool.used_bytes == 0
+
+
+def test_sasl_is_exempt():
+    """As in Kafka: it has a limit of its own, is counted as it comes, and never waits."""
+    engine = small_engine(600)
+    holder = Link(engine).client(kept(1, 600)[:100])
+    token = f.request(f.SASL_AUTHENTICATE, 0, 1, struct.pack(">i", 40) + bytes(40))
+    link = Link(engine)
+    link.session.client.keep(token[:5])
+    link.client(token[5:30])
+    assert not link.waits
+    assert link.session.reserved_bytes == 30
+    link.client(token[30:])
+    assert link.to_broker == token
+    assert engine.request_pool.used_bytes == holder.session.reserved_bytes == 600
+
+
+def test_the_copy_of_a_body_lives_as_long_as_it_is_looked_at():
+    """Not until the broker's reply: that may take long."""
+    seen = []
+    keeper = Keeper(lambda request: seen.append(request) or FORWARD, needs=Need.BODY)
+    Link(small_engine(1000, keeper)).client(kept(1, 600))
+    assert seen[0].body is None
+    assert keeper.bodies == [bytes(600 - OVERHEAD)]

@@ -1,0 +1,122 @@
+"""Exchanges: what a policy reads from one, and that it is as bare as it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Need
+from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange, Reply
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import KINDS
+from wire.apis import ApiKey
+
+
+def seen(data: bytes, *, needs: Need = Need.HEADER, node_id: int | None = None) -> dict:
+    """What a policy reads from the only request in `data` while it is asked."""
+    read = {}
+
+    def look(request):
+        for name in ("api", "api_key", "api_version", "node_id", "size_bytes", "acks"):
+            read[name] = getattr(request, name)
+        for name in ("exchange_id", "head", "body"):
+            read[name] = getattr(request, name)
+        return FORWARD
+
+    Wire(make_engine([Recorder(look, needs=needs)]), node_id).client(data)
+    return read
+
+
+def test_a_request_says_what_it_is_and_whom_it_is_for():
+    """The table's facts, the client's version, the broker of the port it came in at."""
+    request = seen(f.heartbeat(7), node_id=2)
+    assert request["api"].name == "Heartbeat"
+    assert (request["api_key"], request["api_version"]) == (ApiKey.HEARTBEAT, 0)
+    assert request["node_id"] == 2
+    assert seen(f.heartbeat(7))["node_id"] is None
+
+
+def test_a_request_is_as_large_as_kafka_counts_it():
+    """Header and body, without the four bytes of length."""
+    assert seen(f.heartbeat(7))["size_bytes"] == len(f.heartbeat(7)) - 4
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_only_a_produce_has_acks(acks):
+    """Known from the header on, without keeping anything."""
+    assert seen(f.produce(1, acks=acks))["acks"] == acks
+    assert seen(f.heartbeat(1))["acks"] is None
+
+
+def test_head_and_body_are_there_only_for_who_needs_them():
+    """None is an answer; a slot that was never set would not be."""
+    request = seen(f.heartbeat(7))
+    assert (request["head"], request["body"]) == (None, None)
+    assert seen(f.produce(1), needs=Need.HEAD)["head"] is not None
+    assert seen(f.heartbeat(7), needs=Need.BODY)["body"] == f.heartbeat(7)[19:]
+
+
+def test_exchange_ids_count_within_a_session():
+    """The same in every hook of one request, never the same for two."""
+    watcher = Recorder()
+    engine = make_engine([watcher])
+    wire = Wire(engine)
+    for n in (70, 71, 72):
+        wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n))
+    ids = [1, 2, 3]
+    assert watcher.asked == ids
+    assert [each for each, _ in watcher.heard] == ids
+    assert [each for each, _ in watcher.completed] == ids
+    Wire(engine).client(f.heartbeat(1))
+    assert watcher.asked == [1, 2, 3, 1]
+
+
+def test_an_exchange_is_bare():
+    """Slots only: one is made per request."""
+    for kind in (Exchange, AnsweredExchange, ProxyExchange, Reply):
+        assert not hasattr(kind.__new__(kind), "__dict__")
+    assert "__init__" not in vars(Exchange)
+
+
+def test_a_reply_says_its_size():
+    """As Kafka counts it."""
+    watcher = Recorder()
+    wire = Wire(make_engine([watcher])).client(f.produce(1)).broker(f.produce_reply(1))
+    assert wire.to_client == f.produce_reply(1)
+    assert watcher.heard == [(1, len(f.produce_reply(1)) - 4)]
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+def test_a_reply_says_what_the_broker_wrote(kind):
+    """Wherever it stands; 0 where the response has no such field."""
+    frame = kind.reply(1, 77)
+    exchange = Wire().client(kind.ask(1)).session.queue[0]
+    buf = bytearray(b"old" + frame + b"behind")
+    reply = Reply(exchange.api, len(frame) - 4, buf, 3, 3 + len(frame))
+    assert reply.throttle_time_ms == (77 if b"\x00\x00\x00\x4d" in frame else 0)
+    assert reply.size_bytes == len(frame) - 4
+
+
+def test_a_reply_that_cannot_be_read_says_nothing():
+    """That the broker sent nonsense is not for a policy to find."""
+    api = Wire().client(f.beat(1)).session.queue[0].api
+    assert Reply(api, 6, bytearray(f.reply(1, b"\x00\x00")), 0, 10).throttle_time_ms == 0
+
+
+def test_an_answer_made_here_keeps_its_exchange_and_a_whole_frame():
+    """It waits for its turn and is put out as it is."""
+    exchange = Exchange()
+    waiting = AnsweredExchange(exchange, f.heartbeat_reply(3))
+    assert waiting.exchange is exchange
+    assert waiting.reply == f.heartbeat_reply(3)
+
+
+def test_a_question_of_our_own_hears_its_reply():
+    """Or None, when the connection ends first."""
+    heard: list[bytes | None] = []
+    question = ProxyExchange(9, heard.append)
+    question.on_reply(b"frame")
+    question.on_reply(None)
+    assert question.correlation_id == 9
+    assert heard == [b"frame", None]

@@ -1,0 +1,174 @@
+"""Held requests: parked before their first byte, asked again, and always ended exactly once."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Respond, Throttle
+from proxy.core.session.channel import Mute
+from tests.support import frames as f
+from tests.support import sasl
+from tests.support.holding import HOLD, NEEDS, REFUSE, REFUSED, Holding, assert_nothing_left, held
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import fetch
+
+
+@NEEDS
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_a_held_request_waits_before_its_first_byte_and_keeps_the_order(needs, chunk):
+    """What is before it is answered, what is behind it stays unread, and is counted."""
+    policy = Holding(FORWARD, HOLD, needs=needs)
+    wire = Wire(make_engine([policy]))
+    wire.client(f.heartbeat(1) + f.produce(2) + f.heartbeat(3), chunk)
+    assert wire.to_broker == f.heartbeat(1)
+    assert wire.session.client.muted & Mute.HELD
+    kept = f.produce(2) + f.heartbeat(3)
+    assert wire.held_bytes + len(wire.unread) == len(kept)
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.to_client == f.heartbeat_reply(1)
+    assert wire.wake("key") == 1
+    assert policy.asked == [1, 2, 2, 3]
+    assert wire.to_broker == f.heartbeat(1) + kept
+    assert not wire.session.client.muted
+    wire.broker(f.produce_reply(2) + f.heartbeat_reply(3), chunk)
+    assert policy.completed == [(n, Outcome.REPLIED) for n in (1, 2, 3)]
+    assert_nothing_left(wire)
+
+
+def test_a_held_fetch_is_asked_again_with_its_head_and_may_be_patched():
+    """The head is complete when it is held, and still there when it is woken."""
+    smaller = Forward(patches=(Patch(12, (77).to_bytes(4, "big")),))
+    wire, policy = held(smaller, needs=Need.HEAD, asked=fetch(1))
+    assert policy.heads[0].max_bytes == 1 << 20
+    wire.wake("key")
+    assert policy.heads[1] is policy.heads[0]
+    assert wire.to_broker == fetch(1, max_bytes=77)
+    assert_nothing_left(wire)
+
+
+def test_a_held_produce_streams_with_its_walker_once_it_is_let_through():
+    """Its topics fill as the body passes, as if it had never waited."""
+    asked = f.produce(1, topic="orders", size_bytes=900)
+    wire, policy = held(needs=Need.HEAD, asked=asked[:100])
+    wire.wake("key")
+    wire.client(asked[100:], 30)
+    assert wire.to_broker == asked
+    assert policy.heads[1].topics == [("orders", [0])]
+    assert_nothing_left(wire)
+
+
+@NEEDS
+@pytest.mark.parametrize("then", [FORWARD, REFUSE], ids=["forward", "refuse"])
+def test_at_the_deadline_the_policy_is_not_asked_again_but_taken_at_its_word(needs, then):
+    """`then` is what it left; the reply comes from here when it refuses."""
+    wire, policy = held(verdict=Hold(1000, "key", then), needs=needs)
+    wire.advance(999)
+    assert wire.session.held is not None
+    wire.advance(1)
+    assert policy.asked == [1]
+    assert wire.to_broker == (f.heartbeat(1) if then is FORWARD else b"")
+    if then is FORWARD:
+        wire.broker(f.heartbeat_reply(1))
+    assert wire.to_client == f.reply(1, b"\x00\x00" if then is FORWARD else REFUSED)
+    outcome = Outcome.REPLIED if then is FORWARD else Outcome.ANSWERED
+    assert policy.completed == [(1, outcome)]
+    assert wire.engine.wake("key") == 0
+    assert_nothing_left(wire)
+
+
+@NEEDS
+@pytest.mark.parametrize(
+    ("verdict", "reply"), [(REFUSE, REFUSED), (Respond(b"\x00\x07"), b"\x00\x07")], ids=str
+)
+def test_who_is_asked_again_may_answer(needs, verdict, reply):
+    """In its turn: behind the replies that are due before it."""
+    policy = Holding(FORWARD, HOLD, verdict, needs=needs)
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
+    wire.wake("key")
+    assert wire.to_client == b""
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.to_client == f.heartbeat_reply(1) + f.reply(2, reply)
+    assert wire.to_broker == f.heartbeat(1) + f.heartbeat(3)
+    assert (2, Outcome.ANSWERED) in policy.completed
+    assert_nothing_left(wire)
+
+
+@NEEDS
+def test_who_is_asked_again_may_hold_again(needs):
+    """For another key and another time; the first deadline means nothing any more."""
+    wire, policy = held(Hold(1000, "other"), needs=needs)
+    wire.advance(500)
+    assert wire.wake("key") == 1
+    assert wire.engine.wake("key") == 0
+    wire.advance(600)
+    assert wire.session.held is not None
+    assert wire.wake("other") == 1
+    assert policy.asked == [1, 1, 1]
+    assert wire.to_broker == f.heartbeat(1)
+    assert_nothing_left(wire)
+
+
+@NEEDS
+def test_who_was_held_may_be_throttled_when_it_goes_on(needs):
+    """The channel goes from one mute to the other, and the reply says what is left."""
+    wire, policy = held(Throttle(300), needs=needs, asked=f.beat(1))
+    wire.client(f.beat(2))
+    wire.advance(100)
+    wire.wake("key")
+    assert wire.to_broker == f.beat(1)
+    assert wire.session.client.muted == Mute.THROTTLED
+    wire.advance(100)
+    wire.broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1, 200)
+    wire.advance(200)
+    assert wire.to_broker == f.beat(1) + f.beat(2)
+    assert policy.asked == [1, 1, 2]
+    assert not wire.session.unusual_requests
+    assert not wire.session.unusual_replies
+    assert_nothing_left(wire)
+
+
+def test_a_throttle_that_begins_meanwhile_outlasts_the_hold():
+    """A request let through stays where it is until its client may speak again."""
+    policy = Holding(FORWARD, HOLD, hear=lambda _: Throttle(700))
+    wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2))
+    wire.broker(f.beat_reply(1))
+    assert wire.session.client.muted == Mute.HELD | Mute.THROTTLED
+    wire.advance(300)
+    wire.wake("key")
+    assert wire.to_broker == f.beat(1)
+    wire.advance(400)
+    assert wire.to_broker == f.beat(1) + f.beat(2)
+    assert policy.asked == [1, 2, 2]
+    assert_nothing_left(wire)
+
+
+def test_a_held_token_is_listened_to_only_when_it_goes_on():
+    """SASL in a hold: what stands behind it is begun neither before its turn nor before its answer."""
+    policy = Holding(FORWARD, Hold(1000, "key"))
+    wire = Wire(make_engine([policy]))
+    wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, sasl.plain("alice", "x")))
+    wire.client(f.heartbeat(3)).broker(sasl.handshake_reply(1))
+    assert wire.to_broker == sasl.handshake(1, "PLAIN")
+    wire.wake("key")
+    assert wire.session.client.muted == Mute.UPSTREAM_AUTH
+    assert policy.asked == [1, 2, 2]
+    wire.broker(sasl.authenticate_reply(2))
+    assert wire.to_broker.endswith(f.heartbeat(3))
+    assert [peer.user for peer in policy.peers] == ["ANONYMOUS"] * 3 + ["alice"]
+    assert_nothing_left(wire)
+
+
+def test_a_throttled_token_mutes_twice_and_is_heard_when_both_are_over():
+    """The reasons are a set."""
+    policy = Holding(FORWARD, Throttle(500))
+    wire = Wire(make_engine([policy]))
+    wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, sasl.plain("alice", "x")))
+    wire.client(f.heartbeat(3))
+    assert wire.session.client.muted == Mute.UPSTREAM_AUTH | Mute.THROTTLED
+    wire.broker(sasl.handshake_reply(1) + sasl.authenticate_reply(2))
+    assert wire.session.client.muted == Mute.THROTTLED
+    wire.advance(500)
+    assert wire.to_broker.endswith(f.heartbeat(3))
+    assert policy.peers[-1].user == "alice"
+    assert_nothing_left(wire)

@@ -1,0 +1,199 @@
+"""Replies made here: in their turn, in their API's shape, heard of and throttled like any other."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
+from proxy.core.errors import CloseReason
+from proxy.core.session.channel import Mute
+from proxy.core.session.request_stream import REFUSED_MOST_BYTES
+from tests.support import frames as f
+from tests.support.kafka_messages import api_of
+from tests.support.policies import Recorder, Silent
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import produce9
+from wire import messages
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+from wire.schema import blank
+
+NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+REFUSE = Reject(ErrorCode.POLICY_VIOLATION)
+BODY = b"\x00\x00\x00\x00\x00\x2c"  # Heartbeat v1: throttle_time_ms 0, POLICY_VIOLATION (44)
+
+
+def stamped(ms: int) -> bytes:
+    return ms.to_bytes(4, "big") + BODY[4:]
+
+
+def second(verdict, **options) -> Recorder:
+    """Decides like this about the second Heartbeat."""
+    return Recorder(
+        lambda r: verdict if r.exchange_id == 2 else FORWARD, apis={f.HEARTBEAT}, **options
+    )
+
+
+@NEEDS
+@pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
+def test_a_reply_made_here_waits_for_its_turn_and_is_heard_of(verdict, needs):
+    """By the policies behind and before, with its size, like a broker's."""
+    policy = second(verdict, needs=needs)
+    wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2) + f.beat(3), 9)
+    assert wire.to_client == b""
+    wire.broker(f.beat_reply(1) + f.beat_reply(3), 5)
+    answer = f.reply(2, BODY)
+    assert wire.to_client == f.beat_reply(1) + answer + f.beat_reply(3)
+    assert wire.to_broker == f.beat(1) + f.beat(3)
+    assert sorted(policy.heard) == [(1, 10), (2, len(answer) - 4), (3, 10)]
+    assert (2, Outcome.ANSWERED) in policy.completed
+    assert wire.session.unusual_replies == 0
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+@NEEDS
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
+def test_a_throttle_is_written_into_a_reply_made_here(verdict, behind, needs):
+    """Straight away, or waiting behind another; the mute begins behind the request."""
+    policy = second(Throttle(500, verdict), needs=needs)
+    wire = Wire(make_engine([policy])).client(f.beat(1), 9)
+    if not behind:
+        wire.broker(f.beat_reply(1))
+    wire.client(f.beat(2) + f.beat(3), 9)
+    assert wire.session.client.muted == Mute.THROTTLED
+    assert wire.held_bytes + len(wire.unread) == len(f.beat(3)) + behind * len(f.reply(2, BODY))
+    if behind:
+        wire.broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1) + f.reply(2, stamped(500))
+    wire.advance(500)
+    assert wire.to_broker == f.beat(1) + f.beat(3)
+    wire.broker(f.beat_reply(3))
+    assert not wire.session.unusual_requests
+    assert wire.session.unusual_replies == 0
+    wire.release()
+    assert wire.held_bytes == 0
+    assert wire.engine.timers.next_ms() is None
+
+
+@NEEDS
+@pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
+def test_whoever_hears_of_a_reply_made_here_may_throttle(verdict, needs):
+    """As of a broker's: the larger of the two wishes is written."""
+    for request_ms, reply_ms in ((0, 400), (300, 400), (400, 300)):
+        asked = Throttle(request_ms, verdict) if request_ms else verdict
+        policy = second(asked, needs=needs)
+        policy._hear = lambda r, ms=reply_ms: Throttle(ms) if r.exchange_id == 2 else FORWARD
+        wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.beat_reply(1))
+        wire.client(f.beat(2) + f.beat(3))
+        assert wire.to_client == f.beat_reply(1) + f.reply(2, stamped(400))
+        assert wire.to_broker == f.beat(1)
+        assert wire.session.client.muted == Mute.THROTTLED
+        wire.advance(400)
+        assert wire.to_broker == f.beat(1) + f.beat(3)
+
+
+def test_an_error_in_every_shape_can_carry_a_throttle():
+    """Wherever the field stands in that API's reply."""
+    policy = Silent(lambda _: Throttle(500, REFUSE), apis={f.PRODUCE})
+    for asked, at in ((f.produce(1), slice(-4, None)), (produce9(1), slice(-5, -1))):
+        wire = Wire(make_engine([policy])).client(asked)
+        (answer,) = f.split(wire.to_client)
+        assert answer[at] == (500).to_bytes(4, "big")
+        assert f.correlation_id(answer) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Reject(44), "POLICY_VIOLATION"),
+        (Reject(44, message="no topic of this kind"), "no topic of this kind"),
+        (Throttle(7, Reject(44, message="no topic of this kind")), "no topic of this kind"),
+    ],
+    ids=["code", "message", "throttled"],
+)
+def test_a_refused_client_is_told_by_which_policy_and_why(verdict, words):
+    """Where the response has an error_message: so that its owner knows whom to ask."""
+    api = api_of(ApiKey.CREATE_PARTITIONS, 2)
+    shape = messages.request_shape(api)
+    topic = blank(shape.field("topics").shape, 0, {"name": "orders"})
+    body = messages.encode(blank(shape, 0, {"topics": (topic,)}))
+    wire = Wire(make_engine([Recorder(), Recorder(lambda _: verdict), Recorder()]))
+    wire.client(f.request(ApiKey.CREATE_PARTITIONS, 2, 1, body, tagged=True))
+    (reply,) = f.split(wire.to_client)
+    (result,) = messages.decode_response(api, reply[9:]).results  # behind size, id and tags
+    assert (result.name, int(result.error_code)) == ("orders", 44)
+    assert result.error_message == f"refused by policy p1 of Sluice: {words}"
+    assert wire.to_broker == b""
+
+
+def test_a_refused_request_without_reply_closes_and_mutes_nobody():
+    """Nothing can be said; the connection is the answer, throttled or not."""
+    policy = Silent(lambda _: Throttle(500, REFUSE))
+    wire = Wire(make_engine([policy])).client(f.produce(1, acks=0) + f.produce(2))
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.POLICY
+    assert wire.to_client == wire.to_broker == b""
+    assert policy.completed == [(1, Outcome.ANSWERED)]
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_response_to_a_request_without_reply_is_not_sent():
+    """And what follows passes, once the client may speak."""
+    policy = Silent(lambda r: Throttle(500, Respond(b"x")) if r.acks == 0 else FORWARD)
+    wire = Wire(make_engine([policy])).client(f.produce(1, acks=0) + f.produce(2))
+    assert wire.to_client == wire.to_broker == b""
+    wire.advance(500)
+    assert wire.to_broker == f.produce(2)
+
+
+def test_a_throttled_request_too_large_to_refuse_is_closed():
+    """Without a reply there is nothing to write into."""
+    policy = Silent(lambda _: Throttle(500, REFUSE))
+    wire = Wire(make_engine([policy]))
+    wire.client(f.produce(1, size_bytes=REFUSED_MOST_BYTES)[:300_000])
+    assert wire.session.ending
+    assert wire.held_bytes == 0
+    assert policy.completed == [(1, Outcome.ANSWERED)]
+
+
+def test_a_body_that_is_no_response_is_its_policys_fault():
+    """Seen when a throttle has no place in it; the client is not blamed, and the request completes."""
+    policy = Silent(lambda _: Throttle(500, Respond(b"\x00")))
+    wire = Wire(make_engine([policy])).client(f.beat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert wire.watcher.policy_errors == [("p0", "on_request")]
+    wire.release()
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert wire.held_bytes == 0
+
+
+@pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
+def test_a_policy_that_raises_about_a_reply_made_here_costs_that_session(verdict):
+    """As about a broker's; the request completes once."""
+
+    def explode(_):
+        raise RuntimeError("bug")
+
+    policy = Recorder(lambda _: verdict, hear=explode)
+    wire = Wire(make_engine([policy])).client(f.beat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert wire.watcher.policy_errors == [("p0", "on_response")]
+    assert wire.to_client == b""
+    wire.release()
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert wire.held_bytes == 0
+
+
+def test_reject_and_close_says_its_throttle_and_closes():
+    """The reply goes out first; nobody waits for the mute to end."""
+    policy = second(Throttle(500, Reject(ErrorCode.POLICY_VIOLATION, close=True)))
+    wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2) + f.beat(3))
+    wire.broker(f.beat_reply(1))
+    assert wire.to_client == f.beat_reply(1) + f.reply(2, stamped(500))
+    assert wire.session.ended
+    wire.release()
+    assert wire.engine.timers.next_ms() is None
+    assert wire.held_bytes == 0

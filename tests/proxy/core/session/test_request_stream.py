@@ -1,0 +1,356 @@
+"""The general path of requests: odd heads, bodies that are kept, refusals, and bytes that cannot be."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.api import FORWARD, Forward, Need, Outcome, Patch, Reject, Respond
+from proxy.core.errors import CloseReason
+from proxy.core.session.broker_waits import LABOUR_STEP_BYTES, WALK_STEPS_MAX
+from proxy.core.session.channel import Mute
+from proxy.core.session.request_stream import (
+    LABOUR_KEPT_BYTES,
+    LABOUR_MOST_BYTES,
+    LABOUR_STREAMED_BYTES,
+    REFUSED_MOST_BYTES,
+)
+from proxy.core.session.session import KEEP_STEPS_MAX
+from tests.support import frames as f
+from tests.support.policies import Recorder, Silent
+from tests.support.quiet import Quiet
+from tests.support.sessions import Wire, make_engine
+from wire.errors import ErrorCode
+from wire.primitives import ELEMENT_BUDGET, encode_compact_count
+from wire.primitives import encode_compact as compact
+
+CHUNKS = st.integers(1, 200)
+
+
+def respond(body: bytes = b"\x00\x2a"):
+    return Recorder(lambda _: Respond(body), apis={f.HEARTBEAT})
+
+
+@pytest.mark.parametrize(
+    ("bad", "hint"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "TLS"),
+        (struct.pack(">i", -1) + b"x" * 8, "-1 bytes"),
+        (struct.pack(">i", 0) + b"x" * 8, "0 bytes"),
+        (struct.pack(">i", 9) + b"x" * 9, "9 bytes"),
+        (struct.pack(">i", 104857601), "104857601"),
+        (struct.pack(">i", 2147483647), "2147483647"),
+    ],
+)
+def test_a_frame_size_that_cannot_be_ends_the_connection_before_anything_is_allocated(bad, hint):
+    """The first four bytes are enough."""
+    wire = Wire().client(bad)
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert hint in wire.session.detail
+    assert wire.to_broker == b""
+    assert wire.held_bytes == 0
+
+
+@pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (4, 0), (0, 99), (17, 0), (1, 16)])
+def test_what_is_not_in_the_table_ends_the_connection(key, version):
+    """Whether it carries an address cannot be known."""
+    wire = Wire().client(f.request(key, version, 1, b"\x00" * 8))
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert wire.to_broker == b""
+
+
+def test_a_key_that_is_let_through_on_purpose_is_paired_by_correlation_id_only():
+    """pass_unknown_apis: opaque both ways."""
+    engine = make_engine()
+    engine.pass_unknown = frozenset({999})
+    asked = f.request(999, 3, 5, b"?" * 30)
+    wire = Wire(engine).client(asked).broker(f.reply(5, b"!" * 30))
+    assert wire.to_broker == asked
+    assert wire.to_client == f.reply(5, b"!" * 30)
+
+
+def test_a_version_outside_the_table_of_a_key_in_it_is_refused_whatever_is_let_through():
+    """Its reply may carry a broker's address in a place that is not known."""
+    engine = make_engine()
+    engine.pass_unknown = frozenset({1})
+    wire = Wire(engine).client(f.request(1, 18, 5, b"?" * 30))
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert wire.to_broker == b""
+
+
+def test_what_is_let_through_is_judged_by_the_policies_like_any_request():
+    """By its header: a quota counts it, and mutes its client."""
+    policy = Quiet(needs=Need.BODY)
+    engine = make_engine([policy])
+    engine.pass_unknown = frozenset({999})
+    wire = Wire(engine).client(f.request(999, 3, 5, b"?" * 30))
+    assert wire.session.client.muted == Mute.THROTTLED
+    wire.broker(f.reply(5, b"!" * 30))
+    assert wire.to_client == f.reply(5, b"!" * 30)
+
+
+def test_a_newer_api_versions_is_answered_here_in_the_shape_every_client_reads():
+    """Error 35, v0 layout, header v0; then the client asks again in a version we know."""
+    wire = Wire().client(f.request(f.API_VERSIONS, 32767, 9, b"\x01\x01\x00", tagged=True))
+    (answer,) = f.split(wire.to_client)
+    assert answer[4:] == struct.pack(">ihihhh", 9, 35, 1, 18, 0, 4)
+    assert wire.to_broker == b""
+    again = f.request(f.API_VERSIONS, 0, 10)
+    assert wire.client(again).to_broker == again
+
+
+def test_a_head_that_never_ends_is_cut_off():
+    """A carried head is bounded."""
+    endless = struct.pack(">ihhih", 1 << 20, 0, 9, 1, -1) + b"\x00" + b"\xfe\xff\x03" + b"a" * 65530
+    wire = Wire().client(endless + b"b" * 4000, chunk=1000)
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert wire.held_bytes == 0
+
+
+def test_a_rejected_request_is_answered_in_its_own_shape_and_never_reaches_the_broker():
+    """DeleteTopics v1 names every topic with the code."""
+    refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION), apis={f.DELETE_TOPICS})
+    body = struct.pack(">i", 2) + f.string("a") + f.string("b") + struct.pack(">i", 1000)
+    wire = Wire(make_engine([refuse])).client(f.request(f.DELETE_TOPICS, 1, 3, body), chunk=7)
+    expected = struct.pack(">ii", 0, 2)
+    expected += f.string("a") + struct.pack(">h", 44) + f.string("b") + struct.pack(">h", 44)
+    assert wire.to_client == f.reply(3, expected)
+    assert wire.to_broker == b""
+    assert refuse.completed == [(1, Outcome.ANSWERED)]
+
+
+def test_a_refused_produce_without_acks_closes_because_nothing_can_be_said():
+    """The client expects no reply, so the connection is the answer."""
+    refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
+    wire = Wire(make_engine([refuse])).client(f.produce(1, acks=0))
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.POLICY
+    assert wire.to_client == b""
+    assert wire.to_broker == b""
+
+
+def test_reject_and_close_answers_first():
+    """The reply goes out, then both sides end; later requests are not read."""
+    refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION, close=True), apis={f.HEARTBEAT})
+    wire = Wire(make_engine([refuse])).client(f.produce(1) + f.heartbeat(2) + f.produce(3))
+    assert not wire.session.ended
+    wire.broker(f.produce_reply(1))
+    assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1, 2]
+    assert wire.session.ended
+    assert wire.to_broker == f.produce(1)
+
+
+@given(CHUNKS)
+def test_a_policy_that_needs_the_body_gets_all_of_it_before_a_byte_goes_on(chunk):
+    """Need.BODY: kept whole, counted, judged, then sent as it came."""
+    watcher = Recorder(needs=Need.BODY)
+    asked = f.heartbeat(1)
+    wire = Wire(make_engine([watcher])).client(asked[:-1], chunk)
+    assert wire.to_broker == b""
+    assert wire.held_bytes >= min(len(asked) - 1, 4)
+    wire.client(asked[-1:])
+    assert wire.to_broker == asked
+    assert watcher.bodies == [asked[4 + 8 + 2 + 5 :]]
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+@given(CHUNKS)
+def test_a_produce_head_fills_as_the_body_streams_by(chunk):
+    """Need.HEAD: asked at once with the acks, topics known by the end, nothing held back."""
+    watcher = Silent(needs=Need.HEAD)
+    asked = f.produce(1, topic="orders", size_bytes=900)
+    wire = Wire(make_engine([watcher])).client(asked + f.produce(2, acks=0, topic="late"), chunk)
+    first, second = watcher.heads
+    assert first.topics == [("orders", [0])]
+    assert first.timeout_ms == 30_000
+    assert second.topics == [("late", [0])]
+    assert wire.to_broker == asked + f.produce(2, acks=0, topic="late")
+
+
+def test_patches_and_new_bodies_change_what_the_broker_sees():
+    """Forward with patches lays bytes over the body; with a body it replaces it."""
+    verdicts = iter([Forward(patches=(Patch(0, b"\x00\x01z"),)), Forward(body=b"new"), FORWARD])
+    changer = Recorder(lambda _: next(verdicts), needs=Need.BODY)
+    wire = Wire(make_engine([changer]))
+    wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
+    first, second, third = f.split(wire.to_broker)
+    assert first == f.heartbeat(1).replace(b"\x00\x05group", b"\x00\x01zroup")
+    assert second == f.request(f.HEARTBEAT, 0, 2, b"new")
+    assert third == f.heartbeat(3)
+
+
+def test_a_policy_that_raises_ends_the_session_and_is_reported():
+    """on_error: close is the default; nothing reaches the broker unjudged."""
+
+    def explode(_: object) -> Forward:
+        raise RuntimeError("bug")
+
+    wire = Wire(make_engine([Silent(explode)])).client(f.heartbeat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert wire.to_broker == b""
+    assert wire.watcher.policy_errors == [("p0", "on_request")]
+
+
+def test_while_a_sasl_exchange_is_under_way_other_requests_must_be_small():
+    """64 KiB before authentication; the bound is lifted by the broker's success."""
+    handshake = f.request(f.SASL_HANDSHAKE, 1, 1, f.string("PLAIN"))
+    authenticate = f.request(f.SASL_AUTHENTICATE, 0, 2, struct.pack(">i", 3) + b"\0a\0")
+    success = f.reply(2, b"\x00\x00" + f.string(None) + struct.pack(">i", 0))
+    wire = Wire().client(handshake)
+    wire.broker(f.reply(1, b"\x00\x00" + struct.pack(">i", 0)))
+    wire.client(f.produce(3, size_bytes=70_000))
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    wire = Wire().client(handshake + authenticate)
+    wire.broker(f.reply(1, b"\x00\x00" + struct.pack(">i", 0)) + success)
+    wire.client(f.produce(3, size_bytes=70_000))
+    assert not wire.session.ended
+
+
+def test_policies_see_who_asks_and_the_newest_client_id():
+    """The peer is replaced when the client calls itself something else."""
+    watcher = Silent()
+    wire = Wire(make_engine([watcher]), node_id=2)
+    wire.client(
+        f.heartbeat(1, client_id="one") + f.heartbeat(2, client_id="two") + f.heartbeat(3, None)
+    )
+    assert [peer.client_id for peer in watcher.peers] == ["one", "two", ""]
+    assert {peer.node_id for peer in watcher.peers} == {2}
+    assert watcher.asked == [1, 2, 3]
+
+
+@pytest.mark.parametrize("wrong", [None, 42, "forward"])
+def test_what_is_no_verdict_is_the_policys_bug(wrong):
+    """Asked once, completed once, reported, closed."""
+    policy = Silent(lambda _: wrong)
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert policy.asked == [1]
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert wire.to_broker == b""
+
+
+def test_a_patch_outside_the_body_is_the_policys_bug():
+    """Nothing half-patched goes on."""
+    policy = Silent(lambda _: Forward(patches=(Patch(10_000, b"x"),)), needs=Need.BODY)
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1))
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    assert policy.completed == [(1, Outcome.DISCONNECTED)]
+    assert wire.to_broker == b""
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_odd_frames_are_taken_a_bounded_number_at_a_time():
+    """Nobody's frames hold up everybody: the rest waits for the next turn, counted, in order."""
+    stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
+    wire = Wire().client(stream)
+    labour_bytes = len(stream) + 2000 * LABOUR_STREAMED_BYTES
+    assert wire.turns == pytest.approx(labour_bytes / LABOUR_MOST_BYTES, rel=0.05)
+    assert wire.to_broker == stream
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_refused_frames_cost_four_times_as_much_of_a_turn():
+    """Each is kept, read and answered; and it costs as much again however small it is."""
+    refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION), apis={f.HEARTBEAT})
+    stream = b"".join(f.heartbeat(n) for n in range(2000))
+    wire = Wire(make_engine([refuse])).client(stream)
+    labour_bytes = 4 * len(stream) + 2000 * LABOUR_KEPT_BYTES
+    assert wire.turns == pytest.approx(labour_bytes / LABOUR_MOST_BYTES, rel=0.1)
+    assert len(f.split(wire.to_client)) == 2000
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def tagged_produce(n: int, partitions: int, tags: int = 60, acks: int = -1) -> bytes:
+    """A Produce v9 whose partitions have no records, and so many tagged fields each."""
+    section = bytes([tags]) + b"".join(bytes([tag, 0]) for tag in range(tags))
+    topic = compact(b"orders") + encode_compact_count(partitions)
+    topic += b"".join(struct.pack(">iB", each, 1) + section for each in range(partitions))
+    body = b"\0" + struct.pack(">hi", acks, 30_000) + b"\x02" + topic + b"\0\0"
+    return f.request(f.PRODUCE, 9, n, body, tagged=True)
+
+
+@pytest.mark.parametrize("chunk", [4_001, 1 << 18])
+@pytest.mark.parametrize("policies", [[], [Silent(needs=Need.HEAD)]], ids=["kept", "head"])
+def test_a_body_that_is_walked_is_labour_of_the_turn(policies, chunk):
+    """A Produce of many tagged fields is walked in turns, and what follows it keeps its order."""
+    stream = tagged_produce(1, 250) + f.heartbeat(2) + tagged_produce(3, 250) + f.heartbeat(4)
+    wire = Wire(make_engine(policies)).client(stream, chunk)
+    steps = 2 * 250 * (1 + 1 + 60)
+    if chunk > LABOUR_MOST_BYTES:  # a smaller read is a turn of its own
+        assert wire.turns == pytest.approx(steps * LABOUR_STEP_BYTES / LABOUR_MOST_BYTES, abs=2)
+    assert wire.to_broker == stream
+    assert [each.correlation_id for each in wire.session.queue] == [1, 2, 3, 4]
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_body_of_more_elements_than_the_budget_passes_unread():
+    """Where no policy asked for its head: the walk ends, and the bytes go on."""
+    stream = tagged_produce(1, 8_000) + f.heartbeat(2)
+    wire = Wire().client(stream)
+    walked_bytes = (
+        ELEMENT_BUDGET - 8_000
+    ) * LABOUR_STEP_BYTES  # the partitions are paid for at once
+    assert wire.turns == pytest.approx(walked_bytes / LABOUR_MOST_BYTES, abs=2)
+    assert wire.to_broker == stream
+    assert not wire.session.ended
+
+
+def test_many_whole_requests_of_many_elements_are_labour_too():
+    """The fast loop visits a bounded number of elements in one read."""
+    stream = b"".join(tagged_produce(n, 15) for n in range(100))
+    wire = Wire().client(stream)
+    steps = 100 * 15 * (1 + 1 + 60)
+    assert wire.turns >= steps // (KEEP_STEPS_MAX + 2 * WALK_STEPS_MAX) - 1
+    assert wire.to_broker == stream
+    assert len(wire.session.queue) == 100
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_session_may_end_in_the_middle_of_a_frame_that_waits_for_its_turn():
+    """Everything is given back."""
+    wire = Wire()
+    buf = bytearray(tagged_produce(1, 300))
+    assert wire.session.from_client(buf, 0, len(buf), 0) < 0
+    assert wire.session.paced
+    assert wire.session.request_left
+    wire.settle()
+    assert 0 < len(wire.to_broker) < len(buf)
+    wire.session.client_lost(0)
+    wire.settle()
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_session_that_ends_while_it_waits_for_its_turn_gives_everything_back():
+    """What was read and not looked at is nobody's request."""
+    wire = Wire()
+    stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
+    buf = bytearray(stream)
+    assert wire.session.from_client(buf, 0, len(buf), 0) < 0
+    assert wire.session.paced
+    assert wire.held_bytes > 0
+    wire.session.client_lost(0)
+    wire.settle()
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+def test_a_refused_request_too_large_to_keep_is_closed_without_a_reply():
+    """A refusal is not worth any amount of memory."""
+    refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
+    wire = Wire(make_engine([refuse]))
+    wire.client(f.produce(1, size_bytes=REFUSED_MOST_BYTES)[:300_000])
+    assert wire.held_bytes == 0
+    assert wire.session.ending
+    assert refuse.completed == [(1, Outcome.ANSWERED)]
+    assert wire.to_broker == b""

@@ -1,0 +1,149 @@
+"""Every request and whatever the policies were asked about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.api import EXEMPT, FORWARD, Hold, Need, Outcome, Reject, Throttle
+from proxy.core.stats import capture as captures
+from proxy.core.stats.capture import Capture
+from tests.support import frames as f
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import versions, versions_reply
+
+if TYPE_CHECKING:
+    from proxy.core.stats.capture import Seen
+
+
+def captured(*policies: Recorder, **options) -> tuple[Wire, Capture]:
+    capture = Capture()
+    return Wire(make_engine(policies, capture=capture, **options)), capture
+
+
+def told(capture: Capture) -> list[Seen]:
+    return sorted(capture.take(), key=lambda seen: seen.number)
+
+
+def test_each_asking_has_the_next_number() -> None:
+    """Requests and replies of two sessions, in the order in which the policy saw them, at the times it saw."""
+    policy = Recorder()
+    first, capture = captured(policy, now_ms=1000)
+    second = Wire(first.engine)
+    first.client(f.heartbeat(1))
+    second.client(f.heartbeat(1))
+    first.advance(5)
+    second.broker(f.heartbeat_reply(1))
+    first.broker(f.heartbeat_reply(1))
+
+    one, two = told(capture)
+
+    assert (one.event, two.event, two.replied_event, one.replied_event) == (1, 2, 3, 4)
+    assert (one.asked_ms, one.replied_ms, one.ended_ms) == (1000, 1005, 1005)
+    assert one.exchange.plan.peer.session_id == first.session.peer.session_id
+    assert (one.verdict, one.outcome, one.reply_bytes) == ("forward", Outcome.REPLIED, 6)
+    assert told(capture) == []
+
+
+def test_requests_that_nobody_asks_about_are_seen_too() -> None:
+    """Without a policy each request has its row all the same, and its reply's size."""
+    wire, capture = captured()
+    wire.client(f.heartbeat(1) + f.produce(2) + f.produce(3, acks=0))
+    wire.broker(f.heartbeat_reply(1) + f.produce_reply(2))
+
+    rows = told(capture)
+
+    assert [seen.verdict for seen in rows] == ["none"] * 3
+    assert [seen.outcome for seen in rows] == [Outcome.REPLIED, Outcome.REPLIED, Outcome.NO_REPLY]
+    assert [seen.reply_bytes for seen in rows] == [6, len(f.produce_reply(2)) - 4, 0]
+    assert [seen.replied_event for seen in rows] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+def test_a_held_request_says_when_it_was_asked_again(needs: Need) -> None:
+    """The first asking, each further one, and the last word with its delay."""
+    verdicts = [Hold(1000, "key"), Hold(1000, "key"), Throttle(70)]
+    wire, capture = captured(Recorder(lambda _: verdicts.pop(0), needs=needs))
+    wire.client(f.heartbeat(1))
+    wire.advance(10)
+    wire.wake("key")
+    wire.advance(20)
+    wire.wake("key")
+    wire.broker(f.heartbeat_reply(1))
+
+    (seen,) = told(capture)
+
+    assert (seen.event, seen.asked_ms) == (1, 0)
+    assert seen.released == [(2, 10), (3, 30)]
+    assert (seen.verdict, seen.delay_ms) == ("throttle", 70)
+    assert seen.replied_event == 4
+
+
+def test_what_a_reply_brings_is_seen() -> None:
+    """A throttle decided when the reply leaves, and the one that the broker wrote."""
+    wire, capture = captured(Recorder(hear=lambda _: Throttle(300)))
+    wire.client(f.beat(1)).broker(f.beat_reply(1, 40))
+
+    (seen,) = told(capture)
+
+    assert (seen.delay_ms, seen.reply_delay_ms, seen.reply_throttle_time_ms) == (0, 300, 40)
+
+
+def test_what_no_quota_counts_is_marked() -> None:
+    """The first ApiVersions, and whatever a policy exempts, be it with a throttle."""
+    verdicts = [FORWARD, EXEMPT, Throttle(5, EXEMPT), Throttle(5)]
+    wire, capture = captured(Recorder(lambda _: verdicts.pop(0)))
+    wire.client(versions(1, 1)).broker(versions_reply(1, 0, 1, 15))
+    for number in (2, 3, 4):
+        wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
+        wire.advance(100)
+
+    rows = told(capture)
+
+    assert [seen.spared for seen in rows] == [True, True, True, False]
+    assert [seen.verdict for seen in rows] == ["forward", "exempt", "throttle", "throttle"]
+
+
+def test_refused_and_lost_requests_end_too() -> None:
+    """Answered here, or their connection gone: each is told once."""
+    verdicts = [Reject(44), FORWARD, Hold(1000, "key")]
+    wire, capture = captured(Recorder(lambda _: verdicts.pop(0)))
+    wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
+    wire.release()
+
+    rows = told(capture)
+
+    assert [seen.outcome for seen in rows] == [
+        Outcome.ANSWERED,
+        Outcome.DISCONNECTED,
+        Outcome.DISCONNECTED,
+    ]
+    assert rows[0].verdict == "reject"
+
+
+def test_it_ends_and_those_in_flight_are_still_told() -> None:
+    """After `end_capture` no request is captured, the one that waits for its reply is, and the fast loop is back."""
+    wire, capture = captured()
+    wire.client(f.heartbeat(1))
+    assert not any(plan.fast for plan in wire.session.plans.values())
+
+    wire.engine.end_capture()
+    wire.broker(f.heartbeat_reply(1))
+    for number in (2, 3):
+        wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
+
+    assert [seen.number for seen in told(capture)] == [1]
+    assert all(plan.fast for plan in wire.session.plans.values())
+
+
+def test_too_many_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes them: the memory has an end, and the count says what is missing."""
+    monkeypatch.setattr(captures, "ENDED_MOST", 2)
+    wire, capture = captured()
+    for number in range(1, 6):
+        wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
+
+    assert [seen.number for seen in told(capture)] == [1, 2]
+    assert capture.dropped == 3

@@ -1,0 +1,222 @@
+"""How one request fared: what a trail says, of whom there is one, and what it costs the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.api import FORWARD, Hold, Outcome, QuotaViolation, Reject, Throttle
+from proxy.core.session.exchange import Exchange
+from proxy.core.stats.request_trace import RequestTrace, Stage
+from tests.support import frames as f
+from tests.support.ledger import Ledger, TimedWire, make_counting_engine
+from tests.support.policies import Recorder
+from tests.support.waiting import FETCH_MS, fetch_waiting
+from wire.errors import ErrorCode
+
+NOW_MS = 1_700_000_000_000
+NOW_US = NOW_MS * 1000
+WHY = QuotaViolation("user=alice", "request_rate", 12.0, 10.0)
+
+
+def wired(decide=lambda _: FORWARD, *policies, **options) -> tuple[TimedWire, Ledger]:
+    options = {"keeps_traces": True, **options}
+    engine, ledger = make_counting_engine(policies or [Recorder(decide)], now_ms=NOW_MS, **options)
+    return TimedWire(engine), ledger
+
+
+def once(verdict):
+    """Says it to the first request, and FORWARD from then on."""
+    left = [verdict]
+    return lambda _: left.pop() if left else FORWARD
+
+
+def test_a_throttled_request_tells_when_it_came_went_on_and_was_answered():
+    """And whose limit it was, how long its client is to be quiet, and when that was over."""
+    wire, ledger = wired(once(Throttle(300, why=WHY)))
+    wire.client(f.beat(1))
+    wire.pass_us(40_500)
+    wire.broker(f.beat_reply(1))
+    (trail,) = ledger.trails
+    assert (trail.api.name, trail.correlation_id) == ("Heartbeat", 1)
+    assert (trail.peer.client_id, trail.size_bytes) == ("tests", len(f.beat(1)) - 4)
+    assert (trail.began_us, trail.forwarded_us, trail.ended_us) == (
+        NOW_US,
+        NOW_US,
+        NOW_US + 40_500,
+    )
+    assert (trail.outcome, trail.excess, trail.refused) == (Outcome.REPLIED, WHY, 0)
+    assert trail.reply_bytes == len(f.beat_reply(1)) - 4
+    assert trail.throttle_until_ms == NOW_MS + 300
+    assert trail.throttle_time_ms() == 300 - 40
+    assert ledger.unmuted == []
+    wire.pass_us(1_000_000)
+    assert ledger.unmuted == [(trail, NOW_US + 300_000)]
+
+
+def test_a_wait_for_a_quota_and_one_for_a_policy_are_told_apart():
+    """By their stages: who waits for its quota is throttled, who waits for a condition stands in the purgatory."""
+    verdicts = [FORWARD, Hold(9000, "key"), Hold(500, "line", throttles=True, why=WHY)]
+    wire, ledger = wired(lambda _: verdicts.pop())
+    wire.client(f.heartbeat(1))
+    wire.pass_us(200_000)
+    wire.wake("line")
+    wire.pass_us(50_000)
+    wire.wake("key")
+    wire.pass_us(7_000)
+    wire.broker(f.heartbeat_reply(1))
+    (trail,) = ledger.trails
+    assert [
+        (each.kind, each.began_us - NOW_US, each.ended_us - NOW_US) for each in trail.stages
+    ] == [
+        ("throttle", 0, 200_000),
+        ("purgatory", 200_000, 250_000),
+    ]
+    assert [each.outcome for each in trail.stages] == ["condition", "condition"]
+    assert trail.stages[1].detail == "key"
+    assert trail.excess == WHY
+    assert (trail.forwarded_us, trail.ended_us) == (NOW_US + 250_000, NOW_US + 257_000)
+
+
+def test_a_wait_that_runs_out_says_so():
+    """What was left word of is done, and the wait has expired."""
+    wire, ledger = wired(once(Hold(300, "key")))
+    wire.client(f.heartbeat(1))
+    wire.pass_us(301_000)
+    wire.broker(f.heartbeat_reply(1))
+    ((stage,),) = (trail.stages for trail in ledger.trails)
+    assert (stage.outcome, stage.ended_us - stage.began_us) == ("expired", 300_000)
+
+
+def test_who_leaves_while_it_is_held_never_went_on():
+    """Its trail ends where it stood."""
+    wire, ledger = wired(once(Hold(9000, "key")))
+    wire.client(f.heartbeat(1))
+    wire.pass_us(20_000)
+    wire.hang_up()
+    (trail,) = ledger.trails
+    assert (trail.outcome, trail.forwarded_us) == (Outcome.DISCONNECTED, 0)
+    assert trail.stages[0].outcome == "client_gone"
+
+
+def test_a_refused_request_tells_the_error_and_never_went_on():
+    """The broker has not seen it."""
+    wire, ledger = wired(once(Reject(ErrorCode.POLICY_VIOLATION)))
+    wire.client(f.heartbeat(1))
+    (trail,) = ledger.trails
+    assert (trail.refused, trail.outcome, trail.forwarded_us) == (44, Outcome.ANSWERED, 0)
+    assert trail.reply_bytes == len(f.split(wire.to_client)[0]) - 4
+
+
+def test_a_fetch_that_the_broker_forgot_is_told():
+    """It was forwarded, and answered here."""
+    wire, ledger = wired()
+    wire.client(fetch_waiting(1))
+    wire.pass_us((FETCH_MS + 1) * 1000)
+    (trail,) = ledger.trails
+    assert trail.outcome is Outcome.EXPIRED
+    assert trail.forwarded_us == NOW_US
+    assert trail.ended_us - trail.began_us == FETCH_MS * 1000
+    assert trail.reply_bytes > 0
+
+
+def test_a_slow_reply_is_told_and_a_quick_one_is_not():
+    """What took longer than the operator's word; a fetch that may wait half a second may take it."""
+    wire, ledger = wired(slow_ms=100)
+    for number, us in ((1, 99_999), (2, 100_000)):
+        wire.client(f.heartbeat(number))
+        wire.pass_us(us)
+        wire.broker(f.heartbeat_reply(number))
+    wire.client(fetch_waiting(3))
+    wire.pass_us(550_000)
+    wire.broker(f.reply(3, bytes(40)))
+    assert [(trail.correlation_id, trail.slow) for trail in ledger.trails] == [(2, True)]
+
+
+@pytest.mark.parametrize("policies", [(), (Recorder(),)], ids=["nobody", "asked"])
+def test_one_in_so_many_is_sampled(policies):
+    """Of every session, over whatever path; the others are not told."""
+    engine, ledger = make_counting_engine(
+        policies, now_ms=NOW_MS, keeps_traces=True, sample_every=10
+    )
+    for _ in range(20):
+        wire = TimedWire(engine)
+        for number in range(1, 31):
+            wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
+    assert len(ledger.trails) == 60
+    assert all(trail.sampled for trail in ledger.trails)
+    first = {trail.correlation_id for trail in ledger.trails if trail.correlation_id <= 10}
+    assert len(first) > 5  # not always the same place
+
+
+def test_a_batch_is_sampled_once():
+    """Whoever sends a thousand at once has one told, and it is the newest."""
+    wire, ledger = wired(sample_every=10)
+    wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    wire.client(b"".join(f.heartbeat(n) for n in range(2, 1002)))
+    wire.broker(b"".join(f.heartbeat_reply(n) for n in range(2, 1002)))
+    assert [trail.correlation_id for trail in ledger.trails] == [1001]
+
+
+def test_ordinary_requests_have_no_trail():
+    """Not even an empty one."""
+    wire, ledger = wired()
+    wire.client(f.heartbeat(1))
+    (exchange,) = wire.session.queue
+    assert isinstance(exchange, Exchange)
+    assert exchange.trail is None
+    wire.broker(f.heartbeat_reply(1))
+    assert ledger.trails == []
+
+
+def test_where_nobody_wants_to_hear_none_is_made():
+    """A throttle works all the same."""
+    wire, ledger = wired(once(Throttle(300)), keeps_traces=False, slow_ms=1, sample_every=1)
+    wire.client(f.beat(1))
+    wire.pass_us(50_000)
+    wire.broker(f.beat_reply(1))
+    wire.pass_us(1_000_000)
+    assert (ledger.trails, ledger.unmuted) == ([], [])
+    assert wire.to_client == f.beat_reply(1, 250)
+
+
+def test_a_request_that_took_its_time_to_come_says_how_long():
+    """From its first byte to its last; the broker's time begins behind that."""
+    wire, ledger = wired(slow_ms=100)
+    frame = f.produce(1, size_bytes=500)
+    wire.client(frame[:100])
+    wire.pass_us(150_000)
+    wire.client(frame[100:])
+    wire.pass_us(3_000)
+    wire.broker(f.produce_reply(1))
+    (trail,) = ledger.trails
+    assert trail.stages == [Stage("receive", NOW_US, NOW_US + 150_000)]
+    assert trail.began_us == NOW_US
+    assert (trail.forwarded_us, trail.ended_us) == (NOW_US + 150_000, NOW_US + 153_000)
+
+
+def test_a_throttle_that_grows_is_unmuted_once():
+    """By the request that asked for the longest quiet."""
+    verdicts = [Throttle(800), Throttle(300)]
+    wire, ledger = wired(lambda _: verdicts.pop())
+    wire.client(f.produce(1, acks=0) + f.produce(2, acks=0))
+    wire.pass_us(2_000_000)
+    told = [trail.correlation_id for trail, _ in ledger.unmuted]
+    assert told == [1, 2]
+
+
+def test_a_client_that_goes_is_unmuted_then():
+    """Nobody is left to be quiet."""
+    wire, ledger = wired(once(Throttle(5000)))
+    wire.client(f.beat(1))
+    wire.pass_us(10_000)
+    wire.session.client_lost(wire.now_ms)
+    wire.release()
+    assert [(trail.correlation_id, us - NOW_US) for trail, us in ledger.unmuted] == [(1, 10_000)]
+
+
+def test_what_is_left_of_a_throttle_is_never_negative():
+    """The reply came when it was over."""
+    trail = RequestTrace(NOW_US)
+    trail.throttle_until_ms = NOW_MS + 10
+    trail.ended_us = NOW_US + 15_000
+    assert trail.throttle_time_ms() == 0

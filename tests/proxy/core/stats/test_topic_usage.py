@@ -1,0 +1,108 @@
+"""Who used which topic in the second that runs."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+import pytest
+
+from proxy.core.stats import topic_usage
+from proxy.core.stats.topic_usage import TopicUsage
+from proxy.core.stats.usage import OTHER
+from tests.support import frames as f
+from tests.support.kafka_messages import api_of
+from tests.support.record_batches import batch
+from wire.apis import ApiKey
+
+BODY_AT = 19  # of a frame of tests.support.frames.produce
+
+
+def flows(book: TopicUsage) -> dict[tuple[str, str], tuple]:
+    return {
+        (use.user, use.topic): tuple(
+            (flow.frames, flow.partitions, flow.size_bytes, flow.batches, flow.records)
+            for flow in (use.produced, use.fetched)
+        )
+        for use in book.take()
+    }
+
+
+def fetched(topic: bytes, field: bytes) -> bytes:
+    """A Fetch v4 reply frame of one partition."""
+    body = struct.pack(">iih", 0, 1, len(topic)) + topic + struct.pack(">i", 1)
+    body += struct.pack(">ihqqi", 0, 0, 9, 9, 0) + struct.pack(">i", len(field)) + field
+    return f.reply(1, body)
+
+
+def test_requests_and_replies_add_up_by_user_and_topic() -> None:
+    """Two produces and a fetch: what each user sent to and read of each topic, and then a new second."""
+    book = TopicUsage()
+    for user, topic in (("alice", "orders"), ("alice", "orders"), ("bob", "paid")):
+        book.produced_whole(user, 3, f.produce(1, topic=topic), BODY_AT, {})
+    frame = fetched(b"orders", batch(3) + batch(4))
+    book.fetched_whole("alice", api_of(ApiKey.FETCH, 4), b"x" + frame, 1, 1 + len(frame), {})
+
+    counted = flows(book)
+
+    assert counted["alice", "orders"][0][:3] == (2, 2, 100)
+    assert counted["alice", "orders"][1] == (1, 1, len(batch(3) + batch(4)), 2, 7)
+    assert counted["bob", "paid"][0][:3] == (1, 1, 50)
+    assert len(counted) == 2
+    assert flows(book) == {}
+
+
+def test_a_body_may_come_in_pieces() -> None:
+    """What streams is walked as it passes."""
+    book = TopicUsage()
+    walker = book.walker(3, lenient=True)
+    body = f.produce(1)[BODY_AT:]
+    for start, end in pairwise([*range(0, len(body), 7), len(body)]):
+        walker.feed(body, start, end)
+    book.produced("alice", walker, {})
+
+    assert flows(book)["alice", "t"][0][:3] == (1, 1, 50)
+
+
+def test_an_id_is_shown_by_its_name_once_that_is_known() -> None:
+    """Before, it stands as Kafka writes it."""
+    book = TopicUsage()
+    topic_id = bytes(range(16))
+
+    assert book._use("a", topic_id, {}).topic == "AAECAwQFBgcICQoLDA0ODw"
+    assert book._use("a", topic_id, {topic_id: "orders"}).topic == "orders"
+
+
+@pytest.mark.parametrize("cut", [0, 30, 60])
+def test_what_cannot_be_read_is_counted_and_no_more(cut: int) -> None:
+    """Half a body, or rubbish, raises nothing and adds nothing."""
+    book = TopicUsage()
+    book.produced_whole("alice", 3, f.produce(1)[: BODY_AT + cut], BODY_AT, {})
+    book.produced_whole("alice", 3, b"\xff" * 60, 0, {})
+    book.fetched_whole("alice", api_of(ApiKey.FETCH, 4), b"\x7f" * 60, 0, 60, {})
+
+    assert flows(book) == {}
+    assert book.unread == 3
+
+
+def test_a_plain_walker_is_not_ours() -> None:
+    """A walker that was made before the book was asked for counts nothing."""
+    from wire.produce import ProduceWalker  # noqa: PLC0415 - only here
+
+    book = TopicUsage()
+    book.produced("alice", ProduceWalker(3), {})
+
+    assert (book.unread, flows(book)) == (0, {})
+
+
+def test_a_flood_of_topics_shares_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound newcomers are counted together, and the sums stay right."""
+    monkeypatch.setattr(topic_usage, "MAX_KEYS", 3)
+    book = TopicUsage()
+    for number in range(10):
+        book.produced_whole("alice", 3, f.produce(1, topic=f"t{number}"), BODY_AT, {})
+
+    counted = flows(book)
+
+    assert len(counted) == 4
+    assert counted[OTHER, OTHER][0][:3] == (7, 7, 350)

@@ -1,0 +1,261 @@
+"""Who used what in which second: the rows, the seconds, and that nothing is lost between them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core.stats import usage as module
+from proxy.core.stats.usage import OTHER, WINDOW_MS, Duration, Usage, UsageBook, UsageRow
+from tests.support import frames as f
+from tests.support.ledger import TimedWire, make_counting_engine
+
+NOW_MS = 1_700_000_000_250
+
+
+def book(now_ms: int = NOW_MS) -> tuple[UsageBook, list[tuple[int, list[UsageRow]]]]:
+    told: list[tuple[int, list[UsageRow]]] = []
+    return UsageBook(now_ms, lambda ts_ms, rows: told.append((ts_ms, list(rows)))), told
+
+
+def row_of(usage: Usage) -> UsageRow:
+    row = usage.take(0, 1000)
+    assert row is not None
+    return row
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 700), st.booleans()), max_size=30))
+def test_what_lasts_is_integrated_wherever_it_is_looked_at(steps: list[tuple[int, int, bool]]):
+    """How many there are times how long: however often it changes, and whenever somebody takes what there is."""
+    lasting, now_ms, count, due_ms, taken_ms = Duration(NOW_MS), NOW_MS, 0, 0, 0
+    for by, elapsed_ms, takes in steps:
+        now_ms += elapsed_ms
+        due_ms += count * elapsed_ms
+        lasting.change(by, now_ms)
+        count += by
+        if takes:
+            taken_ms += lasting.take(now_ms)
+    assert lasting.count == count
+    assert taken_ms + lasting.take(now_ms) == due_ms
+
+
+def test_a_second_in_which_nothing_happened_has_no_row():
+    """A million idle connections write nothing."""
+    usage = Usage("alice", "c", 0)
+    usage.open()
+    assert usage.take(0, 1000) is None
+
+
+def test_a_row_is_made_once_and_the_count_begins_anew():
+    """All columns, and how many connections there were at most."""
+    usage = Usage("alice", "c", 0)
+    for _ in range(3):
+        usage.open()
+    usage.connections -= 2
+    usage.requests, usage.request_bytes, usage.response_bytes = 5, 500, 900
+    usage.mark_exempt(30)
+    usage.defer(40)
+    usage.throttle(70, anew=True)
+    usage.throttle(20, anew=True)
+    usage.throttle(5, anew=False)
+    usage.blocked.change(1, 400)
+    usage.muted.change(2, 900)
+    assert usage.take(0, 1000) == UsageRow(
+        ts_ms=0,
+        user="alice",
+        client_id="c",
+        requests=5,
+        charged=3,
+        exempt=1,
+        request_bytes=500,
+        charged_bytes=500 - 4 * 5 - 30 - 40,
+        exempt_bytes=30,
+        response_bytes=900,
+        connections=3,
+        throttled=2,
+        throttle_ms=95,
+        throttle_ms_max=70,
+        blocked_ms=600,
+        mute_ms=200,
+    )
+    usage.charge(40)
+    usage.blocked.change(-1, 1100)
+    usage.muted.change(-2, 1000)
+    row = usage.take(1000, 2000)
+    assert row is not None
+    assert (row.requests, row.charged, row.charged_bytes) == (0, 1, 40)
+    assert (row.connections, row.throttled, row.blocked_ms, row.mute_ms) == (1, 0, 100, 0)
+    assert usage.take(2000, 3000) is None
+
+
+def test_what_only_lasts_is_worth_a_row():
+    """Somebody is quiet, and that is what the second was."""
+    usage = Usage("alice", "c", 0)
+    usage.blocked.change(1, 0)
+    assert row_of(usage).blocked_ms == 1000
+
+
+def test_seconds_are_whole_ones_of_the_clock():
+    """Whenever the process began."""
+    made, told = book(NOW_MS)
+    assert made.ends_ms == 1_700_000_001_000
+    made.roll(1_700_000_001_003)
+    assert told == [(1_700_000_000_000, [])]
+    assert made.ends_ms == 1_700_000_002_000
+
+
+def test_connections_of_one_name_count_together():
+    """And are forgotten with the second in which the last has gone."""
+    made, told = book()
+    one, other = (made.join("alice", "c", NOW_MS) for _ in range(2))
+    assert one is other
+    one.requests += 1
+    one.request_bytes += 104
+    made.leave(one)
+    made.roll(made.ends_ms)
+    assert [(row.requests, row.connections) for _, rows in told for row in rows] == [(1, 2)]
+    assert list(made.keys) == [("alice", "c")]
+    made.leave(one)
+    one.requests += 1
+    made.roll(made.ends_ms)
+    assert [row.requests for row in told[-1][1]] == [1]
+    assert made.keys == {}
+
+
+def test_whoever_comes_back_in_the_same_second_goes_on_counting():
+    """A reconnect makes no second row."""
+    made, told = book()
+    usage = made.join("alice", "c", NOW_MS)
+    usage.requests += 1
+    made.leave(usage)
+    made.join("alice", "c", NOW_MS).requests += 1
+    made.roll(made.ends_ms)
+    assert [row.requests for _, rows in told for row in rows] == [2]
+
+
+def test_beyond_the_most_keys_newcomers_share_one(monkeypatch):
+    """Somebody who invents names costs no memory, and no request is lost."""
+    monkeypatch.setattr(module, "MAX_KEYS", 3)
+    made, told = book()
+    for n in range(10):
+        made.join(f"u{n}", "c", NOW_MS).requests += 1
+    assert len(made.keys) == 4
+    made.roll(made.ends_ms)
+    ((_, rows),) = told
+    assert sum(row.requests for row in rows) == 10
+    assert {row.user: row.requests for row in rows}[OTHER] == 7
+
+
+def test_the_engine_wakes_for_the_seconds_end_while_somebody_is_connected():
+    """And sleeps without end when nobody is."""
+    engine, ledger = make_counting_engine(now_ms=NOW_MS)
+    assert engine.next_ms() is None
+    wire = TimedWire(engine)
+    assert engine.next_ms() == 1_700_000_001_000
+    engine.timers.arm(NOW_MS + 5, lambda _: None)
+    assert engine.next_ms() == NOW_MS + 5
+    wire.pass_us(3_000_000)
+    assert ledger.seconds == [1_700_000_000_000 + n * WINDOW_MS for n in range(3)]
+    wire.release()
+    wire.end_seconds()
+    assert engine.next_ms() is None
+
+
+def test_a_second_is_over_before_anything_of_the_next_one_is_counted():
+    """A request in the very millisecond in which the next one begins belongs to that."""
+    engine, ledger = make_counting_engine(now_ms=NOW_MS)
+    wire = TimedWire(engine).client(f.heartbeat(1))
+    wire.pass_us(750_000)
+    assert [row.requests for row in ledger.rows] == [1]
+    wire.client(f.heartbeat(2))
+    wire.end_seconds()
+    assert [(row.ts_ms, row.requests) for row in ledger.rows] == [
+        (1_700_000_000_000, 1),
+        (1_700_000_001_000, 1),
+    ]
+
+
+def test_bytes_are_those_on_the_wire_and_the_charge_is_kafkas():
+    """Both ways with their lengths; a quota counts a request's own bytes."""
+    engine, ledger = make_counting_engine(now_ms=NOW_MS)
+    wire = TimedWire(engine)
+    for n in range(1, 4):
+        wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n))
+    wire.end_seconds()
+    (row,) = ledger.rows
+    assert row.request_bytes == sum(len(f.heartbeat(n)) for n in range(1, 4))
+    assert row.response_bytes == len(wire.to_client)
+    assert row.charged_bytes == row.request_bytes - 4 * 3
+
+
+def test_each_client_id_of_a_connection_has_its_own_row():
+    """A proxy in front of us mixes them; each request counts for whom it names."""
+    engine, ledger = make_counting_engine(now_ms=NOW_MS)
+    wire = TimedWire(engine)
+    for n, client_id in enumerate(("a", "b", "a", "b", "b"), 1):
+        wire.client(f.heartbeat(n, client_id=client_id))
+    wire.end_seconds()
+    counted = {row.client_id: row.requests for row in ledger.rows if row.requests}
+    assert counted == {"a": 2, "b": 3}
+
+
+def test_who_renames_itself_while_it_is_quiet_takes_its_quiet_along():
+    """The time until then is the old name's, what is left is the new one's: no millisecond twice."""
+    made, told = book(0)
+    old, new = made.join("", "c", 0), made.join("alice", "c", 0)
+    old.blocked.change(1, 100)
+    old.blocked.change(-1, 400)
+    new.blocked.change(1, 400)
+    made.roll(1000)
+    assert {row.user: row.blocked_ms for _, rows in told for row in rows} == {
+        "": 300,
+        "alice": 600,
+    }
+
+
+def test_a_standstill_is_shared_among_its_seconds():
+    """Each has what lasted in it, and only the first what was counted; a second with nothing in it has no row."""
+    made, told = book(0)
+    quiet, busy = made.join("alice", "c", 0), made.join("bob", "c", 0)
+    busy.requests += 7
+    quiet.blocked.change(1, 250)
+    quiet.muted.change(2, 500)
+    made.roll(3500)
+    assert made.ends_ms == 4000
+    assert [ts_ms for ts_ms, _ in told] == [0, 1000, 2000]
+    assert [
+        (row.ts_ms, row.user, row.requests, row.blocked_ms, row.mute_ms)
+        for _, rows in told
+        for row in rows
+    ] == [
+        (0, "alice", 0, 750, 1000),
+        (0, "bob", 7, 0, 0),
+        (1000, "alice", 0, 1000, 2000),
+        (2000, "alice", 0, 1000, 2000),
+    ]
+    quiet.blocked.change(-1, 3600)
+    quiet.muted.change(-2, 3600)
+    made.roll(4000)
+    assert [(row.blocked_ms, row.mute_ms) for row in told[-1][1]] == [(600, 1200)]
+
+
+def test_a_standstill_in_which_nothing_lasted_is_passed_over():
+    """Nobody is told of seconds without anything in them."""
+    made, told = book(0)
+    made.join("alice", "c", 0).requests += 1
+    made.roll(9_999)
+    assert [(ts_ms, len(rows)) for ts_ms, rows in told] == [(0, 1)]
+    assert made.ends_ms == 10_000
+
+
+def test_a_very_long_standstill_is_told_as_its_last_minute():
+    """A machine that slept for a day: the sum is right, and the loop does not write a day's rows at once."""
+    made, told = book(0)
+    made.join("alice", "c", 0).blocked.change(1, 0)
+    day_ms = 86_400_000
+    made.roll(day_ms)
+    rows = [row for _, second in told for row in second]
+    assert len(rows) == 1 + module.STALL_MOST_MS // WINDOW_MS
+    assert sum(row.blocked_ms for row in rows) == day_ms
+    assert {row.blocked_ms for row in rows[2:]} == {1000}
+    assert rows[-1].ts_ms == day_ms - 1000

@@ -1,0 +1,53 @@
+"""The C library's heap: large pieces that are freed are no longer resident."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from proxy.shell import malloc
+from proxy.shell.event_loop import READ_BYTES
+
+SCRIPT = """
+import random
+from proxy.shell.malloc import map_large_pieces
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+
+assert map_large_pieces()
+random.seed(1)
+chunk = bytes(65536)
+before = resident()
+frames = [bytearray() for _ in range(8)]
+worst = 0.0
+for turn in range(8000):
+    place = random.randrange(8)
+    frames[place] += chunk
+    if len(frames[place]) > random.choice([1 << 20, 12 << 20]):
+        frames[place] = bytearray()
+    if turn % 50 == 0:
+        worst = max(worst, resident() - before - sum(map(len, frames)) / 2**20)
+print(worst)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's own setting")
+def test_growing_frames_side_by_side_leave_no_holes():
+    """Resident is what is held, and little more."""
+    run = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)
+    assert float(run.stdout) < 8
+
+
+def test_what_streams_is_not_touched():
+    """A read, and so a remainder, is smaller."""
+    assert malloc.THRESHOLD_BYTES > READ_BYTES
+
+
+def test_a_library_without_the_setting_is_no_fault(monkeypatch):
+    """It does as it likes."""
+    monkeypatch.setattr(malloc.ctypes, "CDLL", lambda _: object())
+    assert malloc.map_large_pieces() is False
