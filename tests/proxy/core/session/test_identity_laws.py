@@ -79,7 +79,7 @@ def test_the_principal_is_set_exactly_when_the_rules_say_so(steps, data) -> None
     def answer() -> bool:
         kind, said, reply = unanswered.pop(0)
         mechanism = kafka.mechanism
-        user = kafka.on_response(kind, said, reply)
+        user = kafka.hear(kind, said, reply)
         try:
             if kind == "handshake":
                 identity.on_handshake_reply(reply)
