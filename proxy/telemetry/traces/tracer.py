@@ -4,7 +4,8 @@ Rules:
 - On the loop: a few additions and one append. Everything else is the worker's, in a thread of its own.
 - At most so many spans a second (a token bucket on the engine's time; twice as many at once); of the queue the
   oldest goes first. What goes is counted, in spans.
-- A request that gets spans has `RequestTrace.trace_id` from `on_trail` on, so whoever wants to name it must be told after us.
+- A request that gets spans has `RequestTrace.trace_id` from `on_trail` on: an observer that names it is told
+  after this one.
 - A throttle that goes on after the reply is told only where its request was.
 """
 
