@@ -73,7 +73,7 @@ def listen(port: int, environ: Mapping[str, str]) -> AdminSocket:
 
 
 async def first_caller(listening: socket.socket) -> socket.socket:
-    """The first connection that says something. One that only looks whether a Sluice is here (`find`) is let go."""
+    """Return the first connection that sends a byte. A probe of `find` sends none and is closed."""
     import trio  # noqa: PLC0415 - start-up of the commands that only look for it
 
     listening.setblocking(False)

@@ -1,11 +1,11 @@
-"""Take over a changed configuration while the proxy runs, whole or not at all.
+"""Apply a changed configuration while the proxy runs: all of it, or nothing.
 
 Rules:
-- What is read anew is checked as at the start. A change to a setting that cannot be changed live is refused, with all
-  others beside it: to leave it out in silence would be a surprise at the next start.
-- Policies are built beside those that run and take over the books of their namesakes; no connection is dropped, no
-  quota history lost. What is in flight ends with the hooks it began with; what is held is asked again by whoever took
-  over from the policy that holds it, and goes on if nobody did.
+- The configuration is checked as at the start. If one changed setting needs a restart, the whole reload is refused: a
+  change that is skipped silently would take effect at the next start.
+- New policies are built while the old ones run, and adopt the state of the policy with the same name: no connection is
+  dropped and no quota history is lost. Requests in flight end with the hooks they began with. A held request is judged
+  again by the policy that replaced its holder, and is forwarded if there is none.
 - One reload at a time; a second is refused, not queued.
 """
 
@@ -36,7 +36,7 @@ POLICIES = "policies"
 
 
 class Result(NamedTuple):
-    """What came of a reload. Not `ok`: nothing has changed, and `problems` say why."""
+    """The outcome of a reload. Unless `ok` nothing has changed, and `problems` has the reasons."""
 
     ok: bool
     changed: tuple[str, ...] = ()
@@ -51,12 +51,12 @@ class Compared(NamedTuple):
 
 
 class BusyError(Exception):
-    """A reload is under way."""
+    """Another reload is running."""
 
 
 @dataclass(slots=True)
 class ReloadTally:
-    """What became of reloads. `loaded_ms`: when the last was taken over; `policies_ms`: when policies were."""
+    """Counts of reloads. `loaded_ms`: when the last one was applied; `policies_ms`: when policies last changed."""
 
     loaded_ms: int
     policies_ms: int
@@ -95,9 +95,9 @@ class Reloader:
         self._log = structlog.get_logger()
 
     async def reload(self) -> Result:
-        """Do it. Raises BusyError when one is under way."""
+        """Read and apply the configuration. Raises BusyError while another reload is running."""
         if self._running:
-            raise BusyError("a reload is under way")
+            raise BusyError("a reload is running")
         self._running = True
         try:
             result = await self._reload()
@@ -121,12 +121,12 @@ class Reloader:
         except SettingsError as error:
             return Result(ok=False, problems=tuple(map(str, error.problems)))
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a policy may raise either
-            words = f"it cannot be read: {type(error).__name__}: {error}"
+            words = f"the configuration cannot be read: {type(error).__name__}: {error}"
             return Result(ok=False, problems=(words,))
         try:
             return self._take_over(config, compared)
         finally:
-            registry.discard(config.policies)  # those that nobody wanted
+            registry.discard(config.policies)  # those that were not built
 
     def _read(self) -> tuple[Config, Compared]:
         """In a thread: what the file says now, and how it compares with what runs."""
@@ -137,7 +137,7 @@ class Reloader:
         changed = compared.changed
         fixed = [path for path in changed if not self._is_live(path)]
         if fixed:
-            words = "it cannot be changed without a restart"
+            words = "cannot be changed without a restart"
             return Result(ok=False, problems=tuple(f"{path}: {words}" for path in fixed))
         if POLICIES in changed:
             try:
@@ -168,24 +168,24 @@ class Reloader:
             if type(before.get(entry.name)) is type(entry.policy)
         ]
         gone = before.keys() - {entry.name for entry, _ in heirs}
-        # First the chain: whoever `adopt` wakes is asked by those that run from now on.
+        # The chain first: a request that `adopt` wakes is judged by the new policies.
         hook_runner = engine.chain.hook_runner
         engine.adopt_chain(Chain(entries, self._reporter, hook_runner), gone)
         for entry, policy in heirs:
             hook_runner.tell(entry.name, "adopt", entry.policy.adopt, policy)
-        if gone:  # a policy that is not asked any more keeps no client quiet
+        if gone:  # a removed policy no longer throttles any client
             engine.review_throttles(lambda _peer, why: 0 if why.policy in gone else inf)
         for name in sorted(gone):
             hook_runner.tell(name, "close", before[name].close)
 
 
 def changes(before: Config, after: Config) -> Iterator[str]:
-    """The key paths of what differs; the policies are one."""
+    """Return the key paths that differ; the policies are one path."""
     yield from _differing(msgspec.to_builtins(before), msgspec.to_builtins(after), "")
 
 
 def hash_of(config: Config) -> str:
-    """Equal for equal settings, of whatever source. It tells nothing of what they are."""
+    """Return a hash of the settings, equal for equal settings; it does not reveal them."""
     return hashlib.sha256(msgspec.json.encode(config, order="sorted")).hexdigest()[:16]
 
 

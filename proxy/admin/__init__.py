@@ -1,1 +1,1 @@
-"""Where operators look in: probes and metrics for all, the dashboard and control for whoever may."""
+"""The admin server: probes and metrics without authentication; dashboard and control over a socket or with a token."""

@@ -1,8 +1,8 @@
-"""One log line for each change that somebody asks for: what, who, and what came of it.
+"""One log line for each requested change: the change, the client and the status.
 
 Rules:
-- What was asked comes from the handler (`note`), never raw from the body: no secret can be in it.
-- Refused ones are told of as well; the log lets a few of them pass a second, and all changes.
+- The handler supplies the details (`note`). The raw body is never logged, so no secret can be in the line.
+- Refused requests are logged too, a few a second; changes are all logged.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _MAX_TEXT_CHARS = 300
 
 
 def note(scope: Scope, **fields: object) -> None:
-    """What a change is about, for its line."""
+    """Add details of the change to its log line."""
     scope["state"].setdefault("change", {}).update(fields)
 
 
 class ChangeLog:
-    """One for each listener. `way` is what it is called: socket, control, listen."""
+    """The log lines of one listener. `way` is its name: socket, control or listen."""
 
     def __init__(self, way: str) -> None:
         self._way = way
         self._log = structlog.get_logger()
 
     def change(self, scope: Scope, status: int) -> None:
-        """It was answered with this status."""
+        """Log the request, which was answered with this status."""
         fields: dict[str, object] = {
             "method": scope["method"],
             "path": printable(scope["path"]),

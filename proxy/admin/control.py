@@ -1,6 +1,6 @@
-"""What whoever may can see and do: each handler a few lines, the rest is the proxy's.
+"""HTTP handlers of the authenticated /v1 API; the work is done in `service`.
 
-Every route is in the OpenAPI document (`openapi`), and nothing else is.
+The OpenAPI document (`openapi`) lists exactly these routes.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ class Control:
     # -- what is seen ----------------------------------------------------------------------------
 
     async def state(self, request: Request) -> Response:
-        """Everything, with history."""
+        """Return the whole state, with its history."""
         queried(request, ())
         return Response(await self._watch.state(), media_type=JSON)
 
     async def connections(self, request: Request) -> Response:
-        """As many as asked for."""
+        """Return at most `most` connections."""
         most = queried(request, {"most"}).get("most", str(LISTED))
         return answer(await self._watch.connections(whole(most, "most", 1, MAX_LISTED)))
 
     async def purgatory(self, request: Request) -> Response:
-        """What waits."""
+        """Return the requests that wait."""
         queried(request, ())
         return answer(await self._watch.purgatory())
 
@@ -106,7 +106,7 @@ class Control:
         return answer(service.live_quotas.usage(service.now_ms()))
 
     async def tasks(self, request: Request) -> Response:
-        """The tasks of the loop; looked at again after DUMP_KEPT_S."""
+        """Return the tasks of the event loop, from a dump that is at most DUMP_KEPT_S old."""
         queried(request, ())
         now = trio.current_time()
         if self._dumped is None or now - self._dumped[0] >= DUMP_KEPT_S:
@@ -121,7 +121,7 @@ class Control:
     # -- what is done ----------------------------------------------------------------------------
 
     async def quotas(self, request: Request) -> Response:
-        """List them, or set or take back those of one entity."""
+        """List the quotas, or set or remove live quotas of one entity."""
         if request.method in {"GET", "HEAD"}:
             queried(request, ())
             return _tagged(self._service.live_quotas.listed())
@@ -129,13 +129,13 @@ class Control:
         query = queried(request, names)
         user, client_id = _name(query, "user"), _name(query, "client_id")
         if user is None and client_id is None:
-            raise AdminError(400, "whose quota: user, client_id, or both")
+            raise AdminError(400, "the query must have user, client_id, or both")
         limits: dict[str, float | None]
         if request.method == "PUT":
             asked = msgspec.structs.asdict(await read(request, QuotaLimits))
             limits = {key: value for key, value in asked.items() if value is not None}
             if not limits:
-                raise AdminError(400, "the body: no quota is named")
+                raise AdminError(400, "the body has no quota")
         else:
             _expect_nothing(await request.body())
             keys = list(QuotaLimits.__struct_fields__)
@@ -145,7 +145,7 @@ class Control:
             limits = {} if key is None else {key: None}
         changed = limits or dict.fromkeys(
             QuotaLimits.__struct_fields__
-        )  # none is named: all are taken back
+        )  # none is named: all are removed
         note(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=changed)
         rev = request.headers.get("if-match")
         if rev == "*":
@@ -161,11 +161,11 @@ class Control:
         note(request.scope, session=session)
         _expect_nothing(await request.body())
         if not self._service.close_connection(session):
-            raise AdminError(404, "there is no such connection")
+            raise AdminError(404, f"no connection has the id {session}")
         return Response(status_code=204)
 
     async def drain(self, request: Request) -> Response:
-        """Go down as after SIGTERM."""
+        """Start a drain, as SIGTERM does."""
         queried(request, ())
         _expect_nothing(await request.body())
         self._service.drain()
@@ -180,7 +180,7 @@ class Control:
         return answer(reloaded, 200 if reloaded.ok else 422)
 
     async def log_level(self, request: Request) -> Response:
-        """Tell it, or set it."""
+        """Return the log level, or set it."""
         queried(request, ())
         if request.method == "PUT":
             level = (await read(request, LogLevel)).level
@@ -197,7 +197,7 @@ class _Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
-            raise AdminError(400, "no such parameter; none is known")
+            raise AdminError(400, "no such parameter: this path takes none")
         if scope["method"] == "HEAD":
             await Response(media_type="text/event-stream")(scope, receive, send)
             return
@@ -217,7 +217,7 @@ def _shown(name: str | None) -> str | None:
 
 def _expect_nothing(body: bytes) -> None:
     if body.strip() not in {b"", b"{}"}:
-        raise AdminError(400, "the body: nothing is expected")
+        raise AdminError(400, "the body must be empty")
 
 
 def _tagged(quotas: QuotaList) -> Response:

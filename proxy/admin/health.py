@@ -1,10 +1,10 @@
-"""What is open to all, on every listener: probes, metrics, the version.
+"""Probes, metrics and version: without authentication, on every listener.
 
 Rules:
-- /startup and /live say that the loop answers; whoever can ask has been started.
-- /ready says whether new clients should come here: not while the proxy drains, or is full. Brokers are not asked: a
-  proxy that cannot reach them is no less ready than another.
-- The metrics are put together at most once in PAGE_KEPT_S for each format, however many ask.
+- /startup and /live succeed when the event loop answers.
+- /ready fails while the proxy drains or has reached its connection limit. Brokers are not checked: another replica
+  could not reach them either.
+- The metrics page is rendered at most once in PAGE_KEPT_S for each format.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class Probes:
         ]
 
     async def alive(self, request: Request) -> Response:
-        """The loop answers."""
-        return answer(Health(ok=True, checks=[HealthCheck("loop", ok=True, detail="it answers")]))
+        """Return ok: the event loop answers."""
+        return answer(Health(ok=True, checks=[HealthCheck("loop", ok=True, detail="answers")]))
 
     async def ready(self, request: Request) -> Response:
-        """Whether new clients should come here."""
+        """Return whether new clients are accepted; 503 if not."""
         checks = list(self._service.readiness())
         ok = all(each.ok for each in checks)
         return answer(Health(ok, checks), 200 if ok else 503)
 
     async def metrics(self, request: Request) -> Response:
-        """As Prometheus reads it; with exemplars if it asks for OpenMetrics."""
+        """Return the metrics for Prometheus, with exemplars in OpenMetrics format."""
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
         async with self._rendering:
             made_at, page = self._pages.get(openmetrics, (float("-inf"), b""))
@@ -68,7 +68,7 @@ class Probes:
         return Response(page, headers={"content-type": kind, "vary": "accept"})
 
     async def version(self, request: Request) -> Response:
-        """Who this is."""
+        """Return the version of Sluice and of Python, and the configuration's hash."""
         python = ".".join(map(str, sys.version_info[:3]))
         service = self._service
         return answer(Version(service.facts().version, python, service.config_hash))

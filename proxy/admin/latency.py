@@ -1,7 +1,7 @@
 """How long the brokers take to answer: percentiles of the last half minute to minute, by client and by broker.
 
 Rules:
-- Nothing is measured for it: the core's meters are added up when somebody looks, and only then.
+- Nothing is measured here: the core's meters are summed on request only.
 - APIs whose requests wait at the broker on purpose (long polls, group rebalances) are left out of percentiles.
 - A look reads MAX_KEYS clients at most, those that were read longest ago, and all brokers every NODES_EVERY_MS; the
   event_loop has its turn in between.
@@ -33,7 +33,7 @@ _ZEROES: Final = (0,) * BUCKETS
 
 
 class Window:
-    """What a histogram has counted lately, from what it has counted in all."""
+    """The recent part of a histogram: the difference between two of its readings."""
 
     __slots__ = ("_base", "_next", "_next_ms", "quantiles_ms", "read_ms")
 

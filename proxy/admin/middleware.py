@@ -1,12 +1,12 @@
-"""What every request to the admin server passes first: who asks, from where, with what.
+"""Checks of every request before the handlers: host, origin, token, content type, size, rate.
 
 Rules:
-- `open` paths are for everyone. All others need the token, where there is one; loopback proves nothing in a pod.
-- Hosts are named, so that a page elsewhere cannot reach us by a name of its own (DNS rebinding). A browser that says it
-  comes from another site is refused; there are no CORS headers.
-- What changes something must say that it is JSON, which no form of a page elsewhere can. It is limited in size, time
-  and number, and leaves one line in the log, refused or not.
-- An answer that was begun cannot be taken back; everything is judged before.
+- OPEN paths need no token. All others need it if the listener has one; loopback proves nothing in a pod.
+- The Host header must be a known name, which stops DNS rebinding. A cross-site request of a browser is refused; there
+  are no CORS headers.
+- A change must have the content type of JSON, which a form of another site cannot send. Its size, time and rate are
+  limited, and it leaves one log line, refused or not.
+- All checks come before the first byte of the answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHANGES_AT_ONCE = 20
 CHANGES = frozenset({"POST", "PUT", "DELETE", "PATCH"})
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN = frozenset({"/", "/startup", "/live", "/ready", "/metrics", "/version"})
-"""And what lies below /static/."""
+"""Without a token, as are paths below /static/."""
 SLOW = frozenset({"/v1/reload", "/metrics"})
 ENDLESS = frozenset({"/v1/events"})
 HEADERS = [
@@ -50,7 +50,7 @@ HEADERS = [
 
 
 class AdminMiddleware:
-    """An ASGI application around another. `hosts` None: whatever name we are called by."""
+    """An ASGI application around another. Without `hosts` every Host header is accepted."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class AdminMiddleware:
             self._change_log.change(scope, answer.status or GONE)
 
     def _refusal(self, scope: Scope, headers: Mapping[bytes, str]) -> tuple[int, str] | None:
-        """Why this may not go on."""
+        """Return the status and message of a refusal; None if the request is allowed."""
         path = scope["path"]
         is_change = scope["method"] in CHANGES
         host = headers.get(b"host", "")
@@ -92,9 +92,9 @@ class AdminMiddleware:
         is_open = not is_change and (path in OPEN or path.startswith("/static/"))
         if not is_open:
             if not _is_same_origin(headers, host):
-                return 403, "another site may not ask here"
+                return 403, "cross-site requests are refused"
             if self._token is not None and not self._token.fits(headers.get(b"authorization", "")):
-                return 401, "a token is wanted: Authorization: Bearer ..."
+                return 401, "a token is required: Authorization: Bearer TOKEN"
         if not is_change:
             return None
         kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
@@ -129,7 +129,9 @@ class AdminMiddleware:
                 limit.deadline = float("inf")
             await self._app(scope, _Replay(body, receive), answer)
         if limit.cancelled_caught and not answer.status:
-            await answer.say(408 if scope["method"] in CHANGES else 503, "it took too long")
+            await answer.say(
+                408 if scope["method"] in CHANGES else 503, "the request took too long"
+            )
 
 
 class _Answer:
@@ -159,11 +161,11 @@ class _Answer:
 
 
 class _GoneError(Exception):
-    """The caller has gone, or broke the protocol, before its request had ended: nothing may be done for it."""
+    """The client disconnected or broke the protocol before its request ended: nothing is executed."""
 
 
 class _Replay:
-    """The body that was read already, and then whatever comes."""
+    """Receives the body that was read already, then later messages."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body
@@ -177,7 +179,7 @@ class _Replay:
 
 
 async def _body(headers: Mapping[bytes, str], receive: Receive) -> bytes | None:
-    """The whole body; None when it is too long. Raises _GoneError when it does not come."""
+    """Return the whole body; None if it is too long. Raises _GoneError if the client disconnects."""
     length = headers.get(b"content-length", "0")
     if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
         return None
@@ -194,7 +196,7 @@ async def _body(headers: Mapping[bytes, str], receive: Receive) -> bytes | None:
 
 
 def _is_same_origin(headers: Mapping[bytes, str], host: str) -> bool:
-    """A browser says where a request comes from; who is none says nothing."""
+    """Whether the headers that browsers send name this host; other clients send none."""
     origin = headers.get(b"origin")
     if origin is not None and origin.lower() not in {
         f"http://{host}".lower(),

@@ -25,19 +25,19 @@ _SCHEMAS = (
     schemas.Reloaded, schemas.Draining, schemas.TaskList, schemas.Version, schemas.Health, schemas.Error,
 )  # fmt: skip
 _WHY = {
-    400: "what is asked cannot be read",
-    401: "a token is wanted",
-    403: "another name, or another site, than this server answers to",
-    404: "there is none",
-    405: "not by this method",
+    400: "the request is malformed",
+    401: "a token is required",
+    403: "an unknown host, or a cross-site request",
+    404: "not found",
+    405: "method not allowed",
     408: "the body did not come in time",
-    409: "not now",
+    409: "not possible now",
     412: "the quotas changed since the revision in If-Match",
     413: f"a body of more than {MAX_BODY_BYTES} bytes",
-    415: "the content is not said to be JSON",
+    415: "the content type is not JSON",
     429: "too many changes",
-    500: "it failed, and nothing was changed",
-    503: "too much, or too slow",
+    500: "failed; nothing was changed",
+    503: "too many clients, or too slow",
 }
 _ALWAYS = (400, 401, 403, 405, 408, 413, 503)
 _OPEN = (403, 405, 408, 413, 503)
@@ -59,7 +59,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Sluice's admin server",
             "version": version("kafka-sluice"),
-            "description": "Probes and metrics for all; the rest for whoever has the socket or the token.",
+            "description": "Probes and metrics need no token. Everything else needs the socket or the token.",
         },
         "paths": {
             "/startup": {"get": _open("It has started.", "Health")},
@@ -196,7 +196,7 @@ def _close() -> dict[str, Any]:
 
 
 def _quotas() -> dict[str, Any]:
-    words = "`<default>` stands for whoever has none of their own."
+    words = "`<default>` stands for all names without a quota of their own."
     whose = [
         {
             "name": name,

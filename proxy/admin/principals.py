@@ -1,10 +1,10 @@
-"""Who asks for how much against which limit: the rows of the principals, put together with the buckets they share.
+"""The rows of the principals: each client's rates, its limit, and the bucket it shares.
 
 Rules:
-- Those who did something in the last second come first, then those who are connected and did not.
+- Clients with requests in the last second come first, then idle ones.
 - A client's limit is the one that stops it first, by requests or by bytes; its use is the bucket's, not the client's.
-- The event loop has its turn after every SLICE rows.
-- Those who share a bucket stand together, where the first of them would stand.
+- Other tasks run after every SLICE rows.
+- Clients that share a bucket stand together, at the place of the first.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 PRINCIPALS_MAX = 200
 SLICE = 25
-"""Rows between two turns of the event loop: half a millisecond."""
+"""Rows between two yields: half a millisecond."""
 WAIT_MAX_MS = 1 << 53
-"""What a page can count to."""
+"""The largest integer that JavaScript holds exactly."""
 _NOTHING = Quantiles(None, None)
 
 
 class _Shared:
-    """A bucket, and what those who draw on it did."""
+    """A bucket and the requests of the clients that share it."""
 
     def __init__(self, binding: BindingLimit) -> None:
         self.binding = binding

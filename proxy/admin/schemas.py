@@ -1,4 +1,4 @@
-"""What the admin server says and takes, as JSON: the OpenAPI document is made of these very types.
+"""The JSON bodies of the admin server; the OpenAPI document is generated from these types.
 
 Times are milliseconds, of the clock the proxy goes by (`ts_ms`, since 1970) or of duration; sizes are bytes.
 """
@@ -46,7 +46,7 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 class DroppedCounts(msgspec.Struct, frozen=True):
-    """What telemetry could not keep, since the start."""
+    """Telemetry that was dropped since the start."""
 
     spans: Count
     usage_rows: Count
@@ -196,7 +196,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     """From clients, on their way to this broker."""
     bytes_out_per_s: float = 0.0
     heard_ago_ms: Count | None = None
-    """How long ago it sent something; null: nobody is connected to it, or it never did."""
+    """Time since the broker's last byte; null: no connection, or no byte yet."""
     silent_ms: Count = 0
     """How long it has sent nothing although it owes answers; 0: it is not known to be silent."""
     errors: Count = 0
@@ -207,7 +207,7 @@ class NodeRow(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """What both `State` and `Event` say."""
+    """The fields that `State` and `Event` share."""
 
     now: Now
     principals: list[PrincipalRow]
@@ -244,7 +244,7 @@ class PoolList(msgspec.Struct, frozen=True):
 
 
 class QuotaValue(msgspec.Struct, frozen=True):
-    """One limit. `<default>` stands for whoever has none of their own; null: whatever it is."""
+    """One quota. `<default>` stands for all names without a quota of their own; null: any name."""
 
     user: str | None
     client_id: str | None
@@ -261,7 +261,7 @@ class QuotaList(msgspec.Struct, frozen=True):
 
 
 class BucketUsage(msgspec.Struct, frozen=True):
-    """What is used of one limit. A bucket of all client ids, or of all users, has null there."""
+    """Use of one limit. A bucket of all client ids, or of all users, has null there."""
 
     user: str | None
     client_id: str | None
@@ -297,17 +297,17 @@ class QuotaLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The least that is worth a line."""
+    """The lowest level that is logged."""
 
     level: Level
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """What came of a reload. Nothing is changed unless `ok`."""
+    """The outcome of a reload. Nothing was changed unless `ok`."""
 
     ok: bool
     changed: list[str]
-    """Settings that are others now."""
+    """Settings that changed."""
     problems: list[str]
 
 
@@ -336,7 +336,7 @@ class TaskList(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """Who this is."""
+    """The version of Sluice and of Python, and a hash of the configuration."""
 
     version: str
     python: str
@@ -352,7 +352,7 @@ class HealthCheck(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """What a probe is answered; 200 if `ok`, else 503."""
+    """The answer to a probe; 200 if `ok`, else 503."""
 
     ok: bool
     checks: list[HealthCheck]

@@ -1,7 +1,7 @@
-"""A connection to the admin server that does not wait for its peer for ever.
+"""A connection of the admin server with a time limit on each send.
 
 hypercorn sends under a shield, so that a peer which does not read could hold up the end of the whole proxy: here a
-send has MAX_SEND_S, and `drop` ends the connection whatever is under way.
+send has MAX_SEND_S, and `drop` closes the connection at once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class SendTimeoutStream:
-    """What hypercorn's TCPServer uses of a SocketStream."""
+    """The methods of a SocketStream that hypercorn's TCPServer uses."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
         self.socket = stream.socket
 
     async def send_all(self, data: Buffer) -> None:
-        """Raises BrokenResourceError when the peer does not take it."""
+        """Send all. Raises BrokenResourceError if the peer does not read for MAX_SEND_S."""
         with trio.move_on_after(MAX_SEND_S) as limit:
             await self._stream.send_all(bytes(data))
         if limit.cancelled_caught:
@@ -46,11 +46,11 @@ class SendTimeoutStream:
         await self._stream.aclose()
 
     def drop(self) -> None:
-        """End it now."""
+        """Close the socket at once."""
         self.socket.close()
 
     def peer(self) -> str:
-        """Who is at the other end of a Unix socket, as the kernel says; empty where it does not."""
+        """Return uid and pid of a Unix socket's peer, from the kernel; empty for TCP and without SO_PEERCRED."""
         if self.socket.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
             return ""
         raw = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -1,11 +1,11 @@
 """The admin server: hypercorn's protocol and starlette's routes on the proxy's own loop.
 
 Rules:
-- `listen` serves what is open to all. `socket` serves everything to whoever may open the file; `control` does to
-  whoever has the token. Nothing else is bound.
+- `listen` serves the open paths. `socket` serves everything to users that may open the file, `control` serves
+  everything to clients with the token. Nothing else is bound.
 - A listener serves MAX_ADMIN_CONNECTIONS at once; with one more the oldest is closed. So an admin port that is
   flooded costs the clients of the proxy a few descriptors and no more, and a probe is still answered.
-- A fault in here is told of, and costs its own connection only.
+- A fault is logged and ends its own connection only.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ _CALLERS = (
     trio.BrokenResourceError,
     trio.ClosedResourceError,
 )
-"""What a caller can make the libraries raise: bytes that break the protocol, and a connection that ends at any time."""
+"""Exceptions that a client causes: bytes that break the protocol, a connection that ends at any time."""
 
 
 class _Faults(Logger):
-    """hypercorn's words, as our events: only faults are worth one."""
+    """hypercorn's log as our events; only faults are logged."""
 
     async def exception(self, message: str, *args: object, **kwargs: object) -> None:
         tell(sys.exception(), message)
 
 
 def tell(fault: BaseException | None, message: str = "") -> None:
-    """One line: of a caller's fault the reason, of our own the traceback."""
+    """Log a fault: the client's with its reason, our own with the traceback."""
     found = fault
     while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
         found = found.exceptions[0]
@@ -101,7 +101,7 @@ class Listener:
         self._streams: dict[SendTimeoutStream, None] = {}  # the oldest first
 
     async def serve(self) -> None:
-        """Accept until it is cancelled; then nobody is waited for."""
+        """Accept until cancelled; then drop all connections."""
         async with trio.open_nursery() as nursery:
             if self._first is not None:
                 first = trio.SocketStream(trio.socket.from_stdlib_socket(self._first))
@@ -188,12 +188,12 @@ async def serve(
 
 
 def app_of(routes: Sequence[Route]) -> Starlette:
-    """The routes, and what is said when one of them cannot."""
+    """Return an application of the routes, with JSON errors."""
     app = Starlette(
         routes=routes,
         exception_handlers={AdminError: _refused, HTTPException: _failed, Exception: _broken},
     )
-    app.router.redirect_slashes = False  # it would send callers to whatever host they named
+    app.router.redirect_slashes = False  # a redirect would go to any host that the client names
     return app
 
 
@@ -208,15 +208,15 @@ async def _failed(request: Request, failed: Exception) -> Response:  # noqa: ARG
     if isinstance(failed, HTTPException):
         status, headers = failed.status_code, failed.headers
     response = error(
-        status, {404: "there is no such path", 405: "not by this method"}.get(status, "")
+        status, {404: "there is no such path", 405: "method not allowed"}.get(status, "")
     )
     response.headers.update(headers or {})
     return response
 
 
 async def _broken(request: Request, fault: Exception) -> Response:  # noqa: ARG001 - starlette's call
-    """A bug; hypercorn tells of it."""
-    return error(500, "it failed; the log says more")
+    """A bug; hypercorn logs it."""
+    return error(500, "internal error: see the log")
 
 
 def _named(hosts: Sequence[str]) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """The one service below the admin server and the metrics: the state of the proxy, and what an operator may do.
 
 Rules:
-- Called on the event loop, between two steps. What may take long is awaited.
+- Called on the event loop, between two steps. Slow work is awaited.
 - An operator's change is applied at once: the driver is nudged.
 """
 

@@ -1,9 +1,9 @@
 """The sockets that the admin server listens on, bound before the proxy says that it is ready.
 
 Rules:
-- A Unix socket is ours alone (0600) from the moment it is there. One that nobody listens on any more is replaced, one
-  that somebody listens on is not; a file that is no socket is never touched.
-- Failures are OSErrors in words.
+- A Unix socket has mode 0600 from its creation. A dead socket is replaced, one with a listener is not; a file that is
+  not a socket is never touched.
+- Failures are OSErrors whose message names the setting and the address.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OURS_ALONE = 0o600
 
 
 def bind_tcp(where: str, name: str) -> socket.socket:
-    """Listen on HOST:PORT; `name` is the setting's."""
+    """Listen on HOST:PORT. Raises OSError; its message has `name`, the setting's."""
     host, _, port = where.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -35,7 +35,7 @@ def bind_tcp(where: str, name: str) -> socket.socket:
 
 
 def bind_unix(path: str, name: str) -> socket.socket:
-    """Listen on this path."""
+    """Listen on this path. Raises OSError; its message has `name`, the setting's."""
     listening = socket.socket(socket.AF_UNIX)
     try:
         _clear(path)
@@ -52,25 +52,25 @@ def bind_unix(path: str, name: str) -> socket.socket:
 
 
 def inode_of(path: str) -> int:
-    """What `unlink` knows a socket by."""
+    """Return the inode by which `unlink` identifies a socket."""
     return os.lstat(path).st_ino
 
 
 def unlink(path: str, inode: int) -> None:
-    """Take the path away, if it is still that socket's."""
+    """Remove the path, if it is still that socket's."""
     with suppress(OSError):
         if inode_of(path) == inode:
             os.unlink(path)  # noqa: PTH108 - beside bind
 
 
 def _clear(path: str) -> None:
-    """Take a dead socket away."""
+    """Remove a dead socket. Raises OSError if the path is in use."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise OSError(errno.EEXIST, "there is a file that is no socket")
+        raise OSError(errno.EEXIST, "the file is not a socket")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1)
         try:
@@ -78,4 +78,4 @@ def _clear(path: str) -> None:
         except ConnectionRefusedError:
             os.unlink(path)  # noqa: PTH108 - beside bind
             return
-    raise OSError(errno.EADDRINUSE, "somebody listens there")
+    raise OSError(errno.EADDRINUSE, "another process listens there")

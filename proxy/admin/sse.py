@@ -1,7 +1,7 @@
-"""Server-sent events: the state once a second, for as long as somebody listens.
+"""Server-sent events: the state once a second, while a client is connected.
 
-All who listen get the same bytes. Who takes them slowly misses some; who does not take them at all is hung up on by the
-server (`send_timeout`).
+All clients get the same bytes. A slow client misses some events; one that does not read is disconnected
+(`send_timeout`).
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ MAX_STREAMS = 16
 
 
 class EventStreams:
-    """Who listens. One for the whole server."""
+    """The clients of /v1/events, at most MAX_STREAMS. One for the whole server."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self.count = 0
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One of them, until it goes away."""
+        """Serve one client until it disconnects."""
         if self.count >= MAX_STREAMS:
-            await error(503, f"no more than {MAX_STREAMS} may look at once")(scope, receive, send)
+            await error(503, f"no more than {MAX_STREAMS} clients may stream at once")(
+                scope, receive, send
+            )
             return
         self.count += 1
         try:

@@ -1,8 +1,8 @@
-"""What the dashboard and `sluice top` show, put together once for all who look.
+"""What the dashboard and `sluice top` show, computed once for all clients.
 
 Rules:
 - A snapshot of all connections is taken at most once in KEPT_MS, however many ask, and only on request.
-- Nothing is computed here that a page could compute from what is there.
+- A figure that the page can compute from others is not computed here.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Watch:
         return self._event
 
     async def connections(self, most: int) -> schemas.ConnectionList:
-        """As many as wanted, straight from the sessions."""
+        """Return at most `most` connections, from a new snapshot."""
         found = await take_snapshot(
             self._service.engine, self._service.connection_times.opened_ms, most
         )
         return schemas.ConnectionList(found.total, found.connections())
 
     async def purgatory(self) -> schemas.PurgatoryState:
-        """What waits."""
+        """Return the requests that wait."""
         return (await self._refreshed()).purgatory
 
     def pools(self) -> list[schemas.Pool]:
@@ -219,6 +219,6 @@ def _pool(name: str, pool: MemoryPool, now_ms: int, since: tuple[int, int] | Non
 
 @cache
 def memory_limit_bytes() -> int | None:
-    """What the container may use: the limit that the memory budget is made for. None: there is no limit."""
+    """Return the container's memory limit, as the memory budget uses it; None without one."""
     found = memory_limit()
     return None if found is None else found.limit_bytes

@@ -2,7 +2,7 @@
 
 Rules:
 - Places only: no arguments and no local variables, which may hold a client's bytes.
-- At most LISTED tasks are walked, whatever there are; the others are only counted.
+- At most LISTED tasks are walked; the others are only counted.
 """
 
 from __future__ import annotations

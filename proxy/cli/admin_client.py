@@ -20,18 +20,18 @@ TIMEOUT_S = 70.0
 EVENT_S = 10.0
 """A server that says nothing for so long is gone."""
 NO_PATH = "there is no such path"
-"""What a Sluice says where it has no control; every path that is asked for here is one of those that control has."""
+"""The error of a listener without control; every path that is asked here exists where control is served."""
 _EVENT = b"data: "
 _WORDS = {
-    401: "the token is not accepted: give the one in the file that admin.token_file names",
-    404: "there is no such thing",
-    409: "it cannot be done now",
+    401: "the token is not the one in the file of admin.token_file",
+    404: "not found",
+    409: "not possible now",
     412: "the quotas changed since the revision in If-Match: list them again",
-    422: "the configuration cannot be used, so nothing was changed",
+    422: "the configuration is invalid, so nothing was changed",
     429: "too many changes in one second: wait and try again",
-    503: "it is busy: wait and try again",
+    503: "the admin server is busy: wait and try again",
 }
-"""What is said where the server's own answer holds no words."""
+"""Messages for answers without an error text."""
 
 
 class Place(NamedTuple):

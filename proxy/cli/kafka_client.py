@@ -1,10 +1,9 @@
-"""One blocking connection that speaks the Kafka protocol: what an operator's tool needs, no more.
+"""One blocking connection that speaks the Kafka protocol: for an operator's tool.
 
-- It talks to the very address it was given, and to no broker that it is told of: the tool works through
-  a forwarded port, too.
-- The bytes are kafka-python's work (`KafkaProtocol`, its SASL mechanisms); its network client is not
-  used, because that would dial whatever address the cluster advertises.
-- Whatever goes wrong is a `UnreachableError` with a sentence for the user.
+- It connects to the given address only, never to an advertised one, so it works through a forwarded port.
+- kafka-python encodes and decodes (`KafkaProtocol`, its SASL mechanisms). Its network client is not used, because it
+  dials the advertised addresses.
+- Every failure is an UnreachableError.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _CHUNK_BYTES: Final = 65536
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who asks."""
+    """The credentials of the client."""
 
     user: str
     password: str = field(repr=False)
@@ -67,11 +66,11 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the socket."""
         self._socket.close()
 
     def ask(self, request: object) -> object:
-        """The response to one of kafka-python's requests."""
+        """Send one of kafka-python's requests and return its response. Raises UnreachableError."""
         self._protocol.send_request(request)
         try:
             self._socket.sendall(self._protocol.send_bytes())

@@ -1,6 +1,6 @@
 """The command `sluice`.
 
-- What is expensive to import (Trio, the demo, YAML output) is imported by the command that needs it.
+- Expensive modules (Trio, the demo, YAML output) are imported by the command that needs them.
 - Exit codes: 0 all is well, 1 the answer is no (or the port is taken), 2 the settings or options
   cannot be used. Nothing is bound or dialled before all settings hold.
 - Answers go to standard output, complaints to standard error.
@@ -82,7 +82,7 @@ def _sources(command: Command) -> Command:
         click.option(
             "--nodes",
             metavar="IDS",
-            help="Broker ids that get a port of their own behind it.  [default: 0-31]",
+            help="Broker ids that get a port of their own, after the bootstrap port.  [default: 0-31]",
         ),
     )
     for option in reversed(options):
@@ -283,7 +283,7 @@ def _hint(effective: Effective) -> None:
 
 
 def _print_findings(problems: Sequence[Problem], hints: Sequence[str]) -> None:
-    """What `check` found, as JSON: `origin` is FILE:LINE, a variable or a flag."""
+    """Print the findings of `check` as JSON: `origin` is FILE:LINE, a variable or a flag."""
     import json  # noqa: PLC0415 - see the module
 
     rows = [

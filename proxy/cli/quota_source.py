@@ -1,4 +1,4 @@
-"""What `sluice quotas` asks of a Sluice, over Kafka (`kafka_quotas`) or over its admin server (`admin_quotas`)."""
+"""The questions of `sluice quotas`, asked over Kafka (`kafka_quotas`) or over its admin server (`admin_quotas`)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ USUAL_WIDTH: Final = 80
 GAP: Final = 2
 ELLIPSIS: Final = "…"
 CUT: Final = frozenset({"user", "client id", "client", "broker", "policy"})
-"""Columns of names, whose length somebody else chose."""
+"""Columns of names, whose length clients chose."""
 
 
 def terminal_width() -> int | None:
@@ -128,7 +128,7 @@ def _needed(least: Sequence[int], fold: Sequence[int], is_indented: bool) -> int
 def _shared(
     fold: Sequence[int], natural: Sequence[int], least: Sequence[int], spare: int
 ) -> Iterator[tuple[int, int]]:
-    """What is left of a line goes to the narrowest of the columns that are cut, until they are equal."""
+    """Spare cells go to the narrowest of the cut columns, until all are equally wide."""
     widths = {place: least[place] for place in fold}
     while spare > 0:
         short = [place for place in fold if widths[place] < natural[place]]

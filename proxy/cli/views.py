@@ -49,7 +49,7 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
 
 
 def principals(said: Row) -> list[tuple[tuple[str, ...], bool]]:
-    """Cells by PRINCIPALS, and whether the line is of somebody who is throttled.
+    """Cells by PRINCIPALS, and whether the line's client is throttled.
 
     Clients that share a bucket follow a line for the bucket, which has the sums of those that are listed.
     """
@@ -157,7 +157,7 @@ def status(now: Row, purgatory: Row, width: int | None = None) -> str:
         f"waiting: {', '.join(waits)}, {purgatory['fetches']} fetches"
         + longest(purgatory["oldest"], width),
         "memory pools: " + "; ".join(map(pool, now["pools"])),
-        "not read: " + (", ".join(muted) or "nobody"),
+        "not read: " + (", ".join(muted) or "none"),
     ]
     if reload is not None:
         lines.append("the last reload " + ("succeeded" if reload["ok"] else "failed"))
@@ -195,7 +195,7 @@ def state_picture(event: Row, width: int, height: int) -> Text:
 
 
 def name(text: str | None) -> str:
-    """What a client chose to be called, safe to show."""
+    """A client's name with control characters escaped; a dash without one."""
     return escaped(text) if text else NONE
 
 

@@ -1,8 +1,8 @@
-"""How late the event loop is: a task that sleeps for a tenth of a second, and looks how long it slept.
+"""How late the event loop is: a task sleeps for a tenth of a second and measures the excess.
 
 Rules:
-- What it measures is what any other task waits, the event loop's included: the driver gives Trio its turn every few
-  milliseconds, so under load a few are usual.
+- Every other task waits as long, the driver included. The driver yields to Trio every few milliseconds, so a lag of a
+  few milliseconds is usual under load.
 - Percentiles are of the last ten seconds. The first second is left out: it measures the start of the process.
 - CPU time is a difference, so it is measured here, once a second.
 """
@@ -22,11 +22,11 @@ EVERY_S = 0.1
 KEPT = 100
 START_S = 1.0
 CPU_EVERY = 10
-"""Beats."""
+"""Measurements between two readings of the CPU time."""
 
 
 class LoopLag:
-    """See the module. Run `beat` in a task."""
+    """The lag and the CPU share of the process. Run `beat` in a task."""
 
     def __init__(self, cpu_s: Callable[[], float] = time.process_time) -> None:
         self._cpu_s = cpu_s
@@ -35,7 +35,7 @@ class LoopLag:
         """Of one core, in the last second."""
 
     async def beat(self) -> None:
-        """For ever."""
+        """Measure until cancelled."""
         await trio.sleep(START_S)
         cpu_s, at = self._cpu_s(), trio.current_time()
         while True:
@@ -48,13 +48,13 @@ class LoopLag:
             cpu_s, at = used_s, now
 
     def quantiles_ms(self) -> tuple[float, float] | None:
-        """The median and the 99th percentile; None before the first beat."""
+        """Return the median and the 99th percentile; None before the first measurement."""
         late = sorted(self._late_ms)
         if not late:
             return None
         return round(late[len(late) // 2], 3), round(late[len(late) * 99 // 100], 3)
 
     def p99_ms(self) -> float:
-        """For the history: 0 before the first beat."""
+        """Return the 99th percentile for the history; 0 before the first measurement."""
         found = self.quantiles_ms()
         return found[1] if found else 0.0

@@ -20,13 +20,13 @@ CEILINGS = {
     "examples": 14,
     "wire": 43,
     "policies": 154,
-    "proxy": 101,
-    "proxy/admin": 65,
+    "proxy": 69,
+    "proxy/admin": 1,
     "proxy/core": 259,
     "proxy/demo": 0,
     "proxy/telemetry": 91,
     "bench": 8,
-    "tests": 1133,
+    "tests": 1090,
     "": 5,
 }
 """A file counts for the longest entry that its path begins with; "" is the top folder."""

@@ -66,7 +66,7 @@ def test_with_nobody_connected_it_says_so(serve: Serve, open_page: Open, tmp_pat
     feed = serve(0)
     page = open_page(feed.address)
 
-    page.get_by_text("Nobody is here.").wait_for()
+    page.get_by_text("No client is connected.").wait_for()
     page.get_by_text("None: every channel is read from.").wait_for()
     page.get_by_text("No connection is open.").wait_for()
     page.locator("#decisions").scroll_into_view_if_needed()

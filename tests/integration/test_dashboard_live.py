@@ -129,7 +129,7 @@ def test_a_proxy_without_clients_is_shown(open_page: Open, tmp_path: Path) -> No
     assert 10_000 < sum(size for _, size in loaded) < MOST_PAGE_BYTES
     for name, _ in loaded:
         assert page.request.get(name).headers["content-security-policy"] == CSP
-    page.get_by_text("Nobody is here.").wait_for()
+    page.get_by_text("No client is connected.").wait_for()
     page.get_by_text("No connection is open.").wait_for()
     page.keyboard.set_backpressure("Tab")
     assert page.evaluate("document.activeElement.textContent") == "To the tables"

@@ -46,7 +46,7 @@ def test_every_sluice_of_this_user_is_found_and_none_that_has_ended(environ):
 def test_a_second_sluice_of_the_same_port_does_not_take_it_away(environ):
     """Behind another address, say: the second one has none."""
     first = admin_socket.listen(1, environ)
-    with pytest.raises(OSError, match="somebody listens there"):
+    with pytest.raises(OSError, match="another process listens there"):
         admin_socket.listen(1, environ)
     assert admin_socket.find(environ) == [first.path]
     first.close()

@@ -112,14 +112,14 @@ class DashboardFeed:
 
     async def _state(self, request: Request) -> Response:
         if self._refused(request):
-            return JSONResponse({"error": "a token is wanted"}, 401)
+            return JSONResponse({"error": "a token is required"}, 401)
         state = self.state()
         del state["point"]
         return JSONResponse(state)
 
     async def _events(self, request: Request) -> Response:
         if self._refused(request):
-            return JSONResponse({"error": "a token is wanted"}, 401)
+            return JSONResponse({"error": "a token is required"}, 401)
         return StreamingResponse(self._stream(), media_type="text/event-stream")
 
     async def _stream(self) -> AsyncIterator[str]:

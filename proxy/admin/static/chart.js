@@ -76,7 +76,7 @@ export class Charts {
 
   draw() {
     const known = this.points.length ? this.points.at(-1).ts_ms - this.points[0].ts_ms : 0;
-    // In whole minutes, or every second would draw all lines anew.
+    // In whole minutes, or every second would draw all lines again.
     this.windowMs = Math.min(LONGEST_MS, Math.max(1, Math.ceil(known / SHORTEST_MS)) * SHORTEST_MS);
     this.told(this.windowMs / 1000);
     for (const chart of this.charts) chart.draw(this.points, this.windowMs);

@@ -2,7 +2,7 @@
 //
 // Rules:
 // - Read with fetch, not with EventSource, which cannot send the token's header.
-// - The stream is closed while the tab is hidden: a page that nobody looks at costs the proxy nothing.
+// - The stream is closed while the tab is hidden: a hidden page costs the proxy nothing.
 // - What is silent for SILENT_MS is taken for dead; then it is tried again, ever more seldom up to LONGEST_MS.
 // - The token is kept for this tab only, and taken out of the address at once.
 

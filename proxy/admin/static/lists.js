@@ -2,7 +2,7 @@
 
 import { bar, element, put } from "./dom.js";
 
-// Pairs of a word and a figure: [label, text, tone, hint]; the labels stay the same or the list is made anew.
+// Pairs of a word and a figure: [label, text, tone, hint]; the labels stay the same or the list is rebuilt.
 export class Pairs {
   constructor(place) {
     this.place = place;

@@ -69,7 +69,7 @@ export class Panels {
     this.principals = new Table(at("t-principals"), {
       label: "Principals", key: (row) => `${row.heads ? row.limit.quota : ""}\u0000${row.user}\u0000${row.client_id}`, columns: PRINCIPALS,
       heads: (row) => row.heads, member: (row) => row.shared,
-      empty: "Nobody is here. Point a client's bootstrap.servers at this proxy.",
+      empty: "No client is connected. Point a client's bootstrap.servers at this proxy.",
     });
     this.oldest = new Table(at("t-oldest"), {
       label: "Requests waiting longest", key: (row) => `${row.session}\u0000${row.kind}\u0000${row.api}`, columns: OLDEST,
@@ -167,7 +167,7 @@ export class Panels {
     const { holds, produces, fetches, watched, timers, ages, outcomes } = purgatory;
     put(this.at("n-purgatory"), `${count(holds + produces + fetches)} waiting`);
     this.parked.show([
-      ["Held requests", count(holds), "", "a policy lets them wait before they go on"],
+      ["Held requests", count(holds), "", "a policy holds them before they are forwarded"],
       ["Delayed produces", count(produces), "", "acks=all: the broker waits for its followers"],
       ["Delayed fetches", count(fetches), "", "long polls: the broker waits for data"],
       ["Watched keys' entries", count(watched), "", "Kafka's PurgatorySize"],

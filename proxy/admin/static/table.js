@@ -14,7 +14,7 @@ const QUIET = new Set(["0", "0 %", "0 B", NONE, "none"]);
 
 // A column: { label, text(row) } and, if wanted, value(row) to sort by, number: true, wide: true, hint,
 // draw(cell, row, text) (called when the text has changed; the cell is empty at first), mark(row): a class for the cell.
-// `heads(row)`: a line that sums up those behind it, not there when the rows are sorted; `member(row)`: one of those;
+// `heads(row)`: a line with the sums of the rows below it, absent when the rows are sorted; `member(row)`: one of those;
 // `row.rest`: it is there only when all are shown.
 export class Table {
   constructor(place, { label, columns, key, empty, few = FEW, heads = () => false, member = () => false }) {
@@ -73,8 +73,8 @@ export class Table {
     this.draw();
   }
 
-  draw(anew = false) {
-    const sorted = this.sorted(anew);
+  draw(force = false) {
+    const sorted = this.sorted(force);
     const shown = this.all ? sorted : sorted.filter(([, row]) => this.sort || !row.rest).slice(0, this.few);
     const total = this.rows.reduce((n, row) => n + !this.isHead(row), 0);
     const keys = new Set();
@@ -101,7 +101,7 @@ export class Table {
   }
 
   // [key, row] in the order to be shown; two rows of one key (it may happen) both stay.
-  sorted(anew) {
+  sorted(force) {
     const seen = new Map();
     let rows = this.rows.map((row) => {
       const base = this.key(row);
@@ -115,7 +115,7 @@ export class Table {
       const value = this.columns[at].value;
       rows.sort(([, a], [, b]) => way * compare(value(a), value(b)));
     }
-    if (!anew && this.box.matches(":hover, :focus-within")) {
+    if (!force && this.box.matches(":hover, :focus-within")) {
       const place = new Map(this.order.map((key, at) => [key, at]));
       const last = this.order.length;
       const at = (key) => place.get(key) ?? last;

@@ -1,4 +1,4 @@
-// Numbers and times as they are read here. What is not known is a dash, never a nought.
+// Numbers and times as they are read here. An unknown figure is a dash, never 0.
 
 export const NONE = "–";
 

@@ -298,7 +298,7 @@ async def test_a_fault_in_a_handler_is_told_and_costs_one_answer(room, monkeypat
         async with room.http("listen") as http:
             answer = await http.get("/ready")
             assert answer.status_code == 500
-            assert answer.json() == {"error": "it failed; the log says more"}
+            assert answer.json() == {"error": "internal error: see the log"}
             assert (await http.get("/live")).status_code == 200
     assert [line["event"] for line in lines] == ["admin_error"]
 

@@ -53,7 +53,7 @@ async def test_connections_are_listed_and_closed(room, run):
     assert listed.splitlines()[1].split()[0] == ident
     assert ident in await run("close", ident)
     assert session.ended
-    assert "no such connection" in await run("close", "999", code=1)
+    assert "no connection has the id 999" in await run("close", "999", code=1)
 
 
 async def test_an_empty_list_prints_none(run):
@@ -93,7 +93,7 @@ async def test_a_reload_prints_the_changes_or_the_problems(room, run):
     problems = [Problem("listen.port", "0", "a port"), Problem("log.level", "'x'", "a level")]
     room.settings = SettingsError(problems)
     first, *others = (await run("reload", code=1)).splitlines()
-    assert first == "Refused: the configuration cannot be used, so nothing was changed:"
+    assert first == "Refused: the configuration is invalid, so nothing was changed:"
     assert [line.split(":")[0] for line in others] == ["  listen.port", "  log.level"]
 
 

@@ -74,7 +74,7 @@ def test_the_status_says_what_matters():
     assert f"longest {oldest['age_ms']} ms: {oldest['api']} of {oldest['user']}/" in said
     quiet = made_up(0)
     said = views.status(quiet["now"], quiet["purgatory"])
-    assert "not read: nobody" in said
+    assert "not read: none" in said
     assert "longest" not in said
     assert "reload" not in said
     assert "draining" not in said
