@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # How often banned turns stand in each folder. The figures may only go down; the target is 0.
 CEILINGS = {
     "README.md": 0,
-    "docs": 77,
+    "docs": 0,
     "examples": 14,
     "wire": 43,
     "policies": 154,
@@ -35,9 +35,6 @@ NOT_OURS = {"LICENSE", "tests/support/plain_words.py", "tests/house/test_words.p
 MAX_PAGE_WORDS = 1200
 LONG_PAGES = {
     "docs/architecture.md": 1500,
-    "docs/admin.md": 1794,
-    "docs/testing.md": 1259,
-    "docs/usage-log.md": 1769,
 }
 """Pages that are longer still. The figures may only go down."""
 MAX_README_LINES = 150
