@@ -144,13 +144,12 @@ def test_a_group_shares_leaves_and_resumes(
     more = [b"more %d" % number for number in range(40)]
     Librdkafka().write(way_one.bootstrap, topic, more, PARTITIONS, "all", "none")
     found = _until(lambda: second.partitions() == everything, [second])
-    # The second has not committed: what lay in its own partitions may come again when it is given all.
+    # The second has not committed: what it has read may come again with each rebalance, here as without Sluice.
     give_up = time.monotonic() + TIMEOUT_SECONDS
     while not set(more) <= set(found):
         assert time.monotonic() < give_up, f"{len(found)} of {len(more)}"
         found += second.poll()
     assert set(found) <= set(more) | set(values)
-    assert found.count(more[0]) == 1
     second.leave()
     assert _committed(way_one, group, topic) == dict.fromkeys(range(PARTITIONS), 60)
 

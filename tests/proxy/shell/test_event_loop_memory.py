@@ -106,10 +106,16 @@ def test_everybody_has_one_request_done_before_anybody_has_two(make_bench):
     senders = []
     done: list[int] = []
 
+    asked = [kept(number, LARGE) for number in range(len(links))]
+    for (client, _, _), request in zip(links, asked, strict=True):
+        client.sendall(request[:1000])  # all stand in the line, however late a thread comes
+
     def ask_again_and_again(number: int) -> None:
         client, broker, _ = links[number]
-        for _ in range(3):
-            client.sendall(kept(number, LARGE))
+        client.sendall(asked[number][1000:])
+        for turn in range(3):
+            if turn:
+                client.sendall(asked[number])
             receive(broker, LARGE)
             done.append(number)
 
