@@ -1,15 +1,15 @@
-"""What the process may use at most: the arithmetic of `memory`, in bytes, and nothing else.
+"""The memory budget: how much the process may use at most, in bytes, computed from the settings of `memory`.
 
     pools + one whole frame (twice, if a policy looks into bodies) + replies kept whole
         + residue of each connection + base
         <= 85 % of the container's limit
 
-- The pool of requests may be overdrawn by one frame that is kept whole (KIP-72: the bound is the pool and
-  the largest request). Who asks for bodies is shown a copy, one at a time.
-- Replies that must be changed behind their first part are kept whole and have KEPT_REPLY_BYTES beyond the pool.
-- What is not set is derived: the pools get what the limit leaves, in equal parts. Without a limit they
+- The pool of requests may be overdrawn by one frame that is kept whole (KIP-72: the bound is the pool plus
+  the largest request). A policy that reads bodies gets a copy, one at a time.
+- Replies that must be changed after their first part are kept whole and have KEPT_REPLY_BYTES beyond the pool.
+- Pool sizes that are not set are derived: the pools share the rest of the limit equally. Without a limit they
   have DEFAULT_POOL_BYTES each.
-- A pool without bound cannot be promised anything for: then nothing is refused here.
+- A pool without a bound has no maximum, so nothing is refused here.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 USABLE_PART = 0.85
-"""The rest is for what nobody counts: the allocator's gaps, pages of code, a moment's garbage."""
+"""The rest is for memory that is not counted: gaps of the allocator, pages of code, short-lived garbage."""
 BASE_BYTES = 45 * MIB
-"""The process at rest, with its policies (measured: 41 to 43 MB)."""
+"""The idle process with its policies (measured: 41 to 43 MB)."""
 RESIDUE_BYTES = 32 << 10
-"""A connection: its objects, and a crumb in each direction (8 KiB) whatever the pools say."""
+"""One connection: its objects, and 8 KiB in each direction that the pools do not bound."""
 DERIVED_CONNECTIONS = 1000
-"""Taken for granted where `limits.max_connections` is 0."""
+"""Assumed if `limits.max_connections` is 0."""
 DEFAULT_POOL_BYTES = 128 * MIB
 MIN_POOL_BYTES = MIB
 KEPT_REPLY_BYTES = 8 * MIB
@@ -41,8 +41,10 @@ NO_BOUND = -1
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is configured and what is found. `whole_bytes`: the largest frame that may be kept whole, as far
-    as is known before it comes. `wanted_bytes` (of them): the largest that a policy asks for, named by `wanted_by`.
+    """The inputs of the budget: configured sizes and the limit that was found.
+
+    `whole_bytes` is the largest frame that may be kept whole; `wanted_bytes` the largest that the policy
+    `wanted_by` reads whole.
     """
 
     request_bytes: int = DERIVED
@@ -57,7 +59,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The terms of the sum. A pool may be NO_BOUND."""
+    """The terms of the sum, in bytes. The size of a pool may be NO_BOUND."""
 
     demand: Demand
     request_bytes: int
@@ -65,12 +67,12 @@ class Budget:
 
     @property
     def connections(self) -> int:
-        """How many the sum is made for."""
+        """The number of connections that the sum covers."""
         return self.demand.connections or DERIVED_CONNECTIONS
 
     @property
     def whole_bytes(self) -> int:
-        """One frame over the pool's size, and the copy that is looked at."""
+        """One frame beyond the pool, and the copy that a policy reads."""
         demand = self.demand
         over_bytes = demand.whole_bytes
         if self.request_bytes != NO_BOUND:
@@ -79,12 +81,12 @@ class Budget:
 
     @property
     def residue_bytes(self) -> int:
-        """Of all connections."""
+        """The memory of all connections, beyond the pools."""
         return self.connections * RESIDUE_BYTES
 
     @property
     def max_bytes(self) -> int | None:
-        """All terms together; None: without bound."""
+        """The sum of all terms; None if a pool has no bound."""
         pools = (self.request_bytes, self.response_bytes)
         if NO_BOUND in pools:
             return None
@@ -92,12 +94,12 @@ class Budget:
 
     @property
     def usable_bytes(self) -> int | None:
-        """What of the limit may be planned with."""
+        """The part of the limit that the sum may use; None without a limit."""
         limit = self.demand.limit_bytes
         return None if limit is None else int(limit * USABLE_PART)
 
     def lines(self) -> list[str]:
-        """Each term, the sum and the limit, for people."""
+        """Return the terms, the sum and the limit as lines of text."""
         demand = self.demand
         assumed = "" if demand.connections else ", assumed (limits.max_connections is 0)"
         rows = [
@@ -119,7 +121,7 @@ class Budget:
         return ["Memory, at most:", *lines, f"  {_mib(self.max_bytes):>11}  in all; {limit}"]
 
     def problems(self) -> Iterator[Problem]:
-        """A pool too small for what a policy wants whole; a sum too large for the container."""
+        """Yield a problem for a pool below the largest request that a policy reads, or a sum above the limit."""
         demand, most, usable = self.demand, self.max_bytes, self.usable_bytes
         if self.request_bytes != NO_BOUND and self.request_bytes < demand.wanted_bytes:
             derived = " (derived)" if demand.request_bytes == DERIVED else ""
@@ -143,7 +145,7 @@ class Budget:
 
 
 def settle(demand: Demand) -> Budget:
-    """Give each pool its size."""
+    """Return the budget: each pool with its configured or derived size."""
     request, response = demand.request_bytes, demand.response_bytes
     derived = (request, response).count(DERIVED)
     if derived:

@@ -1,10 +1,10 @@
-"""How much memory the process may use: what its container (cgroup) says, or Kubernetes.
+"""The memory limit of the process: of its container (cgroup), or of Kubernetes.
 
-- cgroup v2 (`memory.max`) and v1 (`memory.limit_in_bytes`): the smallest on the way from the process's own
-  group up to the root, for a limit on any of them holds.
-- SLUICE_MEMORY_LIMIT_BYTES, which Kubernetes can set from `limits.memory` (resourceFieldRef), counts like one
-  more. Where no limit is set Kubernetes puts in what the node can give: near all of it is no limit.
-- No more than the machine has: a larger one means that there is none.
+- cgroup v2 (`memory.max`) and v1 (`memory.limit_in_bytes`): the smallest limit from the process's own
+  group up to the root, because each of them holds.
+- SLUICE_MEMORY_LIMIT_BYTES, which Kubernetes can set from `limits.memory` (resourceFieldRef), is one more
+  limit. Kubernetes sets it to the memory of the node if the pod has no limit; such a value is ignored.
+- A limit larger than the memory of the machine is no limit.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 VARIABLE = "SLUICE_MEMORY_LIMIT_BYTES"
 NODE_PART = 0.75
-"""A variable that says more than this part of the machine's memory stands for no limit."""
+"""A variable with more than this part of the machine's memory is ignored."""
 
 
 class MemoryLimit(NamedTuple):
-    """What may be used at most, and who says so."""
+    """A limit in bytes, and the file or variable that it comes from."""
 
     limit_bytes: int
     origin: str
@@ -34,7 +34,7 @@ def memory_limit(
     proc: Path = Path("/proc"),
     groups: Path = Path("/sys/fs/cgroup"),
 ) -> MemoryLimit | None:
-    """The smallest limit there is; None when there is none. What cannot be read counts as not there."""
+    """Return the smallest limit, or None without one. Files that cannot be read are ignored."""
     host_bytes = _host_bytes(proc)
     found = [each for each in _group_limits(proc, groups) if each.limit_bytes < host_bytes]
     text = environ.get(VARIABLE, "").strip()
@@ -44,7 +44,7 @@ def memory_limit(
 
 
 def _host_bytes(proc: Path) -> float:
-    """What the machine has; without end when it does not say."""
+    """Return the memory of the machine, or infinity if it is not known."""
     match = re.search(r"^MemTotal:\s+(\d+) kB", _text(proc / "meminfo"), re.MULTILINE)
     return int(match[1]) * 1024 if match else float("inf")
 
@@ -64,7 +64,7 @@ def _group_limits(proc: Path, groups: Path) -> Iterator[MemoryLimit]:
 
 
 def _upwards(root: Path, path: str, name: str) -> Iterator[MemoryLimit]:
-    """From the group up to the root. Inside a container the path may not be there, and the root is its own."""
+    """Yield the limits from the group up to the root. In a container the path may not exist; its root is the group."""
     parts = [part for part in path.split("/") if part not in {"", ".", ".."}]
     for depth in range(len(parts), -1, -1):
         file = root.joinpath(*parts[:depth], name)

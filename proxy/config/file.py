@@ -1,9 +1,9 @@
 """Read the YAML file, remembering on which line each key path is.
 
-- Plain YAML: no tags that make objects. A key that is there twice is a mistake, not an override.
-- An empty file is an empty mapping: everything may come from elsewhere.
+- Plain YAML: no tags that make objects. A duplicate key is an error, not an override.
+- An empty file is an empty mapping: all settings may come from other sources.
 - The file is read once, whole, before anything is bound or dialled.
-- What it may unfold to is bounded: aliases of aliases, or thousands of brackets, are refused at once.
+- The size after unfolding aliases is bounded: aliases of aliases, or thousands of brackets, are refused.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SHOWN_CHARS = 100
 def _loader() -> type[yaml.SafeLoader]:
     """Events by libyaml where it is built in, nodes in Python.
 
-    libyaml would make all nodes of a file in one call, which no other thread can interrupt: at a reload the loop
-    would stand still for it.
+    libyaml would make all nodes of a file in one call that no other thread can interrupt: the event loop would
+    stop for a reload.
     """
     if not hasattr(yaml, "CSafeLoader"):
         return yaml.SafeLoader
@@ -41,13 +41,13 @@ def _loader() -> type[yaml.SafeLoader]:
 _Loader = _loader()
 MAX_BYTES = 16 << 20
 MAX_VALUES = 250_000
-"""Of one file, aliases unfolded: the quotas of 50,000 entities."""
+"""Of one file, with aliases unfolded: enough for the quotas of 50,000 entities."""
 MAX_DEPTH = 100
 TAB = "a tab cannot indent YAML: use spaces"
 
 
 def read_file(file: Path) -> tuple[object, dict[str, str], list[Problem]]:
-    """Return the data, the origin (`file:line`) of every key path, and what is wrong with the YAML."""
+    """Return the data, the origin (`file:line`) of every key path, and the problems of the YAML."""
     try:
         with file.open("rb") as opened:
             text = opened.read(MAX_BYTES + 1)
@@ -61,7 +61,7 @@ def read_file(file: Path) -> tuple[object, dict[str, str], list[Problem]]:
 
 
 def read_yaml(text: bytes | str, label: str) -> tuple[object, dict[str, str], list[Problem]]:
-    """As `read_file`, of YAML at hand; `label` takes the place of the file's name."""
+    """As `read_file`, from text; `label` stands for the file name in origins."""
     origins = {"": label}
     problems: list[Problem] = []
     try:
@@ -127,9 +127,11 @@ class _Lines:
                 self._report(node, "", "more values than can be read", expected)
         elif len(above) > MAX_DEPTH:
             self._report(node, "", *_TOO_DEEP)
-            self._left = 0  # once is enough
+            self._left = 0  # one report is enough
         elif node in above:
-            self._report(node, path, "an alias of what it is inside of", "a value that ends")
+            self._report(
+                node, path, "an alias that contains itself", "a value without itself inside"
+            )
         elif isinstance(node, yaml.MappingNode):
             self._walk_mapping(node, path, (*above, node))
         elif isinstance(node, yaml.SequenceNode):
@@ -144,12 +146,14 @@ class _Lines:
         first: dict[str, yaml.Node] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self._report(key, path, "a key that is not a text", "a plain key")
+                self._report(key, path, "a key that is not text", "a plain key")
                 continue
             below = join(path, key.value)
             if key.value in first:
                 line = first[key.value].start_mark.line + 1
-                self._report(key, below, "this key again", f"it once (it is on line {line})")
+                self._report(
+                    key, below, "a duplicate key", f"each key once (it is also on line {line})"
+                )
             first.setdefault(key.value, key)
             self._origins[below] = self._line(key)
             self.walk(value, below, above)

@@ -1,8 +1,7 @@
-"""The JSON Schema of the configuration file, from the same types that check it.
+"""The JSON Schema of the configuration file, from the types that check it.
 
-- msgspec writes it; here each installed policy's own settings are added under its `use`.
-- What only a look across several settings can tell (ports that do not exist, names that repeat)
-  is left to `sluice check`.
+- msgspec generates it; the settings of each installed policy are added under its `use`.
+- Rules across several settings (ports beyond 65535, names that repeat) are checked by `sluice check` only.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _REF = "#/$defs/{name}"
 
 
 def json_schema(policies: Mapping[str, type[Policy]]) -> dict[str, object]:
-    """The schema as plain data; `policies` as `policies.registry.available` gives them."""
+    """Return the schema as plain data. `policies` are those of `policies.registry.available`."""
     kinds = [Config, *(kind.Config for kind in policies.values())]
     (top, *settings), parts = msgspec.json.schema_components(
         kinds, ref_template=_REF, schema_hook=_anything
@@ -39,7 +38,7 @@ def json_schema(policies: Mapping[str, type[Policy]]) -> dict[str, object]:
 
 
 def _anything(kind: type) -> dict[str, object]:
-    """`object`: a policy's settings are its own."""
+    """Return the schema of `object`: any value. Raises NotImplementedError for other types."""
     if kind is object:
         return {}
     raise NotImplementedError(f"no JSON Schema for {kind}")

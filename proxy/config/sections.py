@@ -1,4 +1,4 @@
-"""The settings of the proxy itself, a class for each section of the file. What Sluice shows is in `telemetry`.
+"""The settings of the proxy itself, a class for each section of the file. Those of telemetry are in `telemetry`.
 
 - These types are the one source of the file's keys, the environment variables, the JSON Schema, the table in
   docs/configuration.md and the error messages.

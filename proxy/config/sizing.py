@@ -1,4 +1,4 @@
-"""From a configuration to its memory budget: what its policies want whole, and what its container allows."""
+"""The memory budget of a configuration: the requests that its policies read whole, and the container's limit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MAX_REFUSED_BYTES = 16 << 20
 
 
 def budget_of(config: Config) -> Budget:
-    """The budget inside this process's container."""
+    """Return the budget within the limit of this process."""
     return budget_within(config, memory_limit())
 
 
 def budget_within(config: Config, limit: MemoryLimit | None) -> Budget:
-    """The budget inside `limit`. The settings hold, but for what `Budget.problems` says."""
+    """Return the budget within `limit`. `Budget.problems` tells whether the settings fit."""
     max_bytes = 4 + config.limits.socket_request_max_bytes
     wanted = max(
         ((_frame_bytes(key, max_bytes), name) for key, name in _bodies(config).items()),
@@ -50,7 +50,7 @@ def _bodies(config: Config) -> dict[int, str]:
 
 
 def _frame_bytes(api_key: int, max_bytes: int) -> int:
-    """The largest frame of this API: its own cap, or the general one."""
+    """Return the largest frame of this API: its own cap or the general one."""
     api = known(api_key, OFFERED[api_key][0])
     cap = api.request_max_bytes if api is not None else None
     return max_bytes if cap is None else min(4 + cap, max_bytes)

@@ -1,12 +1,12 @@
-"""Put the configuration together and remember where each value came from.
+"""Join the configuration from all sources, and keep the source of each value.
 
-- A flag overrides an environment variable, that the file, that the default. A list is replaced
+- A flag overrides an environment variable, a variable the file, the file the default. A list is replaced
   whole, never joined; `policies` too.
 - Each setting has one variable, SLUICE_<SECTION>_<KEY>; lists are comma separated, SLUICE_POLICIES
   takes YAML. An empty variable counts as not set.
-- An unknown SLUICE_ variable is no mistake (Kubernetes makes some of its own), but worth a hint
-  when it looks like one of ours.
-- All mistakes of all sources come in one `SettingsError`, before anything is bound or dialled.
+- An unknown SLUICE_ variable is no error, because Kubernetes sets some; one that resembles a setting
+  gives a hint.
+- All problems of all sources are in one `SettingsError`, before anything is bound or dialled.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 PREFIX = "SLUICE_"
 DEFAULT = "default"
 CONFIG_VARIABLE = "SLUICE_CONFIG"
-"""Names the file, as `--config` does."""
+"""The variable with the path of the file, as `--config`."""
 
 
 _KUBERNETES = re.compile(r"_SERVICE_(HOST|PORT)|_(TCP|UDP)(_|=)|=(tcp|udp)://")
-"""What a pod is given for a Service called `sluice...`."""
+"""The variables of a pod for a Service called `sluice...`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """A configuration that holds, and where each of its values came from."""
+    """The configuration in effect, and the source of each value."""
 
     config: Config
     origins: Mapping[str, str]
     """Key path to `file:line`, a variable, a flag, or `default`; every value of `config` has one."""
     hints: tuple[str, ...] = ()
-    """What looks like an oversight and is not a mistake."""
+    """Warnings about probable oversights that are no errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ NOT_EXPANDED = "Sluice expands no variables in the file: leave it out, and set t
 
 @cache
 def variables() -> Mapping[str, Variable]:
-    """Every setting's variable by its name."""
+    """Return the variable of every setting, by its name."""
     found: dict[str, Variable] = {}
     for section in msgspec.structs.fields(Config):
         info = strip(inspect.type_info(section.type))
@@ -88,15 +88,15 @@ def load(
     *,
     keep_policies: bool = False,
 ) -> Effective:
-    """Read, join and check. `flags`: key path to (text, the flag's name).
+    """Read, join and check all sources. `flags`: key path to (text, name of the flag).
 
-    To check them the policies are made. `keep_policies`: they are kept in `config.policies` for `registry.build`, else
-    closed.
+    The policies are made to check them; `keep_policies` keeps them in `config.policies` for `registry.build`, else they
+    are closed.
 
-    `look` finds further problems, of files and folders that the settings name. Where some settings are wrong it
-    is shown the others, with defaults in place of those that are wrong.
+    `look` finds further problems, of files and folders that the settings name. It gets defaults in place of settings
+    that are wrong.
 
-    Raises SettingsError with every problem, policies' own settings included.
+    Raises SettingsError with every problem, those of the policies' settings included.
     """
     merge = _Merge()
     if file is not None:
@@ -131,21 +131,21 @@ class _Merge:
         self.unreadable = bool(problems)
 
     def take_text(self, variable: Variable, text: str, origin: str) -> None:
-        """Lay one setting's text over what is there."""
+        """Replace one setting by the value of a text."""
         value = self._parse(variable, text, origin)
         section, _, key = variable.path.rpartition(".")
         if not isinstance(self.data, MutableMapping):
             return
         place = self.data.setdefault(section, {}) if section else self.data
         if not isinstance(place, MutableMapping):
-            return  # the file's mistake, and found there
+            return  # a problem of the file, reported there
         place[key] = value
         for path in [each for each in self.origins if _is_below(each, variable.path)]:
             del self.origins[path]
         _mark(value, variable.path, origin, self.origins)
 
     def finish(self, look: Callable[[Config], Iterable[Problem]] | None = None) -> Config:
-        """Check everything that can be read, and convert."""
+        """Return the checked configuration. Raises SettingsError with all problems."""
         config: Config | None = None
         if not self.unreadable:
             config, problems = try_convert(Config, self.data)
@@ -173,14 +173,14 @@ class _Merge:
         return [] if problems else value
 
     def _entries(self) -> list[PolicyEntry | None]:
-        """The policies' entries: each judges its own settings, whatever is wrong elsewhere."""
+        """Return the entries of the policies: each checks its settings, also if other settings are wrong."""
         raw = self.data.get("policies") if isinstance(self.data, Mapping) else None
         if not isinstance(raw, list):
             return []
         return [_readable_part(each) for each in raw]
 
     def _usable_part(self, problems: list[Problem]) -> Config | None:
-        """The settings without those that have a problem; None if what is left cannot be used either.
+        """Return the settings without those that have a problem; None if the rest cannot be used either.
 
         Problems that show only then (two settings that do not fit each other) join the others.
         """
@@ -214,7 +214,7 @@ class _Merge:
 
 
 def _readable_part(raw: object) -> PolicyEntry | None:
-    """What can be read of an entry of `policies`, so that a mistake in its mode hides none in its config."""
+    """Return the readable part of an entry of `policies`, so that a bad mode does not hide problems of its config."""
     if not isinstance(raw, Mapping):
         return None
     fields = {key: value for key, value in raw.items() if key in PolicyEntry.__struct_fields__}
@@ -226,7 +226,7 @@ def _readable_part(raw: object) -> PolicyEntry | None:
 
 
 def _inspected(entries: list[PolicyEntry | None]) -> list[Problem]:
-    """What is wrong with the policies; they are made, and read their files."""
+    """Return the problems of the policies. They are made, and they read their files."""
     if not entries:
         return []
     from proxy.shell.files import load as load_file  # noqa: PLC0415 - start-up: only with policies
@@ -235,7 +235,7 @@ def _inspected(entries: list[PolicyEntry | None]) -> list[Problem]:
 
 
 def parse_text(kind: inspect.Type, text: str) -> object:
-    """A variable's or flag's text as YAML would give it; what does not fit stays text, to be refused."""
+    """Return the value of a variable or flag as YAML has it. Text that does not fit the type is returned as text."""
     match kind:
         case inspect.VarTupleType(item_type=item):
             return [parse_text(strip(item), part.strip()) for part in text.split(",")]
@@ -252,12 +252,12 @@ def parse_text(kind: inspect.Type, text: str) -> object:
 
 
 def _forget(data: dict[str, object], path: str) -> None:
-    """Take the setting at `path` out: the key of a section, or a section that is no mapping."""
+    """Remove the setting at `path`: the key of a section, or a section that is no mapping."""
     section, *rest = re.split(r"[.\[]", path, maxsplit=2)
     values = data.get(section)
     if rest and isinstance(values, dict) and rest[0] in values:
         del values[rest[0]]
-    else:  # something that is missing in it, perhaps
+    else:  # a required key may be missing in it
         data.pop(section, None)
 
 
@@ -266,7 +266,7 @@ def _is_below(path: str, top: str) -> bool:
 
 
 def _mark(value: object, path: str, origin: str, origins: dict[str, str]) -> None:
-    """Say of a value and all that is in it where it came from."""
+    """Record the origin of a value and of all values inside it."""
     origins[path] = origin
     if isinstance(value, Mapping):
         for key, each in value.items():
@@ -277,7 +277,7 @@ def _mark(value: object, path: str, origin: str, origins: dict[str, str]) -> Non
 
 
 def _complete(config: Config, origins: Mapping[str, str]) -> dict[str, str]:
-    """Add the defaults."""
+    """Return the origins of all values, defaults included."""
     defaults: dict[str, str] = {}
     _mark(msgspec.to_builtins(config), "", DEFAULT, defaults)
     defaults["listen.advertised_host"] = f"{DEFAULT}: listen.address"

@@ -1,7 +1,7 @@
-"""The effective configuration as YAML that can be loaded again, each line saying where it came from.
+"""The effective configuration as YAML that can be loaded again, with the source of each value.
 
 - A value per line, a list of plain values on one line; comments stand in a column of their own.
-- Nothing is left out, so the text stays the same Sluice when a default changes later.
+- Every setting is written, so the text means the same when a default changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COLUMN = 56
 
 
 def render(effective: Effective) -> str:
-    """YAML text; ends with a newline."""
+    """Return the YAML text, with a newline at its end."""
     data = msgspec.to_builtins(effective.config)
     lines = _mapping(data, "", 0, effective.origins)
     return "".join(f"{text:<{_COLUMN}}# {note}\n" if note else f"{text}\n" for text, note in lines)
@@ -32,7 +32,7 @@ def render(effective: Effective) -> str:
 def _mapping(
     data: Mapping[str, object], path: str, depth: int, origins: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Each line without its comment, and the comment or ''."""
+    """Yield each line without its comment, and the comment or ''."""
     for key, value in data.items():
         yield from _entry(
             f"{'  ' * depth}{_flow(key)}:", value, join(path, str(key)), depth, origins
@@ -64,12 +64,12 @@ def _item(
 
 
 def _flow(value: object) -> str:
-    """One value on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_flow, value))}]"
-    # Only double quotes keep what cannot be printed, line ends above all, on this line.
+    # Only double quotes keep line ends and other unprintable characters on this line.
     style = '"' if isinstance(value, str) and not value.isprintable() else None
     text = yaml.safe_dump([value], default_flow_style=True, default_style=style, width=1 << 30)
     return text.strip().removeprefix("[").removesuffix("]")

@@ -1,7 +1,7 @@
-"""Settings that are written as text and mean more: HOST:PORT, hosts, ranges of nodes, names of APIs.
+"""Settings with a syntax of their own: HOST:PORT, hosts, ranges of nodes, names of APIs.
 
-- A `check_` says what is wrong with one value, in words, or None (see `policies.validation.Check`).
-- A reader (`split_`, `parse_`) may assume that its check has passed; otherwise it raises ValueError.
+- A `check_` function returns what it expected instead of a value, or None (see `policies.validation.Check`).
+- A `split_` or `parse_` function expects a checked value and raises ValueError for others.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _API_WORDS = "an API key from 0 to 32767, or Kafka's name of an API"
 
 
 def split_server(text: str) -> tuple[str, int]:
-    """`kafka-1:9092` to `("kafka-1", 9092)`; brackets around an IPv6 address are taken off."""
+    """Return `("kafka-1", 9092)` for `kafka-1:9092`, without the brackets of an IPv6 address."""
     host, _, port = text.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def parse_nodes(text: str | int) -> tuple[int, ...]:
-    """Node ids in the order written: `0-2,10` to `(0, 1, 2, 10)`. Raises ValueError in words."""
+    """Return the ids as written: `(0, 1, 2, 10)` for `0-2,10`. Raises ValueError that says what is expected."""
     ids: list[int] = []
     for first, last in _ranges(str(text)):
         if last < first:
@@ -61,7 +61,7 @@ def parse_nodes(text: str | int) -> tuple[int, ...]:
 
 
 def api_key_of(value: int | str) -> int:
-    """A key, or the key Kafka calls by this name. Raises ValueError when Kafka has none."""
+    """Return the API key of a key or of Kafka's name. Raises ValueError for an unknown name."""
     key = value if isinstance(value, int) else key_of(value)
     if key is None:
         raise ValueError(f"no Kafka API is called {value!r}")
@@ -69,25 +69,25 @@ def api_key_of(value: int | str) -> int:
 
 
 def check_server(value: object) -> tuple[str, str] | None:
-    """HOST:PORT whose shape the pattern has seen."""
+    """Check HOST:PORT of a text that matches the pattern."""
     host = str(value).rpartition(":")[0]
     return (SERVER_WORDS, "") if host.startswith("[") and not _is_ipv6(host[1:-1]) else None
 
 
 def check_host(value: object) -> tuple[str, str] | None:
-    """A host without port."""
+    """Check a host without a port."""
     text = str(value)
     bad = not text or any(each in "[]/@," or each.isspace() for each in text)
     return (_HOST_WORDS, "") if bad or (":" in text and not _is_ipv6(text)) else None
 
 
 def check_advertised_host(value: object) -> tuple[str, str] | None:
-    """As a host; empty = not given."""
+    """Check a host or an empty text."""
     return None if value == "" else check_host(value)
 
 
 def check_user(value: object) -> tuple[str, str] | None:
-    """A name as quotas know it; empty = not given."""
+    """Check a user name as quotas know it, or an empty text."""
     text = str(value)
     if text.startswith("User:"):
         return f"{_USER_WORDS}, without User:", text.removeprefix("User:")
@@ -96,7 +96,7 @@ def check_user(value: object) -> tuple[str, str] | None:
 
 
 def check_nodes(value: object) -> tuple[str, str] | None:
-    """Ranges whose shape the pattern has seen."""
+    """Check ranges of a text that matches the pattern."""
     try:
         parse_nodes(str(value))
     except ValueError as error:
@@ -105,7 +105,7 @@ def check_nodes(value: object) -> tuple[str, str] | None:
 
 
 def check_api(value: object) -> tuple[str, str] | None:
-    """A key or a name."""
+    """Check an API key or name."""
     if isinstance(value, int) or key_of(str(value)) is not None:
         return None
     names = [name for name in map(name_of, ApiKey) if key_of(name) is not None]
@@ -113,7 +113,7 @@ def check_api(value: object) -> tuple[str, str] | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine (or pod) can come from there."""
+    """Return whether only this machine or pod can connect to it."""
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 

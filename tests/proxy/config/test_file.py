@@ -48,12 +48,15 @@ def test_an_empty_file_says_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: 1\nb: 2\na: 3\n", "a (f:3): found this key again, expected it once (it is on line 1)"),
+        (
+            "a: 1\nb: 2\na: 3\n",
+            "a (f:3): found a duplicate key, expected each key once (it is also on line 1)",
+        ),
         (
             "a: &x [*x]\n",
-            "a[0] (f:1): found an alias of what it is inside of, expected a value that ends",
+            "a[0] (f:1): found an alias that contains itself, expected a value without itself inside",
         ),
-        ("? [k]\n: 1\n", "(f:1): found a key that is not a text, expected a plain key"),
+        ("? [k]\n: 1\n", "(f:1): found a key that is not text, expected a plain key"),
     ],
 )
 def test_yaml_that_cannot_be_meant(text: str, words: str) -> None:

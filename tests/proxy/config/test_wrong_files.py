@@ -69,7 +69,7 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
     (UP + "traces: {slow_ms: 1h}\n", "traces.slow_ms", 2, "did you mean 3600000?"),
     (UP + "usage_log: {families: [entities]}\n", "usage_log.families[0]", 2, "did you mean entity?"),
     (UP + "usage_log: {families: []}\n", "usage_log.families", 2, "not empty"),
-    (UP + "identity: {user: ''}\nidentity: {user: a}\n", "identity", 3, "it once (it is on line 2)"),
+    (UP + "identity: {user: ''}\nidentity: {user: a}\n", "identity", 3, "each key once (it is also on line 2)"),
     (UP + "pass_unknown_apis: [Fetch]\n", "pass_unknown_apis[0]", 2, "outside the table"),
     (UP + "pass_unknown_apis: [Fech]\n", "pass_unknown_apis[0]", 2, "found 'Fech'"),
     (UP + "policies: quota\n", "policies", 2, "a list"),
