@@ -1,4 +1,4 @@
-"""Sends the metrics to a collector now and then, from a thread of its own.
+"""Sends the metrics to a collector at intervals, from a thread of its own.
 
 Rules:
 - The loop hands over what was collected and goes on; nothing here ever waits for a collector but the thread.
@@ -23,13 +23,13 @@ MIN_INTERVAL_MS = 1000
 
 
 class MetricExporter(Protocol):
-    """What the thread needs of `otlp.OtlpExporter`."""
+    """The part of `OtlpMetricExporter` that the thread uses."""
 
     def export(self, families: Iterable[Family], at_ms: int) -> bool:
-        """Send them; whether they arrived. It may take long, and retries by itself."""
+        """Send the families; return whether they arrived. Retries, and may block for long."""
 
     def shutdown(self) -> None:
-        """Give up what is under way, soon."""
+        """Interrupt an export in progress."""
 
 
 def load_otlp(version: str) -> MetricExporter:
@@ -66,12 +66,12 @@ class MetricPush:
         self._thread = threading.Thread(target=self._run, name="metrics-push", daemon=True)
 
     def start(self) -> None:
-        """Load the exporter and begin. Raises what `load` raises."""
+        """Load the exporter and start the thread. Raises what `load` raises."""
         self._exporter = self._load(self._version)
         self._thread.start()
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether it is time to send again; true once an interval."""
+        """Return whether the next push is due; true once per interval."""
         if self._due_ms is None:
             self._due_ms = now_ms + self.interval_ms
         if now_ms < self._due_ms:
@@ -80,18 +80,18 @@ class MetricPush:
         return True
 
     def send(self, families: Iterable[Family], at_ms: int) -> None:
-        """Hand over what was collected at that time."""
+        """Queue the families that were collected at `at_ms`. Never blocks."""
         if self._waiting is not None:
             self._counts["dropped"] += 1
         self._waiting = (families, at_ms)
         self._wake.set()
 
     def counts(self) -> Mapping[str, int]:
-        """How many pushes succeeded, failed, or were dropped for a newer one."""
+        """Return how many pushes succeeded, failed, or were replaced by a newer one."""
         return self._counts
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Send what waits, if the collector takes it in time."""
+        """Send the queued families if the collector takes them within `timeout_s`."""
         if self._exporter is None:
             return
         deadline = time.monotonic() + timeout_s

@@ -1,11 +1,11 @@
-"""The thread that turns what was remembered into spans and hands them to a sink, a batch at a time.
+"""The thread that makes spans from traced requests and hands them to an exporter in batches.
 
 Rules:
-- It takes from a deque that the loop appends to, and wakes by itself: the loop pays for one append.
-- Every span is counted once: delivered, or dropped because the sink would not take it, or because the end came first.
-  What a sink still has in hand when the time to close is over counts as dropped.
-- Trouble is told when it begins and when it is over, not for each batch.
-- A daemon thread: whatever a collector does, the process can end.
+- The loop appends to a deque, and the thread wakes on its own schedule: the loop pays for one append.
+- Every span is counted once, as delivered or as dropped. A span is dropped if the exporter refuses it, or if it is not
+  delivered when the time to close is over.
+- A failure is logged when it begins and when it ends, not per batch.
+- The thread is a daemon, so a collector that hangs does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 DELAY_MS = 1000
 MAX_BATCH_SPANS = 512
 LAST_WORD_S = 0.3
-"""Of the time to close, kept for a sink that has to be told to give up."""
+"""The part of the time to close that is reserved to interrupt an exporter."""
 
 
 class Job(NamedTuple):
-    """A request to be told about as `spans` spans; or (`unmuted_us` is not 0) only the throttle after it."""
+    """A request that makes `spans` spans; only the mute after it if `unmuted_us` is not 0."""
 
     trail: RequestTrace
     spans: int
@@ -42,16 +42,16 @@ class Job(NamedTuple):
 
 
 class SpanExporter(Protocol):
-    """Where spans go. All but `hurry` is called by the worker's thread."""
+    """Delivers spans. The thread of the batch processor calls everything but `hurry`."""
 
     def send(self, spans: Sequence[Span]) -> str:
-        """Deliver them all; empty, or a few words why that failed (without anything secret)."""
+        """Deliver all spans. Return an empty string, or the reason of the failure without secrets."""
 
     def hurry(self) -> None:
-        """Another thread says: give up waiting, now."""
+        """Stop waiting for the collector now. Another thread calls this."""
 
     def close(self) -> None:
-        """No more will come."""
+        """Release what the exporter holds; no span follows."""
 
 
 class SpanBatchProcessor:

@@ -1,4 +1,4 @@
-"""Whether there are traces, and where they go: by the settings and OpenTelemetry's environment variables."""
+"""Chooses the exporter of traces from the settings and OpenTelemetry's environment variables."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def make_tracer(
     version: str,
     environ: Mapping[str, str] = os.environ,
 ) -> Tracer | None:
-    """The tracer that these settings (see `proxy.config.telemetry.Traces`) ask for; None: no traces.
+    """Return the tracer for these settings (see `proxy.config.telemetry`); None if traces are off.
 
-    `auto` means OTLP if an endpoint is named, else the file if that is. Raises TracesError for what the
-    variables say wrongly, OSError for a file that cannot be opened.
+    `auto` means OTLP if an endpoint is set, else the file if one is set. Raises TracesError for an invalid
+    variable, OSError for a file that cannot be opened.
     """
     sink = _sink(export, file, max_file_bytes, version, environ)
     if sink is None:

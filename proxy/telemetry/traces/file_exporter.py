@@ -42,7 +42,7 @@ class FileSpanExporter:
         self._file = RotatingFile(path, max_bytes)
 
     def send(self, spans: Sequence[Span]) -> str:
-        """See Sink."""
+        """See SpanExporter."""
         try:
             self._file.append(self.line_of(spans))
         except OSError as error:
@@ -50,14 +50,14 @@ class FileSpanExporter:
         return ""
 
     def hurry(self) -> None:
-        """A file does not keep anybody waiting."""
+        """Do nothing: a file does not block for long."""
 
     def close(self) -> None:
-        """See Sink."""
+        """See SpanExporter."""
         self._file.close()
 
     def line_of(self, spans: Sequence[Span]) -> bytes:
-        """What `send` writes."""
+        """Return the line that `send` writes."""
         scoped = [{"scope": self._scope, "spans": list(map(_span, spans))}]
         return (
             _encode({"resourceSpans": [{"resource": self._resource, "scopeSpans": scoped}]}) + b"\n"

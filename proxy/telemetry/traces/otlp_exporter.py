@@ -75,7 +75,7 @@ class OtlpSpanExporter:
         self._limits = SpanLimits()
 
     def send(self, spans: Sequence[Span]) -> str:
-        """See Sink."""
+        """See SpanExporter."""
         result = self._exporter.export([self._readable(span) for span in spans])
         if result is SpanExportResult.SUCCESS and self._session.taken:
             return ""
@@ -86,7 +86,7 @@ class OtlpSpanExporter:
         self._exporter.shutdown()  # type: ignore[no-untyped-call] # the SDK's
 
     def close(self) -> None:
-        """See Sink."""
+        """See SpanExporter."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call] # the SDK's
 
     def _readable(self, span: Span) -> ReadableSpan:
