@@ -187,19 +187,19 @@ def test_the_keyboard_is_enough(serve: Serve, open_page: Open) -> None:
     feed.stands_still = True
     page = open_page(feed.address)
 
-    page.keyboard.set_backpressure("Tab")
+    page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "To the tables"
-    page.keyboard.set_backpressure("/")
+    page.keyboard.press("/")
     page.keyboard.type("billing")
     page.get_by_text("25 of 200 listed match").first.wait_for()
     assert set(cells(page, "t-principals", 2)) == {"billing"}
-    page.keyboard.set_backpressure("Escape")
+    page.keyboard.press("Escape")
     page.locator("#t-principals tbody td:nth-child(2):not(:text-is('billing'))").first.wait_for()
 
     chart = page.locator(".chart", has_text="Requests/s")
     chart.locator("svg").focus()
-    page.keyboard.set_backpressure("PageUp")
-    page.keyboard.set_backpressure("ArrowLeft")
+    page.keyboard.press("PageUp")
+    page.keyboard.press("ArrowLeft")
     assert re.fullmatch(r"\d\d:\d\d:\d\d", chart.locator(".when").inner_text())
     assert " at " in (chart.locator("svg").get_attribute("aria-label") or "")
 
@@ -254,11 +254,11 @@ def test_the_token_is_asked_for(serve: Serve, browser: Browser) -> None:
     page = browser.new_page()
     page.goto(feed.address)
     page.locator("#token").fill("wrong")
-    page.keyboard.set_backpressure("Enter")
+    page.keyboard.press("Enter")
     page.get_by_text("The token was refused.").wait_for()
     assert not violations(page)
     page.locator("#token").fill("a-long-secret")
-    page.keyboard.set_backpressure("Enter")
+    page.keyboard.press("Enter")
 
     page.locator("#mode", has_text="serving").wait_for()
     page.reload()  # kept for this tab

@@ -131,7 +131,7 @@ def test_a_proxy_without_clients_is_shown(open_page: Open, tmp_path: Path) -> No
         assert page.request.get(name).headers["content-security-policy"] == CSP
     page.get_by_text("No client is connected.").wait_for()
     page.get_by_text("No connection is open.").wait_for()
-    page.keyboard.set_backpressure("Tab")
+    page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "To the tables"
     draw_all(page)
     assert not violations(page)

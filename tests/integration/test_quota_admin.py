@@ -264,7 +264,7 @@ def test_only_admins_change_quotas(kafka_sasl: KafkaCluster, tmp_path: Path) -> 
             *change, *as_user("bothquotas"), stdin=passwords["bothquotas"], code=1
         )
         assert said == (
-            "bothquotas may not alter quotas: the setting admins of Sluice's policy quota does not "
+            "Refused: bothquotas may not alter quotas: the setting admins of Sluice's policy quota does not "
             "name this principal\n"
         )
         running.quotas(*change, *as_user(ADMIN), stdin=passwords[ADMIN])
@@ -314,7 +314,7 @@ def test_one_of_several_replicas_only_tells(
     try:
         running = Running(sluice, java)
         said = running.quotas("set", "--user", "x", "request_rate=5", code=1)
-        assert said.startswith("This Sluice is one of 2 replicas")
+        assert said.startswith("Refused: This Sluice is one of 2 replicas")
         assert running.listed() == {}
     finally:
         sluice.stop()

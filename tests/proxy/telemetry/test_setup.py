@@ -28,7 +28,7 @@ def test_by_default_only_the_log_observes():
     """The default configuration keeps no request traces and writes no files."""
     telemetry = make()
     assert telemetry.tracer is telemetry.monitoring is telemetry.usage_log is None
-    assert not telemetry.keeps_trails
+    assert not telemetry.keeps_traces
     telemetry.start()
     telemetry.close()
 
@@ -37,7 +37,7 @@ def test_an_admin_server_needs_monitoring():
     """With an admin address, monitoring runs and request traces are kept."""
     telemetry = make(admin=AdminSettings(listen="127.0.0.1:1"))
     assert telemetry.monitoring is not None
-    assert telemetry.keeps_trails
+    assert telemetry.keeps_traces
 
 
 def test_monitoring_may_start_later():
@@ -53,7 +53,7 @@ def test_a_trace_file_needs_a_tracer(tmp_path: Path):
     """With a trace file, a tracer runs and request traces are kept."""
     telemetry = make(traces=TracesSettings(file=str(tmp_path / "traces.jsonl")))
     assert telemetry.tracer is not None
-    assert telemetry.keeps_trails
+    assert telemetry.keeps_traces
     telemetry.start()
     telemetry.close()
 
@@ -64,7 +64,7 @@ def test_an_audit_log_observes_administrative_requests(tmp_path: Path):
     telemetry = make(audit=AuditSettings(file=str(tmp_path / "audit.jsonl")))
     assert telemetry.audit is not None
     assert telemetry.broadcast.hears_audit
-    assert telemetry.keeps_trails
+    assert telemetry.keeps_traces
     telemetry.start()
     telemetry.close()
 
@@ -73,10 +73,10 @@ def test_the_families_of_the_usage_log_decide_what_the_core_keeps(tmp_path: Path
     """The core keeps a capture and a topic book only for the families `capture` and `topic`."""
     plain = make(usage_log=UsageLogSettings(directory=str(tmp_path)))
     assert plain.usage_log is not None
-    assert plain.capture is plain.topic_book is None
+    assert plain.capture is plain.topic_usage is None
     full = make(usage_log=UsageLogSettings(directory=str(tmp_path), families=("topic", "capture")))
     assert full.capture is not None
-    assert full.topic_book is not None
+    assert full.topic_usage is not None
 
 
 def test_a_part_that_is_off_is_not_imported():
