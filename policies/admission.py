@@ -109,10 +109,10 @@ class AdmissionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 class _Broker:
     """What is at one broker, and who waits for it."""
 
-    __slots__ = ("in_flight", "lines", "most", "serving", "waiting")
+    __slots__ = ("in_flight", "lines", "max_in_flight", "serving", "waiting")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_in_flight: int) -> None:
+        self.max_in_flight = max_in_flight
         self.in_flight = 0
         self.waiting = 0
         self.serving = False
@@ -201,7 +201,7 @@ class Admission(Policy):
         if broker is None:
             broker = _Broker(self._settings.max_in_flight_requests_per_node)
             self._brokers[request.node_id] = broker
-        if broker.in_flight < broker.most:
+        if broker.in_flight < broker.max_in_flight:
             broker.in_flight += 1
             self._places[id(request)] = broker
             return FORWARD
@@ -231,7 +231,7 @@ class Admission(Policy):
         self._places = previous._places
         self._tickets = previous._tickets
         for broker in self._brokers.values():
-            broker.most = self._settings.max_in_flight_requests_per_node
+            broker.max_in_flight = self._settings.max_in_flight_requests_per_node
             self._serve(broker)
 
     # -- the line ----------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class Admission(Policy):
             return
         broker.serving = True
         try:
-            while broker.lines and broker.in_flight < broker.most:
+            while broker.lines and broker.in_flight < broker.max_in_flight:
                 first = next(iter(broker.lines[max(broker.lines)]))
                 first.leave()
                 broker.in_flight += 1  # kept for it

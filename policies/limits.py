@@ -62,10 +62,10 @@ class Limits(Policy):
             raise PolicyConfigError("", "not a LimitsConfig")
         keys = (key_of(name) for name in config.forbidden_apis)
         self._forbidden = frozenset(key for key in keys if key is not None)
-        self._most_bytes = config.request_max_bytes or 0
+        self._max_bytes = config.request_max_bytes or 0
         self._acks = _ACKS.get(config.required_acks or "")
         self._required = "acks=all" if config.required_acks == "all" else "acks=1 or acks=all"
-        if not self._most_bytes:
+        if not self._max_bytes:
             produce = {ApiKey.PRODUCE} if self._acks is not None else set()
             self.apis = self._forbidden | produce
 
@@ -75,11 +75,11 @@ class Limits(Policy):
         if api_key in self._forbidden:
             message = f"{request.api.name} is forbidden here"
             return Reject(ErrorCode.POLICY_VIOLATION, message=message)
-        if self._most_bytes and request.size_bytes > self._most_bytes:
+        if self._max_bytes and request.size_bytes > self._max_bytes:
             large = api_key == ApiKey.PRODUCE
             code = ErrorCode.MESSAGE_TOO_LARGE if large else ErrorCode.POLICY_VIOLATION
             size = f"the request has {request.size_bytes} bytes"
-            return Reject(code, message=f"{size}, at most {self._most_bytes} are allowed")
+            return Reject(code, message=f"{size}, at most {self._max_bytes} are allowed")
         if self._acks is not None and api_key == ApiKey.PRODUCE and request.acks not in self._acks:
             message = f"the request asks for acks={request.acks}, {self._required} is required"
             return Reject(ErrorCode.INVALID_REQUIRED_ACKS, message=message)

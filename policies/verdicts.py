@@ -210,9 +210,11 @@ def _check_why(field: str, why: object) -> None:
             raise VerdictError(f"{field} is {shown(why)}, expected numbers as observed and bound")
 
 
-def _check_int(field: str, value: object, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise VerdictError(f"{field} is {shown(value)}, expected an integer in {least}..{most}")
+def _check_int(field: str, value: object, min_value: int, max_value: int) -> None:
+    if type(value) is not int or not min_value <= value <= max_value:
+        raise VerdictError(
+            f"{field} is {shown(value)}, expected an integer in {min_value}..{max_value}"
+        )
 
 
 def _check_bool(field: str, value: object) -> None:

@@ -265,7 +265,7 @@ class App:
             "memory_budget",
             requests_bytes=budget.request_bytes,
             replies_bytes=budget.response_bytes,
-            most_bytes=budget.max_bytes,
+            max_bytes=budget.max_bytes,
             limit_bytes=budget.demand.limit_bytes,
         )
         self._log.info(
@@ -389,7 +389,7 @@ def _bounds(config: Config, budget: Budget) -> PoolLimits:
         request_bytes=budget.request_bytes,
         response_bytes=budget.response_bytes,
         requests=memory.queued_max_requests,
-        share_most=config.max_share(),
+        max_share=config.max_share(),
         announced_bytes=memory.upstream_announced_max_bytes,
         read_limits=limits,
     )

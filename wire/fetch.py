@@ -24,7 +24,7 @@ from wire.primitives import INT32, Buffer, encode_compact_count, encode_count
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
-EPOCH_MAX: Final = 0x7FFF_FFFF
+MAX_EPOCH: Final = 0x7FFF_FFFF
 
 _MAX_BYTES_DEFAULT: Final = 0x7FFF_FFFF  # FetchRequest.json: before v3, and isolation before v4
 _HEAD_V0: Final = Struct(">ii")  # max wait, min bytes
@@ -114,7 +114,7 @@ def next_epoch(epoch: int) -> int:
     """The epoch after `epoch`: it wraps to 1, for 0 is the initial one; the final one stays."""
     if epoch < 0:
         return FINAL_EPOCH
-    return 1 if epoch == EPOCH_MAX else epoch + 1
+    return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
 def empty_reply(api: Api, throttle_time_ms: int) -> bytes:

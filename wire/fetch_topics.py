@@ -5,7 +5,7 @@
 - One generator reads: it asks for so many bytes, or to step over so many.
 - Before v13 topics are named, from then on they have ids. v12 brought compact sizes and tags.
 - Whatever cannot be read, or is too much, ends the reading: `broken`. The reply passes all the same. Too
-  much are more elements than a reply's budget, or more steps in one `feed` than FEED_STEPS_MAX.
+  much are more elements than a reply's budget, or more steps in one `feed` than MAX_FEED_STEPS.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from wire.errors import BudgetError, WireError
 from wire.primitives import (
     INT16,
     INT32,
+    MAX_TAGS_PER_STRUCT,
     REPLY_ELEMENT_BUDGET,
-    TAGS_PER_STRUCT_MAX,
     Buffer,
     spend,
 )
@@ -27,7 +27,7 @@ from wire.produce_topics import TopicBytes
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-FEED_STEPS_MAX: Final = 32_768
+MAX_FEED_STEPS: Final = 32_768
 """Values that one `feed` reads. 256 KiB of empty partitions are fewer."""
 
 _ASK: Final = 0
@@ -76,8 +76,8 @@ class FetchTopics:
         steps = 0
         while not self.done:
             steps += 1
-            if steps > FEED_STEPS_MAX:
-                raise BudgetError(f"more than {FEED_STEPS_MAX} values in one read")
+            if steps > MAX_FEED_STEPS:
+                raise BudgetError(f"more than {MAX_FEED_STEPS} values in one read")
             kind, size_bytes = self._wish
             if kind == _ASK:
                 lacking = size_bytes - len(carry)
@@ -202,7 +202,7 @@ class FetchTopics:
         if not count:
             return
         count = yield from self._uvarint(count)
-        if count > TAGS_PER_STRUCT_MAX:
+        if count > MAX_TAGS_PER_STRUCT:
             raise WireError(f"{count} tagged fields in one struct")
         self._left = spend(self._left, count)
         for _ in range(count):

@@ -2,7 +2,7 @@
 
 - `pos` is always a frame's start: its int32 size field. The size was checked by whoever framed it.
 - None means "not all there yet"; `WireError` means that no further byte can mend it.
-- A header never reaches past its own frame, and never past `HEADER_MAX_BYTES`: what must be kept
+- A header never reaches past its own frame, and never past `MAX_HEADER_BYTES`: what must be kept
   until it is whole stays small, whatever the frame's size says.
 - `client_id` has a two-byte length in every header version (Kafka: RequestHeader.json); a flexible
   header (v2) adds a tag section behind it. Header v0, of ControlledShutdown v0 only, has no
@@ -16,7 +16,7 @@ from typing import Final
 
 from wire.errors import WireError
 from wire.primitives import (
-    TAGS_PER_STRUCT_MAX,
+    MAX_TAGS_PER_STRUCT,
     Buffer,
     int16_at,
     int32_at,
@@ -27,7 +27,7 @@ REQUEST: Final = Struct(">iii")
 
 REQUEST_FIXED_BYTES: Final = 12
 RESPONSE_FIXED_BYTES: Final = 8
-HEADER_MAX_BYTES: Final = 64 * 1024
+MAX_HEADER_BYTES: Final = 64 * 1024
 """Largest header accepted, size field included: a full client id (32 KiB) and its tags."""
 
 
@@ -89,7 +89,7 @@ def response_body_at(buf: Buffer, pos: int, end: int, response_header_version: i
 
 def _after_tags(buf: Buffer, start: int, pos: int, end: int, stop: int) -> int | None:
     """As `primitives.skip_tags`, but bytes between `end` and the frame's `stop` may yet come."""
-    stop = min(stop, start + HEADER_MAX_BYTES)
+    stop = min(stop, start + MAX_HEADER_BYTES)
     end = min(end, stop)
     left = -1  # varints still to read: the count first, then tag and size of each field
     last_tag = -1
@@ -111,7 +111,7 @@ def _after_tags(buf: Buffer, start: int, pos: int, end: int, stop: int) -> int |
         if value > 0xFFFF_FFFF:
             raise WireError("varint exceeds 32 bits")
         if left < 0:
-            if value > TAGS_PER_STRUCT_MAX:
+            if value > MAX_TAGS_PER_STRUCT:
                 raise WireError(f"{value} tagged fields in one header")
             left = 2 * value
         elif left & 1:  # a size: its bytes are skipped, and may not all be there

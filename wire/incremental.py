@@ -12,7 +12,7 @@ from typing import Final
 from wire.errors import WireError
 from wire.primitives import Buffer, int16_at, int32_at
 
-STRING_MAX_BYTES: Final = 0x7FFF  # Kafka refuses longer ones in either spelling
+MAX_STRING_BYTES: Final = 0x7FFF  # Kafka refuses longer ones in either spelling
 
 _INCOMPLETE: Final = (0, -1)
 
@@ -44,7 +44,7 @@ def try_string(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, 
     else:
         length = int16_at(buf, pos)[0]
         pos += 2
-    if not -1 <= length <= STRING_MAX_BYTES:
+    if not -1 <= length <= MAX_STRING_BYTES:
         raise WireError(f"string of {length} bytes")
     return length, pos
 

@@ -34,7 +34,7 @@ from wire.primitives import (
 CLIENT_ID: Final = b"sluice"
 REQUEST_VERSION: Final = 1
 
-NAME_MAX_BYTES: Final = 249
+MAX_NAME_BYTES: Final = 249
 """Kafka: `Topic.MAX_NAME_LENGTH`."""
 
 _HEADER: Final = Struct(">hhi")
@@ -43,7 +43,7 @@ _TOPIC_ID_BYTES: Final = 16
 _PARTITION_FIXED_BYTES: Final = 2 + 4 + 4 + 4  # error, index, leader, leader epoch
 _REACH: Final = 16
 """How many partitions are compared at first."""
-_PARTITION_LEAST_BYTES: Final = _PARTITION_FIXED_BYTES + 4  # three empty arrays, no tags
+_MIN_PARTITION_BYTES: Final = _PARTITION_FIXED_BYTES + 4  # three empty arrays, no tags
 
 
 def brokers_request(correlation_id: int = 0) -> bytes:
@@ -108,9 +108,9 @@ def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[b
         id_at = at + max(length, 0)
         pos = skip(id_at, _TOPIC_ID_BYTES + 1, end)  # id, is internal
         topic_id = bytes(buf[id_at : id_at + _TOPIC_ID_BYTES])
-        if 0 < length <= NAME_MAX_BYTES and any(topic_id):
+        if 0 < length <= MAX_NAME_BYTES and any(topic_id):
             names[topic_id] = _name(buf, at, id_at)
-        partitions, pos = compact_count(buf, pos, end, _PARTITION_LEAST_BYTES)
+        partitions, pos = compact_count(buf, pos, end, _MIN_PARTITION_BYTES)
         budget = spend(budget, partitions)
         pos, budget = _after_partitions(buf, pos, end, partitions, budget)
         pos, budget = spend_tags(buf, skip(pos, 4, end), end, budget)  # authorized operations

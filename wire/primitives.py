@@ -31,7 +31,7 @@ ELEMENT_BUDGET: Final = 20_000
 REPLY_ELEMENT_BUDGET: Final = 500_000
 """The same for one reply. A cluster of 200,000 partitions fits, even if each has a topic of its own."""
 
-TAGS_PER_STRUCT_MAX: Final = 64
+MAX_TAGS_PER_STRUCT: Final = 64
 
 _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 _INT16_MAX: Final = 0x7FFF
@@ -103,25 +103,25 @@ def bytes_length(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
     return length, pos
 
 
-def array_count(buf: Buffer, pos: int, end: int, least_bytes: int = 1) -> tuple[int, int]:
+def array_count(buf: Buffer, pos: int, end: int, min_item_bytes: int = 1) -> tuple[int, int]:
     """The int32 count of an array; -1 is null.
 
-    Each element takes at least `least_bytes`, so a count that cannot fit is refused here.
+    Each element takes at least `min_item_bytes`, so a count that cannot fit is refused here.
     """
     if pos + 4 > end:
         raise WireError("array count cut off")
     count: int = int32_at(buf, pos)[0]
     pos += 4
-    if count < -1 or count * least_bytes > end - pos:
+    if count < -1 or count * min_item_bytes > end - pos:
         raise WireError(f"array of {count} elements, {end - pos} bytes there")
     return count, pos
 
 
-def compact_count(buf: Buffer, pos: int, end: int, least_bytes: int = 1) -> tuple[int, int]:
+def compact_count(buf: Buffer, pos: int, end: int, min_item_bytes: int = 1) -> tuple[int, int]:
     """The count of a compact array, checked as `array_count` does; -1 is null."""
     count, pos = uvarint(buf, pos, end)
     count -= 1
-    if count * least_bytes > end - pos:
+    if count * min_item_bytes > end - pos:
         raise WireError(f"compact array of {count} elements, {end - pos} bytes there")
     return count, pos
 
@@ -154,7 +154,7 @@ def skip_tags(buf: Buffer, pos: int, end: int) -> int:
     if pos < end and buf[pos] == 0:
         return pos + 1
     count, pos = uvarint(buf, pos, end)
-    if count > TAGS_PER_STRUCT_MAX:
+    if count > MAX_TAGS_PER_STRUCT:
         raise WireError(f"{count} tagged fields in one struct")
     last_tag = -1
     for _ in range(count):
@@ -185,7 +185,7 @@ def spend_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
     if pos < end and buf[pos] == 0:
         return pos + 1, budget
     count, _ = uvarint(buf, pos, end)
-    budget = spend(budget, min(count, TAGS_PER_STRUCT_MAX))
+    budget = spend(budget, min(count, MAX_TAGS_PER_STRUCT))
     return skip_tags(buf, pos, end), budget
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from wire.errors import WireError
 from wire.incremental import try_size, try_string, try_uvarint
-from wire.primitives import ELEMENT_BUDGET, TAGS_PER_STRUCT_MAX, Buffer, int16_at, int32_at, spend
+from wire.primitives import ELEMENT_BUDGET, MAX_TAGS_PER_STRUCT, Buffer, int16_at, int32_at, spend
 
 NO_STEP_LIMIT: Final = 1 << 60
 """More steps than any body has."""
@@ -252,7 +252,7 @@ class ProduceWalker:
         count, after = try_uvarint(buf, pos, end)
         if after < 0:
             return -1
-        if count > TAGS_PER_STRUCT_MAX:
+        if count > MAX_TAGS_PER_STRUCT:
             raise WireError(f"{count} tagged fields in one struct")
         self._budget = spend(self._budget, count)
         self._tags_left = count

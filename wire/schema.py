@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, cast, get_args, get_origin
 
 from wire.errors import WireError
 from wire.primitives import (
-    TAGS_PER_STRUCT_MAX,
+    MAX_TAGS_PER_STRUCT,
     Buffer,
     array_count,
     compact_count,
@@ -170,7 +170,7 @@ def check(shape: Shape, buf: Buffer, pos: int, end: int, budget: int) -> tuple[i
     if not shape.is_flexible:
         return pos, budget
     count, pos = uvarint(buf, pos, end)
-    if count > TAGS_PER_STRUCT_MAX:
+    if count > MAX_TAGS_PER_STRUCT:
         raise WireError(f"{count} tagged fields in one struct")
     budget = spend(budget, count)
     last_tag = -1

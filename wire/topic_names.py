@@ -15,10 +15,10 @@ from wire.primitives import Buffer, compact_count, compact_length, skip, skip_co
 if TYPE_CHECKING:
     from wire.apis import Api
 
-KEPT_MAX_BYTES: Final = 64 << 10
+MAX_KEPT_BYTES: Final = 64 << 10
 """No broker, and no topic up to its partitions, is longer."""
-NAMES_MAX: Final = 100_000
-_NAME_MAX_BYTES: Final = 249
+MAX_NAMES: Final = 100_000
+_MAX_NAME_BYTES: Final = 249
 _ID_BYTES: Final = 16
 _PARTITION_FIXED_BYTES: Final = 14
 _START, _BROKERS, _CLUSTER, _TOPICS, _PARTITIONS, _DONE = range(6)
@@ -54,7 +54,7 @@ class TopicNames:
             pass
         del kept[:pos]
         self._try_bytes = 2 * len(kept)
-        if len(kept) > KEPT_MAX_BYTES or len(self.names) > NAMES_MAX:
+        if len(kept) > MAX_KEPT_BYTES or len(self.names) > MAX_NAMES:
             self.unread = True
             self._step = _DONE
         if self._step == _DONE:
@@ -102,7 +102,7 @@ class TopicNames:
         pos = skip(id_at, _ID_BYTES + 1, end)  # id, is internal
         partitions, pos = compact_count(buf, pos, end, 0)
         topic_id = bytes(buf[id_at : id_at + _ID_BYTES])
-        if 0 < length <= _NAME_MAX_BYTES and any(topic_id):
+        if 0 < length <= _MAX_NAME_BYTES and any(topic_id):
             self.names[topic_id] = buf[at:id_at].decode()
         self._partitions = partitions
         self._left -= 1

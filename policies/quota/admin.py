@@ -42,7 +42,7 @@ USAGE_KEPT_MS: Final = 250
 USAGE_ROWS_A_MS: Final = 10
 """For each so many rows they are kept a millisecond longer; ten take a twentieth of that to make."""
 REPLIES_KEPT: Final = 16
-QUESTION_MAX_BYTES: Final = 1024
+MAX_QUESTION_BYTES: Final = 1024
 """A reply to a longer question is not kept."""
 
 NO_IPS: Final = "Sluice keeps no quotas by ip; its setting forward_other_keys sends such requests on to the broker"
@@ -136,7 +136,7 @@ class QuotaAdmin:
         reply = Respond(describe_reply(api, entries, ErrorCode.NONE, message))
         if len(self._kept) == REPLIES_KEPT:
             self._kept.clear()
-        if len(body) <= QUESTION_MAX_BYTES:
+        if len(body) <= MAX_QUESTION_BYTES:
             self._kept[question] = _Kept(self._book.quotas.rev, until_ms, reply)
         return reply
 

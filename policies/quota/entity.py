@@ -29,10 +29,10 @@ CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
 KEYS: Final = (REQUEST_RATE, PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
 """Requests, bytes and bytes a second."""
 
-NAME_MOST_CHARS: Final = 1024
-VALUE_LEAST: Final = 0.000001
+MAX_NAME_CHARS: Final = 1024
+MIN_VALUE: Final = 0.000001
 """One request in eleven days; what is smaller would only make infinities."""
-VALUE_MAX: Final = 1e12
+MAX_VALUE: Final = 1e12
 """More than any cluster does; sums and products of larger values lose their digits, up to NaN."""
 
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE})
@@ -96,17 +96,17 @@ def check_value(key: str, value: float) -> str | None:
         return "must be greater than 0"
     if key in _WHOLE and value != int(value):
         return "must be a whole number of bytes per second"
-    if value < VALUE_LEAST:
-        return f"must be at least {VALUE_LEAST:f}"
-    return None if value <= VALUE_MAX else f"must be at most {VALUE_MAX:.0f}"
+    if value < MIN_VALUE:
+        return f"must be at least {MIN_VALUE:f}"
+    return None if value <= MAX_VALUE else f"must be at most {MAX_VALUE:.0f}"
 
 
 def check_name(name: str) -> str | None:
     """What is wrong with `name` as a user or client id, in words; None if nothing is."""
     if not name:
         return "must not be empty"
-    if len(name) > NAME_MOST_CHARS:
-        return f"must not be longer than {NAME_MOST_CHARS} characters"
+    if len(name) > MAX_NAME_CHARS:
+        return f"must not be longer than {MAX_NAME_CHARS} characters"
     return None
 
 

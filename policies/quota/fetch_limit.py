@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 _INT32_MAX: Final = 0x7FFF_FFFF
 
 
-def limit_fetch(request: Request, most_bytes: float) -> Forward:
-    """Lay `most_bytes` over what a Fetch asks for, where that is more. Needs its head."""
+def limit_fetch(request: Request, max_bytes: float) -> Forward:
+    """Lay `max_bytes` over what a Fetch asks for, where that is more. Needs its head."""
     head = request.head
     if not isinstance(head, FetchHead):
         return FORWARD
-    most = max(1, int(min(most_bytes, _INT32_MAX)))
+    limit_bytes = max(1, int(min(max_bytes, _INT32_MAX)))
     offsets = head_offsets(request.api_version)
     patches: list[Patch] = []
-    if head.max_bytes > most and offsets.max_bytes is not None:
-        patches.append(Patch(offsets.max_bytes, INT32.pack(most)))
-    if head.min_bytes > most:
-        patches.append(Patch(offsets.min_bytes, INT32.pack(most)))
+    if head.max_bytes > limit_bytes and offsets.max_bytes is not None:
+        patches.append(Patch(offsets.max_bytes, INT32.pack(limit_bytes)))
+    if head.min_bytes > limit_bytes:
+        patches.append(Patch(offsets.min_bytes, INT32.pack(limit_bytes)))
     return Forward(tuple(patches)) if patches else FORWARD

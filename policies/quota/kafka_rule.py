@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import EXEMPT, FORWARD, Forward, Throttle
 from policies.quota.fetch_limit import limit_fetch
-from policies.quota.rate import THROTTLE_MOST_MS, throttle_time_ms
+from policies.quota.rate import MAX_THROTTLE_MS, throttle_time_ms
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class KafkaRule:
         self._special = self.special.get
         self._find = manager.clients.get
         self._cap_ms = window_ms
-        self._least_seconds = (samples - 1) * window_ms / 1000
+        self._min_span_seconds = (samples - 1) * window_ms / 1000
         self._sequential = sequential
         self._bytes = False
 
@@ -134,7 +134,7 @@ class KafkaRule:
                 judged_ms += first_ms
                 observed, window_ms = bucket.rate.observe(judged_ms)
                 request_ms = throttle_time_ms(observed, bucket.limit, window_ms, self._cap_ms)
-            total_ms = min(first_ms + request_ms, THROTTLE_MOST_MS)
+            total_ms = min(first_ms + request_ms, MAX_THROTTLE_MS)
         else:
             total_ms = max(first_ms, request_ms)
             if byte_ms > request_ms:
@@ -172,4 +172,6 @@ class KafkaRule:
         if self._exempt and peer.user in self._exempt:
             return EXEMPT
         spent = self.manager.buckets_of_peer(peer, now_ms).fetch
-        return FORWARD if spent is None else limit_fetch(request, spent.limit * self._least_seconds)
+        return (
+            FORWARD if spent is None else limit_fetch(request, spent.limit * self._min_span_seconds)
+        )

@@ -6,7 +6,7 @@ Rules (Kafka: `ClientQuotaManager`):
 - A new limit re-labels a bucket and keeps its samples and what is owed; another winning level means
   another bucket. Nothing is scanned for that: `changed` forgets only who was resolved to what.
 - Configured entities never share a bucket and are never evicted. Of buckets made from a default,
-  beyond `default_buckets_most` the idle ones go (nothing owed, nobody waiting); when none is idle
+  beyond `max_default_buckets` the idle ones go (nothing owed, nobody waiting); when none is idle
   newcomers share one of a few, so that a flood of invented names costs neither memory nor the limit.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EXPIRY_MS: Final = 3_600_000
 """Kafka's `InactiveSensorExpirationTimeSeconds`."""
-ACCOUNTS_MOST: Final = 10_000
+MAX_CLIENTS: Final = 10_000
 """(user, client id) pairs whose buckets are remembered at hand; as many again are a little further."""
 AUTHENTICATED: Final = frozenset({"sasl", "unknown"})
 """Sources of a principal that stand for a broker's yes to an authentication."""
@@ -54,7 +54,7 @@ class ClientQuotaManager:
         samples: int = 11,
         window_ms: int = 1000,
         exempt: frozenset[str] = frozenset(),
-        default_buckets_most: int = 10_000,
+        max_default_buckets: int = 10_000,
         expiry_ms: int = EXPIRY_MS,
         policy: str = "",
     ) -> None:
@@ -68,7 +68,7 @@ class ClientQuotaManager:
         """Users that no limit holds for."""
         self.authenticates = False
         """A client has authenticated here, so requests before that are charged to no bucket."""
-        self._most = default_buckets_most
+        self._max_default_buckets = max_default_buckets
         self._expiry_ms = expiry_ms
         self._policy = policy
         """Name of the entry, for what clients are told."""
@@ -99,7 +99,7 @@ class ClientQuotaManager:
             account = ClientBuckets(
                 *(self._maybe_bucket(key, user, client_id, now_ms) for key in KEYS)
             )
-        if len(self.clients) >= ACCOUNTS_MOST:
+        if len(self.clients) >= MAX_CLIENTS:
             self._older = dict(self.clients)
             self.clients.clear()
         self.clients[pair] = account
@@ -132,15 +132,15 @@ class ClientQuotaManager:
         self.clients.clear()
         self._older.clear()
 
-    def expire(self, now_ms: int, most: int = 1000) -> None:
-        """Look at the next `most` buckets and forget those that nobody has used for an hour."""
+    def expire(self, now_ms: int, max_buckets: int = 1000) -> None:
+        """Look at the next `max_buckets` buckets and forget those that nobody has used for an hour."""
         if not self._round:
             self._round = [(key, tags) for key in KEYS for tags in self._tables[key]]
             if self._shared:  # there may be room again for those who share
                 kept = self._shared.items()
                 self._shared = {n: each for n, each in kept if not self._expired(each, now_ms)}
                 self.changed()
-        part, self._round = self._round[:most], self._round[most:]
+        part, self._round = self._round[:max_buckets], self._round[max_buckets:]
         for key, tags in part:
             bucket = self._tables[key].get(tags)
             if bucket is not None and self._expired(bucket, now_ms):
@@ -158,7 +158,7 @@ class ClientQuotaManager:
                     bucket.limit,
                     bucket.rate.measure(now_ms),
                     throttled.average_ms(now_ms) if throttled else None,
-                    throttled.most_ms(now_ms) if throttled else None,
+                    throttled.max_ms(now_ms) if throttled else None,
                     len(bucket.line or ()),
                 )
 
@@ -180,7 +180,7 @@ class ClientQuotaManager:
         table = self._tables[key]
         bucket = table.get(resolved.tags)
         if bucket is None:
-            full = resolved.is_default and self._defaults >= self._most
+            full = resolved.is_default and self._defaults >= self._max_default_buckets
             if full and not self._make_room(now_ms):
                 return self._share(key, resolved, now_ms)
             self._defaults += resolved.is_default
@@ -230,13 +230,13 @@ class ClientQuotaManager:
         if now_ms < self._room_again_ms:
             return False
         self._refresh(now_ms)
-        surplus = self._defaults - self._most * 7 // 8
+        surplus = self._defaults - self._max_default_buckets * 7 // 8
         for key, table in self._tables.items():
             idle = (t for t, each in table.items() if each.is_default and self._idle(each, now_ms))
             gone = list(islice(idle, max(0, surplus)))
             surplus -= len(gone)
             self._drop(key, gone)
-        if self._defaults < self._most:
+        if self._defaults < self._max_default_buckets:
             return True
         self._room_again_ms = now_ms + ROOM_AGAIN_MS
         return False

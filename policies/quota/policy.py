@@ -76,7 +76,7 @@ class Quota(Policy):
             samples=config.quota_window_num,
             window_ms=window_ms,
             exempt=frozenset(config.cluster_principals),
-            default_buckets_most=config.max_default_buckets,
+            max_default_buckets=config.max_default_buckets,
             policy=host.name,
         )
         self.rule: SmoothRule | KafkaRule = (

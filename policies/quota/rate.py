@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import floor, inf, isnan
 from typing import Final
 
-THROTTLE_MOST_MS: Final = 0x7FFF_FFFF
+MAX_THROTTLE_MS: Final = 0x7FFF_FFFF
 """throttle_time_ms is an int32. Kafka lets a longer delay wrap and throttles not at all; we clamp."""
 
 
@@ -29,9 +29,9 @@ def throttle_time_ms(
     """
     if isnan(observed) or observed <= bound:
         return 0
-    most = THROTTLE_MOST_MS if cap_ms is None else min(cap_ms, THROTTLE_MOST_MS)
+    max_ms = MAX_THROTTLE_MS if cap_ms is None else min(cap_ms, MAX_THROTTLE_MS)
     excess_ms = (observed - bound) / bound * window_ms if bound > 0 else inf
-    return most if excess_ms >= most else floor(excess_ms + 0.5)
+    return max_ms if excess_ms >= max_ms else floor(excess_ms + 0.5)
 
 
 def rate_behind(delay_ms: float, bound: float, window_ms: int) -> float:
@@ -50,7 +50,7 @@ class SampledRate:
         "_begun_ms",
         "_closed",
         "_closed_sum",
-        "_least_ms",
+        "_min_span_ms",
         "_oldest_ms",
         "_span_ms",
         "_sum",
@@ -62,7 +62,7 @@ class SampledRate:
     def __init__(self, samples: int = 11, window_ms: int = 1000) -> None:
         self._window_ms = window_ms
         self._span_ms = samples * window_ms
-        self._least_ms = (samples - 1) * window_ms
+        self._min_span_ms = (samples - 1) * window_ms
         self._closed: list[tuple[int, int, float]] = []  # begun, last event, sum; oldest first
         self._closed_sum = 0.0
         self._begun_ms = 0  # the current window
@@ -94,9 +94,9 @@ class SampledRate:
             elapsed_ms = now_ms - self._oldest_ms
         else:
             total, elapsed_ms = self._look(now_ms)
-        least_ms = self._least_ms
-        if elapsed_ms < least_ms:
-            elapsed_ms = least_ms + elapsed_ms % self._window_ms
+        min_span_ms = self._min_span_ms
+        if elapsed_ms < min_span_ms:
+            elapsed_ms = min_span_ms + elapsed_ms % self._window_ms
         if elapsed_ms < 1:  # noqa: PLR1730 - a call of max costs as much as all the rest
             elapsed_ms = 1
         return total / (elapsed_ms / 1000), elapsed_ms
@@ -168,8 +168,8 @@ class ReleaseSchedule:
 
     def charge(self, cost: float, now_ms: float) -> float:
         """Owe `cost` more (less than 0 gives back). Returns the delay for whoever comes next."""
-        least_ms = now_ms - self.burst_ms
-        self.pass_ms = pass_ms = max(self.pass_ms, least_ms) + cost * self.unit_ms
+        earliest_ms = now_ms - self.burst_ms
+        self.pass_ms = pass_ms = max(self.pass_ms, earliest_ms) + cost * self.unit_ms
         return pass_ms - now_ms
 
     def credits(self, now_ms: float) -> float:

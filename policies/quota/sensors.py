@@ -16,14 +16,14 @@ _SPAN_MS: Final = SAMPLES * WINDOW_MS
 
 
 class _Window:
-    __slots__ = ("begun_ms", "count", "last_ms", "most_ms", "sum_ms")
+    __slots__ = ("begun_ms", "count", "last_ms", "max_ms", "sum_ms")
 
     def __init__(self, begun_ms: int) -> None:
         self.begun_ms = begun_ms
         self.last_ms = begun_ms
         self.count = 0
         self.sum_ms = 0
-        self.most_ms = 0
+        self.max_ms = 0
 
 
 class ThrottleTime:
@@ -45,7 +45,7 @@ class ThrottleTime:
         window.last_ms = now_ms
         window.count += 1
         window.sum_ms += throttle_time_ms
-        window.most_ms = max(window.most_ms, throttle_time_ms)
+        window.max_ms = max(window.max_ms, throttle_time_ms)
 
     def average_ms(self, now_ms: int) -> float | None:
         """Of what was recorded lately; None: nothing was."""
@@ -56,9 +56,9 @@ class ThrottleTime:
             else None
         )
 
-    def most_ms(self, now_ms: int) -> int | None:
+    def max_ms(self, now_ms: int) -> int | None:
         """The largest of what was recorded lately; None: nothing was."""
-        return max((each.most_ms for each in self._alive(now_ms)), default=None)
+        return max((each.max_ms for each in self._alive(now_ms)), default=None)
 
     def _alive(self, now_ms: int) -> list[_Window]:
         return [each for each in self._windows if now_ms - each.last_ms < _SPAN_MS]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Throttle
 from policies.quota.bucket import QuotaBucket, Waiter
 from policies.quota.fetch_limit import limit_fetch
-from policies.quota.rate import THROTTLE_MOST_MS
+from policies.quota.rate import MAX_THROTTLE_MS
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from policies.api import Host, Peer, QuotaViolation, Request, Response, Verdict
     from policies.quota.manager import ClientQuotaManager
 
-HOLD_MOST_MS: Final = THROTTLE_MOST_MS
+MAX_HOLD_MS: Final = MAX_THROTTLE_MS
 """A held request waits for its slot, however far; its client gives up long before that."""
 LOOKED_AT_ONCE: Final = 64
 """Held requests that one step looks at after a change of limits."""
-SHARED_LEAST_MS: Final = 1000
+MIN_SHARED_MS: Final = 1000
 """What fetches in flight may ask for together is worth this long at least, however short the burst."""
 _MEAN_OF: Final = 8
 """A reply moves the mean of the last ones by an eighth."""
@@ -214,7 +214,7 @@ class SmoothRule:
         bucket.join(waiter)
         self._arm(bucket, now_ms)
         why = bucket.why_owed(max(0.0, bucket.pass_ms - now_ms) + ahead * bucket.unit_ms, now_ms)
-        return Hold(HOLD_MOST_MS, waiter, throttles=True, why=why)
+        return Hold(MAX_HOLD_MS, waiter, throttles=True, why=why)
 
     def _maybe_waiter(self, request: Request, peer: Peer) -> Waiter | None:
         waiter = self._held.get(peer.session_id)
@@ -242,7 +242,7 @@ class SmoothRule:
             fetching.bucket.fetching -= 1
 
     def _arm(self, bucket: QuotaBucket, now_ms: int) -> None:
-        at_ms = ceil(min(max(bucket.pass_ms, now_ms), now_ms + THROTTLE_MOST_MS))
+        at_ms = ceil(min(max(bucket.pass_ms, now_ms), now_ms + MAX_THROTTLE_MS))
         if bucket.alarm_ms is None or at_ms < bucket.alarm_ms:
             bucket.alarm_ms = at_ms
             self._host.call_at(at_ms, partial(self._ring, bucket))
@@ -268,7 +268,7 @@ class SmoothRule:
                 continue
             left_ms = bucket.pass_ms - now_ms + bucket.queued * bucket.unit_ms
             if left_ms > longest_ms:
-                longest_ms, longest = ceil(min(left_ms, THROTTLE_MOST_MS)), bucket
+                longest_ms, longest = ceil(min(left_ms, MAX_THROTTLE_MS)), bucket
         if longest is None:
             return FORWARD
         longest.record_throttle(longest_ms, now_ms)
@@ -337,7 +337,7 @@ class SmoothRule:
         if fetch is None:
             return quiet
         at_once = fetch.fetching + len(fetch.line or ())  # this one is among those in flight
-        share = fetch.limit * max(self._burst_ms, SHARED_LEAST_MS) / 1000 / max(1, at_once)
+        share = fetch.limit * max(self._burst_ms, MIN_SHARED_MS) / 1000 / max(1, at_once)
         limited = limit_fetch(request, share)
         if isinstance(quiet, Throttle) and limited is not FORWARD:
             return Throttle(quiet.throttle_time_ms, limited, quiet.why)

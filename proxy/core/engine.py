@@ -18,7 +18,7 @@ from proxy.core.memory.announced import AnnouncedBytes
 from proxy.core.memory.pool import NO_BOUND, MemoryPool
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.read_limits import Reads
-from proxy.core.memory.reply_reservations import REPLY_MOST_BYTES, ReplyReservations
+from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, ReplyReservations
 from proxy.core.memory.reservations import Reservations
 from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
@@ -55,7 +55,7 @@ MEASURE_MS = 10_000
 """How long each call of a policy is measured after a slow step."""
 MEASURED_EVERY = 16
 """Of so many sessions one has its policies measured always."""
-TOPICS_MOST = 100_000
+MAX_TOPICS = 100_000
 """Topic names remembered; beyond that the cache begins anew."""
 
 
@@ -109,9 +109,9 @@ class Engine:
         bounds = bounds or PoolLimits()
         self.slow_client_limits = bounds.read_limits
         self.request_pool = self._pool("requests", bounds.request_bytes, 4 + request_max_bytes)
-        self.reply_pool = self._pool("replies", bounds.response_bytes, REPLY_MOST_BYTES)
+        self.reply_pool = self._pool("replies", bounds.response_bytes, MAX_REPLY_BYTES)
         self.reply_reservations = ReplyReservations(self, self.reply_pool)
-        self.reservations = Reservations(self.request_pool, bounds.requests, bounds.share_most)
+        self.reservations = Reservations(self.request_pool, bounds.requests, bounds.max_share)
         self.announced = AnnouncedBytes(bounds.announced_bytes)
         self.read_limits = Reads(self.request_pool, self.reply_pool, self.reservations)
         self.timers = Timers(now_ms, self._timer_failed)
@@ -192,17 +192,17 @@ class Engine:
 
     def resize(self, request_bytes: int, response_bytes: int) -> None:
         """Other sizes for the pools (NO_BOUND: none). What is held stays; who waits is looked at again."""
-        for pool, size_bytes, most_bytes in (
+        for pool, size_bytes, max_bytes in (
             (self.request_pool, request_bytes, 4 + self.request_max_bytes),
-            (self.reply_pool, response_bytes, REPLY_MOST_BYTES),
+            (self.reply_pool, response_bytes, MAX_REPLY_BYTES),
         ):
-            pool.resize(size_bytes, _within(size_bytes, most_bytes))
+            pool.resize(size_bytes, _within(size_bytes, max_bytes))
         self.read_limits.set_backpressure()
         self.reservations.look_again()
         self.reply_reservations.serve()
 
-    def _pool(self, name: str, size_bytes: int, most_bytes: int) -> MemoryPool:
-        pool = MemoryPool(size_bytes, _within(size_bytes, most_bytes), now_ms=lambda: self.now_ms)
+    def _pool(self, name: str, size_bytes: int, max_bytes: int) -> MemoryPool:
+        pool = MemoryPool(size_bytes, _within(size_bytes, max_bytes), now_ms=lambda: self.now_ms)
         pool.on_depleted = lambda: self.observer.on_pool_depleted(name)
         pool.on_recovered = lambda lasted_ms: self.observer.on_pool_recovered(name, lasted_ms)
         return pool
@@ -391,10 +391,10 @@ class Engine:
 
     def learn(self, learned: Mapping[bytes, str]) -> None:
         """Topic names that were read in passing."""
-        if len(self.topics) + len(learned) > TOPICS_MOST:
+        if len(self.topics) + len(learned) > MAX_TOPICS:
             self.topics.clear()
-        self.topics.update(islice(learned.items(), TOPICS_MOST))
+        self.topics.update(islice(learned.items(), MAX_TOPICS))
 
 
-def _within(size_bytes: int, most_bytes: int) -> int:
-    return most_bytes if size_bytes == NO_BOUND else min(size_bytes, most_bytes)
+def _within(size_bytes: int, max_bytes: int) -> int:
+    return max_bytes if size_bytes == NO_BOUND else min(size_bytes, max_bytes)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from proxy.core.topology import Topology
 
 _SIZE = Struct(">i").unpack_from
-ANSWER_MOST_BYTES = 16 << 20
+MAX_ANSWER_BYTES = 16 << 20
 
 
 class MetadataLookup:
@@ -35,7 +35,7 @@ class MetadataLookup:
         if len(self._received) < 4:
             return
         (size,) = _SIZE(self._received)
-        if not 8 <= size <= ANSWER_MOST_BYTES:
+        if not 8 <= size <= MAX_ANSWER_BYTES:
             raise BrokerProtocolError(f"an answer of {size} bytes to a metadata question")
         if len(self._received) >= 4 + size:
             if self._received[4:8] != self.question[8:12]:

@@ -198,6 +198,6 @@ def engine_of(kind: str, seed: int) -> Engine:
         [Whim(Need.HEAD, seed + 1), Whim(Need.HEADER, seed + 2)],
         topic_usage=TopicUsage(),
         keeps_traces=True,
-        bounds=PoolLimits(request_bytes=20_000, requests=3, share_most=0.5),
+        bounds=PoolLimits(request_bytes=20_000, requests=3, max_share=0.5),
         request_timeout_ms=_TIMEOUT_MS,
     )

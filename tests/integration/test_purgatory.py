@@ -318,8 +318,8 @@ def test_waits_without_end_are_cut_and_harm_nobody(
         assert {read_fetch(each.data) for each in crowd.members} == {Fetched(0, 0, 1, 0, 0)}
     with Talk(kafka_one.bootstrap) as talk:  # lets the broker forget them
         talk.ask(produce(1, topic, b"end", 10_000))
-    for beside, most_ms in ((parked, 10), (expiring, EXPIRING_MOST_MS)):
-        assert beside - alone < most_ms, f"{beside} ms, alone {alone}"
+    for beside, max_ms in ((parked, 10), (expiring, EXPIRING_MOST_MS)):
+        assert beside - alone < max_ms, f"{beside} ms, alone {alone}"
 
 
 def _log(sluice: SluiceProcess) -> list[dict[str, Any]]:

@@ -45,9 +45,9 @@ def small_engine(
     pool: int, *policies: Policy, limits: ReadLimits = PATIENT, **options: float
 ) -> Engine:
     """An engine whose pool of requests has so many bytes."""
-    most_bytes = options.pop("request_max_bytes", 104_857_600)
+    max_bytes = options.pop("request_max_bytes", 104_857_600)
     bounds = PoolLimits(request_bytes=pool, read_limits=limits, **options)  # type: ignore[arg-type]
-    return make_engine(policies or [Keeper()], bounds=bounds, request_max_bytes=int(most_bytes))
+    return make_engine(policies or [Keeper()], bounds=bounds, request_max_bytes=int(max_bytes))
 
 
 class Link(Wire):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import WireError
-from wire.incremental import STRING_MAX_BYTES, try_size, try_string, try_uvarint
+from wire.incremental import MAX_STRING_BYTES, try_size, try_string, try_uvarint
 from wire.primitives import INT16, INT32, encode_uvarint
 
 
@@ -27,7 +27,7 @@ def test_uvarint_bounds(data):
         try_uvarint(data, 0, len(data))
 
 
-@given(st.integers(-1, STRING_MAX_BYTES), st.booleans())
+@given(st.integers(-1, MAX_STRING_BYTES), st.booleans())
 def test_string_lengths(length, compact):
     """A string's length is read before its bytes are there; -1 is null."""
     data = encode_uvarint(length + 1) if compact else INT16.pack(length)
@@ -37,7 +37,7 @@ def test_string_lengths(length, compact):
 
 def test_strings_too_long():
     """What Kafka refuses as a string is refused before a byte of it is kept."""
-    for compact, data in ((True, encode_uvarint(STRING_MAX_BYTES + 2)), (False, INT16.pack(-2))):
+    for compact, data in ((True, encode_uvarint(MAX_STRING_BYTES + 2)), (False, INT16.pack(-2))):
         with pytest.raises(WireError):
             try_string(data, 0, len(data), compact=compact)
 

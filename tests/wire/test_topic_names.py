@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.rewritten import metadata_body
 from wire import apis, metadata
 from wire.apis import ApiKey
-from wire.topic_names import KEPT_MAX_BYTES, TopicNames
+from wire.topic_names import MAX_KEPT_BYTES, TopicNames
 
 
 def fed(version: int, data: bytes, chunk: int) -> TopicNames:
@@ -64,7 +64,7 @@ def test_no_more_is_kept_than_an_element_may_have():
     """A string that never ends is given up."""
     names = fed(12, bytes(4) + b"\x02" + bytes(4) + b"\xff\xff\xff\x7f" + bytes(600_000), 10_000)
     assert names.unread
-    assert len(names._kept) <= KEPT_MAX_BYTES
+    assert len(names._kept) <= MAX_KEPT_BYTES
 
 
 def test_before_ids_there_is_nothing_to_learn():

@@ -153,11 +153,11 @@ class MemoryPool:
         running_ms = 0 if self._dry_since_ms is None else now_ms - self._dry_since_ms
         return self._past_ms + running_ms
 
-    def press_at(self, spare_bytes: int, most_bytes: int = UNBOUNDED_BYTES) -> None:
-        """Be `pressed` when less than `spare_bytes` are left, or `most_bytes` are used."""
-        self.near_limit_bytes = max(0, min(self._limit_bytes - spare_bytes + 1, most_bytes))
+    def press_at(self, spare_bytes: int, max_bytes: int = UNBOUNDED_BYTES) -> None:
+        """Be `pressed` when less than `spare_bytes` are left, or `max_bytes` are used."""
+        self.near_limit_bytes = max(0, min(self._limit_bytes - spare_bytes + 1, max_bytes))
         if self._limit_bytes == UNBOUNDED_BYTES:
-            self.near_limit_bytes = most_bytes
+            self.near_limit_bytes = max_bytes
         self.near_limit = self.used_bytes >= self.near_limit_bytes
 
     # -- inside ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from proxy.core.memory.slow_clients import ReadLimits
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """NO_BOUND is none. `share_most`: of the pool of requests, for one user at one address.
+    """NO_BOUND is none. `max_share`: of the pool of requests, for one user at one address.
 
     `announced_bytes`: of unfinished requests to one node; 0: no bound.
     """
@@ -18,6 +18,6 @@ class PoolLimits:
     request_bytes: int = NO_BOUND
     response_bytes: int = NO_BOUND
     requests: int = NO_BOUND
-    share_most: float = 1.0
+    max_share: float = 1.0
     announced_bytes: int = 0
     read_limits: ReadLimits = field(default_factory=ReadLimits)

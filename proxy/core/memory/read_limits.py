@@ -50,7 +50,7 @@ class Reads:
         """Set from when on the pools are `pressed` (again: one of them was resized)."""
         requests, replies = self._requests, self._replies
         requests.press_at(max(REQUEST_SPARE_BYTES, requests.size_bytes // 10))
-        if self._room.most_requests >= 0:  # the line may be there whatever is left
+        if self._room.max_requests >= 0:  # the line may be there whatever is left
             requests.press_at(0, 0)
         replies.press_at(REQUEST_SPARE_BYTES, REPLY_CALM_BYTES)
 

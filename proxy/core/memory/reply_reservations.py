@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OWN_BYTES = 8 << 20
 """What replies that are kept whole have beyond the pool."""
-REPLY_MOST_BYTES = 256 << 20
+MAX_REPLY_BYTES = 256 << 20
 """A reply that has to be kept whole may not be larger, nor than all memory that there is for such replies."""
 SMALL_BYTES = 64 << 10
 STUCK_MS = 10_000
@@ -55,8 +55,8 @@ class ReplyReservations:
     def max_bytes(self) -> int:
         """What replies that are kept whole may take in all: such a reply, and what it is changed to."""
         size_bytes = self._pool.size_bytes
-        most_bytes = 2 * REPLY_MOST_BYTES
-        return most_bytes if size_bytes == NO_BOUND else min(size_bytes + OWN_BYTES, most_bytes)
+        max_bytes = 2 * MAX_REPLY_BYTES
+        return max_bytes if size_bytes == NO_BOUND else min(size_bytes + OWN_BYTES, max_bytes)
 
     def try_reserve(self, s: SessionEnd, size_bytes: int) -> bool:
         """Take `size_bytes` for the reply of `s`, less what is counted for it already.
@@ -124,11 +124,11 @@ class ReplyReservations:
     def _look(self, now_ms: int) -> None:
         """Close clients that hold memory and take none of it, as many as it needs."""
         self._timer = None
-        least_bytes = self._engine.slow_client_limits.bytes_per_second * STUCK_MS // 1000
+        min_bytes = self._engine.slow_client_limits.bytes_per_second * STUCK_MS // 1000
         stuck = [
             s
             for s, mark in self._marks.items()
-            if s.client.outbox and s.client.sent_bytes - mark <= least_bytes and not s.ended
+            if s.client.outbox and s.client.sent_bytes - mark <= min_bytes and not s.ended
         ]
         stuck.sort(key=lambda s: s.client.unsent_bytes)
         while stuck and self._line:

@@ -61,16 +61,16 @@ class Share:
 class Reservations:
     """Grants memory of `pool`. `requests` counts what Sluice itself holds: frames that are being gathered,
     requests that a policy has parked, and for each broker that does not take what is due to it, one.
-    `most_requests` bounds them, too (queued.max.requests); NO_BOUND: only the bytes count.
+    `max_requests` bounds them, too (queued.max.requests); NO_BOUND: only the bytes count.
     `unread_bytes`, which the shell gives, says what a client has sent that nobody has read yet.
     """
 
     def __init__(
-        self, pool: MemoryPool, most_requests: int = NO_BOUND, share_most: float = 1.0
+        self, pool: MemoryPool, max_requests: int = NO_BOUND, max_share: float = 1.0
     ) -> None:
         self.pool = pool
-        self.most_requests = most_requests
-        self.share_most = share_most
+        self.max_requests = max_requests
+        self.max_share = max_share
         self.requests = 0
         self.unread_bytes: Callable[[SessionState], int] | None = None
         self._line: Line = OrderedDict()
@@ -89,7 +89,7 @@ class Reservations:
 
     def is_closed(self) -> bool:
         """Whether no new request is to be looked at: there are too many, or others are to be first."""
-        if self.most_requests == NO_BOUND:
+        if self.max_requests == NO_BOUND:
             return False
         return bool(self._line) or self._called is not None or self._has_too_many()
 
@@ -243,7 +243,7 @@ class Reservations:
     # -- inside ----------------------------------------------------------------------------------
 
     def _has_too_many(self) -> bool:
-        return self.most_requests != NO_BOUND and self.requests >= self.most_requests
+        return self.max_requests != NO_BOUND and self.requests >= self.max_requests
 
     def _may_grant(self) -> bool:
         pool = self.pool
@@ -340,12 +340,12 @@ class Reservations:
 
     def _is_over(self, share: Share) -> bool:
         """Whether it may have no more now."""
-        return self._is_beyond(share) and (self.share_most < 1 or self._others_wait(share))
+        return self._is_beyond(share) and (self.max_share < 1 or self._others_wait(share))
 
     def _is_beyond(self, share: Share) -> bool:
         """Non-strict, as the pool: while anything of it is left, one request gets in."""
         size_bytes = self.pool.size_bytes
-        part = self.share_most if self.share_most < 1 else WAITING_SHARE
+        part = self.max_share if self.max_share < 1 else WAITING_SHARE
         return size_bytes != NO_BOUND and share.used_bytes >= part * size_bytes
 
     def _serve_share(self, share: Share) -> None:

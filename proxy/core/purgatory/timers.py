@@ -49,7 +49,7 @@ class Timer(TimerEntry):
 _new_timer = Timer.__new__
 _DUE: Final[dict[TimerEntry, None]] = {}
 """What an entry lies in that was added when it was due already: empty, always."""
-FIRE_MOST = 256
+MAX_FIRED = 256
 """Calls in one `advance`, so that a thousand deadlines at once do not hold up who has none."""
 
 
@@ -98,7 +98,7 @@ class Timers:
             insort(self.due, entry, key=at_ms_of)
 
     def advance(self, now_ms: int) -> None:
-        """Fire what is due, FIRE_MOST at most, the rest the next time.
+        """Fire what is due, MAX_FIRED at most, the rest the next time.
 
         A call may arm new timers; those due now fire too.
         """
@@ -106,7 +106,7 @@ class Timers:
         if now_ms <= self._now_ms and not due:
             return
         wheel = self._wheel
-        left = FIRE_MOST
+        left = MAX_FIRED
         while True:
             while due:
                 if not left:

@@ -33,9 +33,9 @@ from wire.produce import ProduceWalker
 if TYPE_CHECKING:
     from proxy.core.session.ending import SessionEnd
 
-KEEP_MOST_BYTES = 1024
+MAX_KEPT_BYTES = 1024
 """A whole request up to this size is kept as it is; of a larger one only its topics and partitions."""
-LEAST_MS = 100
+MIN_WAIT_MS = 100
 """Whatever a request asks for, the broker gets so much time: a race with it would only make duplicates."""
 EMPTY_THROTTLE_MS = 1
 """In an empty fetch: clients take it for a throttle, not for a broker's fault."""
@@ -51,22 +51,22 @@ _SIZE_BYTES = 5
 
 @dataclass(frozen=True, slots=True)
 class GraceTimes:
-    """How long after its own timeout a request is answered here. `most_ms` caps hostile timeouts."""
+    """How long after its own timeout a request is answered here. `max_ms` caps hostile timeouts."""
 
     produce_ms: int = -500
     fetch_ms: int = 1000
-    most_ms: int = 120_000
+    max_ms: int = 120_000
     silence_ms: int = 0
     """And how long the broker must have been silent; 0: that is not asked."""
 
     def produce_wait_ms(self, timeout_ms: int) -> int:
         """The whole wait of a produce. A negative grace takes half of the timeout at most."""
-        timeout_ms = min(max(timeout_ms, 0), self.most_ms)
-        return max(timeout_ms + max(self.produce_ms, -timeout_ms // 2), LEAST_MS)
+        timeout_ms = min(max(timeout_ms, 0), self.max_ms)
+        return max(timeout_ms + max(self.produce_ms, -timeout_ms // 2), MIN_WAIT_MS)
 
     def fetch_wait_ms(self, max_wait_ms: int) -> int:
         """The whole wait of a fetch."""
-        return max(min(max_wait_ms, self.most_ms) + self.fetch_ms, LEAST_MS)
+        return max(min(max_wait_ms, self.max_ms) + self.fetch_ms, MIN_WAIT_MS)
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Expired:
     produce: int = 0
     fetch: int = 0
     clamped: int = 0
-    """Kinds of requests, of all sessions, whose own timeout was beyond `GraceTimes.most_ms`."""
+    """Kinds of requests, of all sessions, whose own timeout was beyond `GraceTimes.max_ms`."""
 
 
 def look(s: SessionEnd, now_ms: int) -> None:
@@ -182,14 +182,14 @@ def keep(
     Returns what is left of `steps`, the topics, partitions and tagged fields that may be visited. A
     negative number: they were not enough, or the frame cannot be read, and nothing is kept.
     """
-    if stop - pos <= KEEP_MOST_BYTES:  # the fast loop does this by itself
+    if stop - pos <= MAX_KEPT_BYTES:  # the fast loop does this by itself
         exchange.kept = buf[pos:stop]
         return steps
     plan = exchange.plan
     at = pos + 12 + len(plan.usual)
     version = plan.api.version
     end = produce_partitions.head_end(buf, at, stop, version)
-    if 0 < end <= pos + KEEP_MOST_BYTES - _SIZE_BYTES:
+    if 0 < end <= pos + MAX_KEPT_BYTES - _SIZE_BYTES:
         exchange.kept = buf[pos : end + _SIZE_BYTES]
         return steps
     try:

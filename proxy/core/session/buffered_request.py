@@ -72,7 +72,7 @@ def wait_anew(s: SessionEnd, exchange: Exchange, frame: bytes | bytearray, at: i
     if head is not None:
         waits = head.max_wait_ms > 0 and head.min_bytes > 0
         wait_ms = s.engine.graces.fetch_wait_ms(head.max_wait_ms) if waits else 0
-        cut = waits and head.max_wait_ms > s.engine.graces.most_ms
+        cut = waits and head.max_wait_ms > s.engine.graces.max_ms
         exchange.plan = exchange.plan.waiting(wait_ms, cut=cut)
         if wait_ms:
             s.shortest_wait_ms = min(s.shortest_wait_ms, wait_ms)

@@ -119,10 +119,10 @@ class Channel:
             if self.on_unsent is not None:
                 self.on_unsent()
 
-    def front(self, most_bytes: int) -> bytes | bytearray | memoryview:
+    def front(self, max_bytes: int) -> bytes | bytearray | memoryview:
         """What to offer the kernel next: the small pieces joined, a large one as it is."""
         outbox = self.outbox
-        if len(outbox) > 1 and self.unsent_bytes <= most_bytes:
+        if len(outbox) > 1 and self.unsent_bytes <= max_bytes:
             joined = b"".join(outbox)
             outbox[:] = [joined[self.head_at :] if self.head_at else joined]
             sent, self.head_at = self.head_at, 0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = "UNKNOWN"
 """The user where the broker agreed and only the broker knows to whom."""
-NAME_MOST_CHARS: Final = 1024
+MAX_NAME_CHARS: Final = 1024
 """A longer name (of a user or a mechanism) is not kept; it counts as one that cannot be read."""
 
 _SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
@@ -50,7 +50,7 @@ class _Attempt:
     __slots__ = ("mechanism", "over", "tokens_answered", "tokens_sent", "user")
 
     def __init__(self, mechanism: str) -> None:
-        self.mechanism = mechanism if len(mechanism) <= NAME_MOST_CHARS else ""
+        self.mechanism = mechanism if len(mechanism) <= MAX_NAME_CHARS else ""
         self.over = False  # complete or refused
         self.tokens_sent = 0
         self.tokens_answered = 0
@@ -182,7 +182,7 @@ def _name_in(mechanism: str, token: bytes) -> str | None:
             return None
     except WireError:
         return None
-    if authzid not in ("", name) or len(name) > NAME_MOST_CHARS:
+    if authzid not in ("", name) or len(name) > MAX_NAME_CHARS:
         return None
     return name
 

@@ -32,7 +32,7 @@ EXCHANGE_BYTES = 224
 SWALLOWED_BYTES = 96
 """The same of what remains of a request that was answered here."""
 KEPT_BYTES = 1024
-"""At most, of nearly every produce (`delayed.KEEP_MOST_BYTES`)."""
+"""At most, of nearly every produce (`delayed.MAX_KEPT_BYTES`)."""
 KEPT_OBJECT_BYTES = 57
 """What the object costs that keeps them."""
 FREE_BYTES = 20 << 10
@@ -195,8 +195,8 @@ def _may_be_read(s: SessionEnd) -> bool:
     flight = s.in_flight
     if flight is None:
         return True
-    most_bytes = MAX_BYTES // 2 if s.client.muted & Mute.IN_FLIGHT else MAX_BYTES
-    return flight.bytes <= most_bytes and not s.engine.request_pool.is_out_of_memory()
+    max_bytes = MAX_BYTES // 2 if s.client.muted & Mute.IN_FLIGHT else MAX_BYTES
+    return flight.bytes <= max_bytes and not s.engine.request_pool.is_out_of_memory()
 
 
 def _kept_bytes(exchange: object) -> int:

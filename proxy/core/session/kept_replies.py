@@ -38,11 +38,11 @@ def begin(s: SessionEnd, size: int, *, leads: bool, copies: int) -> None:
     if leads:
         return
     whole_bytes = 4 + size
-    most_bytes = s.engine.reply_reservations.max_bytes // copies
-    if size > most_bytes:
+    max_bytes = s.engine.reply_reservations.max_bytes // copies
+    if size > max_bytes:
         s.reply_gathered = None
         raise BrokerProtocolError(
-            f"a reply of {size} bytes that has to be kept whole ({most_bytes} may be)"
+            f"a reply of {size} bytes that has to be kept whole ({max_bytes} may be)"
         )
     if whole_bytes * copies > SMALL_BYTES:
         s.engine.reply_reservations.try_reserve(s, whole_bytes * copies)

@@ -43,12 +43,12 @@ SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Kept whole and listened to: see `proxy.core.session.identity`."""
 SIGN_ON = SASL | {ApiKey.API_VERSIONS}
 """What a client sends before it is known who it is; the general path counts it as free."""
-UNAUTHENTICATED_MOST_BYTES = 65536
+MAX_UNAUTHENTICATED_BYTES = 65536
 """While a SASL exchange is under way (Kafka caps it at 512 KiB, which SaslAuthenticate keeps)."""
 
 
 class Plan:
-    """See the module. `least_bytes` / `most_bytes` bound the frame sizes it holds for.
+    """See the module. `min_bytes` / `max_bytes` bound the frame sizes it holds for.
 
     `lead`: changes the first part of the replies, where nothing behind it must be changed.
     `fast`: the fast loop may settle these requests.
@@ -70,10 +70,10 @@ class Plan:
         "is_special",
         "keeps",
         "lead",
-        "least_bytes",
         "look",
+        "max_bytes",
         "meter",
-        "most_bytes",
+        "min_bytes",
         "on_request",
         "peer",
         "plain",
@@ -97,7 +97,7 @@ class Plan:
         acks: int | None,
         hooks: Hooks,
         rewrite: Rewrite | None,
-        most_bytes: int,
+        max_bytes: int,
         engine: Engine,
         wait_ms: int = 0,
         key: tuple[str, str] | None = None,
@@ -112,8 +112,8 @@ class Plan:
         self.keeps = wait_ms > 0 and api.key == ApiKey.PRODUCE
         self.cut = False  # a fetch that asked for more than is granted: it is not the broker's silence that ends it
         self.answer: bytes | None = None  # a reply body made here, whatever the request says
-        self.least_bytes = 8 + len(usual)
-        self.most_bytes = min(most_bytes, api.request_max_bytes or most_bytes)
+        self.min_bytes = 8 + len(usual)
+        self.max_bytes = min(max_bytes, api.request_max_bytes or max_bytes)
         # Only a policy that is content with the header may be asked in the fast loop.
         self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
         self.spared = api.key in SIGN_ON  # no quota counts them
@@ -193,12 +193,12 @@ def plan_for(
     api = apis.find(api_key, api_version)
     if api is None:
         plan = _plan_for_stranger(s, api_key, api_version)
-        if size > plan.most_bytes:
-            raise ClientProtocolError(f"{plan.api.name} of {size} bytes ({plan.most_bytes} may be)")
+        if size > plan.max_bytes:
+            raise ClientProtocolError(f"{plan.api.name} of {size} bytes ({plan.max_bytes} may be)")
         return plan, pos
-    most_bytes = _most_bytes(s, api)
-    if size > most_bytes:
-        raise ClientProtocolError(f"{api.name} of {size} bytes ({most_bytes} may be)")
+    max_bytes = _max_bytes(s, api)
+    if size > max_bytes:
+        raise ClientProtocolError(f"{api.name} of {size} bytes ({max_bytes} may be)")
     body_at = header.body_at(buf, pos, limit, api.request_header_version)
     if body_at is None:
         return None
@@ -215,7 +215,7 @@ def plan_for(
                 return None
             timeout_ms = _INT32(buf, head_end - 4)[0]
             wait_ms = s.engine.graces.produce_wait_ms(timeout_ms)
-            clamped = timeout_ms > s.engine.graces.most_ms
+            clamped = timeout_ms > s.engine.graces.max_ms
     elif api.key == ApiKey.FETCH and api.version >= 1:
         head_end = body_at + fetch.head_offsets(api.version).min_bytes + 4
         if head_end > limit:
@@ -223,11 +223,11 @@ def plan_for(
         max_wait_ms, min_bytes = _TWO_INT32(buf, head_end - 8)
         if max_wait_ms > 0 and min_bytes > 0:
             wait_ms = s.engine.graces.fetch_wait_ms(max_wait_ms)
-            clamped = max_wait_ms > s.engine.graces.most_ms
+            clamped = max_wait_ms > s.engine.graces.max_ms
     known = s.plans.get(kind)
     if (
         known is not None  # seen before, but this one is cut, or not for the fast loop
-        and limit - pos >= 4 + known.least_bytes
+        and limit - pos >= 4 + known.min_bytes
         and buf.startswith(known.usual, pos + 12)
     ):
         return known, body_at
@@ -242,7 +242,7 @@ def plan_for(
     usual = bytes(memoryview(buf)[pos + 12 : head_end])
     hooks = s.engine.chain.hooks(api.key, timed=s.engine.measures(s.peer.session_id))
     key = (s.usage.user, s.usage.client_id)
-    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, most_bytes, s.engine, wait_ms, key)
+    plan = Plan(api, s.peer, usual, acks, hooks, rewrite, max_bytes, s.engine, wait_ms, key)
     plan.cut = clamped and api.key == ApiKey.FETCH
     if plan.keeps:
         s.keeps = True
@@ -254,29 +254,29 @@ def plan_for(
     return plan, body_at
 
 
-def _most_bytes(s: SessionEnd, api: Api) -> int:
+def _max_bytes(s: SessionEnd, api: Api) -> int:
     most = min(s.engine.request_max_bytes, api.request_max_bytes or s.engine.request_max_bytes)
     if s.authenticating and api.key != ApiKey.SASL_AUTHENTICATE:
-        return min(most, UNAUTHENTICATED_MOST_BYTES)
+        return min(most, MAX_UNAUTHENTICATED_BYTES)
     return most
 
 
 def _plan_for_stranger(s: SessionEnd, api_key: int, api_version: int) -> Plan:
     """What the table does not have: a newer ApiVersions, a key let through on purpose, or the end."""
-    most_bytes = s.engine.request_max_bytes
+    max_bytes = s.engine.request_max_bytes
     known = apis.find(ApiKey.API_VERSIONS, 0)
     assert known is not None  # noqa: S101 - the table's first law
     api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
     key = (s.usage.user, s.usage.client_id)
     if api_key == ApiKey.API_VERSIONS:
-        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, most_bytes, s.engine, key=key)
+        plan = Plan(api, s.peer, b"", None, s.engine.no_hooks, None, max_bytes, s.engine, key=key)
         plan.answer = versions.unsupported_version(s.engine.offered)
         return plan
     if api_key in s.engine.pass_unknown and api_key not in apis.OFFERED:
         # No facts, so no look inside: it is paired by correlation id alone, and judged by its header.
         api = replace(api, request_max_bytes=None)
         hooks = s.engine.chain.hooks(api_key)._replace(need=Need.HEADER)
-        return Plan(api, s.peer, b"", None, hooks, None, most_bytes, s.engine, key=key)
+        return Plan(api, s.peer, b"", None, hooks, None, max_bytes, s.engine, key=key)
     raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
 
 

@@ -44,22 +44,22 @@ if TYPE_CHECKING:
 _REQUEST = Struct(">iii").unpack_from
 _SIZE = Struct(">i").unpack_from
 
-LEAST_BYTES = 10
+MIN_FRAME_BYTES = 10
 """Key, version, correlation id and a null client id: nothing shorter is a request."""
-LABOUR_MOST_BYTES = 8192
+MAX_LABOUR_BYTES = 8192
 """Bytes of requests taken the long way in one turn; what else was read waits for the next turn, so
 that nobody's odd frames hold up everybody (about a microsecond a byte; kept ones count four times)."""
 LABOUR_FRAME_BYTES = 4096
 LABOUR_STREAMED_BYTES = 256
 LABOUR_KEPT_BYTES = 512
 """A frame costs at least one of the last two, so that a turn takes about 1 ms; one that streams at most the first."""
-REFUSED_MOST_BYTES = 16 << 20
+MAX_REFUSED_BYTES = 16 << 20
 """A refused request is kept whole for its reply's sake; a larger one is closed without a reply."""
-HEAD_MOST_BYTES = 65536
+MAX_HEAD_BYTES = 65536
 """A head (header, transactional id) longer than this is nobody's."""
 FETCH_HEAD_BYTES = 64
 """The other fields of a Fetch that a policy may want to see stand in so many bytes behind the head."""
-_TOO_LONG = f"a request head of more than {HEAD_MOST_BYTES} bytes"
+_TOO_LONG = f"a request head of more than {MAX_HEAD_BYTES} bytes"
 
 
 def rest(s: SessionEnd, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
@@ -78,7 +78,7 @@ def rest(s: SessionEnd, buf: bytearray, settled: Settled, end: int, now_ms: int)
             mode = s.request_mode
             if mode == STREAM:
                 if s.walker is not None:
-                    if labour_bytes >= LABOUR_MOST_BYTES:
+                    if labour_bytes >= MAX_LABOUR_BYTES:
                         s.pace(bytes(memoryview(buf)[pos:end]))
                         break
                     taken, cost_bytes = walk(s, s.walker, buf, pos, taken, now_ms)
@@ -115,13 +115,13 @@ def rest(s: SessionEnd, buf: bytearray, settled: Settled, end: int, now_ms: int)
             s.flush_requests(buf, settled.start, pos)
             settled.start = pos = end
             break
-        if labour_bytes >= LABOUR_MOST_BYTES:
+        if labour_bytes >= MAX_LABOUR_BYTES:
             s.pace(bytes(memoryview(buf)[pos:end]))
             break
         begun = _begin(s, buf, pos, end, now_ms)
         if begun is None or s.held is not None:
             if not s.client.muted & STOPS_PARSING:  # its head is not here yet
-                if end - pos > HEAD_MOST_BYTES + FETCH_HEAD_BYTES:
+                if end - pos > MAX_HEAD_BYTES + FETCH_HEAD_BYTES:
                     raise ClientProtocolError(_TOO_LONG)
                 if end - pos > HEAD_BYTES and s.engine.reservations.reserve_head(s):
                     watch_head(s, now_ms)
@@ -209,9 +209,9 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
     if end - pos < 4:
         return None
     (size,) = _SIZE(buf, pos)
-    if not LEAST_BYTES <= size <= s.engine.request_max_bytes:
+    if not MIN_FRAME_BYTES <= size <= s.engine.request_max_bytes:
         raise ClientProtocolError(
-            f"a frame of {size} bytes (from {LEAST_BYTES} to {s.engine.request_max_bytes} may be)"
+            f"a frame of {size} bytes (from {MIN_FRAME_BYTES} to {s.engine.request_max_bytes} may be)"
             + guess_protocol(bytes(memoryview(buf)[pos : min(end, pos + 8)]))
         )
     if end - pos < 12:
@@ -224,7 +224,7 @@ def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> in
             raise ClientProtocolError("a request head longer than its frame")
         return None
     plan, body_at = found
-    if 12 + len(plan.usual) > HEAD_MOST_BYTES:
+    if 12 + len(plan.usual) > MAX_HEAD_BYTES:
         raise ClientProtocolError(_TOO_LONG)
     if s.head_reserved:
         s.engine.reservations.give_back(s)
@@ -280,7 +280,7 @@ def _apply(
     whole = 4 + exchange.size_bytes
     ends = verdict.forward if isinstance(verdict, Throttle) else verdict
     too_large = isinstance(ends, Reject) and whole > min(
-        REFUSED_MOST_BYTES, s.engine.request_pool.max_single_bytes
+        MAX_REFUSED_BYTES, s.engine.request_pool.max_single_bytes
     )
     if not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond)):
         # Patches, a new body, or an error reply that echoes the body: all of it has to be here.

@@ -28,7 +28,7 @@ from policies.chain import ASKED_ALL
 from policies.verdicts import check_request
 from proxy.core.errors import CloseReason
 from proxy.core.session import in_flight, reply_stream, request_stream
-from proxy.core.session.broker_waits import KEEP_MOST_BYTES, keep
+from proxy.core.session.broker_waits import MAX_KEPT_BYTES, keep
 from proxy.core.session.channel import ATTENTION
 from proxy.core.session.deadlines import watch
 from proxy.core.session.ending import SessionEnd
@@ -85,7 +85,7 @@ class Session(SessionEnd):
                     if (
                         plan is None
                         or stop > end
-                        or not plan.least_bytes <= size <= plan.most_bytes
+                        or not plan.min_bytes <= size <= plan.max_bytes
                         or not buf.startswith(plan.usual, pos + 12)
                     ):
                         break
@@ -96,7 +96,7 @@ class Session(SessionEnd):
                         exchange.arrived_us = now_us
                         exchange.size_bytes = size
                         if plan.keeps:
-                            if size < KEEP_MOST_BYTES:
+                            if size < MAX_KEPT_BYTES:
                                 exchange.kept = buf[pos:stop]
                             else:
                                 keep_steps = keep(exchange, buf, pos, stop, keep_steps)
@@ -119,7 +119,7 @@ class Session(SessionEnd):
                         exchange.delayed = False
                         exchange.throttle_until_ms = 0
                         if plan.keeps:
-                            if size < KEEP_MOST_BYTES:
+                            if size < MAX_KEPT_BYTES:
                                 exchange.kept = buf[pos:stop]
                             else:
                                 keep_steps = keep(exchange, buf, pos, stop, keep_steps)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.api import Outcome, Response, Verdict
     from proxy.core.session.exchange import Exchange
 
-ENDED_MOST = 200_000
+MAX_ENDED = 200_000
 """Ended requests that may wait to be taken; more are dropped, and counted."""
 
 
@@ -116,7 +116,7 @@ class Capture:
         if exchange.plan.simple or exchange.seen is None:
             return
         seen, exchange.seen = exchange.seen, None
-        if len(self._ended) >= ENDED_MOST:
+        if len(self._ended) >= MAX_ENDED:
             self.dropped += 1
             return
         seen.exchange = exchange

@@ -7,7 +7,7 @@ Rules:
 - `charged` are the requests that a quota would count: all but SASL, the first ApiVersions of a connection,
   and what a policy calls EXEMPT; held ones when they go on, not when they come.
 - What lasts (open connections, throttles that run) is integrated over time, so a row has the share of its second; of
-  a standstill longer than STALL_MOST_MS, what was before its last minute is in that minute's first row.
+  a standstill longer than MAX_STALL_MS, what was before its last minute is in that minute's first row.
 - Beyond MAX_KEYS keys at once newcomers share one, OTHER: the sums stay right.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WINDOW_MS = 1000
 MAX_KEYS = 10_000
-STALL_MOST_MS = 60_000
+MAX_STALL_MS = 60_000
 OTHER = "(other)"
 _new_row = tuple.__new__  # what UsageRow(...) comes to, in half the time
 
@@ -80,9 +80,9 @@ class Usage:
         "blocked",
         "client_id",
         "connections",
-        "connections_most",
         "exempt",
         "exempt_bytes",
+        "max_connections",
         "muted",
         "request_bytes",
         "requests",
@@ -103,7 +103,7 @@ class Usage:
             0  # came and not charged; negative: charged later than they came
         )
         self.exempt = self.exempt_bytes = 0
-        self.connections = self.connections_most = 0
+        self.connections = self.max_connections = 0
         self.throttled = self.throttle_ms = self.throttle_ms_max = 0
         self.blocked = Duration(now_ms)
         self.muted = Duration(now_ms)
@@ -111,7 +111,7 @@ class Usage:
     def open(self) -> None:
         """A connection of this key."""
         self.connections += 1
-        self.connections_most = max(self.connections_most, self.connections)
+        self.max_connections = max(self.max_connections, self.connections)
 
     def throttle(self, throttle_time_ms: int, *, anew: bool) -> None:
         """A request of it was delayed, or its reply asks for quiet, for so long. `anew`: for the first time."""
@@ -154,7 +154,7 @@ class Usage:
             or blocked_ms
             or mute_ms
         ):
-            self.connections_most = self.connections
+            self.max_connections = self.connections
             return None
         row = _new_row(
             UsageRow,
@@ -169,7 +169,7 @@ class Usage:
                 self.request_bytes - 4 * self.requests - self.uncharged_bytes,
                 self.exempt_bytes,
                 self.response_bytes,
-                self.connections_most,
+                self.max_connections,
                 self.throttled,
                 self.throttle_ms,
                 self.throttle_ms_max,
@@ -180,7 +180,7 @@ class Usage:
         self.requests = self.request_bytes = self.response_bytes = 0
         self.uncharged = self.uncharged_bytes = self.exempt = self.exempt_bytes = 0
         self.throttled = self.throttle_ms = self.throttle_ms_max = 0
-        self.connections_most = self.connections
+        self.max_connections = self.connections
         return row
 
 
@@ -218,7 +218,7 @@ class UsageBook:
         if self.ends_ms <= begun_ms:
             lasting = [usage for usage in self.keys.values() if usage.lasts]
             if lasting:
-                self.ends_ms = max(self.ends_ms, begun_ms - STALL_MOST_MS + WINDOW_MS)
+                self.ends_ms = max(self.ends_ms, begun_ms - MAX_STALL_MS + WINDOW_MS)
                 while self.ends_ms <= begun_ms:
                     self._end_second(lasting)
         self.ends_ms = begun_ms + WINDOW_MS

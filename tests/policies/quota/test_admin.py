@@ -356,7 +356,7 @@ def test_what_is_kept_is_bounded() -> None:
         bench.describe(("user", 0, f"u{number}"))
         bench.describe(("user", 0, f"{number}" * 1000))
     assert len(bench.admin._kept) <= admin.REPLIES_KEPT
-    assert all(len(body) <= admin.QUESTION_MAX_BYTES for _, body in bench.admin._kept)
+    assert all(len(body) <= admin.MAX_QUESTION_BYTES for _, body in bench.admin._kept)
 
 
 @pytest.mark.parametrize("key", [DESCRIBE, ALTER])

@@ -137,7 +137,7 @@ def test_expiry_looks_at_so_many_at_a_time():
 
 def test_beyond_the_most_idle_buckets_of_a_default_go_first_come_first_gone():
     """And an account that is opened again gets the bucket that is in the manager."""
-    manager = made((QuotaEntity(None, ANY), 10), (QuotaEntity("alice"), 1), default_buckets_most=16)
+    manager = made((QuotaEntity(None, ANY), 10), (QuotaEntity("alice"), 1), max_default_buckets=16)
     alice = request(manager, "alice", "", 0)
     for number in range(16):
         request(manager, "u", f"c{number}", number)
@@ -154,7 +154,7 @@ def test_beyond_the_most_idle_buckets_of_a_default_go_first_come_first_gone():
 def test_what_is_busy_waits_or_is_configured_is_never_evicted(smooth):
     """Newcomers share instead, and never with a configured entity."""
     named = [(QuotaEntity("u", f"n{number}"), 5) for number in range(40)]
-    manager = made((QuotaEntity(None, ANY), 0.5), *named, default_buckets_most=16, smooth=smooth)
+    manager = made((QuotaEntity(None, ANY), 0.5), *named, max_default_buckets=16, smooth=smooth)
     busy = [request(manager, "u", f"c{number}", 0) for number in range(15)]
     waited = manager.buckets_of("u", "waits", 0).request
     wait(waited)
@@ -170,7 +170,7 @@ def test_what_is_busy_waits_or_is_configured_is_never_evicted(smooth):
 
 def test_those_who_share_get_their_own_when_there_is_room_again():
     """At the next look round."""
-    manager = made((QuotaEntity(None, ANY), 1), default_buckets_most=8)
+    manager = made((QuotaEntity(None, ANY), 1), max_default_buckets=8)
     for number in range(8):
         request(manager, "u", f"c{number}", 0)
     assert manager.buckets_of("u", "late", 1).request.tags == ("", ANY)
@@ -215,10 +215,10 @@ def test_ever_new_client_ids_cost_less_than_30_mb(smooth):
     tracemalloc.start()
     try:
         ask_for(manager, 40_000)
-        _, most_bytes = tracemalloc.get_traced_memory()
+        _, max_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most_bytes < 30_000_000
+    assert max_bytes < 30_000_000
     assert len(list(manager)) <= 10_000 + module.SHARED
 
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from policies.api import PolicyConfigError
 from policies.quota.alter import Change
-from policies.quota.entity import ANY, KEYS, VALUE_MAX, QuotaEntity
+from policies.quota.entity import ANY, KEYS, MAX_VALUE, QuotaEntity
 from policies.quota.overrides import changed, decode, encode
 
 NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.just(ANY)
 ENTITY = st.builds(QuotaEntity, st.none() | NAME, st.none() | NAME).filter(
     lambda each: each.user is not None or each.client_id is not None
 )
-RATE = st.floats(0.001, VALUE_MAX)
-WHOLE = st.integers(1, int(VALUE_MAX)).map(float)
+RATE = st.floats(0.001, MAX_VALUE)
+WHOLE = st.integers(1, int(MAX_VALUE)).map(float)
 VALUES = st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, WHOLE) | {KEYS[0]: RATE})
 BOOK = st.dictionaries(ENTITY, VALUES.filter(bool), max_size=6)
 

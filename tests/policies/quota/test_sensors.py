@@ -10,7 +10,7 @@ from policies.quota.sensors import ThrottleTime
 def test_who_was_never_throttled_has_no_throttle_time():
     """Nothing, not 0 (Kafka's NaN)."""
     sensor = ThrottleTime()
-    assert (sensor.average_ms(0), sensor.most_ms(0)) == (None, None)
+    assert (sensor.average_ms(0), sensor.max_ms(0)) == (None, None)
 
 
 def test_average_and_maximum_are_of_what_was_imposed_lately():
@@ -19,7 +19,7 @@ def test_average_and_maximum_are_of_what_was_imposed_lately():
     for at_ms, delay_ms in ((1000, 100), (2000, 300), (31_000, 50)):
         sensor.record(delay_ms, at_ms)
     assert sensor.average_ms(31_000) == pytest.approx(150)
-    assert sensor.most_ms(31_000) == 300
+    assert sensor.max_ms(31_000) == 300
 
 
 def test_a_minute_after_the_last_throttle_there_is_nothing_to_say():
@@ -27,10 +27,10 @@ def test_a_minute_after_the_last_throttle_there_is_nothing_to_say():
     sensor = ThrottleTime()
     sensor.record(300, 2000)
     sensor.record(50, 31_000)
-    assert (sensor.average_ms(61_999), sensor.most_ms(61_999)) == (175, 300)
-    assert (sensor.average_ms(62_000), sensor.most_ms(62_000)) == (50, 50)
-    assert sensor.most_ms(90_999) == 50
-    assert (sensor.average_ms(91_000), sensor.most_ms(91_000)) == (None, None)
+    assert (sensor.average_ms(61_999), sensor.max_ms(61_999)) == (175, 300)
+    assert (sensor.average_ms(62_000), sensor.max_ms(62_000)) == (50, 50)
+    assert sensor.max_ms(90_999) == 50
+    assert (sensor.average_ms(91_000), sensor.max_ms(91_000)) == (None, None)
 
 
 def test_it_never_keeps_more_than_three_samples():

@@ -64,7 +64,7 @@ def test_without_policies_nothing_is_kept_whole():
 
 def test_a_policy_that_may_refuse_has_the_refused_request_kept():
     """Up to a size that is the core's; quotas' own two APIs are small."""
-    assert MAX_REFUSED_BYTES == request_stream.REFUSED_MOST_BYTES
+    assert MAX_REFUSED_BYTES == request_stream.MAX_REFUSED_BYTES
     quotas = [{"use": "quota", "config": {"quotas": [{"user": "a", "request_rate": 5}]}}]
     budget = budget_within(config(policies=quotas), MemoryLimit(256 * MIB, "memory.max"))
     assert budget.demand.whole_bytes == MAX_REFUSED_BYTES

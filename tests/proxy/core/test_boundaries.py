@@ -9,7 +9,7 @@ import pytest
 from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.ending import LAST_REPLIES_MS
-from proxy.core.session.request_stream import HEAD_MOST_BYTES
+from proxy.core.session.request_stream import MAX_HEAD_BYTES
 from tests.support import frames as f
 from tests.support.policies import Recorder, Silent
 from tests.support.sessions import Wire, make_engine
@@ -282,7 +282,7 @@ def test_a_head_is_too_long_or_not_whatever_the_chunking(chunk, extra):
     tagged_bytes = 40_000
     tags = b"\x01\x00" + uvarint(tagged_bytes) + b"x" * tagged_bytes
     fixed = len(f.request(f.PRODUCE, 9, 1, tagged=True, tags=tags)) + 3 + 2
-    length = HEAD_MOST_BYTES - fixed + extra
+    length = MAX_HEAD_BYTES - fixed + extra
     body = uvarint(length + 1) + b"x" * length + struct.pack(">hi", 1, 30_000) + b"\x01\x00"
     asked = f.request(f.PRODUCE, 9, 1, body, tagged=True, tags=tags)
     wire = Wire().client(asked, chunk)

@@ -99,7 +99,7 @@ def test_metadata_without_topic_ids_teaches_none():
 
 def test_the_names_remembered_are_bounded(monkeypatch):
     """Beyond the bound the cache begins anew, with what was just learnt."""
-    monkeypatch.setattr(engine_module, "TOPICS_MOST", 2)
+    monkeypatch.setattr(engine_module, "MAX_TOPICS", 2)
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 12, {ONE: "one", TWO: "two"})
     metadata_through(engine, 12, {THREE: "three"})
@@ -108,7 +108,7 @@ def test_the_names_remembered_are_bounded(monkeypatch):
 
 def test_a_reply_of_more_names_than_are_remembered_keeps_the_bound(monkeypatch):
     """The bound holds within one reply too."""
-    monkeypatch.setattr(engine_module, "TOPICS_MOST", 2)
+    monkeypatch.setattr(engine_module, "MAX_TOPICS", 2)
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 12, {ONE: "one", TWO: "two", THREE: "three"})
     assert engine.topics == {ONE: "one", TWO: "two"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.errors import BrokerProtocolError
-from proxy.core.metadata_lookup import ANSWER_MOST_BYTES, MetadataLookup
+from proxy.core.metadata_lookup import MAX_ANSWER_BYTES, MetadataLookup
 from proxy.core.topology import Topology
 from tests.support import frames as f
 from tests.support.sessions import Watcher
@@ -65,7 +65,7 @@ def test_a_cluster_without_brokers_is_an_answer():
     assert watcher.learned == {}
 
 
-@pytest.mark.parametrize("size", [-1, 0, 7, ANSWER_MOST_BYTES + 1, 0x48545450])
+@pytest.mark.parametrize("size", [-1, 0, 7, MAX_ANSWER_BYTES + 1, 0x48545450])
 def test_a_size_that_cannot_be_is_refused_before_anything_is_kept_for_it(size):
     """HTTP, TLS, or nobody's protocol."""
     lookup, _, _ = make()

@@ -23,7 +23,7 @@ def sent(engine: Engine, number: int, size: int = 600, host: str = "10.0.0.9") -
 
 def test_a_session_that_leaves_a_shares_line_takes_nothing_with_it():
     """The next of its pair has the memory, and the count of requests is what is held."""
-    engine = small_engine(1000, share_most=0.5, requests=10)
+    engine = small_engine(1000, max_share=0.5, requests=10)
     first, second, third = (begun(engine, n, 400, "10.0.0.1") for n in (1, 2, 3))
     fourth = begun(engine, 4, 400, "10.0.0.1")
     assert [link.waits for link in (first, second, third, fourth)] == [False, False, True, True]
@@ -47,7 +47,7 @@ def test_a_session_that_leaves_a_shares_line_takes_nothing_with_it():
 
 def test_a_session_that_is_called_and_finds_its_share_used_up_waits_among_its_own():
     """It was first in the line of all; those behind it that have a share left pass, its own do not."""
-    engine = small_engine(4000, share_most=0.5, requests=2)
+    engine = small_engine(4000, max_share=0.5, requests=2)
     holder = begun(engine, 1, 2000, "10.0.0.1")
     other = Link(engine, "10.0.0.3")
     other.stuck = True
@@ -90,7 +90,7 @@ def test_a_session_that_is_called_and_finds_no_memory_stays_first():
 
 def test_a_session_waits_again_after_a_grant_like_any_other():
     """A grant is for one request: the next one stands at the end of the line."""
-    engine = small_engine(10_000, share_most=0.9, requests=1)
+    engine = small_engine(10_000, max_share=0.9, requests=1)
     first, second, third = (Link(engine, f"10.0.0.{n}") for n in (1, 2, 3))
     first.stuck = True
     first.client(kept(1, 900))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.core.memory.pool_limits import PoolLimits
-from proxy.core.memory.reply_reservations import OWN_BYTES, REPLY_MOST_BYTES
+from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, OWN_BYTES
 from tests.support.memory import Link, kept, small_engine
 from tests.support.sessions import make_engine
 
@@ -12,15 +12,15 @@ def test_without_any_nothing_is_bounded():
     """An engine by itself counts and refuses nothing."""
     engine = make_engine()
     assert engine.request_pool.size_bytes == engine.reply_pool.size_bytes == -1
-    assert engine.reservations.most_requests == -1
-    assert engine.reservations.share_most == 1.0
+    assert engine.reservations.max_requests == -1
+    assert engine.reservations.max_share == 1.0
     assert engine.request_pool.max_single_bytes == 4 + engine.request_max_bytes
-    assert engine.reply_reservations.max_bytes == 2 * REPLY_MOST_BYTES
+    assert engine.reply_reservations.max_bytes == 2 * MAX_REPLY_BYTES
 
 
 def test_the_pools_may_get_other_sizes():
     """Everything that follows from them does: the largest, when to read with care, who may go on."""
-    engine = small_engine(1000, share_most=0.5)
+    engine = small_engine(1000, max_share=0.5)
     holder = Link(engine).client(kept(1, 600)[:100])
     waiting = Link(engine)
     waiting.session.client.keep(kept(2, 600)[:8])
@@ -32,7 +32,7 @@ def test_the_pools_may_get_other_sizes():
     assert engine.request_pool.max_single_bytes == 64 << 20
     assert engine.reply_pool.size_bytes == 5000
     engine.resize(-1, -1)
-    assert engine.reply_reservations.max_bytes == 2 * REPLY_MOST_BYTES
+    assert engine.reply_reservations.max_bytes == 2 * MAX_REPLY_BYTES
     assert engine.request_pool.used_bytes == 1200 + len(waiting.session.client.carry)
     holder.client(kept(1, 600)[100:])
     assert holder.to_broker == kept(1, 600)
@@ -40,11 +40,11 @@ def test_the_pools_may_get_other_sizes():
 
 def test_each_bound_has_its_place():
     """The largest frame kept whole is the largest request, or the pool; replies have a part of their own besides."""
-    bounds = PoolLimits(request_bytes=5000, response_bytes=7000, requests=3, share_most=0.5)
+    bounds = PoolLimits(request_bytes=5000, response_bytes=7000, requests=3, max_share=0.5)
     engine = make_engine(bounds=bounds)
     assert engine.request_pool.size_bytes == engine.request_pool.max_single_bytes == 5000
     assert engine.reply_pool.size_bytes == 7000
     assert engine.reply_reservations.max_bytes == 7000 + OWN_BYTES
-    assert (engine.reservations.most_requests, engine.reservations.share_most) == (3, 0.5)
+    assert (engine.reservations.max_requests, engine.reservations.max_share) == (3, 0.5)
     small = make_engine(bounds=bounds, request_max_bytes=100)
     assert small.request_pool.max_single_bytes == 104

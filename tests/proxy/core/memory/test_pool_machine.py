@@ -39,7 +39,7 @@ STEPS = int(os.environ.get("SLUICE_MACHINE_STEPS", "5000"))
 class MemoryMachine(RuleBasedStateMachine):
     """Model: per session what it was asked to send, what of it must reach the broker, what is not sent yet."""
 
-    share_most = 0.5
+    max_share = 0.5
     requests = 6
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.moods: dict[int, list[object]] = {}
         self.keeper = Keeper(self.decide, needs={f.LIST_OFFSETS: Need.BODY}, apis=KEPT)
         self.engine = small_engine(
-            POOL, self.keeper, share_most=self.share_most, requests=self.requests
+            POOL, self.keeper, max_share=self.max_share, requests=self.requests
         )
         self.pool = self.engine.request_pool
         self.allowed = POOL
@@ -339,12 +339,12 @@ def walk(machine: MemoryMachine, steps: int, seed: int) -> Counter[str]:
 
 
 class Unshared(MemoryMachine):
-    share_most = 1.0
+    max_share = 1.0
     requests = -1
 
 
 class Few(MemoryMachine):
-    share_most = 1.0
+    max_share = 1.0
     requests = 3
 
 

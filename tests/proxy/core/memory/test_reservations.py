@@ -201,7 +201,7 @@ def test_the_number_of_requests_is_a_bound_too():
     second.unstick()
     assert not third.waits
     finish(first)
-    assert begun(small_engine(1 << 20)).session.engine.reservations.most_requests == -1
+    assert begun(small_engine(1 << 20)).session.engine.reservations.max_requests == -1
 
 
 def test_a_line_for_the_number_is_served_when_memory_was_short_meanwhile():
@@ -217,7 +217,7 @@ def test_a_line_for_the_number_is_served_when_memory_was_short_meanwhile():
 
 def test_one_user_at_one_address_has_a_share():
     """Over it, its clients wait among themselves; others go on. Then they have their turn."""
-    engine = small_engine(1000, share_most=0.5)
+    engine = small_engine(1000, max_share=0.5)
     greedy = [begun(engine, size=400, host="10.0.0.1") for _ in range(3)]
     assert [link.waits for link in greedy] == [False, False, True]
     other = begun(engine, size=100, host="10.0.0.2")
@@ -235,7 +235,7 @@ def test_one_user_at_one_address_has_a_share():
 
 def test_who_waited_for_its_share_stands_behind_who_waits_for_the_pool():
     """Its share is free again, the pool is not."""
-    engine = small_engine(1000, share_most=0.5)
+    engine = small_engine(1000, max_share=0.5)
     greedy = [begun(engine, size=500, host="10.0.0.1") for _ in range(2)]
     rest = [begun(engine, size=500, host=f"10.0.0.{n}") for n in (2, 3)]
     assert [link.waits for link in (*greedy, *rest)] == [False, True, False, True]
@@ -249,7 +249,7 @@ def test_who_waited_for_its_share_stands_behind_who_waits_for_the_pool():
 
 def test_without_bound_nobody_has_a_share():
     """There is nothing to have a part of."""
-    engine = small_engine(-1, share_most=0.1)
+    engine = small_engine(-1, max_share=0.1)
     assert not any(begun(engine, size=5000).waits for _ in range(5))
 
 

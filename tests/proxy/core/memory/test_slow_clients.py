@@ -202,7 +202,7 @@ def test_where_nobody_knows_what_is_unread_nobody_is_judged():
 
 def test_who_waits_among_its_own_or_to_be_looked_at_is_judged_alike():
     """Over its share of the pool; or behind too many requests, when nobody knows its size."""
-    engine = small_engine(1 << 20, limits=LIMITS, share_most=0.1)
+    engine = small_engine(1 << 20, limits=LIMITS, max_share=0.1)
     engine.reservations.unread_bytes = lambda _: 0
     first, second = (Link(engine).client(kept(n, SIZE)[:100]) for n in (1, 2))
     assert (first.waits, second.waits) == (False, True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.purgatory.timers import FIRE_MOST, Timer, Timers
+from proxy.core.purgatory.timers import MAX_FIRED, Timer, Timers
 from proxy.core.purgatory.timing_wheel import TimerEntry
 from tests.support.golden import cases
 
@@ -247,14 +247,14 @@ def test_a_thousand_at_once_are_fired_in_turns():
     """In order, so many an advance; the rest is due at once, however little the clock goes on."""
     timers = Timers(START_MS)
     fired: list[int] = []
-    for number in range(FIRE_MOST * 2 + 1):
+    for number in range(MAX_FIRED * 2 + 1):
         timers.arm(START_MS + 5, lambda _, number=number: fired.append(number))
     for turn in range(1, 3):
         timers.advance(START_MS + 5)
-        assert fired == list(range(FIRE_MOST * turn))
+        assert fired == list(range(MAX_FIRED * turn))
         assert timers.next_ms() == START_MS + 5
     timers.advance(START_MS + 5)
-    assert len(fired) == FIRE_MOST * 2 + 1
+    assert len(fired) == MAX_FIRED * 2 + 1
     assert timers.next_ms() is None
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Throttle
 from proxy.core.errors import CloseReason
-from proxy.core.session.broker_waits import LEAST_MS, GraceTimes
+from proxy.core.session.broker_waits import MIN_WAIT_MS, GraceTimes
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
@@ -59,8 +59,8 @@ def test_an_empty_fetch_has_the_shape_of_its_version(version):
 
 @pytest.mark.parametrize(
     ("timeout_ms", "wait_ms"),
-    [(30_000, 29_500), (1_001, 501), (1_000, 500), (400, 200), (200, LEAST_MS), (1, LEAST_MS),
-     (0, LEAST_MS), (-1, LEAST_MS), (-(2**31), LEAST_MS), (2**31 - 1, 119_500)],
+    [(30_000, 29_500), (1_001, 501), (1_000, 500), (400, 200), (200, MIN_WAIT_MS), (1, MIN_WAIT_MS),
+     (0, MIN_WAIT_MS), (-1, MIN_WAIT_MS), (-(2**31), MIN_WAIT_MS), (2**31 - 1, 119_500)],
 )  # fmt: skip
 def test_a_negative_grace_takes_half_of_the_timeout_at_most(timeout_ms, wait_ms):
     """Whatever was asked for, the wait is neither nothing nor for ever."""
@@ -78,13 +78,13 @@ def test_a_fetchs_wait_is_capped_and_has_its_grace(max_wait_ms, wait_ms):
 @given(
     timeout_ms=st.integers(-(2**31), 2**31 - 1),
     produce_ms=st.integers(-60_000, 60_000),
-    most_ms=st.integers(0, 10**6),
+    max_ms=st.integers(0, 10**6),
 )
-def test_every_wait_is_bounded(timeout_ms, produce_ms, most_ms):
+def test_every_wait_is_bounded(timeout_ms, produce_ms, max_ms):
     """At least a little, at most the cap and its grace."""
-    graces = GraceTimes(produce_ms=produce_ms, fetch_ms=abs(produce_ms), most_ms=most_ms)
+    graces = GraceTimes(produce_ms=produce_ms, fetch_ms=abs(produce_ms), max_ms=max_ms)
     for wait_ms in (graces.produce_wait_ms(timeout_ms), graces.fetch_wait_ms(timeout_ms)):
-        assert LEAST_MS <= wait_ms <= max(most_ms + abs(produce_ms), LEAST_MS)
+        assert MIN_WAIT_MS <= wait_ms <= max(max_ms + abs(produce_ms), MIN_WAIT_MS)
 
 
 @pytest.mark.parametrize(

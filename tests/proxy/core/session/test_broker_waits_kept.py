@@ -8,7 +8,7 @@ import pytest
 
 from policies.api import Forward, Need, Outcome
 from proxy.core.errors import CloseReason
-from proxy.core.session.broker_waits import KEEP_MOST_BYTES
+from proxy.core.session.broker_waits import MAX_KEPT_BYTES
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
@@ -150,13 +150,13 @@ def test_little_is_kept_of_a_request(version, topics, partitions, chunk):
 def test_a_large_request_of_one_partition_keeps_its_head_only():
     """The records are the bulk of it."""
     wire = Wire().client(f.produce(1)).broker(f.produce_reply(1))
-    for size_bytes in (KEEP_MOST_BYTES, 100_000):
+    for size_bytes in (MAX_KEPT_BYTES, 100_000):
         wire.client(f.produce(2, size_bytes=size_bytes))
         assert kept_bytes(wire) < 200
         wire.broker(f.produce_reply(2))
 
 
-@pytest.mark.parametrize("size_bytes", range(KEEP_MOST_BYTES - 6, KEEP_MOST_BYTES + 7))
+@pytest.mark.parametrize("size_bytes", range(MAX_KEPT_BYTES - 6, MAX_KEPT_BYTES + 7))
 def test_around_the_limit_both_ways_say_the_same(size_bytes):
     """A frame of exactly the limit, one byte less, one more."""
     empty = len(asked(9, [(b"t", [(3, b"r" * 900)])])) - 900

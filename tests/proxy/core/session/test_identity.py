@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from proxy.core.errors import CloseReason, PrincipalChangedError
-from proxy.core.session.identity import NAME_MOST_CHARS, UNKNOWN, Identity, Principal
+from proxy.core.session.identity import MAX_NAME_CHARS, UNKNOWN, Identity, Principal
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.sasl import FAILED, ILLEGAL_STATE, PROOF, SERVER_FINAL, SERVER_FIRST, UNSUPPORTED
@@ -293,7 +293,7 @@ def test_long_or_strange_names_are_cut_and_escaped_in_the_reason() -> None:
     """It is written to a log."""
     identity = shake(by_plain("\x1b[2J"), "PLAIN")
     with pytest.raises(PrincipalChangedError) as raised:
-        say(identity, plain("\x1b" * NAME_MOST_CHARS))
+        say(identity, plain("\x1b" * MAX_NAME_CHARS))
     assert "\x1b" not in str(raised.value)
     assert len(str(raised.value)) < 1100
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.errors import PrincipalChangedError
-from proxy.core.session.identity import NAME_MOST_CHARS, UNKNOWN, Identity
+from proxy.core.session.identity import MAX_NAME_CHARS, UNKNOWN, Identity
 from tests.support.sasl import PROOF, SERVER_FINAL, SERVER_FIRST, plain, scram_first
 
 NAMES = {plain(user, "pw"): user for user in ("alice", "bob")} | {
@@ -133,7 +133,7 @@ def test_what_is_kept_is_bounded() -> None:
     identity.on_handshake("PLAIN")
     identity.on_token(plain("y" * 100_000, "pw"))
     texts = [each for each in kept_by(identity) if isinstance(each, str | bytes)]
-    assert max(map(len, texts)) <= NAME_MOST_CHARS
+    assert max(map(len, texts)) <= MAX_NAME_CHARS
 
 
 def kept_by(identity: Identity) -> list[object]:

@@ -7,7 +7,7 @@ import pytest
 from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
-from proxy.core.session.request_stream import REFUSED_MOST_BYTES
+from proxy.core.session.request_stream import MAX_REFUSED_BYTES
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.policies import Recorder, Silent
@@ -153,7 +153,7 @@ def test_a_throttled_request_too_large_to_refuse_is_closed():
     """Without a reply there is nothing to write into."""
     policy = Silent(lambda _: Throttle(500, REFUSE))
     wire = Wire(make_engine([policy]))
-    wire.client(f.produce(1, size_bytes=REFUSED_MOST_BYTES)[:300_000])
+    wire.client(f.produce(1, size_bytes=MAX_REFUSED_BYTES)[:300_000])
     assert wire.session.ending
     assert wire.held_bytes == 0
     assert policy.completed == [(1, Outcome.ANSWERED)]

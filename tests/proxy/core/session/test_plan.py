@@ -190,14 +190,14 @@ def test_a_watched_plan_is_the_same_but_for_its_replies():
 def test_a_plan_holds_for_frames_that_can_show_its_beginning():
     """Key, version and correlation id are eight bytes, then comes what is usual."""
     plan = make()
-    assert plan.least_bytes == 8 + len(plan.usual)
-    assert plan.most_bytes == 1000
+    assert plan.min_bytes == 8 + len(plan.usual)
+    assert plan.max_bytes == 1000
 
 
 def test_an_api_with_a_bound_of_its_own_keeps_it():
     """The smaller of both holds."""
-    assert make(request_max_bytes=300).most_bytes == 300
-    assert make(request_max_bytes=3000).most_bytes == 1000
+    assert make(request_max_bytes=300).max_bytes == 300
+    assert make(request_max_bytes=3000).max_bytes == 1000
 
 
 def test_one_comparison_tells_api_speaker_and_acks():

@@ -14,9 +14,9 @@ from proxy.core.session.broker_waits import LABOUR_STEP_BYTES, WALK_STEPS_MAX
 from proxy.core.session.channel import Mute
 from proxy.core.session.request_stream import (
     LABOUR_KEPT_BYTES,
-    LABOUR_MOST_BYTES,
     LABOUR_STREAMED_BYTES,
-    REFUSED_MOST_BYTES,
+    MAX_LABOUR_BYTES,
+    MAX_REFUSED_BYTES,
 )
 from proxy.core.session.session import KEEP_STEPS_MAX
 from tests.support import frames as f
@@ -250,7 +250,7 @@ def test_odd_frames_are_taken_a_bounded_number_at_a_time():
     stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
     wire = Wire().client(stream)
     labour_bytes = len(stream) + 2000 * LABOUR_STREAMED_BYTES
-    assert wire.turns == pytest.approx(labour_bytes / LABOUR_MOST_BYTES, rel=0.05)
+    assert wire.turns == pytest.approx(labour_bytes / MAX_LABOUR_BYTES, rel=0.05)
     assert wire.to_broker == stream
     wire.release()
     assert wire.held_bytes == 0
@@ -262,7 +262,7 @@ def test_refused_frames_cost_four_times_as_much_of_a_turn():
     stream = b"".join(f.heartbeat(n) for n in range(2000))
     wire = Wire(make_engine([refuse])).client(stream)
     labour_bytes = 4 * len(stream) + 2000 * LABOUR_KEPT_BYTES
-    assert wire.turns == pytest.approx(labour_bytes / LABOUR_MOST_BYTES, rel=0.1)
+    assert wire.turns == pytest.approx(labour_bytes / MAX_LABOUR_BYTES, rel=0.1)
     assert len(f.split(wire.to_client)) == 2000
     wire.release()
     assert wire.held_bytes == 0
@@ -284,8 +284,8 @@ def test_a_body_that_is_walked_is_labour_of_the_turn(policies, chunk):
     stream = tagged_produce(1, 250) + f.heartbeat(2) + tagged_produce(3, 250) + f.heartbeat(4)
     wire = Wire(make_engine(policies)).client(stream, chunk)
     steps = 2 * 250 * (1 + 1 + 60)
-    if chunk > LABOUR_MOST_BYTES:  # a smaller read is a turn of its own
-        assert wire.turns == pytest.approx(steps * LABOUR_STEP_BYTES / LABOUR_MOST_BYTES, abs=2)
+    if chunk > MAX_LABOUR_BYTES:  # a smaller read is a turn of its own
+        assert wire.turns == pytest.approx(steps * LABOUR_STEP_BYTES / MAX_LABOUR_BYTES, abs=2)
     assert wire.to_broker == stream
     assert [each.correlation_id for each in wire.session.queue] == [1, 2, 3, 4]
     wire.release()
@@ -299,7 +299,7 @@ def test_a_body_of_more_elements_than_the_budget_passes_unread():
     walked_bytes = (
         ELEMENT_BUDGET - 8_000
     ) * LABOUR_STEP_BYTES  # the partitions are paid for at once
-    assert wire.turns == pytest.approx(walked_bytes / LABOUR_MOST_BYTES, abs=2)
+    assert wire.turns == pytest.approx(walked_bytes / MAX_LABOUR_BYTES, abs=2)
     assert wire.to_broker == stream
     assert not wire.session.ended
 
@@ -349,7 +349,7 @@ def test_a_refused_request_too_large_to_keep_is_closed_without_a_reply():
     """A refusal is not worth any amount of memory."""
     refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
     wire = Wire(make_engine([refuse]))
-    wire.client(f.produce(1, size_bytes=REFUSED_MOST_BYTES)[:300_000])
+    wire.client(f.produce(1, size_bytes=MAX_REFUSED_BYTES)[:300_000])
     assert wire.held_bytes == 0
     assert wire.session.ending
     assert refuse.completed == [(1, Outcome.ANSWERED)]

@@ -140,7 +140,7 @@ def test_it_ends_and_those_in_flight_are_still_told() -> None:
 
 def test_too_many_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody takes them: the memory has an end, and the count says what is missing."""
-    monkeypatch.setattr(captures, "ENDED_MOST", 2)
+    monkeypatch.setattr(captures, "MAX_ENDED", 2)
     wire, capture = captured()
     for number in range(1, 6):
         wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))

@@ -255,7 +255,7 @@ def test_a_very_long_standstill_is_told_as_its_last_minute():
     day_ms = 86_400_000
     made.roll(day_ms)
     rows = [row for _, second in told for row in second]
-    assert len(rows) == 1 + module.STALL_MOST_MS // WINDOW_MS
+    assert len(rows) == 1 + module.MAX_STALL_MS // WINDOW_MS
     assert sum(row.blocked_ms for row in rows) == day_ms
     assert {row.blocked_ms for row in rows[2:]} == {1000}
     assert rows[-1].ts_ms == day_ms - 1000

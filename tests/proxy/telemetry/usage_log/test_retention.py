@@ -91,14 +91,14 @@ def test_disk_use_is_bounded(tmp_path: Path) -> None:
     keep_bytes = 1 << 16
     writer = open_writer(tmp_path, rotate_bytes=1 << 24, keep_bytes=keep_bytes)
     batch = [row(seq) for seq in range(10)]
-    most_bytes = 0
+    max_bytes = 0
     for second in range(200):
         batch_bytes = len(writer.write("topic", [row(second * 10 + n) for n in range(10)], second))
         there = sum(path.stat().st_size for path in tmp_path.rglob("*.jsonl*"))
-        most_bytes = max(most_bytes, there)
+        max_bytes = max(max_bytes, there)
     writer.close()
 
-    assert keep_bytes // 2 < most_bytes <= keep_bytes + batch_bytes
+    assert keep_bytes // 2 < max_bytes <= keep_bytes + batch_bytes
     assert writer.deleted > 0
     assert lines(tmp_path)[-1].seq == 1999
     assert len(batch) == 10
