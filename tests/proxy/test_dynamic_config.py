@@ -25,7 +25,7 @@ from proxy.telemetry import log
 from tests.support import frames as f
 from tests.support.memory import Link, kept, small_engine
 from tests.support.sessions import Wire, make_engine
-from tests.support.sockets import Bench, pour
+from tests.support.sockets import pour
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine
@@ -93,28 +93,25 @@ def test_a_request_is_refused_after_the_limit_is_lowered():
 
 
 @pytest.mark.parametrize("key", ["queued_max_request_bytes", "queued_max_response_bytes"])
-def test_new_traffic_stays_within_a_pool_that_was_made_smaller(key):
+def test_new_traffic_stays_within_a_pool_that_was_made_smaller(make_bench, key):
     """From 256 MiB to 1 MiB: senders whose peers do not read fill the new size and no more."""
     links, size_bytes = 8, 1 << 20
-    bench = Bench(make_engine(bounds=PoolLimits(256 << 20, 256 << 20)))
-    try:
-        change(bench.engine, f"memory.{key}", memory=MemorySettings(**{key: size_bytes}))
-        made = [bench.link() for _ in range(links)]
-        if key == "queued_max_request_bytes":
-            frame = f.produce(1, size_bytes=60 << 20)
-            pool = bench.engine.request_pool
-            sides = [(client, frame, session.client) for client, _, session in made]
-        else:
-            frame = f.reply(1, bytes(60 << 20))
-            pool = bench.engine.reply_pool
-            for client, _, _ in made:
-                client.sendall(f.heartbeat(1))
-            bench.run()
-            sides = [(broker, frame, session.broker) for _, broker, session in made]
-        pour(bench, sides)
-        assert links * CRUMB_BYTES < pool.peak_bytes <= size_bytes + links * CRUMB_BYTES
-    finally:
-        bench.close()
+    bench = make_bench(make_engine(bounds=PoolLimits(256 << 20, 256 << 20)))
+    change(bench.engine, f"memory.{key}", memory=MemorySettings(**{key: size_bytes}))
+    made = [bench.link() for _ in range(links)]
+    if key == "queued_max_request_bytes":
+        frame = f.produce(1, size_bytes=60 << 20)
+        pool = bench.engine.request_pool
+        sides = [(client, frame, session.client) for client, _, session in made]
+    else:
+        frame = f.reply(1, bytes(60 << 20))
+        pool = bench.engine.reply_pool
+        for client, _, _ in made:
+            client.sendall(f.heartbeat(1))
+        bench.run()
+        sides = [(broker, frame, session.broker) for _, broker, session in made]
+    pour(bench, sides)
+    assert links * CRUMB_BYTES < pool.peak_bytes <= size_bytes + links * CRUMB_BYTES
 
 
 def test_the_connection_limit_changes():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from proxy.shell.transport import PlainTransport
 from tests.support.sessions import make_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from proxy.core.engine import Engine
     from proxy.core.session.channel import Channel
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected ends."""
+    """Return two connected sockets: the far end, which times out after 5 s, and the near end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         ours = socket.create_connection(listening.getsockname())
         theirs, _ = listening.accept()
@@ -29,7 +30,7 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
 
 
 class HandClock:
-    """Turned by hand."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000_000
@@ -42,12 +43,12 @@ class HandClock:
         return self.now_ms * 1000 + self.spent_us
 
     def spend(self, us: int) -> None:
-        """Work that takes so long."""
+        """Advance the clock by work that takes `us` microseconds."""
         self.spent_us += us
 
 
 class Bench:
-    """An event loop with as many linked pairs as wanted. `client` and `broker` are the far ends."""
+    """An event loop and the links that a test makes through it."""
 
     def __init__(self, engine: Engine | None = None) -> None:
         self.engine = engine or make_engine()
@@ -56,7 +57,7 @@ class Bench:
         self.far: list[socket.socket] = []
 
     def link(self) -> tuple[socket.socket, socket.socket, Session]:
-        """A client and a broker connected through the event loop."""
+        """Connect a client and a broker through the event loop; return their far ends and the session."""
         client, near_client = tcp_pair()
         broker, near_broker = tcp_pair()
         session = self.engine.connect("127.0.0.1", 1, None)
@@ -66,16 +67,16 @@ class Bench:
         return client, broker, session
 
     def close(self) -> None:
-        """Everything, on both ends."""
+        """Close the event loop and both ends of every link."""
         self.event_loop.close_all(CloseReason.INTERNAL)
         self.event_loop.close()
         for each in self.far:
             each.close()
 
     def run(self, idle_s: float = 0.02) -> int:
-        """Step until nothing happens for `idle_s`; how many events there were.
+        """Step until nothing happens for `idle_s`; return the number of events.
 
-        A step that only gives sessions their turns or hears clients again has no events of its own.
+        A step that only gives sessions their turns or unmutes clients has no events of its own.
         """
         total = idle = 0
         while idle < 2:
@@ -85,9 +86,52 @@ class Bench:
             assert total < 100_000, "the event loop spins"
         return total
 
+    def settle(self) -> None:
+        """Make one empty step, because the first step after a pause polls twice."""
+        self.event_loop.step(0)
+
+    def step_until(self, condition: Callable[[], object]) -> None:
+        """Step until the condition holds; raise AssertionError when it does not within 500 steps."""
+        for _ in range(500):
+            self.event_loop.step(0.01)
+            if condition():
+                return
+        raise AssertionError("the condition does not hold after 500 steps")
+
+    def join(self, thread: threading.Thread) -> None:
+        """Step until the thread has ended."""
+        while thread.is_alive():
+            self.event_loop.step(0.01)
+        thread.join()
+
+    def receive(self, far: socket.socket, size: int) -> bytes:
+        """Step until `far` has received this many bytes or EOF; return what it received."""
+        got = bytearray()
+        reader = threading.Thread(target=lambda: got.extend(receive(far, size)))
+        reader.start()
+        self.join(reader)
+        return bytes(got)
+
+    @property
+    def held_bytes(self) -> int:
+        """Return the number of bytes that both memory pools count."""
+        return self.engine.request_pool.used_bytes + self.engine.reply_pool.used_bytes
+
+
+def start_sending(far: socket.socket, data: bytes) -> threading.Thread:
+    """Start a thread that sends all of the data, unless the event loop closes the connection first."""
+
+    def send() -> None:
+        with suppress(OSError):
+            far.sendall(data)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread
+
 
 def receive(sock: socket.socket, size: int) -> bytes:
-    """Exactly this many bytes, or what came before EOF."""
+    """Return exactly this many bytes, or what came before EOF."""
     data = b""
     while len(data) < size:
         chunk = sock.recv(size - len(data))
@@ -104,7 +148,7 @@ def reset(sock: socket.socket) -> None:
 
 
 def arrived(far: socket.socket) -> bytes:
-    """What stands in its socket now."""
+    """Return the bytes that the socket has received and the test has not read yet."""
     far.setblocking(False)
     data = b""
     with suppress(BlockingIOError):
@@ -115,7 +159,7 @@ def arrived(far: socket.socket) -> bytes:
 
 
 class WatchedPoller:
-    """The event loop's own poller; `seen` may look at, and change, what each poll brings. Put in place by itself."""
+    """Wraps the event loop's poller and puts itself in its place; `seen` may change the events of each poll."""
 
     def __init__(self, bench: Bench) -> None:
         self._poller = bench.event_loop._poller
@@ -135,7 +179,7 @@ class WatchedPoller:
 
 
 def slow_down(bench: Bench, session: Session, us: int) -> None:
-    """Each read from its client takes so long, and each from its broker."""
+    """Make each read from the session's client or broker take `us` microseconds."""
     for end in (session.handle, session.handle.other):
 
         def slow(area, recv_into=end.recv_into):
@@ -146,7 +190,7 @@ def slow_down(bench: Bench, session: Session, us: int) -> None:
 
 
 def pour(bench: Bench, sides: list[tuple[socket.socket, bytes, Channel]]) -> None:
-    """Send all of it from each side, as far as it is taken, until none of them is read any more."""
+    """Send from each side as much as its connection accepts, until every channel is muted."""
     left = {far: memoryview(data) for far, data, _ in sides}
     for far in left:
         far.setblocking(False)
@@ -157,4 +201,4 @@ def pour(bench: Bench, sides: list[tuple[socket.socket, bytes, Channel]]) -> Non
         bench.event_loop.step(0)
         if all(channel.muted for _, _, channel in sides):
             return
-    raise AssertionError("somebody is read for ever")
+    raise AssertionError("a channel is still read after 20,000 steps")

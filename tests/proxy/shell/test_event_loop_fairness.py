@@ -1,6 +1,6 @@
-"""The event loop under load: what a step has no time for, who has the next turn, and what comes before a deadline.
+"""The event loop under load: events that a step has no time for, and the order of turns.
 
-Time is turned by hand: each read and each request costs what the test says it costs.
+The clock is the test's: each read and each request takes as long as the test says.
 """
 
 from __future__ import annotations
@@ -17,40 +17,20 @@ from tests.support import frames as f
 from tests.support.memory import small_engine
 from tests.support.policies import Recorder
 from tests.support.sessions import make_engine
-from tests.support.sockets import Bench, WatchedPoller, arrived, receive, reset, slow_down
+from tests.support.sockets import WatchedPoller, arrived, receive, reset, slow_down
 from wire.errors import ErrorCode
 
 BEAT = len(f.heartbeat(1))
-
-
-@pytest.fixture
-def bench():
-    made = Bench()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def one_event_a_step(monkeypatch):
-    """A step has time for one event."""
-    monkeypatch.setattr(event_loop_module, "STEP_BYTES", 1)
-    monkeypatch.setattr(event_loop_module, "SLICE_BYTES", 0)
-    monkeypatch.setattr(event_loop_module, "SLICE_EVENTS", 1)
-
-
-def settled(bench: Bench) -> None:
-    """The first step after a while polls twice."""
-    bench.event_loop.step(0)
 
 
 # -- the tail of a step -------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("one_event_a_step")
-def test_what_a_step_has_no_time_for_is_handled_before_the_next_poll(bench):
-    """Each socket has its turn once before any has two, whatever order the poll set has."""
+def test_events_left_over_by_a_step_are_handled_before_the_next_poll(bench):
+    """Each socket has one turn before any has two, independently of the poll set's order."""
     links = [bench.link() for _ in range(5)]
-    settled(bench)
+    bench.settle()
     for client, _, _ in links:
         client.sendall(f.heartbeat(1))
     polls = WatchedPoller(bench).polls
@@ -59,38 +39,35 @@ def test_what_a_step_has_no_time_for_is_handled_before_the_next_poll(bench):
         assert bench.event_loop.step(0.5) > 0  # the driver must not sleep
         counts.append(sum(bool(arrived(broker)) for _, broker, _ in links))
         for client, _, _ in links:
-            client.sendall(f.heartbeat(2))  # everybody has more
+            client.sendall(f.heartbeat(2))  # every client has more
     assert counts == [1] * 5
     assert polls == [5]
     assert all(session.usage.requests for _, _, session in links)
 
 
 @pytest.mark.usefixtures("one_event_a_step")
-def test_what_a_step_has_no_time_for_comes_first_while_memory_is_short():
-    """Reads with care are bounded too, and nobody is passed over for ever."""
-    bench = Bench(small_engine(64 << 20))
-    try:
-        bench.engine.request_pool.force_allocate(62 << 20)
-        assert bench.engine.request_pool.near_limit
-        links = [bench.link() for _ in range(5)]
-        settled(bench)
-        for client, _, _ in links:
-            client.sendall(f.heartbeat(1))
-        polls = WatchedPoller(bench).polls
-        for _ in range(5):
-            assert bench.event_loop.step(0.5) > 0
-        assert polls == [5]
-        assert [len(arrived(broker)) for _, broker, _ in links] == [BEAT] * 5
-    finally:
-        bench.close()
+def test_events_left_over_by_a_step_come_first_while_memory_is_short(make_bench):
+    """Short reads are bounded too, and no socket is passed over for ever."""
+    bench = make_bench(small_engine(64 << 20))
+    bench.engine.request_pool.force_allocate(62 << 20)
+    assert bench.engine.request_pool.near_limit
+    links = [bench.link() for _ in range(5)]
+    bench.settle()
+    for client, _, _ in links:
+        client.sendall(f.heartbeat(1))
+    polls = WatchedPoller(bench).polls
+    for _ in range(5):
+        assert bench.event_loop.step(0.5) > 0
+    assert polls == [5]
+    assert [len(arrived(broker)) for _, broker, _ in links] == [BEAT] * 5
 
 
 @pytest.mark.usefixtures("one_event_a_step")
-def test_an_event_of_a_closed_socket_is_not_its_successors(bench):
-    """Descriptors are used again: what was reported of the one before is forgotten."""
+def test_an_event_of_a_closed_socket_is_not_given_to_a_socket_with_the_same_descriptor(bench):
+    """Descriptors are used again; events that were reported for the closed socket are dropped."""
     for _ in range(2):
         bench.link()
-    settled(bench)
+    bench.settle()
     (busy, _, _), (gone, gone_broker, session) = (bench.link() for _ in range(2))
     busy.sendall(f.heartbeat(1))
     reset(gone)
@@ -115,10 +92,10 @@ def test_an_event_of_a_closed_socket_is_not_its_successors(bench):
 
 
 @pytest.mark.usefixtures("one_event_a_step")
-def test_a_channel_that_was_muted_meanwhile_is_not_read(bench):
-    """The event is older than the mute; what has come waits in the kernel until the mute is over."""
+def test_a_channel_that_is_muted_after_the_poll_is_not_read(bench):
+    """The event is older than the mute; the request stays in the kernel until the mute ends."""
     links = [bench.link() for _ in range(4)]
-    settled(bench)
+    bench.settle()
     for client, _, _ in links:
         client.sendall(f.heartbeat(1))
     bench.event_loop.step(0.5)
@@ -136,12 +113,12 @@ def test_a_channel_that_was_muted_meanwhile_is_not_read(bench):
     assert sum(len(arrived(broker)) for _, broker, _ in links) == 3 * BEAT
 
 
-def test_a_step_looks_at_the_clock_and_stops_when_its_time_is_over(bench):
-    """64 sockets of which each read takes 100 us: 2 ms a step, and the rest in the next ones."""
+def test_a_step_stops_when_its_time_is_over(bench):
+    """60 sockets of which each read takes 100 µs: a step takes 2 ms, and the next steps handle the rest."""
     links = [bench.link() for _ in range(60)]
     for _, _, session in links:
         slow_down(bench, session, 100)
-    settled(bench)
+    bench.settle()
     for client, _, _ in links:
         client.sendall(f.heartbeat(1))
     spent = []
@@ -149,14 +126,14 @@ def test_a_step_looks_at_the_clock_and_stops_when_its_time_is_over(bench):
         begun_us = bench.clock.now_us()
         assert bench.event_loop.step(0.5) > 0
         spent.append(bench.clock.now_us() - begun_us)
-    assert max(spent) <= STEP_US + 8 * 100  # it looks after every eighth event
+    assert max(spent) <= STEP_US + 8 * 100  # it reads the clock after every eighth event
     assert len(spent) >= 3
 
 
-def test_a_muted_client_is_not_read_behind_a_full_queue_of_turns(bench):
-    """Sessions that wait for a turn may be muted without the poll set's knowledge: they are not read."""
+def test_a_client_that_is_muted_outside_a_step_is_not_read(bench):
+    """A session may be muted while the poll set still watches its client for reading."""
     client, broker, session = bench.link()
-    settled(bench)
+    bench.settle()
     session.mute_until(bench.clock() + 1000)
     client.sendall(f.heartbeat(1))
     bench.event_loop.step(0.5)
@@ -168,72 +145,65 @@ def test_a_muted_client_is_not_read_behind_a_full_queue_of_turns(bench):
 # -- turns --------------------------------------------------------------------------------------
 
 
-def test_no_step_is_longer_than_its_time_however_many_sessions_want_a_turn():
-    """300 clients with 60 kB of refused requests each, 50 us a request: 5 ms at most, and others get through."""
+def test_no_step_exceeds_its_time_however_many_sessions_want_a_turn(make_bench):
+    """300 clients send 60 kB of refused requests each, at 50 µs a request: a step takes 5 ms at most."""
     cost_us = 50
 
     def refuse(_):
         bench.clock.spend(cost_us)
         return Reject(ErrorCode.POLICY_VIOLATION)
 
-    bench = Bench(make_engine([Recorder(refuse, apis={f.HEARTBEAT})]))
-    try:
-        links = [bench.link() for _ in range(300)]
-        honest, honest_broker, session = bench.link()
-        flood = b"".join(f.heartbeat(n) for n in range(60_000 // BEAT))
-        for client, _, _ in links:
-            client.setblocking(False)
-            with suppress(BlockingIOError):
-                client.send(flood)
-        settled(bench)
-        longest_us = answered = 0
-        policy = bench.engine.chain.entries[0].policy
-        for number in range(450):
-            if number == 100:
-                honest.sendall(f.produce(1))
-            begun_us = bench.clock.now_us()
-            assert bench.event_loop.step(0) > 0
-            longest_us = max(longest_us, bench.clock.now_us() - begun_us)
-            if not answered and session.queue:
-                answered = number
-        assert longest_us <= 2 * STEP_US + 1_000
-        assert receive(honest_broker, len(f.produce(1))) == f.produce(1)
-        assert 0 < answered - 100 <= 330  # behind those that had waited, and no longer
-        asked = len(policy.asked)
-        assert asked * cost_us >= 0.3 * 450 * STEP_US  # and it did work
-    finally:
-        bench.close()
+    bench = make_bench(make_engine([Recorder(refuse, apis={f.HEARTBEAT})]))
+    links = [bench.link() for _ in range(300)]
+    honest, honest_broker, session = bench.link()
+    flood = b"".join(f.heartbeat(n) for n in range(60_000 // BEAT))
+    for client, _, _ in links:
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            client.send(flood)
+    bench.settle()
+    longest_us = answered = 0
+    policy = bench.engine.chain.entries[0].policy
+    for number in range(450):
+        if number == 100:
+            honest.sendall(f.produce(1))
+        begun_us = bench.clock.now_us()
+        assert bench.event_loop.step(0) > 0
+        longest_us = max(longest_us, bench.clock.now_us() - begun_us)
+        if not answered and session.queue:
+            answered = number
+    assert longest_us <= 2 * STEP_US + 1_000
+    assert receive(honest_broker, len(f.produce(1))) == f.produce(1)
+    assert 0 < answered - 100 <= 330  # after the sessions that waited already, and no later
+    asked = len(policy.asked)
+    assert asked * cost_us >= 0.3 * 450 * STEP_US  # the steps were used
 
 
-def test_sessions_that_wait_have_their_turns_in_order_and_each_as_often():
-    """First come, first served, over several steps; sockets are read in between."""
-    bench = Bench()
-    try:
-        order: list[int] = []
-        links = [bench.link() for _ in range(12)]
-        stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(600))
-        for place, (client, _, session) in enumerate(links):
-            take = session.handle.take
+def test_waiting_sessions_have_their_turns_in_order_and_equally_often(bench):
+    """Turns are given first come, first served, over several steps; sockets are read in between."""
+    order: list[int] = []
+    links = [bench.link() for _ in range(12)]
+    stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(600))
+    for place, (client, _, session) in enumerate(links):
+        take = session.handle.take
 
-            def count(buf, start, end, now_ms, place=place, take=take):
-                order.append(place)
-                bench.clock.spend(900)
-                return take(buf, start, end, now_ms)
+        def count(buf, start, end, now_ms, place=place, take=take):
+            order.append(place)
+            bench.clock.spend(900)
+            return take(buf, start, end, now_ms)
 
-            session.handle.take = count
-            client.sendall(stream)
-        bench.run()
-        last = max(order.index(place) for place in range(12))  # by then all have been read
-        rounds = [order[at : at + 12] for at in range(last, last + 5 * 12, 12)]
-        assert all(sorted(each) == list(range(12)) for each in rounds)
-        for _, broker, _ in links:
-            assert receive(broker, len(stream)) == stream
-    finally:
-        bench.close()
+        session.handle.take = count
+        client.sendall(stream)
+    bench.run()
+    last = max(order.index(place) for place in range(12))  # by then all have been read
+    rounds = [order[at : at + 12] for at in range(last, last + 5 * 12, 12)]
+    assert all(sorted(each) == list(range(12)) for each in rounds)
+    for _, broker, _ in links:
+        assert receive(broker, len(stream)) == stream
 
 
-def test_a_session_is_ready_once_however_often_it_is_called(bench):
-    """So the queue is never longer than there are sessions."""
+def test_a_session_stands_in_the_queue_of_turns_once(bench):
+    """100 calls of `attend` add one entry, so the queue is never longer than the number of sessions."""
     _, _, session = bench.link()
     for _ in range(100):
         bench.engine.attend(session)
@@ -250,10 +220,10 @@ def test_a_session_is_ready_once_however_often_it_is_called(bench):
 @pytest.mark.parametrize(
     "flows", [event_loop_module.CROWD_EVENTS, event_loop_module.CROWD_EVENTS + 1]
 )
-def test_a_read_takes_less_of_each_while_many_have_something(bench, flows):
-    """So that a small request waits for 64 KiB of each bulk flow and not for 256."""
+def test_a_read_is_shorter_while_many_sockets_are_readable(bench, flows):
+    """A small request then waits for 64 KiB of each bulk flow, not for 256 KiB."""
     links = [bench.link() for _ in range(flows)]
-    settled(bench)
+    bench.settle()
     taken: list[int] = []
     for _, _, session in links:
 

@@ -1,11 +1,9 @@
-"""The event loop when memory is short, over real sockets: who waits, who is read a little, who is closed."""
+"""The event loop when memory is short: clients that wait, that are read in small parts, that are closed."""
 
 from __future__ import annotations
 
 import socket
 import threading
-
-import pytest
 
 from policies.api import FORWARD, Hold
 from proxy.core.errors import CloseReason
@@ -17,24 +15,10 @@ from proxy.shell.event_loop import LINGER_MS
 from tests.support import frames as f
 from tests.support.memory import Keeper, kept, small_engine
 from tests.support.sessions import make_engine
-from tests.support.sockets import Bench, pour, receive, reset
+from tests.support.sockets import Bench, pour, receive, reset, start_sending
 
 POOL = 1 << 20
 LARGE = 1 << 20
-
-
-@pytest.fixture
-def make_bench():
-    """An event loop with this pool of requests and these policies."""
-    made: list[Bench] = []
-
-    def make(*policies, pool=POOL, **options) -> Bench:
-        made.append(Bench(small_engine(pool, *policies, **options)))
-        return made[-1]
-
-    yield make
-    for bench in made:
-        bench.close()
 
 
 def waits(session) -> bool:
@@ -42,18 +26,14 @@ def waits(session) -> bool:
 
 
 def send_all(client: socket.socket, data: bytes, bench: Bench) -> None:
-    """Send while the event loop steps."""
-    sender = threading.Thread(target=client.sendall, args=(data,))
-    sender.start()
-    while sender.is_alive():
-        bench.event_loop.step(0.01)
-    sender.join()
+    """Send all of the data while the event loop steps."""
+    bench.join(start_sending(client, data))
     bench.run()
 
 
-def test_who_finds_no_memory_is_not_read_and_goes_on_when_there_is_some(make_bench):
-    """Nothing is lost, nobody spins, and the first to come is the first to go on."""
-    bench = make_bench()
+def test_a_client_that_cannot_reserve_memory_is_not_read_until_memory_is_free(make_bench):
+    """Five clients wait without making the event loop spin; all their requests are forwarded in the end."""
+    bench = make_bench(small_engine(POOL))
     holder, holder_broker, _ = bench.link()
     holder.sendall(kept(1, LARGE)[:100])
     bench.run()
@@ -64,14 +44,10 @@ def test_who_finds_no_memory_is_not_read_and_goes_on_when_there_is_some(make_ben
     assert all(waits(session) for _, _, session in others)
     assert bench.engine.request_pool.is_depleted
     assert len(bench.engine.reservations) == 5
-    got = bytearray()
-    reader = threading.Thread(target=lambda: got.extend(receive(holder_broker, LARGE)))
-    reader.start()
-    send_all(holder, kept(1, LARGE)[100:], bench)
-    while reader.is_alive():
-        bench.event_loop.step(0.01)
+    sender = start_sending(holder, kept(1, LARGE)[100:])
+    assert bench.receive(holder_broker, LARGE) == kept(1, LARGE)
+    bench.join(sender)
     bench.run()
-    assert bytes(got) == kept(1, LARGE)
     for _, broker, session in others:
         assert receive(broker, 5070) == kept(2, 5000) + kept(3, 70)
         assert not waits(session)
@@ -79,38 +55,33 @@ def test_who_finds_no_memory_is_not_read_and_goes_on_when_there_is_some(make_ben
     assert not bench.engine.request_pool.is_depleted
 
 
-def test_a_freed_byte_is_known_at_once(make_bench):
-    """In the same step, without a timer or an event of the one that waits."""
-    bench = make_bench(Keeper(lambda _: Hold(60_000, "key") if not bench_free else FORWARD))
-    bench_free: list[int] = []
+def test_released_memory_is_given_to_a_waiting_client_at_once(make_bench):
+    """The waiting client is read without a timer and without an event of its own socket."""
+    verdict = Hold(60_000, "key")
+    bench = make_bench(small_engine(POOL, Keeper(lambda _: verdict)))
     first, first_broker, _ = bench.link()
     send_all(first, kept(1, LARGE), bench)
     second, second_broker, session = bench.link()
     second.sendall(kept(7))
     bench.run()
     assert waits(session)
-    bench_free.append(1)
-    reader = threading.Thread(target=receive, args=(first_broker, LARGE))
-    reader.start()
+    verdict = FORWARD
     bench.engine.wake("key")
-    while reader.is_alive():
-        bench.event_loop.step(0.01)
+    bench.receive(first_broker, LARGE)
     bench.run()
     assert receive(second_broker, len(kept(7))) == kept(7)
 
 
-def test_everybody_has_one_request_done_before_anybody_has_two(make_bench):
-    """Many have sent one that needs the whole pool, and send the next at once: none is passed."""
-    bench = make_bench()
+def test_each_client_is_served_once_before_any_is_served_twice(make_bench):
+    """Twelve clients send requests of the pool's size, one after the other; none is passed over."""
+    bench = make_bench(small_engine(POOL))
     links = [bench.link() for _ in range(12)]
-    senders = []
     done: list[int] = []
-
     asked = [kept(number, LARGE) for number in range(len(links))]
     for (client, _, _), request in zip(links, asked, strict=True):
-        client.sendall(request[:1000])  # all stand in the line, however late a thread comes
+        client.sendall(request[:1000])  # all are queued before a thread starts
 
-    def ask_again_and_again(number: int) -> None:
+    def send_three_times(number: int) -> None:
         client, broker, _ = links[number]
         client.sendall(asked[number][1000:])
         for turn in range(3):
@@ -119,21 +90,21 @@ def test_everybody_has_one_request_done_before_anybody_has_two(make_bench):
             receive(broker, LARGE)
             done.append(number)
 
-    senders = [threading.Thread(target=ask_again_and_again, args=(n,)) for n in range(len(links))]
+    senders = [threading.Thread(target=send_three_times, args=(n,)) for n in range(len(links))]
     for sender in senders:
         sender.start()
-    while any(sender.is_alive() for sender in senders):
-        bench.event_loop.step(0.01)
+    for sender in senders:
+        bench.join(sender)
     counts = [0] * len(links)
     for number in done:
         counts[number] += 1
-        assert max(counts) - min(counts) <= 2  # those that came together come again together
+        assert max(counts) - min(counts) <= 2  # they came together, so they come again together
     assert bench.engine.request_pool.used_bytes == 0
 
 
-def test_a_client_that_waits_and_hangs_up_gives_its_place_back(make_bench):
-    """It is watched, though it is not read."""
-    bench = make_bench()
+def test_a_client_that_hangs_up_while_it_waits_leaves_the_queue(make_bench):
+    """Its socket is watched for an end, although it is not read."""
+    bench = make_bench(small_engine(POOL))
     holder, _, _ = bench.link()
     holder.sendall(kept(1, LARGE)[:100])
     bench.run()
@@ -155,32 +126,22 @@ def test_a_client_that_waits_and_hangs_up_gives_its_place_back(make_bench):
     assert bench.engine.request_pool.used_bytes == 0
 
 
-def test_what_streams_is_read_in_parts_while_memory_is_short(make_bench):
-    """A broker that does not read costs what was left, not a whole read; it arrives all the same."""
-    bench = make_bench(pool=160_000)
+def test_a_streamed_request_is_read_in_parts_while_memory_is_short(make_bench):
+    """A broker that does not read costs a sixteenth of the pool at most; all bytes arrive in the end."""
+    bench = make_bench(small_engine(160_000))
     client, broker, session = bench.link()
     stream = b"".join(f.produce(n, size_bytes=500_000) for n in range(20))
-    sender = threading.Thread(target=client.sendall, args=(stream,))
-    sender.start()
-    for _ in range(500):
-        bench.event_loop.step(0.01)
-        if session.client.muted & Mute.BACKPRESSURE:
-            break
-    assert session.client.muted & Mute.BACKPRESSURE
+    sender = start_sending(client, stream)
+    bench.step_until(lambda: session.client.muted & Mute.BACKPRESSURE)
     assert 0 < bench.engine.request_pool.used_bytes <= 160_000 // 16
-    got = bytearray()
-    reader = threading.Thread(target=lambda: got.extend(receive(broker, len(stream))))
-    reader.start()
-    while reader.is_alive():
-        bench.event_loop.step(0.01)
+    assert bench.receive(broker, len(stream)) == stream
     sender.join()
-    assert bytes(got) == stream
     assert bench.engine.request_pool.peak_bytes <= 160_000
 
 
 def test_many_brokers_that_do_not_read_stay_within_the_pool(make_bench):
-    """Whoever is inside a frame costs a crumb more; whoever comes then is not read at all."""
-    bench = make_bench(pool=60_000)
+    """A client inside a frame exceeds the pool by 8 KiB at most; a client at a frame's start is not read."""
+    bench = make_bench(small_engine(60_000))
     links = [bench.link() for _ in range(12)]
     data = b"".join(f.produce(n, size_bytes=300_000) for n in range(30))
     pour(bench, [(client, data, session.client) for client, _, session in links])
@@ -189,80 +150,70 @@ def test_many_brokers_that_do_not_read_stay_within_the_pool(make_bench):
     assert pool.peak_bytes <= 60_000 + 12 * (8 << 10)
 
 
-def test_clients_that_never_read_cost_less_and_less():
-    """The first few a whole read, the others a quarter of it, and crumbs when their pool is used up."""
-    bounds = PoolLimits(response_bytes=8 << 20)
-    bench = Bench(make_engine(bounds=bounds))
-    try:
-        links = [bench.link() for _ in range(60)]
-        reply = f.reply(1, bytes(16 << 20))
-        for client, _, _ in links:
-            client.sendall(f.heartbeat(1))
-        bench.run()
-        pour(bench, [(broker, reply, session.broker) for _, broker, session in links])
-        unsent = sorted(session.client.unsent_bytes for _, _, session in links)
-        assert unsent[0] > 0
-        assert unsent[30] <= 64 << 10
-        assert unsent[-1] <= 256 << 10
-        large = sum(each for each in unsent if each > 64 << 10)
-        assert large <= (2 << 20) + (
-            5 << 18
-        )  # what may be kept before reads get smaller, and a step
-        held = sum(s.client.unsent_bytes + s.client.head_at for _, _, s in links)
-        assert bench.engine.reply_pool.used_bytes == held
-    finally:
-        bench.close()
+def test_the_more_clients_do_not_read_the_less_memory_each_costs(make_bench):
+    """The first ones cost a whole read, the next a quarter of it, and 8 KiB each once the pool is used up."""
+    bench = make_bench(make_engine(bounds=PoolLimits(response_bytes=8 << 20)))
+    links = [bench.link() for _ in range(60)]
+    reply = f.reply(1, bytes(16 << 20))
+    for client, _, _ in links:
+        client.sendall(f.heartbeat(1))
+    bench.run()
+    pour(bench, [(broker, reply, session.broker) for _, broker, session in links])
+    unsent = sorted(session.client.unsent_bytes for _, _, session in links)
+    assert unsent[0] > 0
+    assert unsent[30] <= 64 << 10
+    assert unsent[-1] <= 256 << 10
+    large = sum(each for each in unsent if each > 64 << 10)
+    most = (2 << 20) + (5 << 18)  # the bytes kept before reads get smaller, and one step
+    assert large <= most
+    held = sum(s.client.unsent_bytes + s.client.head_at for _, _, s in links)
+    assert bench.engine.reply_pool.used_bytes == held
 
 
-def test_clients_that_never_read_metadata_cost_no_more_than_others():
-    """Forty clients with 8 MiB each: the addresses are rewritten as it streams, so the pool of replies holds."""
-    bench = Bench(make_engine(bounds=PoolLimits(response_bytes=8 << 20)))
-    try:
-        links = [bench.link() for _ in range(40)]
-        brokers = [(1, "kafka-1.real", 9092)]
-        body = f.metadata_reply(1, brokers)[8:-4] + bytes(8 << 20)
-        reply = f.reply(1, body)
-        for client, _, _ in links:
-            client.sendall(f.metadata_request(1))
-        bench.run()
-        pour(bench, [(broker, reply, session.broker) for _, broker, session in links])
-        pool = bench.engine.reply_pool
-        assert not any(session.ended for _, _, session in links)
-        assert 0 < pool.peak_bytes <= (8 << 20) + 40 * (8 << 10)
-        held = sum(s.client.unsent_bytes + s.client.head_at for _, _, s in links)
-        assert pool.used_bytes == held
-    finally:
-        bench.close()
+def test_clients_that_do_not_read_metadata_stay_within_the_pool_of_replies(make_bench):
+    """Addresses are rewritten while a reply of 8 MiB streams, so forty of them are never kept whole."""
+    bench = make_bench(make_engine(bounds=PoolLimits(response_bytes=8 << 20)))
+    links = [bench.link() for _ in range(40)]
+    brokers = [(1, "kafka-1.real", 9092)]
+    body = f.metadata_reply(1, brokers)[8:-4] + bytes(8 << 20)
+    reply = f.reply(1, body)
+    for client, _, _ in links:
+        client.sendall(f.metadata_request(1))
+    bench.run()
+    pour(bench, [(broker, reply, session.broker) for _, broker, session in links])
+    pool = bench.engine.reply_pool
+    assert not any(session.ended for _, _, session in links)
+    assert 0 < pool.peak_bytes <= (8 << 20) + 40 * (8 << 10)
+    held = sum(s.client.unsent_bytes + s.client.head_at for _, _, s in links)
+    assert pool.used_bytes == held
 
 
-def test_what_is_announced_counts_until_the_broker_is_told_that_it_will_not_come():
-    """A client that goes in the middle gives its place to the next one as soon as the broker's connection is closed."""
-    bench = Bench(make_engine(bounds=PoolLimits(announced_bytes=1 << 20)))
-    try:
-        asked = f.produce(1, acks=1, size_bytes=1 << 20)
-        going, _, gone = bench.link()
-        going.sendall(asked[:5000])
-        bench.run()
-        staying, broker, waiting = bench.link()
-        staying.sendall(asked[:5000])
-        bench.run()
-        assert waits(waiting)
-        reset(going)
-        bench.run()
-        bench.clock.now_ms += LINGER_MS
-        bench.run()
-        assert gone.ended
-        assert not waits(waiting)
-        assert receive(broker, 5000) == asked[:5000]
-        assert bench.engine.announced.bytes_of(None) == len(asked)
-    finally:
-        bench.close()
+def test_announced_bytes_count_until_the_brokers_connection_is_closed(make_bench):
+    """A client resets inside a request: the next client waits until the broker's connection is closed too."""
+    bench = make_bench(make_engine(bounds=PoolLimits(announced_bytes=1 << 20)))
+    asked = f.produce(1, acks=1, size_bytes=1 << 20)
+    going, _, gone = bench.link()
+    going.sendall(asked[:5000])
+    bench.run()
+    staying, broker, waiting = bench.link()
+    staying.sendall(asked[:5000])
+    bench.run()
+    assert waits(waiting)
+    reset(going)
+    bench.run()
+    bench.clock.now_ms += LINGER_MS
+    bench.run()
+    assert gone.ended
+    assert not waits(waiting)
+    assert receive(broker, 5000) == asked[:5000]
+    assert bench.engine.announced.bytes_of(None) == len(asked)
+    bench.close()
     assert bench.engine.announced.bytes_of(None) == 0
 
 
 def test_replies_pass_while_requests_wait(make_bench):
-    """They have a pool of their own, so whoever waits is not waited for."""
-    bench = make_bench()
+    """Replies have a pool of their own, so they never wait for memory of requests."""
+    bench = make_bench(small_engine(POOL))
     asking, asking_broker, _ = bench.link()
     asking.sendall(f.heartbeat(1))
     bench.run()
@@ -275,59 +226,53 @@ def test_replies_pass_while_requests_wait(make_bench):
     assert receive(asking, 10) == f.heartbeat_reply(1)
 
 
-def test_a_slow_sender_is_closed_and_its_memory_is_somebody_elses():
-    """Slowloris: its connection ends in order, with a reason of its own."""
-    bench = Bench(small_engine(POOL, limits=ReadLimits()))
-    try:
-        slow, slow_broker, session = bench.link()
-        slow.sendall(kept(1, LARGE)[:100])
-        bench.run()
-        honest, honest_broker, waiting = bench.link()
-        honest.sendall(kept(2, 100))
-        bench.run()
-        assert waits(waiting)
-        slow.sendall(b"\x00")
-        bench.clock.now_ms += HASTY_MS  # it has more than its share, and somebody waits
-        bench.run()
-        assert receive(honest_broker, 100) == kept(2, 100)
-        assert session.reason is CloseReason.REQUEST_READ_TIMEOUT
-        assert slow.recv(10) == b""
-        bench.clock.now_ms += LINGER_MS
-        bench.run()
-        assert slow_broker.recv(10) == b""
-        assert bench.event_loop.open_sockets == 2
-        assert bench.engine.request_pool.used_bytes == 0
-    finally:
-        bench.close()
+def test_a_slow_sender_is_closed_and_its_memory_is_given_to_a_waiting_client(make_bench):
+    """A slowloris connection ends in order, with REQUEST_READ_TIMEOUT as its reason."""
+    bench = make_bench(small_engine(POOL, limits=ReadLimits()))
+    slow, slow_broker, session = bench.link()
+    slow.sendall(kept(1, LARGE)[:100])
+    bench.run()
+    honest, honest_broker, waiting = bench.link()
+    honest.sendall(kept(2, 100))
+    bench.run()
+    assert waits(waiting)
+    slow.sendall(b"\x00")
+    bench.clock.now_ms += HASTY_MS  # it has more than its share, and a client waits
+    bench.run()
+    assert receive(honest_broker, 100) == kept(2, 100)
+    assert session.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert slow.recv(10) == b""
+    bench.clock.now_ms += LINGER_MS
+    bench.run()
+    assert slow_broker.recv(10) == b""
+    assert bench.event_loop.open_sockets == 2
+    assert bench.engine.request_pool.used_bytes == 0
 
 
-def test_who_waits_with_nothing_to_send_is_closed_and_who_has_something_waits():
-    """Both wait for the same memory; what stands in the kernel tells them apart."""
-    bench = Bench(small_engine(POOL, limits=ReadLimits()))
-    try:
-        holder, _, held = bench.link()
-        holder.sendall(kept(1, LARGE)[: 64 << 10])
+def test_of_two_waiting_clients_only_the_one_that_stopped_sending_is_closed(make_bench):
+    """Both wait for the same memory; the bytes in their sockets tell them apart."""
+    bench = make_bench(small_engine(POOL, limits=ReadLimits()))
+    holder, _, held = bench.link()
+    holder.sendall(kept(1, LARGE)[: 64 << 10])
+    bench.run()
+    idle, _, closed = bench.link()
+    idle.sendall(kept(2, LARGE)[:128])
+    honest, _, patient = bench.link()
+    honest.sendall(kept(3, LARGE)[: 16 << 10])
+    bench.run()
+    assert waits(closed)
+    assert waits(patient)
+    for _ in range(20):
+        bench.clock.now_ms += 1000
         bench.run()
-        idle, _, closed = bench.link()
-        idle.sendall(kept(2, LARGE)[:128])
-        honest, _, patient = bench.link()
-        honest.sendall(kept(3, LARGE)[: 16 << 10])
-        bench.run()
-        assert waits(closed)
-        assert waits(patient)
-        for _ in range(20):
-            bench.clock.now_ms += 1000
-            bench.run()
-        assert closed.reason is CloseReason.REQUEST_READ_TIMEOUT
-        assert idle.recv(10) == b""
-        assert not held.ended
-        assert waits(patient)
-    finally:
-        bench.close()
+    assert closed.reason is CloseReason.REQUEST_READ_TIMEOUT
+    assert idle.recv(10) == b""
+    assert not held.ended
+    assert waits(patient)
 
 
-def test_while_little_is_left_the_order_is_not_the_poll_sets(make_bench, monkeypatch):
-    """The event loop asks for a fair order in each careful step, and in no other."""
+def test_events_are_shuffled_while_memory_is_short(make_bench, monkeypatch):
+    """The event loop asks for a fair order in each step near the pool's limit, and in no other."""
     asked: list[int] = []
 
     def in_fair_order(events, pool):
@@ -335,7 +280,7 @@ def test_while_little_is_left_the_order_is_not_the_poll_sets(make_bench, monkeyp
         return list(reversed(events))
 
     monkeypatch.setattr(event_loop_module, "in_fair_order", in_fair_order)
-    bench = make_bench(pool=64 << 20)
+    bench = make_bench(small_engine(64 << 20))
     links = [bench.link() for _ in range(4)]
     for client, _, _ in links:
         client.sendall(f.heartbeat(1))
@@ -350,9 +295,9 @@ def test_while_little_is_left_the_order_is_not_the_poll_sets(make_bench, monkeyp
         assert receive(broker, 2 * len(f.heartbeat(1))) == f.heartbeat(1) + f.heartbeat(2)
 
 
-def test_a_step_reads_with_care_as_soon_as_memory_is_short(make_bench):
-    """A reservation in the middle of a step is felt by the rest of it."""
-    bench = make_bench(pool=64 << 20)
+def test_reads_are_short_from_the_moment_that_memory_is_short(make_bench):
+    """A reservation in the middle of a step shortens the reads of the rest of that step."""
+    bench = make_bench(small_engine(64 << 20))
     links = [bench.link() for _ in range(6)]
     for client, _, _ in links:
         client.sendall(kept(1, 60 << 20)[:200_000])

@@ -1,4 +1,4 @@
-"""The event loop and clients that are not read: held ones that hang up, throttled ones that come back."""
+"""The event loop and muted clients: held ones that hang up, throttled ones that are read again."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.quiet import OnlyAsked
 from tests.support.sessions import make_engine
-from tests.support.sockets import Bench, receive, reset
-
-
-def kept(bench: Bench) -> int:
-    return bench.engine.request_pool.used_bytes + bench.engine.reply_pool.used_bytes
+from tests.support.sockets import receive, reset
 
 
 @pytest.fixture
-def holding():
-    """An event loop whose policy holds every request once."""
+def holding(make_bench):
+    """Return an event loop whose policy holds every request once."""
     asked: set[int] = set()
 
     def decide(request):
@@ -28,21 +24,17 @@ def holding():
         asked.add(request.exchange_id)
         return Hold(60_000, "key")
 
-    made = Bench(make_engine([Recorder(decide)]))
-    yield made
-    made.close()
+    return make_bench(make_engine([Recorder(decide)]))
 
 
 @pytest.fixture
-def throttling():
-    """An event loop whose policy throttles the first request by 500 ms."""
-    made = Bench(make_engine([OnlyAsked(500)]))
-    yield made
-    made.close()
+def throttling(make_bench):
+    """Return an event loop whose policy throttles the first request by 500 ms."""
+    return make_bench(make_engine([OnlyAsked(500)]))
 
 
-def test_a_held_client_that_hangs_up_gives_its_place_back(holding):
-    """Though nobody reads from it: its end is noticed all the same, once."""
+def test_a_held_request_ends_when_its_client_hangs_up(holding):
+    """The end of the connection is noticed once, although the client is muted."""
     client, broker, session = holding.link()
     client.sendall(f.heartbeat(1) + f.heartbeat(2))
     holding.run()
@@ -56,11 +48,11 @@ def test_a_held_client_that_hangs_up_gives_its_place_back(holding):
     broker.close()
     holding.run()
     assert holding.event_loop.open_sockets == 0
-    assert kept(holding) == 0
+    assert holding.held_bytes == 0
 
 
-def test_a_held_client_that_stays_is_not_disturbed(holding):
-    """What it sends meanwhile is not read, and not taken for its end."""
+def test_a_held_client_that_sends_more_is_not_taken_for_closed(holding):
+    """Its second request stays unread until the first one is forwarded."""
     client, broker, session = holding.link()
     client.sendall(f.heartbeat(1))
     holding.run()
@@ -75,8 +67,8 @@ def test_a_held_client_that_stays_is_not_disturbed(holding):
     assert receive(broker, len(f.heartbeat(2))) == f.heartbeat(2)
 
 
-def test_a_sender_that_left_without_waiting_for_a_reply_is_not_forgotten(holding):
-    """acks=0, then a close: what was sent is forwarded in its turn, and the event loop does not spin."""
+def test_held_requests_with_acks_0_are_forwarded_after_their_client_closed(holding):
+    """Both requests are forwarded in order, and the event loop does not spin meanwhile."""
     client, broker, session = holding.link()
     asked = f.produce(1, acks=0) + f.produce(2, acks=0)
     client.sendall(asked)
@@ -95,7 +87,7 @@ def test_a_sender_that_left_without_waiting_for_a_reply_is_not_forgotten(holding
 
 
 def test_a_held_client_that_resets_is_closed_at_once(holding):
-    """As any other that is not read."""
+    """Its hold ends, and the session closes with CLIENT_RESET."""
     client, _, session = holding.link()
     client.sendall(f.heartbeat(1))
     holding.run()
@@ -106,13 +98,13 @@ def test_a_held_client_that_resets_is_closed_at_once(holding):
 
 
 def test_a_throttled_client_is_read_again_when_its_time_has_come(throttling):
-    """What it sent meanwhile waits in the kernel, what was read before waits here; the order stays."""
+    """Bytes that were read before the mute are kept, later ones stay in the kernel; the order is preserved."""
     client, broker, session = throttling.link()
     client.sendall(f.beat(1) + f.beat(2))
     throttling.run()
     client.sendall(f.beat(3))
     throttling.run()
-    assert kept(throttling) == len(f.beat(2))
+    assert throttling.held_bytes == len(f.beat(2))
     assert receive(broker, len(f.beat(1))) == f.beat(1)
     throttling.clock.now_ms += 200
     broker.sendall(f.beat_reply(1))
@@ -125,11 +117,11 @@ def test_a_throttled_client_is_read_again_when_its_time_has_come(throttling):
     throttling.run()
     assert receive(broker, 2 * len(f.beat(1))) == f.beat(2) + f.beat(3)
     assert not session.client.muted
-    assert kept(throttling) == 0
+    assert throttling.held_bytes == 0
 
 
 def test_a_throttled_client_that_closes_is_noticed_at_once(throttling):
-    """Throttles may last for hours, and nobody's sockets wait so long: who reconnects leaves nothing behind."""
+    """A throttle may last for hours; a client that reconnects does not leave its old sockets open that long."""
     client, broker, session = throttling.link()
     client.sendall(f.beat(1))
     throttling.run()
@@ -141,11 +133,13 @@ def test_a_throttled_client_that_closes_is_noticed_at_once(throttling):
     broker.close()
     throttling.run()
     assert throttling.event_loop.open_sockets == 0
-    assert kept(throttling) == 0
+    assert throttling.held_bytes == 0
 
 
-def test_what_a_throttled_client_sent_before_it_closed_goes_on_when_its_time_has_come(throttling):
-    """It may have sent more in good faith; closing buys it nothing, and the event loop does not spin meanwhile."""
+def test_a_request_sent_before_a_throttled_client_closed_is_forwarded_when_the_throttle_ends(
+    throttling,
+):
+    """Closing does not shorten the throttle, and the event loop does not spin meanwhile."""
     client, broker, session = throttling.link()
     client.sendall(f.beat(1))
     throttling.run()
@@ -160,8 +154,8 @@ def test_what_a_throttled_client_sent_before_it_closed_goes_on_when_its_time_has
     assert session.ending
 
 
-def test_a_drain_lets_a_held_request_have_its_reply(holding):
-    """At once, over real sockets."""
+def test_a_drain_forwards_a_held_request_and_delivers_its_reply(holding):
+    """The request is forwarded at once; the session closes with DRAINED after its reply."""
     client, broker, session = holding.link()
     client.sendall(f.heartbeat(1))
     holding.run()
@@ -174,47 +168,41 @@ def test_a_drain_lets_a_held_request_have_its_reply(holding):
     assert session.reason is CloseReason.DRAINED
 
 
-def test_a_client_that_is_throttled_in_the_fast_loop_is_not_read_any_more():
-    """However much it sends: what is held stays one read's worth."""
-    bench = Bench(make_engine([OnlyAsked(500, skip=1)]))
-    try:
-        client, broker, session = bench.link()
-        client.sendall(f.beat(0))
+def test_a_client_that_the_fast_loop_throttles_is_not_read_any_more(make_bench):
+    """One read's worth of bytes is held, although the client sends more."""
+    bench = make_bench(make_engine([OnlyAsked(500, skip=1)]))
+    client, broker, session = bench.link()
+    client.sendall(f.beat(0))
+    bench.run()
+    client.sendall(f.beat(1) + f.beat(2))
+    bench.run()
+    for n in range(3, 6):
+        client.sendall(f.beat(n))
         bench.run()
-        client.sendall(f.beat(1) + f.beat(2))
-        bench.run()
-        for n in range(3, 6):
-            client.sendall(f.beat(n))
-            bench.run()
-        assert kept(bench) == len(f.beat(2))
-        assert session.client.muted
-        bench.clock.now_ms += 500
-        bench.run()
-        asked = b"".join(f.beat(n) for n in range(6))
-        assert receive(broker, len(asked)) == asked
-        assert kept(bench) == 0
-    finally:
-        bench.close()
+    assert bench.held_bytes == len(f.beat(2))
+    assert session.client.muted
+    bench.clock.now_ms += 500
+    bench.run()
+    asked = b"".join(f.beat(n) for n in range(6))
+    assert receive(broker, len(asked)) == asked
+    assert bench.held_bytes == 0
 
 
-def test_a_client_whose_reply_throttles_it_is_not_read_any_more():
-    """Nor what came in the same step."""
-    bench = Bench(make_engine([Recorder(hear=lambda _: Throttle(500))]))
-    try:
-        client, broker, session = bench.link()
-        client.sendall(f.beat(1))
-        bench.run()
-        assert receive(broker, len(f.beat(1))) == f.beat(1)
-        broker.sendall(f.beat_reply(1))
-        client.sendall(f.beat(2))
-        bench.run()
-        assert receive(client, 14) == f.beat_reply(1, 500)
-        client.sendall(f.beat(3))
-        bench.run()
-        assert session.client.muted
-        assert kept(bench) in {0, len(f.beat(2))}
-        bench.clock.now_ms += 500
-        bench.run()
-        assert receive(broker, 2 * len(f.beat(2))) == f.beat(2) + f.beat(3)
-    finally:
-        bench.close()
+def test_a_client_that_is_throttled_at_its_reply_is_not_read_any_more(make_bench):
+    """A request that arrived in the same step waits for the end of the throttle too."""
+    bench = make_bench(make_engine([Recorder(hear=lambda _: Throttle(500))]))
+    client, broker, session = bench.link()
+    client.sendall(f.beat(1))
+    bench.run()
+    assert receive(broker, len(f.beat(1))) == f.beat(1)
+    broker.sendall(f.beat_reply(1))
+    client.sendall(f.beat(2))
+    bench.run()
+    assert receive(client, 14) == f.beat_reply(1, 500)
+    client.sendall(f.beat(3))
+    bench.run()
+    assert session.client.muted
+    assert bench.held_bytes in {0, len(f.beat(2))}
+    bench.clock.now_ms += 500
+    bench.run()
+    assert receive(broker, 2 * len(f.beat(2))) == f.beat(2) + f.beat(3)

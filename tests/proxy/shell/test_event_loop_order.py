@@ -1,4 +1,4 @@
-"""What the event loop does first: sockets before deadlines, questions of our own before the client's next frame."""
+"""The order of a step: sockets before deadlines, Sluice's own requests before the client's next frame."""
 
 from __future__ import annotations
 
@@ -9,35 +9,15 @@ import pytest
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.event_loop import STEP_EVENTS
 from tests.support import frames as f
-from tests.support.sockets import Bench, WatchedPoller, arrived, slow_down
+from tests.support.sockets import WatchedPoller, arrived, slow_down
 from tests.support.throttled import fetch
 
 BEAT = len(f.heartbeat(1))
 EMPTY_FETCH_MS = 60_000
-"""Long after any fetch of these tests is answered here."""
+"""Longer than the deadline of any fetch in these tests."""
 
 
-@pytest.fixture
-def bench():
-    made = Bench()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def one_event_a_step(monkeypatch):
-    """A step has time for one event."""
-    monkeypatch.setattr(event_loop_module, "STEP_BYTES", 1)
-    monkeypatch.setattr(event_loop_module, "SLICE_BYTES", 0)
-    monkeypatch.setattr(event_loop_module, "SLICE_EVENTS", 1)
-
-
-def settled(bench: Bench) -> None:
-    """The first step after a while polls twice."""
-    bench.event_loop.step(0)
-
-
-def ask_to_wait(bench: Bench, link) -> None:
+def start_fetch(bench, link) -> None:
     client, broker, _ = link
     client.sendall(fetch(1))
     bench.run()
@@ -45,10 +25,10 @@ def ask_to_wait(bench: Bench, link) -> None:
 
 
 def test_after_a_stall_a_reply_in_the_socket_comes_before_its_deadline(bench):
-    """The process stood still for a minute, and the broker had answered."""
+    """The process stood still for a minute, and the broker had answered in time."""
     link = bench.link()
     client, broker, _ = link
-    ask_to_wait(bench, link)
+    start_fetch(bench, link)
     broker.sendall(f.reply(1, b"the broker's own"))
     bench.clock.now_ms += EMPTY_FETCH_MS
     bench.run()
@@ -56,11 +36,11 @@ def test_after_a_stall_a_reply_in_the_socket_comes_before_its_deadline(bench):
     assert bench.engine.expired.fetch == 0
 
 
-def test_a_stall_between_the_poll_and_the_look_at_the_clock_is_none_for_the_sockets(bench):
-    """What came while the process stood still is looked for again before a timer fires."""
+def test_a_stall_between_the_poll_and_the_clock_fires_no_deadline(bench):
+    """The sockets are polled again before a timer fires, so a reply that came during the stall is seen."""
     link = bench.link()
     client, broker, _ = link
-    ask_to_wait(bench, link)
+    start_fetch(bench, link)
 
     class Stalls(WatchedPoller):
         def seen(self, events):
@@ -76,34 +56,30 @@ def test_a_stall_between_the_poll_and_the_look_at_the_clock_is_none_for_the_sock
 
 
 @pytest.mark.parametrize("links", [40, STEP_EVENTS + 30])
-def test_after_a_stall_every_reply_is_read_before_a_deadline_fires(links, monkeypatch):
-    """More than a step handles, and more than a poll brings: none of them is thrown away."""
+def test_after_a_stall_every_reply_is_read_before_a_deadline_fires(bench, links, monkeypatch):
+    """There are more replies than a step handles and than a poll returns; none is lost."""
     monkeypatch.setattr(event_loop_module, "STEP_US", 500)
-    bench = Bench()
-    try:
-        made = [bench.link() for _ in range(links)]
-        for client, _, session in made:
-            client.sendall(fetch(1))
-            slow_down(bench, session, 100)
-        bench.run()
-        for _, broker, _ in made:
-            broker.sendall(f.reply(1, b"the broker's own"))
-        bench.clock.now_ms += EMPTY_FETCH_MS
-        bench.run()
-        assert bench.engine.expired.fetch == 0
-        assert {arrived(client) for client, _, _ in made} == {f.reply(1, b"the broker's own")}
-    finally:
-        bench.close()
+    made = [bench.link() for _ in range(links)]
+    for client, _, session in made:
+        client.sendall(fetch(1))
+        slow_down(bench, session, 100)
+    bench.run()
+    for _, broker, _ in made:
+        broker.sendall(f.reply(1, b"the broker's own"))
+    bench.clock.now_ms += EMPTY_FETCH_MS
+    bench.run()
+    assert bench.engine.expired.fetch == 0
+    assert {arrived(client) for client, _, _ in made} == {f.reply(1, b"the broker's own")}
 
 
-def test_a_stall_in_the_middle_of_a_tail_fires_nothing_before_the_next_poll(
+def test_a_stall_between_left_over_events_fires_no_deadline_before_the_next_poll(
     bench, one_event_a_step
 ):
-    """The tail is older than the stall; a reply that came since is not in it."""
+    """The left-over events are older than the stall, so a reply that came during it is not among them."""
     asking = bench.link()
-    ask_to_wait(bench, asking)
+    start_fetch(bench, asking)
     others = [bench.link() for _ in range(3)]
-    settled(bench)
+    bench.settle()
     for client, _, _ in others:
         client.sendall(f.heartbeat(1))
     bench.event_loop.step(0.5)
@@ -117,36 +93,32 @@ def test_a_stall_in_the_middle_of_a_tail_fires_nothing_before_the_next_poll(
     assert arrived(asking[0]) == f.reply(1, b"late")
     assert bench.engine.expired.fetch == 0
     bench.event_loop.step(0)
-    assert fired == [bench.clock()]  # and it does fire
+    assert fired == [bench.clock()]  # it fires after the poll
 
 
-def test_timers_fire_under_load_that_never_ends(monkeypatch):
-    """However much each poll brings: as soon as every socket may have had a turn."""
+def test_timers_fire_under_load_that_never_ends(bench, monkeypatch):
+    """A due timer fires once every socket may have had a turn, although each poll returns more events."""
     monkeypatch.setattr(event_loop_module, "STEP_EVENTS", 4)
-    bench = Bench()
-    try:
-        links = [bench.link() for _ in range(20)]
-        bench.run()
-        for client, _, _ in links:
-            client.sendall(b"".join(f.heartbeat(n) for n in range(2000)))
-            client.setblocking(False)
-        fired: list[int] = []
-        bench.engine.timers.arm(bench.clock() + 10, fired.append)
-        bench.clock.now_ms += 10
-        steps = 0
-        while not fired:
-            for number, (client, _, _) in enumerate(links):
-                with suppress(BlockingIOError):
-                    client.send(f.heartbeat(number))
-            assert bench.event_loop.step(0) == 4
-            steps += 1
-            assert steps <= 2 * len(links) // 4 + 1
-    finally:
-        bench.close()
+    links = [bench.link() for _ in range(20)]
+    bench.run()
+    for client, _, _ in links:
+        client.sendall(b"".join(f.heartbeat(n) for n in range(2000)))
+        client.setblocking(False)
+    fired: list[int] = []
+    bench.engine.timers.arm(bench.clock() + 10, fired.append)
+    bench.clock.now_ms += 10
+    steps = 0
+    while not fired:
+        for number, (client, _, _) in enumerate(links):
+            with suppress(BlockingIOError):
+                client.send(f.heartbeat(number))
+        assert bench.event_loop.step(0) == 4
+        steps += 1
+        assert steps <= 2 * len(links) // 4 + 1
 
 
-def test_a_question_of_our_own_goes_out_before_the_clients_next_frame(bench):
-    """Both happen in one step: the client's frame stands in the socket when the question is asked."""
+def test_a_request_of_sluices_own_is_sent_before_the_clients_next_frame(bench):
+    """The client's frame is already in the socket when the session inquires."""
     client, broker, session = bench.link()
     answers: list[bytes | None] = []
     client.sendall(f.heartbeat(1))
@@ -161,11 +133,11 @@ def test_a_question_of_our_own_goes_out_before_the_clients_next_frame(bench):
     assert answers == [f.heartbeat_reply(77)]
 
 
-def test_a_question_asked_in_the_middle_of_a_step_goes_out_before_frames_read_later_in_it(bench):
-    """Asked by one session about another, whose client's event comes next."""
+def test_a_request_made_during_a_step_is_sent_before_frames_read_later_in_that_step(bench):
+    """One session inquires through another, whose client's event comes next."""
     client, broker, session = bench.link()
     other, _, asking = bench.link()
-    settled(bench)
+    bench.settle()
     take = asking.handle.take
 
     def ask(buf, start, end, now_ms):

@@ -1,4 +1,4 @@
-"""The outer wall: an exception that nothing else has caught ends one session, timer or client, and no more."""
+"""The outer wall: an exception that no narrower handler catches ends one session, timer or client only."""
 
 from __future__ import annotations
 
@@ -13,21 +13,9 @@ from proxy.shell.transport import PlainTransport
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import make_engine
-from tests.support.sockets import Bench, WatchedPoller, arrived, receive, tcp_pair
+from tests.support.sockets import WatchedPoller, arrived, receive, tcp_pair
 
 BEAT = len(f.heartbeat(1))
-
-
-@pytest.fixture
-def bench():
-    made = Bench()
-    yield made
-    made.close()
-
-
-def settled(bench: Bench) -> None:
-    """The first step after a while polls twice."""
-    bench.event_loop.step(0)
 
 
 def boom(*_: object) -> int:
@@ -39,7 +27,7 @@ def test_an_exception_out_of_one_session_ends_that_session_only(bench):
     links = [bench.link() for _ in range(5)]
     _, _, guilty = links[2]
     guilty.handle.take = boom
-    settled(bench)
+    bench.settle()
     for client, _, _ in links:
         client.sendall(f.heartbeat(1))
     assert bench.event_loop.step(0.5) == 5
@@ -55,7 +43,7 @@ def test_an_exception_out_of_one_session_ends_that_session_only(bench):
 
 
 def test_an_exception_in_a_turn_ends_that_session_only(bench, monkeypatch):
-    """Its place in the queue is given up; those behind it have their turns."""
+    """Its place in the queue is removed; the sessions after it have their turns."""
     links = [bench.link() for _ in range(3)]
     guilty = links[0][2]
     heard = bench.engine.reservations.heard
@@ -74,8 +62,8 @@ def test_an_exception_in_a_turn_ends_that_session_only(bench, monkeypatch):
     assert [receive(client, 1) for client, _, _ in links] == [b""] * 3
 
 
-def test_a_session_that_cannot_even_end_is_closed_all_the_same(bench, monkeypatch):
-    """Whatever raises when it ends: its sockets are given back, and it is no session any more."""
+def test_a_session_that_raises_while_it_ends_is_closed_all_the_same(bench, monkeypatch):
+    """Its sockets are closed and it leaves the engine's sessions, although all its methods that end it raise."""
     client, broker, session = bench.link()
     other, other_broker, _ = bench.link()
     session.handle.take = boom
@@ -102,7 +90,7 @@ def test_a_session_that_cannot_even_end_is_closed_all_the_same(bench, monkeypatc
 
 
 def test_an_exception_out_of_a_timer_ends_that_timer_only(bench):
-    """The others of the same moment fire, and so does the next step."""
+    """The other timers of the same moment fire, and the next step runs."""
     fired: list[int] = []
     at_ms = bench.clock() + 10
     bench.engine.timers.arm(at_ms, fired.append)
@@ -114,8 +102,8 @@ def test_an_exception_out_of_a_timer_ends_that_timer_only(bench):
     assert [str(error) for error in bench.engine.observer.internal] == ["a bug"]
 
 
-def test_a_session_that_cannot_be_watched_leaves_nothing_behind(bench, monkeypatch):
-    """The kernel has no more watches for this user: the exception is the caller's, and no socket stays."""
+def test_a_session_that_cannot_be_registered_leaves_no_socket_open(bench, monkeypatch):
+    """The kernel refuses the second registration: the caller gets the exception, and no socket stays registered."""
 
     class Full(WatchedPoller):
         registered = 0
@@ -140,28 +128,27 @@ def test_a_session_that_cannot_be_watched_leaves_nothing_behind(bench, monkeypat
     assert bench.event_loop.open_sockets == 2
 
 
-def test_an_exception_about_a_held_request_ends_its_session_only(monkeypatch):
-    """Its deadline raises: the client is told nothing more, and another held request goes on."""
-    holding = Bench(make_engine([Recorder(lambda _: Hold(1000, "key"))]))
-    try:
-        links = [holding.link() for _ in range(2)]
-        for client, _, _ in links:
-            client.sendall(f.heartbeat(1))
-        holding.run()
-        guilty, other = links[0][2], links[1][2]
-        charge = HeldRequest._account
+def test_an_exception_at_the_deadline_of_a_held_request_ends_its_session_only(
+    make_bench, monkeypatch
+):
+    """The client gets no reply; another held request is forwarded."""
+    holding = make_bench(make_engine([Recorder(lambda _: Hold(1000, "key"))]))
+    links = [holding.link() for _ in range(2)]
+    for client, _, _ in links:
+        client.sendall(f.heartbeat(1))
+    holding.run()
+    guilty, other = links[0][2], links[1][2]
+    charge = HeldRequest._account
 
-        def account(held, now_ms):
-            if held.session is guilty and not guilty.ended:
-                boom()
-            charge(held, now_ms)
+    def account(held, now_ms):
+        if held.session is guilty and not guilty.ended:
+            boom()
+        charge(held, now_ms)
 
-        monkeypatch.setattr(HeldRequest, "_account", account)
-        holding.clock.now_ms += 1000
-        holding.run()
-        assert guilty.reason is CloseReason.INTERNAL
-        assert other.reason is None
-        assert arrived(links[1][1]) == f.heartbeat(1)
-        assert [str(error) for error in holding.engine.observer.internal] == ["a bug"]
-    finally:
-        holding.close()
+    monkeypatch.setattr(HeldRequest, "_account", account)
+    holding.clock.now_ms += 1000
+    holding.run()
+    assert guilty.reason is CloseReason.INTERNAL
+    assert other.reason is None
+    assert arrived(links[1][1]) == f.heartbeat(1)
+    assert [str(error) for error in holding.engine.observer.internal] == ["a bug"]

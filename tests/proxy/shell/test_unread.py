@@ -1,25 +1,15 @@
-"""What a client has sent and nobody has read yet."""
+"""The number of bytes that a client has sent and Sluice has not read yet."""
 
 from __future__ import annotations
 
 import time
 
-import pytest
-
 from proxy.shell.unread import unread_bytes
-from tests.support.sessions import Wire, make_engine
-from tests.support.sockets import Bench
+from tests.support.sessions import Wire
 
 
-@pytest.fixture
-def bench():
-    made = Bench(make_engine())
-    yield made
-    made.close()
-
-
-def test_it_is_what_stands_in_the_kernel(bench):
-    """Nothing, what has come, and what is left of it once some is read."""
+def test_unread_bytes_are_the_bytes_in_the_kernels_receive_buffer(bench):
+    """The number is 0 at first, grows with what arrives, and falls with what is read."""
     client, _, session = bench.link()
     assert unread_bytes(session) == 0
     client.sendall(bytes(1000))
@@ -30,8 +20,8 @@ def test_it_is_what_stands_in_the_kernel(bench):
     assert unread_bytes(session) == 700
 
 
-def test_who_is_gone_has_nothing(bench):
-    """Nor has a session that has no socket."""
+def test_a_session_without_an_open_socket_has_no_unread_bytes(bench):
+    """The number is 0 after the socket is closed, and for a session that never had one."""
     client, _, session = bench.link()
     end = session.handle
     client.close()
