@@ -1,4 +1,4 @@
-"""How many clients are accepted, and what a fault costs; the rest is tested with the whole proxy (test_app)."""
+"""The number of clients accepted, and the cost of a fault; test_app tests the rest with the whole proxy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from proxy.core.observer import Observer
 from proxy.shell.acceptor import RESERVED_DESCRIPTORS, Acceptor, connection_limit
 from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport
-from tests.support.sessions import Watcher, make_engine
-from tests.support.sockets import Bench, tcp_pair
+from tests.support.sessions import Watcher
+from tests.support.sockets import tcp_pair
 
 if TYPE_CHECKING:
     import socket
@@ -23,37 +23,33 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("wanted", "soft", "expected"), [(0, 1064, 495), (10, 1064, 10), (600, 1064, 495), (0, 10, 1)]
 )
-def test_the_limit_is_what_the_descriptors_allow(monkeypatch, wanted, soft, expected):
-    """Two descriptors a client, after those of the rest of the process; fewer clients if the setting says so."""
+def test_the_connection_limit_fits_the_descriptor_limit(monkeypatch, wanted, soft, expected):
+    """A client takes two of the descriptors that the rest of the process leaves; the setting may lower the limit."""
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
     assert RESERVED_DESCRIPTORS == 64
     assert connection_limit(wanted, others=10) == expected
 
 
-def test_a_client_counts_before_its_broker_is_dialled():
+def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench):
     """The limit holds while brokers are being dialled."""
-    bench = Bench(make_engine())
-    try:
-        told: list[int] = []
-        observer = Observer()
-        observer.on_connections_full = told.append
-        acceptor = Acceptor(bench.engine, bench.event_loop, None, observer, bench.clock, 1)
-        assert not acceptor.is_full
-        assert acceptor._may_accept()
-        session = bench.engine.connect("10.0.0.9", 40000, None)
-        assert acceptor.is_full
-        assert not acceptor._may_accept()
-        assert told == [1]
-        acceptor.max_connections = 2
-        assert not acceptor.is_full
-        session.release(0)
-    finally:
-        bench.close()
+    told: list[int] = []
+    observer = Observer()
+    observer.on_connections_full = told.append
+    acceptor = Acceptor(bench.engine, bench.event_loop, None, observer, bench.clock, 1)
+    assert not acceptor.is_full
+    assert acceptor._may_accept()
+    session = bench.engine.connect("10.0.0.9", 40000, None)
+    assert acceptor.is_full
+    assert not acceptor._may_accept()
+    assert told == [1]
+    acceptor.max_connections = 2
+    assert not acceptor.is_full
+    session.release(0)
 
 
 class Dials:
-    """Each client's broker is the far end of a pair."""
+    """A dialer whose brokers are the far ends of pairs."""
 
     def __init__(self) -> None:
         self.far: list[socket.socket] = []
@@ -66,10 +62,9 @@ class Dials:
 
 @pytest.mark.parametrize("place", ["connect", "attach"])
 async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_next_client(
-    monkeypatch, place
+    bench, monkeypatch, place
 ):
     """The first client is closed and forgotten, and the fault is reported; the second one is served."""
-    bench = Bench()
     observer, dials = Watcher(), Dials()
     acceptor = Acceptor(bench.engine, bench.event_loop, dials, observer, bench.clock, 10)
     room = {"connect": bench.engine, "attach": bench.event_loop}[place]
@@ -101,4 +96,3 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
         await stream.aclose()
     listeners.close()
     bench.far += dials.far
-    bench.close()

@@ -1,4 +1,4 @@
-"""The one time: the wall's when it starts, elapsed time from then on."""
+"""The clock: the time of day at its start, elapsed time from then on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MS = 1_000_000
 
 
 class FakeTime:
-    """Two clocks that are turned by hand: the wall's may jump, the other cannot."""
+    """Two clocks that a test sets: the wall clock may jump, the monotonic one cannot."""
 
     def __init__(self) -> None:
         self.wall_ns = EPOCH_MS * MS
@@ -36,13 +36,13 @@ def fake(monkeypatch):
     return made
 
 
-def test_it_starts_at_the_time_of_day(fake):
-    """Milliseconds since the epoch."""
+def test_the_clock_starts_at_the_time_of_day(fake):
+    """It counts milliseconds since the epoch."""
     assert Clock()() == EPOCH_MS
 
 
-def test_it_goes_on_by_elapsed_time(fake):
-    """Whole milliseconds, none of them lost in between."""
+def test_the_clock_advances_by_elapsed_time(fake):
+    """It returns whole milliseconds; fractions add up and none is lost."""
     clock = Clock()
     for _ in range(10):
         fake.pass_ns(MS // 4)
@@ -52,8 +52,8 @@ def test_it_goes_on_by_elapsed_time(fake):
 
 
 @pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
-def test_it_never_jumps_with_the_wall_clock(fake, jump_ms):
-    """Somebody sets it, and nothing here is late or early for it; only the drift says so."""
+def test_the_clock_never_jumps_with_the_wall_clock(fake, jump_ms):
+    """Setting the wall clock changes the reported drift only."""
     clock = Clock()
     fake.wall_ns += jump_ms * MS
     fake.pass_ns(5 * MS)
@@ -61,15 +61,15 @@ def test_it_never_jumps_with_the_wall_clock(fake, jump_ms):
     assert clock.drift_ms() == jump_ms
 
 
-def test_it_has_not_drifted_when_nothing_jumped(fake):
-    """Both clocks ran alike."""
+def test_the_clock_has_no_drift_when_the_wall_clock_did_not_jump(fake):
+    """The drift is 0 while both clocks advance alike."""
     clock = Clock()
     fake.pass_ns(123_456_789)
     assert clock.drift_ms() == 0
 
 
 def test_the_systems_own_clocks_never_go_backwards():
-    """The real thing, read many times."""
+    """A thousand readings of a real clock are sorted and are integers."""
     clock = Clock()
     readings = [clock() for _ in range(1000)]
     assert readings == sorted(readings)

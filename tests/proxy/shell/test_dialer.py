@@ -1,4 +1,4 @@
-"""The dialer against real sockets on loopback: who is reached, who is asked first, and what a failure says."""
+"""The dialer over loopback: which broker is dialled, which is asked first, and what a failure reports."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def topology() -> Topology:
     return Topology("127.0.0.1", 19092, {0: 19093, 1: 19094}, Watcher())
 
 
-async def test_a_known_node_is_dialled_without_asking_anybody(nursery):
-    """The address was learnt from a client's metadata."""
+async def test_a_known_node_is_dialled_without_a_metadata_question(nursery):
+    """Its address was learnt from a client's metadata reply."""
     broker = FakeBroker()
     await nursery.start(broker.serve)
     known = topology()
@@ -65,8 +65,8 @@ async def test_a_known_node_is_dialled_without_asking_anybody(nursery):
     assert broker.questions == 0
 
 
-async def test_an_unknown_node_is_asked_of_a_bootstrap_broker_first(nursery):
-    """A client that kept its cached addresses over our restart comes to a node port first."""
+async def test_the_address_of_an_unknown_node_is_asked_of_a_bootstrap_broker_first(nursery):
+    """Five dials at once ask one question: clients keep cached addresses and return to node ports first."""
     node = FakeBroker()
     await nursery.start(node.serve)
     bootstrap = FakeBroker([(0, "127.0.0.1", 1), (1, "127.0.0.1", node.port)])
@@ -85,7 +85,7 @@ async def _reach_and_close(dialer: Dialer, node_id: int) -> None:
 
 
 async def test_the_next_bootstrap_broker_is_asked_when_one_is_down(nursery):
-    """And it goes on being first."""
+    """Later dials reach the broker that answered."""
     node = FakeBroker()
     await nursery.start(node.serve)
     bootstrap = FakeBroker([(1, "127.0.0.1", node.port)])
@@ -105,8 +105,8 @@ async def test_a_cluster_that_wants_authentication_gets_the_client_at_a_bootstra
     assert bootstrap.connections == 2
 
 
-async def test_a_node_nobody_knows_is_an_unknown_node(nursery, autojump_clock):
-    """It is closed, and not sent to anybody else; the question is not repeated at once."""
+async def test_a_node_that_the_cluster_does_not_know_is_an_unknown_node(nursery, autojump_clock):
+    """The dial fails with UNKNOWN_NODE; the question is repeated after ASK_AGAIN_S only."""
     bootstrap = FakeBroker([(0, "127.0.0.1", 1)])
     await nursery.start(bootstrap.serve)
     dialer = Dialer(topology(), [("127.0.0.1", bootstrap.port)], 5000)
@@ -134,15 +134,15 @@ async def test_a_broker_that_moved_is_found_again(nursery):
 
 
 async def test_a_refused_dial_says_where_and_why():
-    """Nothing is answered in the broker's name."""
+    """The error names the address; its reason is UPSTREAM_REFUSED."""
     port = free_ports()
     with pytest.raises(DialError, match=f"127.0.0.1:{port}") as caught:
         await dial("127.0.0.1", port, 5)
     assert caught.value.reason is CloseReason.UPSTREAM_REFUSED
 
 
-async def test_a_lack_of_descriptors_is_not_told_as_the_brokers_refusal():
-    """It is ours."""
+async def test_a_lack_of_descriptors_is_not_reported_as_a_refusal_of_the_broker():
+    """The reason is FILE_DESCRIPTORS_EXHAUSTED, because the fault is in this process."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.create_server(("127.0.0.1", 0)) as broker:
         lowest_free = os.dup(broker.fileno())
@@ -157,7 +157,7 @@ async def test_a_lack_of_descriptors_is_not_told_as_the_brokers_refusal():
 
 
 async def test_a_dial_that_takes_too_long_is_given_up(autojump_clock, monkeypatch):
-    """In virtual time."""
+    """The reason is UPSTREAM_DIAL_TIMEOUT; the test runs in virtual time."""
 
     async def never(host: str, port: int) -> None:
         await trio.sleep_forever()

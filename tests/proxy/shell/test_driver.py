@@ -1,4 +1,4 @@
-"""The driver: it steps while there is work, sleeps while there is none, and wakes for timers."""
+"""The driver steps the event loop while there is work, sleeps while there is none, and wakes for timers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import socket
 import pytest
 import trio
 
-from proxy.core.errors import CloseReason
 from proxy.shell.driver import TURN_MS, drive, nudge
 from proxy.shell.event_loop import EventLoop
 from tests.support import frames as f
-from tests.support.sockets import Bench, receive
+from tests.support.sockets import receive
 
 
-async def test_traffic_is_driven_and_other_tasks_get_their_turn(nursery):
-    """A request and its reply, moved by the task alone."""
-    bench = Bench()
+async def test_a_request_and_its_reply_are_moved_by_the_driver_alone(bench, nursery):
+    """The test itself never steps the event loop."""
     client, broker, _ = bench.link()
     nursery.start_soon(drive, bench.event_loop, bench.engine, bench.clock)
     client.sendall(f.heartbeat(1))
@@ -26,7 +24,6 @@ async def test_traffic_is_driven_and_other_tasks_get_their_turn(nursery):
     await trio.lowlevel.wait_readable(client)
     assert receive(client, len(f.heartbeat_reply(1))) == f.heartbeat_reply(1)
     nursery.cancel_scope.cancel()
-    bench.close()
 
 
 class FakeEventLoop:
@@ -63,11 +60,10 @@ class FakeClock:
         return self.now_ms * 1000
 
 
-async def test_while_traffic_flows_others_run_every_few_milliseconds(nursery):
-    """However many events there are, a turn is bounded."""
+async def test_while_traffic_flows_other_tasks_run_every_few_milliseconds(bench):
+    """A turn is bounded, although a thousand steps have events."""
     clock = FakeClock()
     event_loop = FakeEventLoop([1] * 1000, clock)
-    engine = Bench()
     turns = 0
 
     async def other() -> None:
@@ -77,21 +73,21 @@ async def test_while_traffic_flows_others_run_every_few_milliseconds(nursery):
             await trio.lowlevel.checkpoint()
 
     async with trio.open_nursery() as inner:
-        inner.start_soon(drive, event_loop, engine.engine, clock)
+        inner.start_soon(drive, event_loop, bench.engine, clock)
         inner.start_soon(other)
         while event_loop.events:
             await trio.lowlevel.checkpoint()
         inner.cancel_scope.cancel()
     assert turns >= 1000 // (TURN_MS + 3)
     event_loop.close()
-    engine.close()
 
 
 @pytest.mark.parametrize("place", [0, 1, 7])
-async def test_a_step_that_took_longer_than_five_milliseconds_is_told_to_the_engine(nursery, place):
-    """Whether it was the first of a turn or not; a shorter one is not."""
+async def test_a_step_of_more_than_five_milliseconds_is_reported_to_the_engine(
+    bench, nursery, place
+):
+    """It is reported at any place in a turn; a step of 5 ms is not."""
     clock = FakeClock()
-    bench = Bench()
     told: list[int] = []
 
     class Slow(FakeEventLoop):
@@ -110,15 +106,14 @@ async def test_a_step_that_took_longer_than_five_milliseconds_is_told_to_the_eng
     nursery.cancel_scope.cancel()
     assert told == [50]
     event_loop.close()
-    bench.close()
 
 
-async def test_while_clients_are_being_connected_it_does_not_wait_for_traffic(nursery):
+async def test_while_clients_are_being_connected_it_does_not_wait_for_traffic(bench, nursery):
     """Trio connects them, and gets its turn each millisecond."""
     clock = FakeClock()
     event_loop = FakeEventLoop([1] * 40, clock)
     event_loop.arriving = 1
-    nursery.start_soon(drive, event_loop, Bench().engine, clock)
+    nursery.start_soon(drive, event_loop, bench.engine, clock)
     while event_loop.events:
         await trio.lowlevel.checkpoint()
     assert set(event_loop.waits) == {0.0}
@@ -126,11 +121,10 @@ async def test_while_clients_are_being_connected_it_does_not_wait_for_traffic(nu
     event_loop.close()
 
 
-async def test_idle_it_sleeps_until_the_next_timer(autojump_clock, nursery):
+async def test_an_idle_driver_sleeps_until_the_next_timer(autojump_clock, bench, nursery):
     """In virtual time: an hour passes at once, and the event loop is stepped a handful of times."""
     clock = FakeClock()
     event_loop = FakeEventLoop([], clock)
-    bench = Bench()
     fired = trio.Event()
     bench.engine.timers.arm(3_600_000, lambda _: None)
 
@@ -144,13 +138,10 @@ async def test_idle_it_sleeps_until_the_next_timer(autojump_clock, nursery):
     assert len(event_loop.waits) < 10
     nursery.cancel_scope.cancel()
     event_loop.close()
-    bench.engine.timers.advance(4_000_000)
-    bench.event_loop.close_all(CloseReason.INTERNAL)
-    bench.close()
 
 
 class TrioClock(FakeClock):
-    """Goes with Trio's own, from where the bench's engine begins."""
+    """Follows Trio's clock and starts at the engine's first millisecond."""
 
     def __init__(self) -> None:
         self.start_s = trio.current_time() - 1000
@@ -162,9 +153,8 @@ class TrioClock(FakeClock):
         return self() * 1000
 
 
-async def test_a_timer_that_another_task_sets_is_not_overslept(autojump_clock, nursery):
-    """The driver sleeps for ever, or until a later one: nudged, it looks again. In virtual time."""
-    bench = Bench()
+async def test_a_driver_that_is_nudged_takes_notice_of_a_new_timer(autojump_clock, bench, nursery):
+    """The driver sleeps for ever or until a later timer, and a nudge wakes it; virtual time."""
     clock = TrioClock()
     event_loop = EventLoop(bench.engine, clock)
     fired: list[int] = []
@@ -183,4 +173,3 @@ async def test_a_timer_that_another_task_sets_is_not_overslept(autojump_clock, n
     assert len(fired) == 2
     nursery.cancel_scope.cancel()
     event_loop.close()
-    bench.close()

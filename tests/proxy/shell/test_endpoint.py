@@ -1,4 +1,4 @@
-"""One socket of a link: which of the two it is, and what it waits for at first."""
+"""An endpoint is one socket of a link: its side, its descriptor and its first event mask."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tests.support.sessions import Wire
 from tests.support.sockets import tcp_pair
 
 
-def test_an_end_knows_its_side_and_is_read_from_at_first():
-    """The client's end has the client's channel."""
+def test_an_endpoint_knows_its_side_and_is_read_from_at_first():
+    """The endpoint with the client's channel is the client's; its first mask is IN."""
     session = Wire().session
     far, near = tcp_pair()
     try:

@@ -1,4 +1,4 @@
-"""The one small file of a policy: what was saved is there, whole, or what was there before."""
+"""The state file of a policy: after a save it holds the new content or, if the save failed, the old."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import pytest
 from proxy.shell import files
 
 
-def test_what_was_saved_is_loaded(tmp_path):
-    """Any bytes, also none."""
+def test_saved_bytes_are_loaded_unchanged(tmp_path):
+    """A file may hold any bytes, also none."""
     path = str(tmp_path / "state.json")
     for data in (b'{"a": 1}', b"", bytes(range(256)) * 100):
         files.save(path, data)
         assert files.load(path) == data
 
 
-def test_nothing_was_saved_yet(tmp_path):
-    """None is not the empty file."""
+def test_a_file_that_was_never_saved_is_none(tmp_path):
+    """`load` returns None for a missing file and b"" for an empty one."""
     assert files.load(str(tmp_path / "state.json")) is None
 
 
-def test_what_cannot_be_read_is_an_error(tmp_path):
-    """It must not be taken for nothing: the next save would lose it."""
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
+    """Taken for a missing file, its content would be lost at the next save."""
     with pytest.raises(OSError, match="directory"):
         files.load(str(tmp_path))
 
 
-def test_nothing_but_the_file_is_left(tmp_path):
-    """What was written beside it has taken its place."""
+def test_a_save_leaves_no_second_file(tmp_path):
+    """The temporary file is renamed to the file's name."""
     path = tmp_path / "state.json"
     files.save(str(path), b"one")
     files.save(str(path), b"two")
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_whoever_has_it_open_still_reads_the_old_content(tmp_path):
-    """Replaced, never overwritten."""
+def test_a_reader_that_opened_the_file_before_a_save_reads_the_old_content(tmp_path):
+    """The file is replaced, never overwritten."""
     path = tmp_path / "state.json"
     files.save(str(path), b"one")
     with path.open("rb") as reader:
@@ -47,22 +47,22 @@ def test_whoever_has_it_open_still_reads_the_old_content(tmp_path):
     assert path.read_bytes() == b"something longer"
 
 
-def test_only_its_owner_may_read_it(tmp_path):
-    """Names of users stand in it."""
+def test_only_the_files_owner_may_read_it(tmp_path):
+    """Its mode is 0600, because it may hold names of users."""
     path = tmp_path / "state.json"
     files.save(str(path), b"one")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_where_nothing_can_be_written_an_error_says_so(tmp_path):
-    """No folder, no file."""
+def test_a_save_into_a_missing_folder_is_an_error(tmp_path):
+    """`save` raises FileNotFoundError and makes no folder."""
     with pytest.raises(FileNotFoundError):
         files.save(str(tmp_path / "missing" / "state.json"), b"one")
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_save_that_fails_leaves_the_old_content_and_nothing_else(tmp_path, monkeypatch, step):
-    """A full disk, a broken one: the error is told, the half-written file is gone."""
+    """The error is raised, and the incomplete file is removed."""
     path = tmp_path / "state.json"
     files.save(str(path), b"one")
 
@@ -77,8 +77,8 @@ def test_a_save_that_fails_leaves_the_old_content_and_nothing_else(tmp_path, mon
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_content_and_name_are_on_the_disk_before_anybody_is_told(tmp_path, monkeypatch):
-    """The file is flushed before it takes the name, the folder afterwards."""
+def test_content_and_name_are_on_the_disk_when_save_returns(tmp_path, monkeypatch):
+    """The file is flushed before it is renamed, and the folder after that."""
     path = tmp_path / "state.json"
     order: list[str] = []
     fsync, replace = os.fsync, files.Path.replace

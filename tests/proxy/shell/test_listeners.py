@@ -1,4 +1,4 @@
-"""Listeners: all ports or none, every connection with its node, and pauses instead of spinning."""
+"""Listeners bind all ports or none, hand over each connection with its node, and pause instead of spinning."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bench.harness.ports import free_ports
 from proxy.shell.listeners import PAUSE_S, Listeners
 
 
-async def test_each_connection_comes_with_the_node_of_its_port(nursery):
-    """None is the bootstrap port."""
+async def test_each_connection_is_handed_over_with_the_node_of_its_port(nursery):
+    """The node of the bootstrap port is None."""
     ports = {None: free_ports(), 3: free_ports()}
     listeners = Listeners("127.0.0.1", ports.items())
     send, receive = trio.open_memory_channel[int | None](10)
@@ -30,8 +30,8 @@ async def test_each_connection_comes_with_the_node_of_its_port(nursery):
     listeners.close()
 
 
-async def test_a_port_that_is_taken_is_named_and_the_others_are_given_back():
-    """Before anything is served."""
+async def test_a_port_in_use_is_named_and_the_other_ports_are_released():
+    """The error is raised before any port accepts a client."""
     free = free_ports()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -41,14 +41,14 @@ async def test_a_port_that_is_taken_is_named_and_the_others_are_given_back():
 
 
 async def test_the_same_port_can_be_bound_again_at_once():
-    """After a restart clients come back to their cached addresses."""
+    """Clients return to their cached addresses after a restart."""
     port = free_ports()
     for _ in range(3):
         Listeners("127.0.0.1", [(None, port)]).close()
 
 
 class FakeListening:
-    """Fails as told, then gives one connection, then waits for ever."""
+    """A listener that raises the given errors, then accepts connections."""
 
     def __init__(self, *errors: int) -> None:
         self.errors = list(errors)
@@ -76,7 +76,7 @@ class FakeListening:
 
 
 async def test_running_out_of_descriptors_pauses_accepting(autojump_clock, nursery):
-    """It does not spin, and goes on when there are some again."""
+    """Each refusal is reported and costs one pause; the next connection is accepted after it."""
     listeners = Listeners("127.0.0.1", [])
     fake = FakeListening(errno.EMFILE, errno.ENFILE, errno.ECONNABORTED)
     listeners._bound = [(None, fake)]
@@ -91,13 +91,13 @@ async def test_running_out_of_descriptors_pauses_accepting(autojump_clock, nurse
     nursery.start_soon(listeners.serve, handler, lambda: True, told.append)
     await arrived.wait()
     assert trio.current_time() - began == pytest.approx(2 * PAUSE_S)
-    assert told == ["as told"] * 2, "who has gone is no lack of descriptors"
+    assert told == ["as told"] * 2, "an aborted connection was reported as a lack of descriptors"
     nursery.cancel_scope.cancel()
     fake.close()
 
 
 async def test_at_the_limit_new_clients_wait_in_the_backlog(autojump_clock, nursery):
-    """Nobody is accepted to be closed again."""
+    """No client is accepted while the limit is reached."""
     listeners = Listeners("127.0.0.1", [])
     fake = FakeListening()
     listeners._bound = [(None, fake)]

@@ -36,18 +36,18 @@ print(worst)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's own setting")
-def test_growing_frames_side_by_side_leave_no_holes():
-    """Resident is what is held, and little more."""
+def test_frames_that_grow_side_by_side_leave_no_holes_in_the_heap():
+    """Resident memory exceeds the bytes in the frames by less than 8 MiB."""
     run = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)
     assert float(run.stdout) < 8
 
 
-def test_what_streams_is_not_touched():
-    """A read, and so a remainder, is smaller."""
+def test_a_read_is_smaller_than_the_pieces_that_are_mapped():
+    """Remainders of streamed frames therefore stay on the ordinary heap."""
     assert malloc.THRESHOLD_BYTES > READ_BYTES
 
 
 def test_a_library_without_the_setting_is_no_fault(monkeypatch):
-    """It does as it likes."""
+    """`map_large_pieces` returns False."""
     monkeypatch.setattr(malloc.ctypes, "CDLL", lambda _: object())
     assert malloc.map_large_pieces() is False

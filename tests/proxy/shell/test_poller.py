@@ -1,4 +1,4 @@
-"""Both pollers keep the same contract: epoll itself, and the selector behind its interface."""
+"""Both pollers keep the same contract: epoll itself, and the selector with epoll's interface."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rig:
     def poll(self, timeout: float = 0, most: int = 64) -> dict[int, int]:
         found = self.poller.poll(timeout, most)
         events = dict(found)
-        assert len(events) == len(found), "a descriptor is told of once"
+        assert len(events) == len(found), "a poll reported a descriptor twice"
         return events
 
     def close(self) -> None:
@@ -49,14 +49,14 @@ def rig(request):
     made.close()
 
 
-def test_nothing_is_told_of_who_has_nothing(rig):
-    """And a poll without a timeout returns at once."""
+def test_a_descriptor_without_events_is_not_reported(rig):
+    """A poll with a timeout of 0 returns an empty list."""
     rig.pair(IN)
     assert rig.poll() == {}
 
 
-def test_bytes_that_came_make_a_descriptor_readable_until_they_are_read(rig):
-    """Level-triggered: what was not taken is told again."""
+def test_a_descriptor_is_readable_until_its_bytes_are_read(rig):
+    """The poller is level-triggered: it reports unread bytes again."""
     far, near = rig.pair(IN)
     far.sendall(b"ab")
     assert rig.poll(5) == {near.fileno(): IN}
@@ -66,8 +66,8 @@ def test_bytes_that_came_make_a_descriptor_readable_until_they_are_read(rig):
     assert rig.poll() == {}
 
 
-def test_room_makes_a_descriptor_writable(rig):
-    """Both may hold at once."""
+def test_a_descriptor_with_space_in_its_send_buffer_is_writable(rig):
+    """A descriptor may be readable and writable in one event."""
     far, near = rig.pair(OUT)
     assert rig.poll(5) == {near.fileno(): OUT}
     rig.poller.modify(near.fileno(), IN | OUT)
@@ -77,8 +77,8 @@ def test_room_makes_a_descriptor_writable(rig):
     assert rig.poll(5) == {near.fileno(): IN | OUT}
 
 
-def test_only_what_is_asked_for_is_told(rig):
-    """Watching for something else takes effect with the next poll."""
+def test_only_events_in_the_mask_are_reported(rig):
+    """A changed mask takes effect with the next poll."""
     far, near = rig.pair(OUT)
     other_far, other = rig.pair(IN)
     far.sendall(b"a")
@@ -90,8 +90,8 @@ def test_only_what_is_asked_for_is_told(rig):
     assert rig.poll(5) == {near.fileno(): IN, other.fileno(): OUT}
 
 
-def test_a_muted_descriptor_is_silent_and_can_be_heard_again(rig):
-    """A mask of 0 keeps it registered."""
+def test_a_descriptor_with_a_mask_of_0_reports_nothing_until_its_mask_changes(rig):
+    """A mask of 0 keeps the descriptor registered."""
     far, near = rig.pair(0)
     far.sendall(b"a")
     select.select([near], [], [], 5)
@@ -106,8 +106,8 @@ def test_a_muted_descriptor_is_silent_and_can_be_heard_again(rig):
 
 
 @pytest.mark.parametrize("mask", [0, IN, IN | OUT])
-def test_who_is_unregistered_is_forgotten_whatever_was_asked(rig, mask):
-    """The number may soon be somebody else's."""
+def test_an_unregistered_descriptor_reports_nothing(rig, mask):
+    """Its number may be given to another socket and registered again."""
     far, near = rig.pair(mask)
     far.sendall(b"a")
     select.select([near], [], [], 5)
@@ -117,16 +117,16 @@ def test_who_is_unregistered_is_forgotten_whatever_was_asked(rig, mask):
     assert rig.poll(5) == {near.fileno(): IN}
 
 
-def test_the_end_of_the_other_side_wakes_a_reader(rig):
-    """It reads no bytes and knows."""
+def test_a_descriptor_is_readable_at_end_of_stream(rig):
+    """The read after the event returns no bytes."""
     far, near = rig.pair(IN)
     far.close()
     assert rig.poll(5)[near.fileno()] & IN
     assert near.recv(10) == b""
 
 
-def test_a_hang_up_can_be_heard_without_reading(rig):
-    """Where the system can tell: once it is asked for, and only then. What was sent before stays unread."""
+def test_a_hang_up_is_reported_without_reading(rig):
+    """With epoll RDHUP is reported when the mask asks for it, with the selector never; bytes sent before stay unread."""
     far, near = rig.pair(RDHUP)
     far.sendall(b"a")
     select.select([near], [], [], 5)
@@ -145,24 +145,24 @@ def test_a_hang_up_can_be_heard_without_reading(rig):
 
 
 @pytest.mark.parametrize("mask", [IN, OUT, IN | OUT])
-def test_a_broken_connection_is_told_to_whoever_asks_for_anything(rig, mask):
-    """As an error, a hang-up, or readiness for what was asked: trying it will say."""
+def test_a_broken_connection_is_reported_for_every_mask(rig, mask):
+    """The event is an error, a hang-up, or readiness for the mask; the next call on the socket then fails."""
     far, near = rig.pair(mask)
     reset(far)
     select.select([near], [], [], 5)
     assert rig.poll(5)[near.fileno()] & (ERR | HUP | mask)
 
 
-def test_at_most_so_many_are_told_at_once(rig):
-    """The rest is told by the next poll."""
+def test_a_poll_reports_no_more_events_than_its_limit(rig):
+    """The next poll reports the rest."""
     for _ in range(5):
         rig.pair(OUT)
     assert len(rig.poll(5, most=2)) == 2
     assert len(rig.poll(5, most=64)) == 5
 
 
-def test_nobody_starves_when_more_are_ready_than_are_told(rig):
-    """Those who were passed over come first the next time."""
+def test_no_descriptor_starves_when_more_are_ready_than_a_poll_reports(rig):
+    """Descriptors that a poll passed over come first in the next one."""
     fds = {rig.pair(OUT)[1].fileno() for _ in range(5)}
     told: set[int] = set()
     for _ in range(5):
@@ -170,8 +170,8 @@ def test_nobody_starves_when_more_are_ready_than_are_told(rig):
     assert told == fds
 
 
-def test_the_poller_can_itself_be_waited_for(rig):
-    """Its descriptor is readable while a poll would return something: so Trio waits for all."""
+def test_the_pollers_own_descriptor_can_be_waited_for(rig):
+    """It is readable while a poll would return an event, so Trio can wait for all sockets at once."""
     far, near = rig.pair(IN)
     fd = rig.poller.fileno()
     assert select.select([fd], [], [], 0)[0] == []
@@ -183,7 +183,7 @@ def test_the_poller_can_itself_be_waited_for(rig):
 
 
 def test_closing_gives_the_descriptor_back():
-    """Of either kind."""
+    """Both kinds of poller close their descriptor."""
     for kind in KINDS:
         poller = kind()
         assert poller.fileno() >= 0
@@ -192,8 +192,8 @@ def test_closing_gives_the_descriptor_back():
             select.select([poller.fileno()], [], [], 0)
 
 
-def test_the_best_there_is_on_this_system_is_made(monkeypatch):
-    """Epoll where there is one, the selector elsewhere."""
+def test_epoll_is_used_where_the_system_has_it(monkeypatch):
+    """The selector is used elsewhere."""
     made = make_poller()
     assert isinstance(made, KINDS[0])
     made.close()

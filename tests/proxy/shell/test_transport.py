@@ -1,4 +1,4 @@
-"""A plain TCP connection as the event loop sees it: it never blocks, and ends one direction at a time."""
+"""A plain TCP transport never blocks and can end one direction at a time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def pair():
 
 
 def readable(transport: PlainTransport) -> None:
-    """Wait until the kernel has something for it."""
+    """Wait until the transport has bytes or an end to read."""
     assert select.select([transport], [], [], 5)[0]
 
 
 def test_bytes_go_out_and_come_in(pair):
-    """Into the reader's own buffer; what came is a number of bytes."""
+    """`send` and `recv_into` return the number of bytes; a read fills the caller's buffer."""
     far, _, transport = pair
     assert transport.send(b"hello") == 5
     assert receive(far, 5) == b"hello"
@@ -39,22 +39,22 @@ def test_bytes_go_out_and_come_in(pair):
 
 
 @pytest.mark.parametrize("data", [b"abc", bytearray(b"abc"), memoryview(b"abc")])
-def test_whatever_the_hub_holds_can_be_sent(pair, data):
-    """A slice of the scratch buffer, or a piece of an outbox."""
+def test_every_kind_of_buffer_can_be_sent(pair, data):
+    """The event loop sends slices of its scratch buffer and pieces of an outbox."""
     far, _, transport = pair
     assert transport.send(data) == 3
     assert receive(far, 3) == b"abc"
 
 
-def test_nothing_to_read_is_not_now(pair):
-    """It says so at once instead of waiting."""
+def test_reading_without_bytes_raises_blocking_io_error(pair):
+    """A read never waits."""
     _, _, transport = pair
     with pytest.raises(BlockingIOError):
         transport.recv_into(memoryview(bytearray(10)))
 
 
-def test_a_peer_that_does_not_read_is_not_now_either(pair):
-    """A send takes what the kernel takes, then nothing."""
+def test_sending_into_a_full_buffer_raises_blocking_io_error(pair):
+    """Sends before that return the number of bytes that the kernel accepted."""
     _, _, transport = pair
     sizes = []
     with pytest.raises(BlockingIOError):
@@ -63,14 +63,14 @@ def test_a_peer_that_does_not_read_is_not_now_either(pair):
     assert all(0 < size <= 1 << 20 for size in sizes)
 
 
-def test_small_replies_do_not_wait_for_company(pair):
-    """Nagle's algorithm would hold a reply for the acknowledgement of the one before."""
+def test_small_replies_are_sent_at_once(pair):
+    """TCP_NODELAY is set: Nagle's algorithm would delay a reply until the previous one is acknowledged."""
     _, near, _ = pair
     assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_shutdown_ends_our_direction_only(pair):
-    """Behind what was sent; the other side may still answer."""
+def test_shutdown_ends_the_outgoing_direction_only(pair):
+    """The end of stream follows the bytes sent before; the peer may still answer."""
     far, _, transport = pair
     transport.send(b"last words")
     transport.shutdown()
@@ -82,16 +82,16 @@ def test_shutdown_ends_our_direction_only(pair):
         transport.send(b"more")
 
 
-def test_the_other_sides_end_is_read_as_no_bytes(pair):
-    """Not as an error."""
+def test_end_of_stream_is_read_as_zero_bytes(pair):
+    """An orderly end is not an error."""
     far, _, transport = pair
     far.close()
     readable(transport)
     assert transport.recv_into(memoryview(bytearray(10))) == 0
 
 
-def test_a_broken_connection_is_an_error_of_the_system(pair):
-    """Any OSError but "not now" says it is gone."""
+def test_a_reset_connection_raises_an_os_error(pair):
+    """A read after a reset raises ConnectionResetError."""
     far, _, transport = pair
     reset(far)
     readable(transport)
@@ -100,7 +100,7 @@ def test_a_broken_connection_is_an_error_of_the_system(pair):
 
 
 def test_closing_gives_the_descriptor_back(pair):
-    """The number is the socket's until then."""
+    """`fileno` is the socket's number until `close`, which ends the connection."""
     far, near, transport = pair
     assert transport.fileno() == near.fileno() >= 0
     transport.close()
@@ -109,7 +109,7 @@ def test_closing_gives_the_descriptor_back(pair):
 
 
 def test_closing_with_unread_bytes_resets(pair):
-    """Why the event loop lingers: what was sent just before may be lost to the peer."""
+    """A reset may discard bytes that were sent just before, which is why the event loop lingers."""
     far, _, transport = pair
     far.sendall(b"unread")
     readable(transport)
@@ -119,8 +119,8 @@ def test_closing_with_unread_bytes_resets(pair):
         receive(far, 10)
 
 
-def test_a_peer_has_finished_when_its_last_byte_was_read(pair):
-    """Not while nobody knows, nor while something of it waits; asking reads nothing."""
+def test_a_peer_is_finished_when_its_last_byte_was_read(pair):
+    """It is not while bytes or the end have not arrived; `is_finished` reads nothing."""
     far, _, transport = pair
     assert not transport.is_finished()
     far.sendall(b"last")
