@@ -126,7 +126,7 @@ def test_a_descriptor_is_readable_at_end_of_stream(rig):
 
 
 def test_a_hang_up_is_reported_without_reading(rig):
-    """With epoll RDHUP is reported when the mask asks for it, with the selector never; bytes sent before stay unread."""
+    """Epoll reports RDHUP when the mask asks for it, the selector never; bytes sent before stay unread."""
     far, near = rig.pair(RDHUP)
     far.sendall(b"a")
     select.select([near], [], [], 5)
