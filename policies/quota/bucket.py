@@ -43,7 +43,6 @@ class QuotaBucket(ReleaseSchedule):
     """What is counted for one entity and key, and who waits for its turn."""
 
     __slots__ = (
-        "alarm_ms",
         "born_ms",
         "fetching",
         "is_default",
@@ -84,7 +83,6 @@ class QuotaBucket(ReleaseSchedule):
         """Who waits, by session, first come first; a session's channel is muted, so it waits once."""
         self.queued = 0.0
         """The cost of all in the line."""
-        self.alarm_ms: int | None = None
         self.fetching = 0
         """Fetches in flight; consumer_byte_rate only."""
         self.mean = 0.0

@@ -17,7 +17,7 @@ Rules:
 from __future__ import annotations
 
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Throttle
@@ -60,8 +60,8 @@ class SmoothRule:
         self._special = self.special.get
         self._find = manager.clients.get
         self._held: dict[int, Waiter] = {}  # by session
-        self._retired = False
         self._fetching: dict[int, dict[int, _Fetching]] = {}  # by session, exchange
+        self._alarms: dict[QuotaBucket, int] = {}  # when this rule serves the line of a bucket next
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
         """Whether Produce and Fetch have limits of their own."""
@@ -143,7 +143,7 @@ class SmoothRule:
 
         What another limit holds for now is asked again. A crowd is looked at a part at a time.
         """
-        self._look_at_all(self._look_again, now_ms)
+        self._in_parts(list(self._held.values()), self._look_again, now_ms)
 
     def throttle_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now."""
@@ -152,37 +152,43 @@ class SmoothRule:
         return max((each.pass_ms + each.queued * each.unit_ms for each in owed), default=now_ms)
 
     def adopt(self, previous: SmoothRule) -> None:
-        """Take over the lines as they stand. `changed` is due next: the limits may be others."""
-        previous._retired = True
-        self._held.update(previous._held)
-        self._fetching.update(previous._fetching)
-        previous._held.clear()
-        for waiter in self._held.values():
-            waiter.bucket.alarm_ms = None  # it was set by `previous`
+        """Share the books of the rule before. `changed` is due next, and sets the alarms.
+
+        The rule before is still asked about requests that cannot move to the new chain.
+        """
+        self._held = previous._held
+        self._fetching = previous._fetching
+        previous._alarms.clear()
 
     def release(self, now_ms: int) -> None:
-        """Another rule is asked from now on: each held request is judged again, by that one."""
-        self._retired = True
-        self._look_at_all(self._release, now_ms)
+        """Another rule is asked from now on: each held request is judged again, by that rule.
 
-    def _look_at_all(self, look: Callable[[Waiter, int], None], now_ms: int) -> None:
-        """Call `look` for each held request, in the order of arrival; a crowd a part at a time."""
+        A request that cannot move to the new chain waits here again. Fetches in flight are charged by their replies.
+        """
         waiters = list(self._held.values())
+        for waiter in waiters:
+            self._forget(waiter)
+        self._alarms.clear()
+        for of_session in self._fetching.values():
+            for fetching in of_session.values():
+                fetching.bucket.fetching -= 1
+                fetching.bucket.charge(-fetching.charged_bytes, now_ms)
+        self._fetching.clear()
+        self._in_parts(waiters, lambda waiter, _: self._host.wake(waiter), now_ms)
+
+    def _in_parts(
+        self, waiters: list[Waiter], look: Callable[[Waiter, int], object], now_ms: int
+    ) -> None:
+        """Call `look` for each of them in order; a crowd a part at a time."""
         waiters.reverse()
 
         def look_on(now_ms: int) -> None:
             for _ in range(min(len(waiters), LOOKED_AT_ONCE)):
-                waiter = waiters.pop()
-                if self._held.get(waiter.session_id) is waiter:
-                    look(waiter, now_ms)
+                look(waiters.pop(), now_ms)
             if waiters:
                 self._host.call_at(now_ms + 1, look_on)
 
         look_on(now_ms)
-
-    def _release(self, waiter: Waiter, now_ms: int) -> None:
-        self._forget(waiter)
-        self._host.wake(waiter)
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -229,6 +235,8 @@ class SmoothRule:
         waiter.bucket.leave(waiter)
 
     def _look_again(self, waiter: Waiter, now_ms: int) -> None:
+        if self._held.get(waiter.session_id) is not waiter:
+            return  # it has passed, or its client has gone
         bucket = waiter.bucket
         if self.manager.buckets_of_peer(waiter.peer, now_ms).of(bucket.key) is bucket:
             self._arm(bucket, now_ms)  # its limit is the new one already
@@ -243,15 +251,15 @@ class SmoothRule:
 
     def _arm(self, bucket: QuotaBucket, now_ms: int) -> None:
         at_ms = ceil(min(max(bucket.pass_ms, now_ms), now_ms + MAX_THROTTLE_MS))
-        if bucket.alarm_ms is None or at_ms < bucket.alarm_ms:
-            bucket.alarm_ms = at_ms
+        if at_ms < self._alarms.get(bucket, inf):
+            self._alarms[bucket] = at_ms
             self._host.call_at(at_ms, partial(self._ring, bucket))
 
     def _ring(self, bucket: QuotaBucket, now_ms: int) -> None:
         """Serve the line as far as the schedule allows."""
-        if self._retired or bucket.alarm_ms is None or now_ms < bucket.alarm_ms:
+        if now_ms < self._alarms.get(bucket, inf):
             return  # an earlier alarm has done it
-        bucket.alarm_ms = None
+        del self._alarms[bucket]
         while bucket.line:
             if bucket.pass_ms > now_ms:
                 self._arm(bucket, now_ms)
