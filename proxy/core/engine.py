@@ -318,7 +318,6 @@ class Engine:
 
         The caller has the policies `adopt` their namesakes' before the next `fire`.
         """
-        self.moves.finish(self.now_ms)  # of a reload before this one
         self.chain = chain
         self._look_at_chain()
         self.forget_plans()

@@ -5,6 +5,8 @@ Rules:
   millisecond later.
 - A request whose wait ends before its move is moved first. So no request is judged by a policy that is gone.
 - A request whose holder is gone ends its wait with the move.
+- If the chain is replaced again before a request has moved, it moves once, to the newest chain. A holder is gone if any
+  of these replacements left it out.
 """
 
 from __future__ import annotations
@@ -23,43 +25,41 @@ MOVED_AT_ONCE: Final = 64
 
 
 class HeldMoves:
-    """See the module. One move at a time: `finish` it before the next `begin`."""
+    """See the module."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
-        self._unmoved: dict[HeldRequest, None] = {}
+        self._unmoved: dict[
+            HeldRequest, frozenset[str]
+        ] = {}  # with the policies gone since it was judged
         self._chain: Chain | None = None
-        self._gone: Collection[str] = ()
+        self._is_moving = False
 
     def begin(
         self, held: Iterable[HeldRequest], chain: Chain, gone: Collection[str], now_ms: int
     ) -> None:
-        """Move `held` under `chain`, the oldest first, from the next `fire` on. `gone`: policies without heir."""
+        """Move `held`, all held requests, under `chain`, from the next `fire` on. `gone`: policies without heir."""
+        before, none = self._unmoved, frozenset[str]()
         oldest_first = sorted(held, key=lambda each: each.since_us)
-        self._unmoved = dict.fromkeys(oldest_first)
-        self._chain, self._gone = chain, gone
-        if oldest_first:
+        self._unmoved = {each: before.get(each, none).union(gone) for each in oldest_first}
+        self._chain = chain
+        if oldest_first and not self._is_moving:
+            self._is_moving = True
             self._timers.arm(now_ms, self._move_some)
-
-    def finish(self, now_ms: int) -> None:
-        """Move what is left, at once."""
-        while self._unmoved:
-            self._move_next(now_ms)
 
     def move(self, held: HeldRequest) -> bool:
         """Move this one, unless it has moved. Returns whether the policy that holds it is still asked."""
-        if held not in self._unmoved:
+        gone = self._unmoved.pop(held, None)
+        if gone is None:
             return True
         assert self._chain is not None  # noqa: S101 - `begin` has set it
-        del self._unmoved[held]
-        return held.move(self._chain, self._gone)
+        return held.move(self._chain, gone)
 
     def _move_some(self, now_ms: int) -> None:
-        self._move_next(now_ms)
-        if self._unmoved:
-            self._timers.arm(now_ms + 1, self._move_some)
-
-    def _move_next(self, now_ms: int) -> None:
+        self._is_moving = False
         for held in tuple(islice(self._unmoved, MOVED_AT_ONCE)):
             if not self.move(held):
                 held.force_complete(now_ms)
+        if self._unmoved:
+            self._is_moving = True
+            self._timers.arm(now_ms + 1, self._move_some)

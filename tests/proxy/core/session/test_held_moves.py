@@ -13,10 +13,12 @@ class FakeHeld:
         self.since_us = since_us
         self.stays = stays
         self.moved_to: list[object] = []
+        self.gone: object = None
         self.ended_ms: int | None = None
 
     def move(self, chain: object, gone: object) -> bool:
         self.moved_to.append(chain)
+        self.gone = gone
         return self.stays
 
     def force_complete(self, now_ms: int) -> bool:
@@ -27,10 +29,10 @@ class FakeHeld:
 CHAIN = object()
 
 
-def begun(held: list[FakeHeld]) -> tuple[HeldMoves, Timers]:
+def begun(held: list[FakeHeld], gone: tuple[str, ...] = ()) -> tuple[HeldMoves, Timers]:
     timers = Timers(0)
     moves = HeldMoves(timers)
-    moves.begin(held, CHAIN, (), 0)  # type: ignore[arg-type] # fakes
+    moves.begin(held, CHAIN, gone, 0)  # type: ignore[arg-type] # fakes
     return moves, timers
 
 
@@ -65,10 +67,26 @@ def test_a_request_that_is_asked_about_before_its_turn_moves_first():
     assert (held.moved_to, held.ended_ms) == ([CHAIN], None)
 
 
-def test_what_is_left_of_a_move_can_be_finished_at_once():
-    """For the next reload."""
-    held = [FakeHeld(n, stays=n != 5) for n in range(3 * MOVED_AT_ONCE)]
-    moves, _ = begun(held)
-    moves.finish(7)
-    assert all(each.moved_to == [CHAIN] for each in held)
-    assert [each.since_us for each in held if each.ended_ms == 7] == [5]
+def test_a_second_replacement_moves_each_request_once_to_the_newest_chain():
+    """A part at a time, as before; those that had moved to the chain between move again."""
+    held = [FakeHeld(n) for n in range(3 * MOVED_AT_ONCE)]
+    moves, timers = begun(held)
+    timers.advance(0)
+    newest = object()
+    moves.begin(held, newest, (), 0)  # type: ignore[arg-type] # fakes
+    for now_ms in (1, 2, 3):
+        timers.advance(now_ms)
+        assert sum(newest in each.moved_to for each in held) == now_ms * MOVED_AT_ONCE
+    assert [each.moved_to for each in held] == [[CHAIN, newest]] * MOVED_AT_ONCE + [[newest]] * (
+        2 * MOVED_AT_ONCE
+    )
+    assert timers.next_ms() is None
+
+
+def test_a_holder_that_one_of_two_replacements_left_out_is_gone():
+    """Another policy with its name may be there since the second one."""
+    unmoved = FakeHeld(1)
+    moves, timers = begun([unmoved], gone=("a",))
+    moves.begin([unmoved], CHAIN, ("b",), 0)  # type: ignore[arg-type] # fakes
+    timers.advance(0)
+    assert unmoved.gone == {"a", "b"}
