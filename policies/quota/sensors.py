@@ -65,7 +65,7 @@ class ThrottleTime:
 
 
 class BucketMetrics(NamedTuple):
-    """One bucket as `quotas top` and the metrics page show it."""
+    """One bucket as `quotas usage` and the metrics page show it."""
 
     user: str
     """"" = not told apart by user; `<default>` = those who share a bucket because there are too many."""

@@ -79,9 +79,9 @@ class Control:
         return Response(await self._watch.state(), media_type=JSON)
 
     async def connections(self, request: Request) -> Response:
-        """Return at most `most` connections."""
-        most = queried(request, {"most"}).get("most", str(LISTED))
-        return answer(await self._watch.connections(whole(most, "most", 1, MAX_LISTED)))
+        """Return at most `limit` connections."""
+        limit = queried(request, {"limit"}).get("limit", str(LISTED))
+        return answer(await self._watch.connections(whole(limit, "limit", 1, MAX_LISTED)))
 
     async def purgatory(self, request: Request) -> Response:
         """Return the requests that wait."""
@@ -95,8 +95,8 @@ class Control:
 
     async def decisions(self, request: Request) -> Response:
         """The newest first."""
-        most = queried(request, {"most"}).get("most", str(DECISIONS))
-        count = whole(most, "most", 1, MAX_DECISIONS)
+        limit = queried(request, {"limit"}).get("limit", str(DECISIONS))
+        count = whole(limit, "limit", 1, MAX_DECISIONS)
         return answer(DecisionList(self._service.decisions.latest(count)))
 
     async def quota_usage(self, request: Request) -> Response:

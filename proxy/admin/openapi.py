@@ -81,7 +81,7 @@ def document() -> dict[str, Any]:
                 "get": _get(
                     "Who is connected: who is muted first, then who has most in flight.",
                     "ConnectionList",
-                    [_most(1000, 200)],
+                    [_limit(1000, 200)],
                 )
             },
             "/v1/connections/{id}": {"delete": _close()},
@@ -89,7 +89,7 @@ def document() -> dict[str, Any]:
             "/v1/pool": {"get": _get("The memory pools.", "PoolList")},
             "/v1/decisions": {
                 "get": _get(
-                    "What was decided lately, the newest first.", "DecisionList", [_most(500, 100)]
+                    "What was decided lately, the newest first.", "DecisionList", [_limit(500, 100)]
                 )
             },
             "/v1/quotas": _quotas(),
@@ -230,11 +230,11 @@ def _quotas() -> dict[str, Any]:
     }
 
 
-def _most(most: int, default: int) -> dict[str, Any]:
+def _limit(highest: int, default: int) -> dict[str, Any]:
     return {
-        "name": "most",
+        "name": "limit",
         "in": "query",
-        "schema": {"type": "integer", "minimum": 1, "maximum": most, "default": default},
+        "schema": {"type": "integer", "minimum": 1, "maximum": highest, "default": default},
     }
 
 

@@ -50,8 +50,8 @@ def queried(request: Request, known: Collection[str]) -> dict[str, str]:
     return found
 
 
-def whole(text: str, name: str, least: int, most: int) -> int:
-    """A whole number. Raises AdminError when it is none, or out of bounds."""
-    if text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most:
+def whole(text: str, name: str, lowest: int, highest: int) -> int:
+    """Return the number. Raises AdminError (400) unless it is a whole one in `lowest`..`highest`."""
+    if text.isascii() and text.isdecimal() and len(text) < 20 and lowest <= int(text) <= highest:
         return int(text)
-    raise AdminError(400, f"{name} must be a whole number from {least} to {most}")
+    raise AdminError(400, f"{name} must be a whole number from {lowest} to {highest}")

@@ -65,10 +65,10 @@ class Watch:
             self._event = msgspec.json.encode(schemas.Event(**fields, point=point))
         return self._event
 
-    async def connections(self, most: int) -> schemas.ConnectionList:
-        """Return at most `most` connections, from a new snapshot."""
+    async def connections(self, limit: int) -> schemas.ConnectionList:
+        """Return at most `limit` connections, from a new snapshot."""
         found = await take_snapshot(
-            self._service.engine, self._service.connection_times.opened_ms, most
+            self._service.engine, self._service.connection_times.opened_ms, limit
         )
         return schemas.ConnectionList(found.total, found.connections())
 

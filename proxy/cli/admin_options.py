@@ -1,4 +1,4 @@
-"""The options that name the admin server to ask; the environment variables of the settings name it too."""
+"""Where the admin server is: by options, by the environment variables of the settings, or by a configuration."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from proxy.cli import options
 from proxy.cli.errors import FAILED, exits_on_failure
 
 if TYPE_CHECKING:
@@ -17,43 +18,9 @@ if TYPE_CHECKING:
 
     from proxy.cli.admin_client import Place
 
-_WHERE = (
-    click.option(
-        "--socket",
-        metavar="PATH",
-        envvar="SLUICE_ADMIN_SOCKET",
-        show_envvar=True,
-        help="Unix socket of its admin server.  [default: that of this user's Sluice on this machine]",
-    ),
-    click.option(
-        "--address",
-        metavar="HOST:PORT",
-        envvar="SLUICE_ADMIN_CONTROL",
-        show_envvar=True,
-        help="Its control address; needs --token-file.",
-    ),
-    click.option(
-        "--token-file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        envvar="SLUICE_ADMIN_TOKEN_FILE",
-        show_envvar=True,
-        help="File with the token of --address.",
-    ),
-    click.option(
-        "-c",
-        "--config",
-        "file",
-        type=click.Path(path_type=Path),
-        envvar="SLUICE_CONFIG",
-        show_envvar=True,
-        metavar="FILE",
-        help="Ask the Sluice on this machine that has this configuration.",
-    ),
-)
-
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options above to a command, which gets a Client made of them; its errors end the program."""
+    """Add the options of the admin server to a command, which gets a Client; its errors end the program."""
 
     @wraps(command)
     def asked(
@@ -70,10 +37,7 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
         with exits_on_failure():
             command(Client(place), **others)
 
-    decorated: Callable[..., None] = asked
-    for option in reversed(_WHERE):
-        decorated = option(decorated)
-    return decorated
+    return options.add(asked, *options.admin_server(environ=True), options.LOCAL_CONFIG)
 
 
 def place_of(

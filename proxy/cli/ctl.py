@@ -1,4 +1,4 @@
-"""`sluice ctl`: see the state of a running Sluice and control it, over its admin server.
+"""`sluice ctl`: shows the state of a running Sluice and controls it, over its admin server.
 
 Exit codes: 0 done, 1 refused or unreachable, 2 invalid options.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from proxy.cli import options, tables
 from proxy.cli.admin_options import asks
 from proxy.cli.tables import terminal_width
 
@@ -24,18 +25,15 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @click.group()
 def ctl() -> None:
-    """See the state of a running Sluice, and control it.
+    """Show the state of a running Sluice, and control it.
 
-    Asks its admin server, over a Unix socket or over an address with a token.
+    Asks its admin server, by default over the Unix socket of this user's Sluice on this machine.
     """
-
-
-_json = click.option("--json", "as_json", is_flag=True, help="JSON, as the admin server answers.")
 
 
 @ctl.command()
 @asks
-@_json
+@options.JSON
 def status(client: Client, *, as_json: bool) -> None:
     """Print the state in a few lines."""
     from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
@@ -49,13 +47,13 @@ def status(client: Client, *, as_json: bool) -> None:
 
 @ctl.command()
 @asks
-@_json
-@click.option("--most", type=click.IntRange(1, 1000), default=200, show_default=True)
-def connections(client: Client, *, as_json: bool, most: int) -> None:
+@options.JSON
+@options.limit(1000, default=200)
+def connections(client: Client, *, as_json: bool, limit: int) -> None:
     """List connections, muted and busy ones first."""
     from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
-    said = client.get(f"/v1/connections?most={most}")
+    said = client.get(f"/v1/connections?limit={limit}")
     _print(said, "connections", views.CONNECTIONS, views.connection, as_json=as_json)
     if not as_json and said["total"] > len(said["connections"]):
         click.echo(f"{len(said['connections'])} of {said['total']}", err=True)
@@ -72,9 +70,12 @@ def close(client: Client, *, connection: int) -> None:
 
 @ctl.command()
 @asks
-@_json
+@options.JSON
 def purgatory(client: Client, *, as_json: bool) -> None:
-    """List the requests that have waited longest, in Sluice or at a broker."""
+    """List the requests that have waited longest.
+
+    They wait in Sluice or at a broker.
+    """
     from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
     _print(client.get("/v1/purgatory"), "oldest", views.WAITING, views.waiting, as_json=as_json)
@@ -82,13 +83,16 @@ def purgatory(client: Client, *, as_json: bool) -> None:
 
 @ctl.command()
 @asks
-@_json
-@click.option("--most", type=click.IntRange(1, 500), default=20, show_default=True)
-def decisions(client: Client, *, as_json: bool, most: int) -> None:
-    """List recent decisions (throttled, held, refused), the newest first."""
+@options.JSON
+@options.limit(500, default=20)
+def decisions(client: Client, *, as_json: bool, limit: int) -> None:
+    """List recent decisions, the newest first.
+
+    A decision is listed if a request was throttled, held or refused.
+    """
     from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
-    said = client.get(f"/v1/decisions?most={most}")
+    said = client.get(f"/v1/decisions?limit={limit}")
     _print(said, "decisions", views.DECISIONS, views.decision, as_json=as_json)
 
 
@@ -96,9 +100,9 @@ def decisions(client: Client, *, as_json: bool, most: int) -> None:
 @asks
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def drain(client: Client, *, yes: bool) -> None:
-    """Stop Sluice as SIGTERM does: requests in flight are answered first.
+    """Stop Sluice as SIGTERM does.
 
-    Asks for confirmation. Without a terminal, as in a script, it needs --yes.
+    Requests in flight are answered first. Asks for confirmation. Without a terminal, as in a script, it needs --yes.
     """
     if not yes:
         if not can_confirm():
@@ -111,7 +115,7 @@ def drain(client: Client, *, yes: bool) -> None:
 
 
 def can_confirm() -> bool:
-    """Whether standard input is a terminal."""
+    """Return whether standard input is a terminal."""
     return sys.stdin.isatty()
 
 
@@ -136,7 +140,7 @@ def log_level(client: Client, *, level: str | None) -> None:
 @ctl.command()
 @asks
 def tasks(client: Client) -> None:
-    """Print where the tasks of the event loop wait, grouped by place."""
+    """List the event loop's tasks by the place where they wait."""
     said = client.get("/v1/debug/tasks")
     for group in said["groups"]:
         click.echo(f"{group['count']}  {', '.join(group['names'])}")
@@ -153,11 +157,9 @@ def _print(
     *,
     as_json: bool,
 ) -> None:
-    from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
-
     if as_json:
         click.echo(json.dumps(said))
     elif said[key]:
-        click.echo(views.columns(names, list(map(cells, said[key])), terminal_width()))
+        click.echo(tables.plain(names, list(map(cells, said[key])), terminal_width()))
     else:
         click.echo("None.", err=True)

@@ -19,7 +19,7 @@ _SPARE_LINES: Final = 3
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal, so that a live table can be shown."""
+    """Return whether standard output is a terminal, so that a live table can be shown."""
     return sys.stdout.isatty()
 
 
@@ -41,14 +41,13 @@ def picture(
     head: str,
     names: Sequence[str],
     rows: Sequence[tuple[Sequence[str], bool]],
-    right: frozenset[str],
     width: int,
     height: int,
 ) -> Text:
     """Return a head and a table that fit the terminal. Flagged rows are red; rows that do not fit are counted."""
     from rich.text import Text  # noqa: PLC0415 - only the live view needs rich
 
-    header, *bodies = tables.records(names, [cells for cells, _ in rows], right, width)
+    header, *bodies = tables.records(names, [cells for cells, _ in rows], width)
     room = height - len(head.splitlines()) - len(header) - _SPARE_LINES
     shown = max(1, room // len(header))
     drawn = Text(head + "\n\n", no_wrap=True, overflow="crop")

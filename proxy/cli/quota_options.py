@@ -9,22 +9,21 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
+from proxy.cli import options
 from proxy.cli.errors import UnreachableError, exits_on_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from proxy.cli.kafka_client import Login
     from proxy.cli.quota_source import QuotaSource
 
-DEFAULT_SERVER = "127.0.0.1:19092"
 WAYS = "--bootstrap or --login asks over Kafka, --socket or --address over the admin server"
-MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 
 
 class Where(NamedTuple):
@@ -38,60 +37,6 @@ class Where(NamedTuple):
     socket: str | None
     address: str | None
     token_file: Path | None
-
-
-_WHERE = (
-    click.option(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        help=f"Ask over Kafka, at this address.  [default: {DEFAULT_SERVER}]",
-    ),
-    click.option(
-        "-c",
-        "--config",
-        "file",
-        type=click.Path(path_type=Path),
-        envvar="SLUICE_CONFIG",
-        show_envvar=True,
-        metavar="FILE",
-        help="Ask the Sluice on this machine that has this configuration.",
-    ),
-    click.option(
-        "--login", metavar="NAME", help="Over Kafka: authenticate by SASL, as an admin of quotas."
-    ),
-    click.option(
-        "--password-file",
-        type=click.File(encoding="utf-8"),
-        help="File with the password; - for standard input.  [default: prompt]",
-    ),
-    click.option(
-        "--sasl-mechanism",
-        type=click.Choice(MECHANISMS, case_sensitive=False),
-        default=MECHANISMS[0],
-        show_default=True,
-    ),
-    click.option(
-        "--socket",
-        metavar="PATH",
-        help="Ask over the admin server, at this Unix socket; auto: that of this user's Sluice.",
-    ),
-    click.option(
-        "--address", metavar="HOST:PORT", help="Ask over the admin server, at its control address."
-    ),
-    click.option(
-        "--token-file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        envvar="SLUICE_ADMIN_TOKEN_FILE",
-        show_envvar=True,
-        help="File with the token of --address.",
-    ),
-)
-_WHOM = (
-    click.option("--user", metavar="NAME", help="Quotas of this user."),
-    click.option("--default-user", is_flag=True, help="Quotas of users without one of their own."),
-    click.option("--client-id", metavar="NAME", help="Quotas of this client id."),
-    click.option("--default-client-id", is_flag=True, help="Quotas of all other client ids."),
-)
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
@@ -125,10 +70,8 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
         )
         command(where, entity, **others)
 
-    decorated: Callable[..., None] = asked
-    for option in reversed((*_WHOM, *_WHERE)):
-        decorated = option(decorated)
-    return decorated
+    admin_server = options.admin_server(environ=False)
+    return options.add(asked, *options.ENTITY, *options.KAFKA, *admin_server, options.LOCAL_CONFIG)
 
 
 def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:
@@ -189,7 +132,7 @@ def _server(where: Where) -> str:
             raise click.BadParameter(words, param_hint="--bootstrap")
         return where.bootstrap
     if where.file is None:
-        return DEFAULT_SERVER
+        return options.DEFAULT_SERVER
     from policies.validation import SettingsError  # noqa: PLC0415 - as above
     from proxy.config.sources import load  # noqa: PLC0415 - as above
 

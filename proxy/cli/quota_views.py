@@ -28,7 +28,6 @@ USAGE_COLUMNS: Final = (
     "user", "client id", "quota", "limit/s", "used/s", "used", "throttled ms avg", "max", "waiting",
 )  # fmt: skip
 ORIGINS: Final = {"file": "config file", "override": "live", None: "-"}
-_RIGHT: Final = frozenset({"per second", *USAGE_COLUMNS[3:]})
 
 
 def quota_cells(quota: QuotaRow) -> tuple[str, ...]:
@@ -85,11 +84,6 @@ def number(value: float) -> str:
     return text if float(text) or not value else repr(value)
 
 
-def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Columns of text under their names. `width`: of the terminal that they must fit."""
-    return tables.plain(columns, rows, _RIGHT, width)
-
-
 def quotas_json(quotas: Sequence[QuotaRow]) -> str:
     """A JSON list of quotas."""
     return json.dumps(
@@ -124,7 +118,7 @@ def usage_json(rows: Sequence[BucketMetrics]) -> str:
 
 
 def usage_picture(rows: Sequence[BucketMetrics], title: str, width: int, height: int) -> Text:
-    """Return the live table of `sluice quotas top`; rows over their limit or with held requests are red."""
+    """Return the live table of `sluice quotas usage --watch`; rows over their limit or with held requests are red."""
     head = tables.wrapped(escaped(title), width)
     cells = [(usage_cells(row), bool(row.waiting or row.rate > row.limit)) for row in rows]
-    return live.picture(head, USAGE_COLUMNS, cells, _RIGHT, width, height)
+    return live.picture(head, USAGE_COLUMNS, cells, width, height)

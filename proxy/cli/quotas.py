@@ -1,4 +1,4 @@
-"""`sluice quotas`: list, set, remove, explain and watch the quotas of a running Sluice.
+"""`sluice quotas`: lists, sets, removes and explains the quotas of a running Sluice, and lists their usage.
 
 The options choose between Kafka and the admin server (`proxy.cli.quota_options`).
 Exit codes: 0 done, 1 refused or unreachable, 2 invalid options.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.cli import live
+from proxy.cli import live, options, tables
 from proxy.cli.errors import FAILED
 from proxy.cli.quota_options import asks, opened
 from proxy.cli.tables import terminal_width
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
     from proxy.cli.quota_options import Where
     from proxy.cli.quota_source import QuotaRow, QuotaSource
 
-TOP_SECONDS = 1.0
+WATCH_SECONDS = 1.0
 
 
 @click.group()
 def quotas() -> None:
-    """List, change and watch the quotas of a running Sluice.
+    """List, change and explain the quotas of a running Sluice.
 
-    Over Kafka (--bootstrap, the default): from any client machine; the setting admins names the
-    principals that may change quotas. Or over its admin server: --socket or --address.
+    By default it asks over Kafka (--bootstrap), which works from any client machine; the setting
+    admins of the policy quota lists the users that may change quotas. With --socket or --address
+    it asks the admin server.
     """
 
 
 @quotas.command("list")
 @asks
-@click.option("--json", "as_json", is_flag=True, help="A JSON list instead of a table.")
+@options.JSON
 def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
     """List the quotas in force and the origin of each.
 
@@ -58,9 +59,7 @@ def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
 
 @quotas.command("set")
 @asks
-@click.option(
-    "--dry-run", is_flag=True, help="Check the change, and change nothing. Over Kafka only."
-)
+@options.DRY_RUN
 @click.argument("quotas", metavar="QUOTA=VALUE...", nargs=-1, required=True)
 def set_quotas(
     where: Where, entity: QuotaEntity, *, dry_run: bool, quotas: tuple[str, ...]
@@ -92,9 +91,7 @@ def set_quotas(
 
 @quotas.command("remove")
 @asks
-@click.option(
-    "--dry-run", is_flag=True, help="Check the change, and change nothing. Over Kafka only."
-)
+@options.DRY_RUN
 @click.argument("quotas", metavar="[QUOTA]...", nargs=-1)
 def remove_quotas(
     where: Where, entity: QuotaEntity, *, dry_run: bool, quotas: tuple[str, ...]
@@ -136,21 +133,23 @@ def explain_quotas(where: Where, entity: QuotaEntity) -> None:
     click.echo(quota_views.explained(found, entity.user or ANONYMOUS, entity.client_id or ""))
 
 
-@quotas.command("top")
+@quotas.command("usage")
 @asks
+@click.option("--watch", is_flag=True, help="Update the table until Ctrl-C. On a terminal only.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.3, max=3600),
-    default=TOP_SECONDS,
+    default=WATCH_SECONDS,
     show_default=True,
     help="Seconds between two updates.",
 )
-@click.option("--once", is_flag=True, help="Print one state as plain text.")
-@click.option("--json", "as_json", is_flag=True, help="Print one state as a JSON list.")
-def top(where: Where, entity: QuotaEntity, *, interval: float, once: bool, as_json: bool) -> None:
-    """Watch how much of each quota is used, the busiest first.
+@options.JSON
+def quota_usage(
+    where: Where, entity: QuotaEntity, *, watch: bool, interval: float, as_json: bool
+) -> None:
+    """List how much of each quota is used, the busiest first.
 
-    Rates are of the last ten seconds, throttle times of the last minute. Ends with Ctrl-C.
+    Rates are those of the last ten seconds, throttle times those of the last minute.
     """
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
@@ -158,16 +157,16 @@ def top(where: Where, entity: QuotaEntity, *, interval: float, once: bool, as_js
         rows, message = source.usage(entity)
         if as_json:
             click.echo(quota_views.usage_json(rows))
-        elif once or not live.is_terminal():
+        elif watch and live.is_terminal():
+            live.watch(_frames(source, entity, (rows, message), interval))
+        else:
             if rows:
                 used = list(map(quota_views.usage_cells, rows))
-                click.echo(quota_views.lines(quota_views.USAGE_COLUMNS, used, terminal_width()))
+                click.echo(tables.plain(quota_views.USAGE_COLUMNS, used, terminal_width()))
             else:
                 click.echo("No client with a quota has connected.")
             if message:
                 click.echo(message, err=True)
-        else:
-            live.watch(_frames(source, entity, (rows, message), interval))
 
 
 def _frames(
@@ -192,9 +191,8 @@ def _frames(
 def _quota_lines(found: Sequence[QuotaRow]) -> str:
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
-    return quota_views.lines(
-        quota_views.QUOTA_COLUMNS, list(map(quota_views.quota_cells, found)), terminal_width()
-    )
+    rows = list(map(quota_views.quota_cells, found))
+    return tables.plain(quota_views.QUOTA_COLUMNS, rows, terminal_width())
 
 
 def _print_quotas(source: QuotaSource, entity: QuotaEntity) -> None:
@@ -209,6 +207,6 @@ def _print_quotas(source: QuotaSource, entity: QuotaEntity) -> None:
 def _need_entity(entity: QuotaEntity) -> None:
     if entity.user is None and entity.client_id is None:
         raise click.UsageError(
-            "Say whose quota: --user, --default-user, --client-id, --default-client-id, or one of "
+            "Name an entity: --user, --default-user, --client-id, --default-client-id, or one of "
             "each kind."
         )

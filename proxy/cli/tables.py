@@ -19,65 +19,64 @@ if TYPE_CHECKING:
 
 NAME_MIN: Final = 12
 """Cells. A name is cut to less only where a line has room for nothing else."""
-USUAL_WIDTH: Final = 80
-"""Of a terminal that does not tell its width."""
+DEFAULT_WIDTH: Final = 80
+"""Cells, for a terminal that does not report its width."""
 GAP: Final = 2
 ELLIPSIS: Final = "…"
-CUT: Final = frozenset({"user", "client id", "client", "broker", "policy"})
+CUT: Final = frozenset({"user", "client id", "client"})
 """Columns of names, whose length clients chose."""
+LEFT: Final = CUT | {
+    *("quota", "from", "node", "muted", "api", "kind", "waits for", "time", "what", "detail"),
+}
+"""Columns of text. All others are figures, which are aligned to the right."""
 
 
 def terminal_width() -> int | None:
-    """The width of the terminal that standard output is, in cells; None where it is a pipe or a file."""
+    """Return the width of the terminal on standard output, in cells; None for a pipe or a file."""
     if not sys.stdout.isatty():
         return None
-    wanted = os.environ.get("COLUMNS", "")
-    if wanted.isascii() and wanted.isdecimal() and int(wanted):
-        return int(wanted)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdecimal() and int(columns):
+        return int(columns)
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
+        return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_WIDTH
     except OSError:
-        return USUAL_WIDTH
+        return DEFAULT_WIDTH
 
 
 def plain(
     names: Sequence[str],
     rows: Sequence[Sequence[str]],
-    right: frozenset[str],
     width: int | None = None,
 ) -> str:
-    """A table under the `names` of its columns; those in `right` are aligned to the right. `width`: of the terminal."""
-    return "\n".join(line for record in records(names, rows, right, width) for line in record)
+    """Return a table under the names of its columns, for a terminal of `width` cells or for a pipe (None)."""
+    return "\n".join(line for record in records(names, rows, width) for line in record)
 
 
 def records(
     names: Sequence[str],
     rows: Sequence[Sequence[str]],
-    right: frozenset[str],
     width: int | None = None,
 ) -> list[list[str]]:
-    """The lines of the header, then those of each row: all have equally many."""
+    """Return the lines of the header, then those of each row; all have the same number of lines."""
     table = [names, *rows]
     natural = [max(cells(row[place]) for row in table) for place in range(len(names))]
     folds = _folds(names, natural, width)
     return [
-        [
-            _line(names, row, fold, right, indent=GAP if number else 0)
-            for number, fold in enumerate(folds)
-        ]
+        [_line(names, row, fold, indent=GAP if number else 0) for number, fold in enumerate(folds)]
         for row in table
     ]
 
 
 def cells(text: str) -> int:
-    """How many cells of a terminal `text` takes."""
+    """Return how many cells of a terminal `text` takes."""
     if text.isascii():
         return len(text)
     return sum(map(_cells_of, text))
 
 
 def cut(text: str, width: int) -> str:
-    """`text`, with an ellipsis in its middle if it is wider than `width` cells."""
+    """Return `text`, with an ellipsis in its middle if it is wider than `width` cells."""
     if cells(text) <= width:
         return text
     if width <= 1:
@@ -88,7 +87,7 @@ def cut(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int | None) -> str:
-    """Lines of prose, each folded at spaces to fit the terminal."""
+    """Return lines of prose, each folded at spaces to fit `width` cells (None: as they are)."""
     if width is None:
         return text
     import textwrap  # noqa: PLC0415 - start-up of other commands
@@ -143,14 +142,13 @@ def _line(
     names: Sequence[str],
     row: Sequence[str],
     fold: Sequence[tuple[int, int]],
-    right: frozenset[str],
     indent: int,
 ) -> str:
     shown = []
     for place, width in fold:
         cell = cut(row[place], width)
         space = " " * (width - cells(cell))
-        shown.append(space + cell if names[place] in right else cell + space)
+        shown.append(cell + space if names[place] in LEFT else space + cell)
     return " " * indent + (" " * GAP).join(shown).rstrip()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.cli import live
+from proxy.cli import live, options, tables
 from proxy.cli.admin_options import asks
 from proxy.cli.tables import terminal_width
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @asks
-@click.option("--once", is_flag=True, help="Print one state as plain text.")
-@click.option("--json", "as_json", is_flag=True, help="Print one state as JSON.")
+@click.option("--once", is_flag=True, help="Print the state once as plain text.")
+@options.JSON
 def top(client: Client, *, once: bool, as_json: bool) -> None:
-    """Watch clients, limits, throttling and waiting requests of a running Sluice.
+    """Watch clients, limits, throttling and waiting requests.
 
-    Ends with Ctrl-C. Without a terminal it prints one state.
+    Ends with Ctrl-C. Without a terminal it prints the state once; so does --json.
     """
     from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
@@ -33,6 +33,6 @@ def top(client: Client, *, once: bool, as_json: bool) -> None:
         state, width = client.get("/v1/state"), terminal_width()
         click.echo(views.status(state["now"], state["purgatory"], width))
         rows = [cells for cells, _ in views.principals(state)]
-        click.echo(views.columns(views.PRINCIPALS, rows, width))
+        click.echo(tables.plain(views.PRINCIPALS, rows, width))
     elif live.watch(partial(views.state_picture, event) for event in client.events()):
         click.echo("Sluice has ended.", err=True)

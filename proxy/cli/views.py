@@ -37,15 +37,6 @@ CONNECTIONS: Final = (
 )
 WAITING: Final = ("connection", "user", "client id", "api", "kind", "age ms", "waits for")
 DECISIONS: Final = ("time", "user", "client id", "api", "what", "ms", "detail")
-_RIGHT: Final = frozenset({
-    *("conns", "req/s", "limit", "used", "waits", "throttled", "now", "p50 ms", "p99 ms"),
-    *("id", "in flight", "unsent", "age s", "connection", "age ms", "ms"),
-})  # fmt: skip
-
-
-def columns(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Text in columns under their names. `width`: of the terminal that it must fit."""
-    return tables.plain(names, rows, _RIGHT, width)
 
 
 def principals(said: Row) -> list[tuple[tuple[str, ...], bool]]:
@@ -191,7 +182,7 @@ def pool(row: Row) -> str:
 def state_picture(event: Row, width: int, height: int) -> Text:
     """Return the live table of `sluice top`; throttled clients are red."""
     head = status(event["now"], event["purgatory"], width)
-    return live.picture(head, PRINCIPALS, principals(event), _RIGHT, width, height)
+    return live.picture(head, PRINCIPALS, principals(event), width, height)
 
 
 def name(text: str | None) -> str:

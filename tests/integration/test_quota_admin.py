@@ -238,13 +238,13 @@ def test_top_shows_who_uses_what(running: Running) -> None:
     running.quotas("set", "--client-id", "watched", "request_rate=2")
     for _ in range(8):  # four at once, then two a second
         admin.list_topics(timeout=30)
-    (row,) = json.loads(running.quotas("top", "--json"))
+    (row,) = json.loads(running.quotas("usage", "--json"))
     assert (row["user"], row["client_id"], row["quota"]) == (None, "watched", "request_rate")
     assert row["limit"] == 2.0
     assert row["rate"] > 0
     assert row["throttle_max_ms"] > 0
     assert re.search(
-        r"^- +watched +request_rate +2 ", running.quotas("top", "--once"), re.MULTILINE
+        r"^- +watched +request_rate +2 ", running.quotas("usage"), re.MULTILINE
     )
 
 

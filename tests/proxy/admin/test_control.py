@@ -55,16 +55,16 @@ async def test_what_is_seen_has_its_shape(app, path, shape):
     assert "no such parameter" in refused.said["error"]
 
 
-@pytest.mark.parametrize(("path", "most"), [("/v1/connections", 1000), ("/v1/decisions", 500)])
-async def test_lists_are_as_long_as_asked(room, app, path, most):
+@pytest.mark.parametrize(("path", "highest"), [("/v1/connections", 1000), ("/v1/decisions", 500)])
+async def test_lists_are_as_long_as_asked(room, app, path, highest):
     """Within bounds."""
     for _ in range(3):
         room.link()
     if path == "/v1/connections":
-        answer = await ask(app, f"{path}?most=2")
+        answer = await ask(app, f"{path}?limit=2")
         assert (answer.said["total"], len(answer.said["connections"])) == (3, 2)
-    for wrong in ("0", str(most + 1), "-1", "1.5", "x", "", "1&most=2", "٣", "9" * 30):
-        assert (await ask(app, f"{path}?most={wrong}")).status == 400
+    for wrong in ("0", str(highest + 1), "-1", "1.5", "x", "", "1&limit=2", "٣", "9" * 30):
+        assert (await ask(app, f"{path}?limit={wrong}")).status == 400
 
 
 # -- quotas ------------------------------------------------------------------------------------------

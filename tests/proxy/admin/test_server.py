@@ -346,7 +346,7 @@ async def test_nobody_waits_long_for_a_look_at_5000_connections(room):
     place = Place(path=room.admin.socket)
     steps = Steps()
     trio.lowlevel.add_instrument(steps)
-    for path in ("/v1/state", "/v1/connections?most=1000", "/v1/debug/tasks"):
+    for path in ("/v1/state", "/v1/connections?limit=1000", "/v1/debug/tasks"):
         assert await trio.to_thread.run_sync(fetched, path, place) > 1000
     trio.lowlevel.remove_instrument(steps)
     assert steps.most_s < 0.05

@@ -68,19 +68,19 @@ async def test_a_list_is_narrowed_by_name(run):
 
 async def test_usage_has_a_row_for_each_bucket_in_use(room, run):
     """A client that sends a request draws on its bucket."""
-    assert await run("top") == "No client with a quota has connected.\n"
+    assert await run("usage") == "No client with a quota has connected.\n"
     await run("set", "--client-id", "noisy", "request_rate=50")
     Wire(room.engine).client(f.heartbeat(1, client_id="noisy"))
-    (row,) = json.loads(await run("top", "--json"))
+    (row,) = json.loads(await run("usage", "--json"))
     assert (row["user"], row["client_id"], row["limit"]) == (None, "noisy", 50.0)
     assert row["rate"] > 0
-    assert (await run("top", "--once")).splitlines()[1].split()[:4] == [
+    assert (await run("usage")).splitlines()[1].split()[:4] == [
         "-",
         "noisy",
         "request_rate",
         "50",
     ]
-    assert json.loads(await run("top", "--json", "--client-id", "other")) == []
+    assert json.loads(await run("usage", "--json", "--client-id", "other")) == []
 
 
 async def test_explain_reads_the_list(run):

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from policies.quota.entity import ANY, QuotaEntity
 from policies.quota.sensors import BucketMetrics
+from proxy.cli import tables
 from proxy.cli.quota_source import QuotaRow
 from proxy.cli.quota_views import (
     QUOTA_COLUMNS,
     USAGE_COLUMNS,
-    lines,
     number,
     quota_cells,
     quotas_json,
@@ -46,7 +46,7 @@ def test_numbers_as_they_are_typed(value: float, text: str) -> None:
 
 def test_a_list_of_quotas() -> None:
     """Under their names, figures to the right, nothing behind the last column."""
-    assert lines(QUOTA_COLUMNS, list(map(quota_cells, QUOTAS))) == (
+    assert tables.plain(QUOTA_COLUMNS, list(map(quota_cells, QUOTAS))) == (
         "user   client id  quota               per second  from\n"
         "alice  -          request_rate                20  live\n"
         "-      <default>  producer_byte_rate     1048576  config file\n"
@@ -111,8 +111,14 @@ def test_long_and_nasty_names_fit_the_terminal_and_leave_the_figures_whole(width
     ]
     quotas = [QuotaRow(QuotaEntity(NASTY, long), "producer_byte_rate", 1048576.0, "file"), *QUOTAS]
     for text, figures in (
-        (lines(USAGE_COLUMNS, list(map(usage_cells, usage)), width), ["1048576", "1048000.5"]),
-        (lines(QUOTA_COLUMNS, list(map(quota_cells, quotas)), width), ["1048576", "config file"]),
+        (
+            tables.plain(USAGE_COLUMNS, list(map(usage_cells, usage)), width),
+            ["1048576", "1048000.5"],
+        ),
+        (
+            tables.plain(QUOTA_COLUMNS, list(map(quota_cells, quotas)), width),
+            ["1048576", "config file"],
+        ),
         (usage_picture(usage, NASTY, width, 24).plain, ["1048576", "1048000.5"]),
     ):
         assert max(map(len, text.splitlines())) <= width
@@ -121,6 +127,6 @@ def test_long_and_nasty_names_fit_the_terminal_and_leave_the_figures_whole(width
         assert long not in text
         assert "\x1b" not in text
         assert "\u202e" not in text
-    piped = lines(QUOTA_COLUMNS, list(map(quota_cells, quotas)))
+    piped = tables.plain(QUOTA_COLUMNS, list(map(quota_cells, quotas)))
     assert long in piped
     assert len(piped.splitlines()) == len(quotas) + 1

@@ -119,25 +119,25 @@ def test_list(server: QuotaServer) -> None:
     assert (told["user"], told["per_second"], told["origin"]) == ("bob", 7.0, "override")
 
 
-def test_top_once(server: QuotaServer) -> None:
-    """Plain text where nobody watches, JSON when asked."""
-    for options in (["--once"], []):
-        shown = invoke(server, "top", *options).stdout.splitlines()
+def test_usage_is_printed_once(server: QuotaServer) -> None:
+    """It is plain text, without a terminal also with --watch, or JSON."""
+    for options in (["--watch"], []):
+        shown = invoke(server, "usage", *options).stdout.splitlines()
         assert shown[1].split() == ["alice", "-", RATE, "10", "5", "50%", "-", "-", "2"]
-    (told,) = json.loads(invoke(server, "top", "--json").stdout)
+    (told,) = json.loads(invoke(server, "usage", "--json").stdout)
     assert (told["user"], told["limit"], told["waiting"]) == ("alice", 10.0, 2)
     server.book.rows.clear()
-    assert invoke(server, "top").stdout == "No client with a quota has connected.\n"
+    assert invoke(server, "usage").stdout == "No client with a quota has connected.\n"
     server.book.rows = [
         BucketMetrics(f"u{n}", "", RATE, 1.0, 1.0, None, None, 0) for n in range(1001)
     ]
-    assert invoke(server, "top").stderr == "The busiest 1000 of 1001.\n"
+    assert invoke(server, "usage").stderr == "The busiest 1000 of 1001.\n"
 
 
-def test_top_looks_again_until_it_is_stopped(
+def test_a_watched_usage_is_updated_until_ctrl_c(
     server: QuotaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal: once every interval, ended by Ctrl-C without a word."""
+    """On a terminal it asks again after every interval."""
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -147,7 +147,7 @@ def test_top_looks_again_until_it_is_stopped(
 
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(live, "is_terminal", lambda: True)
-    result = invoke(server, "top", "--interval", "0.5")
+    result = invoke(server, "usage", "--watch", "--interval", "0.5")
     assert (result.exit_code, result.stderr) == (0, "")
     assert slept == [0.5] * 3
     assert server.book.usages == 3
@@ -157,8 +157,8 @@ def test_top_looks_again_until_it_is_stopped(
     ("name", "arguments", "words"),
     [
         ("set", ["--user", "a"], "Missing argument"),
-        ("set", [f"{RATE}=1"], "Say whose quota"),
-        ("remove", [RATE], "Say whose quota"),
+        ("set", [f"{RATE}=1"], "Name an entity"),
+        ("remove", [RATE], "Name an entity"),
         ("set", ["--user", "a", "--default-user", f"{RATE}=1"], "exclude each other"),
         ("set", ["--user", "", f"{RATE}=1"], "--user: found nothing, expected a name"),
         ("set", ["--user", "a", RATE], f"found '{RATE}', expected QUOTA=VALUE"),
@@ -167,7 +167,7 @@ def test_top_looks_again_until_it_is_stopped(
         ("list", ["--bootstrap", "here"], "expected HOST:PORT"),
         ("list", ["--password-file", "-"], "needs --login"),
         ("list", ["--config", "no-such.yaml"], "no-such.yaml"),
-        ("top", ["--interval", "0"], "--interval"),
+        ("usage", ["--interval", "0"], "--interval"),
         (
             "list",
             ["--bootstrap", "h:1", "--socket", "s"],

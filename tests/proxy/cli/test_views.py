@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from proxy.cli import views
+from proxy.cli import tables, views
 from tests.support.made_up_states import made_up
 
 
@@ -39,7 +39,7 @@ def test_a_size_has_its_unit(size_bytes, text):
 
 def test_columns_are_as_wide_as_they_must_be():
     """Figures to the right."""
-    text = views.columns(("user", "ms"), [("alice", "5"), ("b", "1000")])
+    text = tables.plain(("user", "ms"), [("alice", "5"), ("b", "1000")])
     assert text.splitlines() == ["user     ms", "alice     5", "b      1000"]
 
 
@@ -60,7 +60,7 @@ def test_every_kind_of_row_has_its_cells(connections):
     ):
         table = [cells(row) for row in rows]
         assert {len(each) for each in table} <= {len(names)}
-        assert len(views.columns(names, table).splitlines()) == len(rows) + 1
+        assert len(tables.plain(names, table).splitlines()) == len(rows) + 1
 
 
 def test_the_status_says_what_matters():
@@ -89,7 +89,7 @@ def test_every_table_and_the_status_fit_their_terminal(width):
     state["principals"][0]["client_id"] = long
     state["connections"][0]["client_id"] = long
     state["purgatory"]["oldest"][0].update(user=long, client_id=long, waits_for=long)
-    text = views.columns(views.PRINCIPALS, [line for line, _ in views.principals(state)], width)
+    text = tables.plain(views.PRINCIPALS, [line for line, _ in views.principals(state)], width)
     assert max(map(len, text.splitlines())) <= width
     for figure in ("requests_per_s", "throttled"):
         assert all(views.figure(row[figure]) in text for row in state["principals"])
@@ -98,7 +98,7 @@ def test_every_table_and_the_status_fit_their_terminal(width):
         (views.WAITING, views.waiting, state["purgatory"]["oldest"]),
         (views.DECISIONS, views.decision, state["decisions"]),
     ):
-        text = views.columns(names, list(map(cells, rows)), width)
+        text = tables.plain(names, list(map(cells, rows)), width)
         assert max(map(len, text.splitlines())) <= width
     text = views.status(state["now"], state["purgatory"], width)
     assert max(map(len, text.splitlines())) <= width

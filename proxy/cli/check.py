@@ -1,0 +1,82 @@
+"""`sluice check`: every mistake in the settings, and the memory that they may need."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from proxy.cli import options
+from proxy.cli.settings import INVALID, print_hints, print_problems, takes_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.validation import Problem
+    from proxy.cli.settings import GivenSettings
+    from proxy.config import Config
+
+OUTSIDE = "no port here, because it is not in listen.nodes; clients are sent to the bootstrap port"
+
+
+@click.command()
+@takes_settings
+@click.option("--connect", is_flag=True, help="Also connect to each bootstrap server.")
+@options.JSON
+def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:
+    """Check the settings and print the memory that they may need.
+
+    Makes the same checks as `run`, except whether the ports are free. Exit code 1: a setting is
+    invalid, or with --connect a bootstrap server does not answer.
+    """
+    from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
+    from proxy.config.sizing import budget_of  # noqa: PLC0415 - as above
+
+    try:
+        effective = given.read(preflight=True)
+        budget = budget_of(effective.config)
+        if problems := tuple(budget.problems()):
+            raise SettingsError(problems)  # noqa: TRY301 - shown as all others are
+    except SettingsError as error:
+        if as_json:
+            _print_json(error.problems, ())
+        else:
+            print_problems(error)
+        sys.exit(INVALID)
+    if as_json:
+        _print_json((), effective.hints)
+        return
+    print_hints(effective)
+    click.echo(f"The settings are valid; policies: {len(effective.config.policies)}.")
+    for line in budget.lines():
+        click.echo(line)
+    if connect:
+        _connect(effective.config)
+
+
+def _print_json(problems: Sequence[Problem], hints: Sequence[str]) -> None:
+    """Print the findings as one object: `origin` is FILE:LINE, a variable or an option."""
+    import json  # noqa: PLC0415 - start-up of other commands
+
+    keys = ("path", "origin", "found", "expected", "nearest")
+    rows = [{key: getattr(each, key) for key in keys} | {"message": str(each)} for each in problems]
+    click.echo(json.dumps({"valid": not rows, "problems": rows, "hints": list(hints)}, indent=1))
+
+
+def _connect(config: Config) -> None:
+    """Print what answers at each bootstrap server; exit with INVALID if one does not answer."""
+    from proxy import app  # noqa: PLC0415 - start-up of other commands
+
+    reports = app.probe_brokers(config)
+    ports = config.listen.node_ports()
+    for report in reports:
+        count = len(report.brokers)
+        found = f"a Kafka broker; it names {count} broker{'s' * (count != 1)}" if count else ""
+        found = found or f"a Kafka broker; {report.note}"
+        click.echo(f"{report.server}: {report.problem or found}", err=bool(report.problem))
+        for node_id, (host, port) in sorted(report.brokers.items()):
+            here = f"port {ports[node_id]} here" if node_id in ports else OUTSIDE
+            click.echo(f"  broker {node_id} at {host}:{port}: {here}")
+    if any(report.problem for report in reports):
+        sys.exit(INVALID)

@@ -1,0 +1,42 @@
+"""What the tests of the command line share."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.broker_probe import BrokerReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.config import Config
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """`proxy.app` that remembers what it was asked to run."""
+    ran: list[Config] = []
+
+    def run(config: Config, load: Callable[[], Config]) -> int:
+        ran.append(config)
+        assert load() == config  # what a reload would read
+        return 7
+
+    def probe_brokers(config: Config) -> list[BrokerReport]:
+        servers = config.upstream.bootstrap_servers
+        brokers = {1: ("kafka-1", 9092), 40: ("kafka-40", 9092)}
+        return [
+            BrokerReport(each, "refused")
+            if each.startswith("dead")
+            else BrokerReport(each, brokers=brokers)
+            for each in servers
+        ]
+
+    fake = types.SimpleNamespace(ran=ran, run=run, probe_brokers=probe_brokers)
+    monkeypatch.setattr("proxy.app", fake, raising=False)
+    monkeypatch.setitem(sys.modules, "proxy.app", fake)
+    return fake

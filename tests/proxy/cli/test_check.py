@@ -1,0 +1,121 @@
+"""`sluice check`: what it finds, and with which exit code it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.config import sizing
+from proxy.config.container import MemoryLimit
+from tests.support.command_line import invoke, written
+
+if TYPE_CHECKING:
+    import types
+    from pathlib import Path
+
+
+def test_check_says_yes_or_names_every_mistake(tmp_path: Path) -> None:
+    """Exit code 0 for a sound file; 1 and all mistakes, policies' own included, for another."""
+    good = invoke("check", "--config", written(tmp_path, "upstream: {bootstrap_servers: [a:1]}"))
+    assert good.exit_code == 0
+    assert good.stdout.startswith("The settings are valid; policies: 0.\nMemory, at most:\n")
+    text = "listen: {prot: 1}\npolicies: [{use: limits, config: {forbiden_apis: []}}]\n"
+    bad = invoke("check", "--config", written(tmp_path, text))
+    assert bad.exit_code == 1
+    assert bad.stderr.count("\n") == 4
+    assert "did you mean port?" in bad.stderr
+    assert "did you mean forbidden_apis?" in bad.stderr
+
+
+def test_what_cannot_fit_its_container_is_refused_with_the_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`check` says no (1), `run` does not start (2); both say which terms make the sum."""
+    limit = MemoryLimit(128 << 20, "memory.max")
+    monkeypatch.setattr(sizing, "memory_limit", lambda: limit)
+    big = {"SLUICE_MEMORY_QUEUED_MAX_REQUEST_BYTES": str(200 << 20)}
+    for command, code in (("check", 1), ("run", 2)):
+        result = invoke(command, "--upstream", "a:1", **big)
+        assert result.exit_code == code
+        assert "memory: found" in result.stderr
+        assert "200.0 MiB requests + 1.0 MiB replies" in result.stderr
+        assert "85% of the limit of 134217728 (memory.max)" in result.stderr
+    fits = invoke("check", "--upstream", "a:1")
+    assert fits.exit_code == 0
+    assert "108.8 MiB, may be used (memory.max)" in fits.stdout
+
+
+@pytest.mark.parametrize(("servers", "code"), [("a:1,b:1", 0), ("a:1,dead:1", 1)])
+@pytest.mark.usefixtures("app")
+def test_check_connect_tries_the_brokers(servers: str, code: int) -> None:
+    """Each server is answered for; one that cannot be reached makes the answer no."""
+    result = invoke("check", "--upstream", servers, "--connect")
+    assert result.exit_code == code
+    assert "a:1: a Kafka broker; it names 2 brokers\n" in result.stdout
+    assert "  broker 1 at kafka-1:9092: port 19094 here\n" in result.stdout
+    assert "  broker 40 at kafka-40:9092: no port here" in result.stdout
+    assert ("dead:1: refused\n" in result.stderr) == bool(code)
+
+
+def test_check_says_in_json_what_it_says_in_words(tmp_path: Path) -> None:
+    """For editors and CI: one object, and the same exit code."""
+    file = written(
+        tmp_path, "upstream: {bootstrap_servers: [a:1], socket_connection_setup_timeout_ms: 10s}\n"
+    )
+    result = invoke("check", "-c", file, "--json")
+    assert (result.exit_code, result.stderr) == (1, "")
+    told = json.loads(result.stdout)
+    assert told["valid"] is False
+    (problem,) = told["problems"]
+    assert problem["path"] == "upstream.socket_connection_setup_timeout_ms"
+    assert problem["origin"] == f"{file}:1"
+    assert problem["nearest"] == "10000"
+    fine = invoke("check", "--upstream", "a:1", "--json")
+    assert fine.exit_code == 0
+    assert json.loads(fine.stdout) == {"valid": True, "problems": [], "hints": []}
+
+
+@pytest.mark.parametrize(("command", "code"), [("check", 1), ("run", 2)])
+def test_check_and_run_refuse_the_same_and_name_every_mistake_at_once(
+    command: str, code: int, tmp_path: Path, app: types.SimpleNamespace
+) -> None:
+    """Whatever is wrong elsewhere: types, files, folders, variables, ports, a policy's mode and its config."""
+    state = tmp_path / "quotas.json"
+    state.write_text("{")
+    file = written(
+        tmp_path,
+        f"""\
+upstream: {{bootstrap_servers: [a], socket_connection_setup_timeout_ms: 10s}}
+admin: {{listen: "127.0.0.1:19095", token_file: {tmp_path}/none, socket: {tmp_path}/none/a.sock}}
+usage_log: {{directory: {file_in(tmp_path)}/usage-log}}
+traces: {{file: {tmp_path}/none/traces.jsonl}}
+policies:
+- {{use: quota, mode: watch, config: {{quotas: [{{user: a, request_rate: many}}]}}}}
+- {{use: quota, name: saved, config: {{state_file: {state}}}}}
+""",
+    )
+    result = invoke(command, "-c", file, OTEL_BSP_MAX_QUEUE_SIZE="many")
+    assert result.exit_code == code
+    assert app.ran == []
+    for path in (
+        "upstream.bootstrap_servers[0]",
+        "upstream.socket_connection_setup_timeout_ms",
+        "policies[0].mode",
+        "policies[0].config.quotas[0].request_rate",
+        "policies[1].config.state_file",
+        "admin.listen",
+        "admin.token_file",
+        "admin.socket",
+        "usage_log.directory",
+        "traces.file",
+        "(the environment): OTEL_BSP_MAX_QUEUE_SIZE",
+    ):
+        assert path in result.stderr
+
+
+def file_in(folder: Path) -> Path:
+    file = folder / "file"
+    file.touch()
+    return file

@@ -1,0 +1,32 @@
+"""The settings of a command line: by file, variable and option."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.command_line import invoke, written
+
+if TYPE_CHECKING:
+    import types
+    from pathlib import Path
+
+
+def test_listen_needs_a_port() -> None:
+    """An address alone is a usage error."""
+    result = invoke("run", "--upstream", "a:1", "--listen", "127.0.0.1")
+    assert result.exit_code == 2
+    assert "expected ADDRESS:PORT" in result.stderr
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_run_with_a_file(app: types.SimpleNamespace, tmp_path: Path, *, by_variable: bool) -> None:
+    """The file may be named by flag or variable; flags lie over it."""
+    file = written(tmp_path, "upstream: {bootstrap_servers: [a:1]}\nlisten: {address: '::1'}\n")
+    if by_variable:
+        invoke("run", "--listen", ":3000", SLUICE_CONFIG=str(file))
+    else:
+        invoke("run", "--config", file, "--listen", ":3000")
+    (config,) = app.ran
+    assert (config.listen.address, config.listen.port) == ("::1", 3000)
