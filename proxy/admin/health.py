@@ -16,7 +16,7 @@ import trio
 from starlette.responses import Response
 from starlette.routing import Route
 
-from proxy.admin.replies import answer
+from proxy.admin.json_http import answer
 from proxy.admin.schemas import Health, HealthCheck, Version
 from proxy.telemetry.metrics.exposition import OPENMETRICS, TEXT, wants_openmetrics
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.admin.replies import error
+from proxy.admin.json_http import error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

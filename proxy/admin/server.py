@@ -29,16 +29,16 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from proxy.admin.change_log import ChangeLog, printable
-from proxy.admin.control import Control
 from proxy.admin.dashboard import DashboardFiles
 from proxy.admin.errors import AdminError
 from proxy.admin.health import Probes
+from proxy.admin.json_http import error
+from proxy.admin.live_state import LiveState
 from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
-from proxy.admin.replies import error
+from proxy.admin.routes import Routes
 from proxy.admin.send_timeout import SendTimeoutStream
 from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
 from proxy.admin.sse import EventStreams
-from proxy.admin.state import Watch
 from proxy.admin.token import Token
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS
 
@@ -145,11 +145,11 @@ async def serve(
     is the connection that was accepted there before.
     """
     with ExitStack() as opened:
-        watch = Watch(service, loop_lag, settings.trace_url)
+        live = LiveState(service, loop_lag, settings.trace_url)
         probes = Probes(service)
         everything = [
             *probes.routes(),
-            *Control(service, watch, EventStreams(watch)).routes(),
+            *Routes(service, live, EventStreams(live)).routes(),
             *DashboardFiles().routes(),
         ]
         listeners = []

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.admin.replies import error
+from proxy.admin.json_http import error
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from proxy.admin.state import Watch
+    from proxy.admin.live_state import LiveState
 
 EVERY_S = 1.0
 MAX_STREAMS = 16
@@ -24,8 +24,8 @@ MAX_STREAMS = 16
 class EventStreams:
     """The clients of /v1/events, at most MAX_STREAMS. One for the whole server."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self, live: LiveState) -> None:
+        self._live = live
         self.count = 0
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +48,7 @@ class EventStreams:
         await send({"type": "http.response.start", "status": 200, "headers": kind})
         while True:
             due = trio.current_time() + EVERY_S
-            body = b"event: state\ndata: " + await self._watch.event() + b"\n\n"
+            body = b"event: state\ndata: " + await self._live.event() + b"\n\n"
             await send({"type": "http.response.body", "body": body, "more_body": True})
             await trio.sleep_until(due)
 

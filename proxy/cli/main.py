@@ -125,6 +125,6 @@ def _print_schema() -> None:
     import json  # noqa: PLC0415 - see the module
 
     from policies.registry import available  # noqa: PLC0415 - see the module
-    from proxy.config.schema import json_schema  # noqa: PLC0415 - see the module
+    from proxy.config.json_schema import json_schema  # noqa: PLC0415 - see the module
 
     click.echo(json.dumps(json_schema(available()), indent=2))

@@ -40,8 +40,8 @@ _LOST: Final = frozenset(
 )
 
 
-class Flow(NamedTuple):
-    """Bytes a second, from clients and from the broker."""
+class ByteRates(NamedTuple):
+    """Bytes per second, from clients and from the broker."""
 
     in_per_s: float = 0.0
     out_per_s: float = 0.0
@@ -58,7 +58,7 @@ class GoldenSignals(Observer):
         self.node_errors: Counter[int | None] = Counter()
         self.errors_in_second = 0
         """In the second that runs."""
-        self.flows: dict[int | None, Flow] = {}
+        self.flows: dict[int | None, ByteRates] = {}
         self._errors: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._before: dict[int | None, tuple[int, int]] = {}
         self._before_ms = 0
@@ -110,8 +110,8 @@ class GoldenSignals(Observer):
         if self._seconds % SWEEP_EVERY == 0:
             self._engine.meters.sweep(self._engine.usage.keys)
 
-    def _flow(self, node: int | None, counts: tuple[int, int], elapsed_ms: int) -> Flow:
+    def _flow(self, node: int | None, counts: tuple[int, int], elapsed_ms: int) -> ByteRates:
         before = self._before.get(node, (0, 0))
-        return Flow(
+        return ByteRates(
             *(1000 * (now - then) / elapsed_ms for now, then in zip(counts, before, strict=True))
         )

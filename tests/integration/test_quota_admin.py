@@ -243,9 +243,7 @@ def test_top_shows_who_uses_what(running: Running) -> None:
     assert row["limit"] == 2.0
     assert row["rate"] > 0
     assert row["throttle_max_ms"] > 0
-    assert re.search(
-        r"^- +watched +request_rate +2 ", running.quotas("usage"), re.MULTILINE
-    )
+    assert re.search(r"^- +watched +request_rate +2 ", running.quotas("usage"), re.MULTILINE)
 
 
 def test_only_admins_change_quotas(kafka_sasl: KafkaCluster, tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from bench.harness.ports import free_ports
 from policies import registry
 from policies.chain import Chain
 from policies.registry import PolicyEntry
-from proxy.admin.control import Control
 from proxy.admin.dashboard import DashboardFiles
 from proxy.admin.health import Probes
+from proxy.admin.live_state import LiveState
+from proxy.admin.routes import Routes
 from proxy.admin.server import app_of, serve
 from proxy.admin.service import AdminService
 from proxy.admin.sse import EventStreams
-from proxy.admin.state import Watch
 from proxy.config import Config
 from proxy.config.sections import ListenSettings, UpstreamSettings
 from proxy.config.telemetry import AdminSettings
@@ -208,9 +208,9 @@ async def opened(
 
 def everything(room: AdminRoom) -> ASGIApp:
     """What is behind the middleware of the socket and of control, without a listener."""
-    watch = Watch(room.service, room.loop_lag, "http://traces/{trace_id}")
-    control = Control(room.service, watch, EventStreams(watch))
-    return app_of([*Probes(room.service).routes(), *control.routes(), *DashboardFiles().routes()])
+    live = LiveState(room.service, room.loop_lag, "http://traces/{trace_id}")
+    routes = Routes(room.service, live, EventStreams(live))
+    return app_of([*Probes(room.service).routes(), *routes.routes(), *DashboardFiles().routes()])
 
 
 @contextmanager

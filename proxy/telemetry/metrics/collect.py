@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from proxy.telemetry.metrics.exemplars import Wait
     from proxy.telemetry.metrics.families import Exemplars
     from proxy.telemetry.metrics.names import Metric
-    from proxy.telemetry.metrics.users import Share, Tally
+    from proxy.telemetry.metrics.users import Tally, UserSeries
 
 _MUTES = {getattr(Mute, name): name.lower() for name in vars(Mute) if not name.startswith("_")}
 _DIAL_FAILURES = (
@@ -105,15 +105,15 @@ _USER_COUNTS: tuple[tuple[Metric, Callable[[Tally], float]], ...] = (
 
 
 def users(
-    shares: list[Share], other: str, quota_rate: Callable[[str], float | None]
+    every_series: list[UserSeries], other: str, quota_rate: Callable[[str], float | None]
 ) -> Iterator[Family]:
     """By user. `other` is nobody, and nobody's quota."""
-    if not shares:
+    if not every_series:
         return
     for metric, read in _USER_COUNTS:
-        yield Family(metric, [MetricPoint((share.user,), read(share.tally)) for share in shares])
-    yield Family(names.USER_RATE, [MetricPoint((share.user,), share.rate) for share in shares])
-    bounds = {share.user: quota_rate(share.user) for share in shares if share.user != other}
+        yield Family(metric, [MetricPoint((each.user,), read(each.tally)) for each in every_series])
+    yield Family(names.USER_RATE, [MetricPoint((each.user,), each.rate) for each in every_series])
+    bounds = {each.user: quota_rate(each.user) for each in every_series if each.user != other}
     yield from labelled(
         names.USER_QUOTA, {user: rate for user, rate in bounds.items() if rate is not None}
     )

@@ -123,7 +123,7 @@ class MetricsObserver(Observer):
         self._users.fold()
         yield from collect.turns(engine.meters)
         yield collect.single(names.EXEMPT, self._users.exempt)
-        yield from collect.users(self._users.shares(engine.now_ms), OTHER, facts_source.quota_rate)
+        yield from collect.users(self._users.series(engine.now_ms), OTHER, facts_source.quota_rate)
         yield from self._pools.families(engine)
         yield from collect.waiting(engine)
         yield from collect.connections(engine, self._opened, self._closed)

@@ -74,7 +74,7 @@ class Tally:
         self.rate += requests
 
 
-class Share(NamedTuple):
+class UserSeries(NamedTuple):
     """One series as it is shown."""
 
     user: str
@@ -121,15 +121,15 @@ class UserBook:
             self._rank()
         return False
 
-    def shares(self, now_ms: int) -> list[Share]:
+    def series(self, now_ms: int) -> list[UserSeries]:
         """Every series that has counted anything, after all rows were folded in."""
-        series = [*self._shown.items()]
+        tallies = [*self._shown.items()]
         if self._other.ts_ms >= 0:
-            series.append((OTHER, self._other))
+            tallies.append((OTHER, self._other))
         last_ms = self._last_ms if now_ms - self._last_ms < STALE_MS else None
         return [
-            Share(user, tally, tally.rate if tally.ts_ms == last_ms else 0)
-            for user, tally in series
+            UserSeries(user, tally, tally.rate if tally.ts_ms == last_ms else 0)
+            for user, tally in tallies
         ]
 
     def _find(self, row: UsageRow) -> Tally:

@@ -10,11 +10,11 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast, get_type_hints
 
 import msgspec
 
-from proxy.core.stats.usage import WINDOW_MS
+from proxy.core.stats.usage import WINDOW_MS, UsageRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from policies.api import EffectiveQuota
     from proxy.core.stats.capture import Seen
     from proxy.core.stats.topic_usage import TopicUse
-    from proxy.core.stats.usage import UsageRow
 
 VERSION: Final = 1
 MAX_NAME_CHARS: Final = 1024
@@ -38,33 +37,31 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     ts_ms: int
 
 
-class EntityRow(Row, frozen=True, kw_only=True, tag_field="family", tag="entity"):
-    """What one user and client id used in one second. Times of several connections are added.
+EntityRow = cast(
+    "type[Row]",
+    msgspec.defstruct(
+        "EntityRow",
+        [
+            ("window_ms", int, WINDOW_MS),
+            *((name, kind) for name, kind in get_type_hints(UsageRow).items() if name != "ts_ms"),
+            ("enforcement", str | None, None),
+            ("quota_entity", str | None, None),
+            ("quota_rate", float | None, None),
+            ("quota_rev", str | None, None),
+        ],
+        bases=(Row,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+        tag_field="family",
+        tag="entity",
+    ),
+)
+"""What one user and client id used in one second: the columns of UsageRow. Times of several connections are added.
 
-    `charged` counts the requests that a quota charges or would charge; a quota policy's samples are sums of it.
-    The last four columns are the request rate enforced at the end of the second; null without one.
-    """
-
-    window_ms: int = WINDOW_MS
-    user: str
-    client_id: str
-    requests: int
-    charged: int
-    exempt: int
-    request_bytes: int
-    charged_bytes: int
-    exempt_bytes: int
-    response_bytes: int
-    connections: int
-    throttled: int
-    throttle_ms: int
-    throttle_ms_max: int
-    blocked_ms: int
-    mute_ms: int
-    enforcement: str | None = None
-    quota_entity: str | None = None
-    quota_rate: float | None = None
-    quota_rev: str | None = None
+`charged` counts the requests that a quota charges or would charge; a quota policy's samples are sums of it.
+The last four columns are the request rate enforced at the end of the second; null without one.
+"""
 
 
 class ApiRow(Row, frozen=True, kw_only=True, tag_field="family", tag="api"):
@@ -201,7 +198,7 @@ class Sequencer:
 
 def entity_rows(
     sequencer: Sequencer, rows: Sequence[UsageRow], effective_quota: Sequence[EffectiveQuota | None]
-) -> Iterator[EntityRow]:
+) -> Iterator[Row]:
     """Yield a row for each of the core's, with the request rate in force for it."""
     for row, limit in zip(rows, effective_quota, strict=True):
         used = row._asdict()

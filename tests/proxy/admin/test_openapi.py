@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from proxy.admin import openapi
-from proxy.admin.control import Control
 from proxy.admin.health import Probes
+from proxy.admin.live_state import LiveState
+from proxy.admin.routes import Routes
 from proxy.admin.sse import EventStreams
-from proxy.admin.state import Watch
 from tests.support.admin_room import roomy
 
 
@@ -23,10 +23,10 @@ def document():
 def test_every_route_is_in_it_and_nothing_else(document):
     """With its methods; HEAD is GET without its body, and not named."""
     with roomy() as room:
-        watch = Watch(room.service, room.loop_lag)
+        live = LiveState(room.service, room.loop_lag)
         routes = [
             *Probes(room.service).routes(),
-            *Control(room.service, watch, EventStreams(watch)).routes(),
+            *Routes(room.service, live, EventStreams(live)).routes(),
         ]
     there = {route.path: (route.methods or set()) - {"HEAD"} for route in routes}
     said = {path: {method.upper() for method in each} for path, each in document["paths"].items()}

@@ -10,9 +10,9 @@ import trio
 from policies.chain import Chain, Entry
 from policies.quota.entity import PRODUCER_BYTE_RATE, REQUEST_RATE
 from proxy.admin.live_quotas import BindingLimit
+from proxy.admin.live_state import LiveState
 from proxy.admin.principals import SLICE, principals, together
 from proxy.admin.schemas import PrincipalRow, Quantiles
-from proxy.admin.state import Watch
 from proxy.core.stats.usage import UsageRow
 from tests.support import frames as f
 from tests.support.admin_room import quota_entry, roomy
@@ -33,7 +33,7 @@ def step(room, times: int = 20) -> None:
 async def state_of(room):
     room.engine.advance(room.engine.usage.ends_ms)
     step(room)
-    return json.loads(await Watch(room.service, room.loop_lag).state())
+    return json.loads(await LiveState(room.service, room.loop_lag).state())
 
 
 def test_those_of_one_bucket_stand_where_its_first_does():

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from proxy.admin.live_state import LiveState
 from proxy.admin.sse import MAX_STREAMS, EventStreams
-from proxy.admin.state import Watch
 from tests.support.admin_room import everything, roomy
 from tests.support.asgi import ask
 
@@ -42,7 +42,7 @@ class Viewer:
 @pytest.fixture
 def streams():
     with roomy() as room:
-        yield EventStreams(Watch(room.service, room.loop_lag))
+        yield EventStreams(LiveState(room.service, room.loop_lag))
 
 
 async def test_an_event_comes_at_once_and_then_each_second(streams, nursery, autojump_clock):

@@ -7,7 +7,7 @@ import pytest
 from policies.api import Outcome, Peer
 from proxy.core.errors import CloseReason
 from proxy.core.stats.request_trace import RequestTrace
-from proxy.telemetry.golden_signals import MAX_KEYS, SWEEP_EVERY, Flow, GoldenSignals
+from proxy.telemetry.golden_signals import MAX_KEYS, SWEEP_EVERY, ByteRates, GoldenSignals
 from tests.support import frames as f
 from tests.support.admin_room import roomy
 from tests.support.sessions import Wire, make_engine
@@ -90,9 +90,9 @@ def test_bytes_are_counted_by_broker_as_they_are_read():
         broker.sendall(reply)
         room.event_loop.step(0.05)
         signals.on_second(3000, ())
-        assert signals.flows[2] == Flow(len(request) / 2, len(reply) / 2)
+        assert signals.flows[2] == ByteRates(len(request) / 2, len(reply) / 2)
         signals.on_second(4000, ())
-        assert signals.flows[2] == Flow(0.0, 0.0)
+        assert signals.flows[2] == ByteRates(0.0, 0.0)
 
 
 def test_meters_of_clients_that_are_gone_are_retired_and_stay_in_the_sums():

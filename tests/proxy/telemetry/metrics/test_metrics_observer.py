@@ -99,10 +99,10 @@ def test_many_rows_are_counted_by_turns() -> None:
     """A thousand at once, the rest by the engine's own timers; a page has all of them."""
     wire, metrics = listen()
     metrics.on_second(0, rows_of(range(3 * MAX_FOLDED), 0))
-    tallied = [sum(share.tally.requests for share in metrics._users.shares(0))]
+    tallied = [sum(series.tally.requests for series in metrics._users.series(0))]
     for _ in range(2):
         wire.advance(FOLD_EVERY_MS)
-        tallied.append(sum(share.tally.requests for share in metrics._users.shares(0)))
+        tallied.append(sum(series.tally.requests for series in metrics._users.series(0)))
 
     assert tallied == [3 * MAX_FOLDED, 6 * MAX_FOLDED, 9 * MAX_FOLDED]
     assert wire.engine.timers.size == 0

@@ -49,20 +49,20 @@ def told(book: UserBook, *seconds: list[UsageRow]) -> UserBook:
 
 
 def requests(book: UserBook, now_ms: int = 0) -> dict[str, int]:
-    return {share.user: share.tally.requests for share in book.shares(now_ms)}
+    return {series.user: series.tally.requests for series in book.series(now_ms)}
 
 
 def rates(book: UserBook, now_ms: int) -> dict[str, int]:
-    return {share.user: share.rate for share in book.shares(now_ms)}
+    return {series.user: series.rate for series in book.series(now_ms)}
 
 
 def test_the_client_ids_of_a_user_are_one_series() -> None:
     """Rows of one user are added up, in every figure."""
     book = told(UserBook(5), [row("ada", 3), row("ada", 4, client_id="d")])
 
-    (share,) = book.shares(0)
-    tally = share.tally
-    assert (share.user, tally.requests, share.rate) == ("ada", 7, 7)
+    (series,) = book.series(0)
+    tally = series.tally
+    assert (series.user, tally.requests, series.rate) == ("ada", 7, 7)
     assert (tally.request_bytes, tally.response_bytes) == (70, 140)
     assert (tally.throttled, tally.throttle_ms) == (2, 10)
     assert book.exempt == 4
@@ -82,12 +82,12 @@ def test_without_series_all_are_other() -> None:
 
 def test_other_is_shown_only_if_somebody_is() -> None:
     """No empty series before there is anybody to count in it."""
-    assert UserBook(2).shares(0) == []
+    assert UserBook(2).series(0) == []
     assert requests(told(UserBook(2), [row("a")])) == {"a": 1}
 
 
 def test_nobody_can_take_the_name_of_the_rest() -> None:
-    """A user called `other`, and the key that newcomers share in the core, are counted in `other`."""
+    """A user called `other`, and the key that newcomers series in the core, are counted in `other`."""
     assert requests(told(UserBook(9), [row(OTHER, 2), row(SHARED, 3)])) == {OTHER: 5}
 
 
@@ -167,7 +167,7 @@ def test_rows_are_folded_in_by_turns() -> None:
 
 
 def test_names_cannot_break_the_page_or_fill_it() -> None:
-    """What cannot be printed is replaced, what is long is cut; those who then look alike share a series."""
+    """What cannot be printed is replaced, what is long is cut; those who then look alike series a series."""
     assert label_of("ad\na\x1b[0m") == "ad?a?[0m"
     assert len(label_of("x" * 10_000)) == MAX_LABEL_CHARS
     long = "x" * MAX_LABEL_CHARS

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from proxy.admin import openapi, tasks
 from proxy.admin.change_log import note, printable
 from proxy.admin.errors import AdminError
-from proxy.admin.replies import JSON, answer, queried, read, whole
+from proxy.admin.json_http import JSON, answer, queried, read, whole
 from proxy.admin.schemas import (
     MAX_NAME_CHARS,
     DecisionList,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from proxy.admin.live_state import LiveState
     from proxy.admin.schemas import QuotaList, TaskList
     from proxy.admin.service import AdminService
     from proxy.admin.sse import EventStreams
-    from proxy.admin.state import Watch
 
 LISTED = 200
 MAX_LISTED = 1000
@@ -42,12 +42,12 @@ DUMP_KEPT_S = 5.0
 MAX_IDS = 2**63 - 1
 
 
-class Control:
+class Routes:
     """See the module."""
 
-    def __init__(self, service: AdminService, watch: Watch, streams: EventStreams) -> None:
+    def __init__(self, service: AdminService, live: LiveState, streams: EventStreams) -> None:
         self._service = service
-        self._watch = watch
+        self._live = live
         self._streams = streams
         self._dumped: tuple[float, TaskList] | None = None
 
@@ -76,22 +76,22 @@ class Control:
     async def state(self, request: Request) -> Response:
         """Return the whole state, with its history."""
         queried(request, ())
-        return Response(await self._watch.state(), media_type=JSON)
+        return Response(await self._live.state(), media_type=JSON)
 
     async def connections(self, request: Request) -> Response:
         """Return at most `limit` connections."""
         limit = queried(request, {"limit"}).get("limit", str(LISTED))
-        return answer(await self._watch.connections(whole(limit, "limit", 1, MAX_LISTED)))
+        return answer(await self._live.connections(whole(limit, "limit", 1, MAX_LISTED)))
 
     async def purgatory(self, request: Request) -> Response:
         """Return the requests that wait."""
         queried(request, ())
-        return answer(await self._watch.purgatory())
+        return answer(await self._live.purgatory())
 
     async def pool(self, request: Request) -> Response:
         """The memory pools."""
         queried(request, ())
-        return answer(PoolList(self._watch.pools()))
+        return answer(PoolList(self._live.pools()))
 
     async def decisions(self, request: Request) -> Response:
         """The newest first."""

@@ -20,7 +20,7 @@ from proxy.admin.principals import principals
 from proxy.admin.snapshot import LISTED, take_snapshot
 from proxy.config.container import memory_limit
 from proxy.core.memory.pool import NO_BOUND
-from proxy.telemetry.golden_signals import Flow
+from proxy.telemetry.golden_signals import ByteRates
 
 if TYPE_CHECKING:
     from proxy.admin.service import AdminService
@@ -35,7 +35,7 @@ MAX_DECISIONS = 100
 _NOTHING = schemas.Quantiles(None, None)
 
 
-class Watch:
+class LiveState:
     """See the module."""
 
     def __init__(self, service: AdminService, loop_lag: LoopLag, trace_url: str = "") -> None:
@@ -171,7 +171,7 @@ class Watch:
     ) -> schemas.NodeRow:
         signals, answers = self._service.signals, self._latencies.nodes.get(node)
         healths = self._service.engine.topology.nodes.at(node)
-        flow = signals.flows.get(node, Flow())
+        flow = signals.flows.get(node, ByteRates())
         quantiles = answers.window.quantiles_ms if answers else None
         heard_ms = max((each.heard_ms for each in healths), default=0)
         # A broker's health is forgotten with its last connection; when it was heard is kept from snapshot to snapshot.

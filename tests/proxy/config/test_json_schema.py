@@ -12,7 +12,7 @@ import yaml
 from policies.registry import available
 from policies.validation import try_convert
 from proxy.config import Config
-from proxy.config.schema import json_schema
+from proxy.config.json_schema import json_schema
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yaml"))
 UPSTREAM = "upstream: {bootstrap_servers: [a:1]}\n"

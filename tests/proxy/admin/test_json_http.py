@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from proxy.admin.errors import AdminError
-from proxy.admin.replies import answer, error, queried, whole
+from proxy.admin.json_http import answer, error, queried, whole
 from proxy.admin.schemas import Draining
 
 

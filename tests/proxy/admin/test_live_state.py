@@ -7,9 +7,9 @@ import json
 import msgspec
 import pytest
 
-from proxy.admin import state as making
+from proxy.admin import live_state
+from proxy.admin.live_state import KEPT_MS, LiveState, memory_limit_bytes
 from proxy.admin.schemas import Event, State
-from proxy.admin.state import KEPT_MS, Watch, memory_limit_bytes
 from proxy.config import container, sizing
 from proxy.config.container import MemoryLimit
 from tests.support import frames as f
@@ -22,8 +22,8 @@ def room():
         yield made
 
 
-def watch(room) -> Watch:
-    return Watch(room.service, room.loop_lag, "http://traces/{trace_id}")
+def live(room) -> LiveState:
+    return LiveState(room.service, room.loop_lag, "http://traces/{trace_id}")
 
 
 def step(room, times: int = 20) -> None:
@@ -33,7 +33,7 @@ def step(room, times: int = 20) -> None:
 
 async def test_a_state_is_what_its_shape_says(room):
     """With history, and without the point that events have; the other way round for an event."""
-    watching = watch(room)
+    watching = live(room)
     state = json.loads(await watching.state())
     assert msgspec.convert(state, State)
     event = json.loads(await watching.event())
@@ -52,7 +52,7 @@ async def test_who_is_throttled_is_seen_everywhere(room):
         step(room, 3)
     room.engine.advance(room.engine.usage.ends_ms)
     step(room)
-    state = json.loads(await watch(room).state())
+    state = json.loads(await live(room).state())
     (principal,) = state["principals"]
     assert (principal["client_id"], principal["connections"]) == ("tests", 1)
     (bucket,) = state["buckets"]
@@ -77,7 +77,7 @@ async def test_who_is_throttled_is_seen_everywhere(room):
 async def test_who_is_connected_and_silent_is_listed_too(room):
     """Behind those that asked for something."""
     room.link()
-    (principal,) = json.loads(await watch(room).state())["principals"]
+    (principal,) = json.loads(await live(room).state())["principals"]
     assert (principal["user"], principal["requests_per_s"]) == ("ANONYMOUS", 0.0)
     assert principal["throttle_ms"] == {"p50": None, "p99": None}
 
@@ -85,14 +85,14 @@ async def test_who_is_connected_and_silent_is_listed_too(room):
 async def test_viewers_of_one_second_share_one_snapshot(room, monkeypatch):
     """However many clients ask, connections are visited once a second."""
     taken = []
-    take_snapshot = making.take_snapshot
+    take_snapshot = live_state.take_snapshot
 
     async def counted(*args):
         taken.append(1)
         return await take_snapshot(*args)
 
-    monkeypatch.setattr(making, "take_snapshot", counted)
-    watching = watch(room)
+    monkeypatch.setattr(live_state, "take_snapshot", counted)
+    watching = live(room)
     now_ms = [room.clock()]
     monkeypatch.setattr(room.service, "now_ms", lambda: now_ms[0])
     events = [await watching.event() for _ in range(50)]
@@ -107,7 +107,7 @@ async def test_viewers_of_one_second_share_one_snapshot(room, monkeypatch):
 
 async def test_connections_are_looked_up_anew(room):
     """Whoever wants to close one needs the list as it is."""
-    watching = watch(room)
+    watching = live(room)
     room.link()
     assert (await watching.connections(10)).total == 1
     room.link()
@@ -119,7 +119,7 @@ def test_a_pool_is_told_with_how_long_it_was_dry(room, monkeypatch):
     """As a share of the time since the first snapshot that is kept."""
     pool = room.engine.request_pool
     pool.resize(100)
-    watching = watch(room)
+    watching = live(room)
     now_ms = [room.engine.now_ms]
     monkeypatch.setattr(room.service, "now_ms", lambda: now_ms[0])
     spent_ms = [0]
@@ -136,7 +136,7 @@ def test_a_pool_is_told_with_how_long_it_was_dry(room, monkeypatch):
 def test_the_dashboard_shows_the_limit_that_the_memory_budget_is_made_for(monkeypatch, limit_bytes):
     """One reader for both: the smallest limit on the way up to the root."""
     found = None if limit_bytes is None else MemoryLimit(limit_bytes, "here")
-    monkeypatch.setattr(making, "memory_limit", lambda: found)
+    monkeypatch.setattr(live_state, "memory_limit", lambda: found)
     memory_limit_bytes.cache_clear()
     assert memory_limit_bytes() == limit_bytes
     memory_limit_bytes.cache_clear()
@@ -152,7 +152,7 @@ async def test_a_broker_that_owes_answers_and_sends_nothing_is_shown_silent(room
     silent.on_answered_here(now_ms - 4000)
     heard.heard_ms = now_ms - 70
     room.link(1)
-    watching = watch(room)
+    watching = live(room)
     bootstrap, node = json.loads(await watching.state())["nodes"]
     assert (bootstrap["silent_ms"], bootstrap["heard_ago_ms"]) == (0, 70)
     assert (node["silent_ms"], node["heard_ago_ms"]) == (4000, None)
