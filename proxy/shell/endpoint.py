@@ -6,7 +6,10 @@ as a bound method.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import fcntl
+import struct
+import termios
+from typing import TYPE_CHECKING, Final
 
 from proxy.shell.poller import IN
 
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.channel import Channel
     from proxy.core.session.session import Session
+    from proxy.core.session.state import SessionState
     from proxy.shell.transport import Transport
+
+_INT: Final = struct.Struct("i")
 
 
 class Endpoint:
@@ -70,3 +76,16 @@ class Endpoint:
     def is_client(self) -> bool:
         """Which of the two it is."""
         return self.channel is self.session.client
+
+
+def unread_bytes(session: SessionState) -> int:
+    """Return how many bytes of the session's client the kernel holds unread (FIONREAD); 0 if it is closed.
+
+    Under TLS these are encrypted bytes.
+    """
+    end = session.handle
+    if not isinstance(end, Endpoint) or end.closed:
+        return 0
+    answer = fcntl.ioctl(end.fd, termios.FIONREAD, bytes(_INT.size))
+    count: int = _INT.unpack(answer)[0]
+    return count

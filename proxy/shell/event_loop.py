@@ -28,10 +28,8 @@ from typing import TYPE_CHECKING
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.stats.histogram import bucket_of
-from proxy.shell.endpoint import Endpoint
-from proxy.shell.order import in_fair_order
-from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, make_poller
-from proxy.shell.unread import unread_bytes
+from proxy.shell.endpoint import Endpoint, unread_bytes
+from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order, make_poller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

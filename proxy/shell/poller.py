@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import select
 import selectors
+from random import shuffle
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from proxy.core.memory.pool import MemoryPool
 
 IN = 1
 OUT = 4
@@ -100,3 +103,16 @@ class SelectorPoller:
 def make_poller() -> Poller:
     """The best there is on this system."""
     return select.epoll() if hasattr(select, "epoll") else SelectorPoller()
+
+
+def in_fair_order(events: Sequence[tuple[int, int]], pool: MemoryPool) -> Sequence[tuple[int, int]]:
+    """Return the events in random order while the pool is low, else as they are (Kafka's determineHandlingOrder).
+
+    The poll set has an order of its own. With little memory left the first events take it, so without this the same
+    connections would always come last.
+    """
+    if not pool.is_low():
+        return events
+    mixed = list(events)
+    shuffle(mixed)
+    return mixed

@@ -1,8 +1,10 @@
-"""An endpoint is one socket of a link: its side, its descriptor and its first event mask."""
+"""One socket of a link: its side, what it waits for first, and its unread bytes."""
 
 from __future__ import annotations
 
-from proxy.shell.endpoint import Endpoint
+import time
+
+from proxy.shell.endpoint import Endpoint, unread_bytes
 from proxy.shell.poller import IN
 from proxy.shell.transport import PlainTransport
 from tests.support.sessions import Wire
@@ -24,3 +26,27 @@ def test_an_endpoint_knows_its_side_and_is_read_from_at_first():
     finally:
         far.close()
         near.close()
+
+
+def test_unread_bytes_are_the_bytes_in_the_kernels_receive_buffer(bench):
+    """The number is 0 at first, grows with what arrives, and falls with what is read."""
+    client, _, session = bench.link()
+    assert unread_bytes(session) == 0
+    client.sendall(bytes(1000))
+    give_up = time.monotonic() + 60
+    while unread_bytes(session) < 1000:
+        assert time.monotonic() < give_up
+    session.handle.recv_into(memoryview(bytearray(300)))
+    assert unread_bytes(session) == 700
+
+
+def test_a_session_without_an_open_socket_has_no_unread_bytes(bench):
+    """The number is 0 after the socket is closed, and for a session that never had one."""
+    client, _, session = bench.link()
+    end = session.handle
+    client.close()
+    bench.run()
+    session.handle = end
+    assert end.closed
+    assert unread_bytes(session) == 0
+    assert unread_bytes(Wire().session) == 0

@@ -6,9 +6,22 @@ import select
 
 import pytest
 
-from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, Poller, SelectorPoller, make_poller
+from proxy.core.memory.pool import MemoryPool
+from proxy.shell.poller import (
+    ERR,
+    HUP,
+    IN,
+    OUT,
+    RDHUP,
+    Poller,
+    SelectorPoller,
+    in_fair_order,
+    make_poller,
+)
+from tests.support.golden import cases
 from tests.support.sockets import receive, reset, tcp_pair
 
+EVENTS = [(fd, 1) for fd in range(50)]
 KINDS = [SelectorPoller]
 if hasattr(select, "epoll"):
     KINDS.insert(0, select.epoll)
@@ -201,3 +214,27 @@ def test_epoll_is_used_where_the_system_has_it(monkeypatch):
     fallback = make_poller()
     assert isinstance(fallback, SelectorPoller)
     fallback.close()
+
+
+def test_events_are_shuffled_while_less_than_a_tenth_of_the_pool_is_free():
+    """Kafka's rule: more than nothing and strictly less than a tenth is free. Each event is kept once."""
+    case = cases("selector.oom")["selector-shuffle"]
+    for available, shuffled in zip(case["available"], case["shuffled"], strict=True):
+        pool = MemoryPool(case["pool"])
+        pool.force_allocate(case["pool"] - available)
+        orders = [list(in_fair_order(EVENTS, pool)) for _ in range(3)]
+        assert all(sorted(order) == EVENTS for order in orders)
+        assert (orders != [EVENTS] * 3) is shuffled
+
+
+def test_no_event_is_always_last():
+    """Over 200 steps each of four events comes first at least once."""
+    pool = MemoryPool(1000)
+    pool.force_allocate(950)
+    first = {in_fair_order(EVENTS[:4], pool)[0][0] for _ in range(200)}
+    assert first == {0, 1, 2, 3}
+
+
+def test_the_order_stays_when_the_pool_has_no_bound():
+    """An unbounded pool is never short, so the events are returned as they are."""
+    assert in_fair_order(EVENTS, MemoryPool()) is EVENTS
