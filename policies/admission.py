@@ -5,14 +5,14 @@
         max_in_flight_requests_per_node: 50
         max_queued_requests: 200                   # more than these are shed, the least important first
         max_wait_ms: 5000                # nobody waits longer
-        importance:                       # the first line that fits counts; without one: 0
+        importance:                       # the first rule that matches counts; default: 0
           - {user: billing, level: 10}
           - {client_id: report, api: Fetch, level: -10}
 
 Rules:
 - A place is taken when a request is let through, and given back when it completes, however it ends.
-- Who finds no place waits in the line of that broker: by importance, then by arrival. Its connection
-  is not read meanwhile, so each has one place in the line at most.
+- Who finds no place waits in the queue of that broker: by importance, then by arrival. Its connection
+  is not read meanwhile, so each has one place in the queue at most.
 - Never held and never counted: what signs a client on and what keeps groups alive (`NEVER_HELD`); a
   Produce without acks, for nobody can tell when the broker is done with it; long polls, which cost the
   broker nothing while they wait.
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from policies.api import FORWARD, Hold, Need, Policy, PolicyConfigError, Reject
-from policies.type_names import found, nearest
+from policies.type_names import describe_value, nearest
 from policies.validation import Problem
 from wire.apis import OFFERED, ApiKey, key_of, name_of
 from wire.errors import ErrorCode
@@ -68,7 +68,7 @@ class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     level: Annotated[int, msgspec.Meta(ge=-1000, le=1000)]
     """Higher is more important; what no rule speaks of has 0."""
 
-    def fits(self, peer: Peer, api_key: int) -> bool:
+    def matches(self, peer: Peer, api_key: int) -> bool:
         """Whether it speaks of this request."""
         return (
             (self.user is None or self.user == peer.user)
@@ -85,9 +85,9 @@ class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             if key is None or key not in OFFERED:
                 names = [name_of(each) for each in OFFERED]
                 near = nearest(self.api, names)
-                yield Problem("api", found(self.api), "the name of a Kafka API", near)
+                yield Problem("api", describe_value(self.api), "the name of a Kafka API", near)
             elif key in NEVER_HELD:
-                yield Problem("api", found(self.api), "an API that may have to wait")
+                yield Problem("api", describe_value(self.api), "an API that may have to wait")
 
 
 class AdmissionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -100,7 +100,7 @@ class AdmissionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     max_wait_ms: Annotated[int, msgspec.Meta(ge=1, le=60_000)] = 5000
     """How long one of them may."""
     importance: tuple[ImportanceRule, ...] = ()
-    """Who goes first; the first rule that fits counts."""
+    """Who goes first; the first rule that matches counts."""
     count_long_polls: bool = False
     """Whether fetches that may wait for records (max_wait and min_bytes above 0, and every ShareFetch)
     take a place and wait for one, as all others do."""
@@ -109,18 +109,18 @@ class AdmissionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 class _Broker:
     """What is at one broker, and who waits for it."""
 
-    __slots__ = ("in_flight", "lines", "max_in_flight", "serving", "waiting")
+    __slots__ = ("in_flight", "max_in_flight", "queues", "waiting", "waking")
 
     def __init__(self, max_in_flight: int) -> None:
         self.max_in_flight = max_in_flight
         self.in_flight = 0
         self.waiting = 0
-        self.serving = False
-        self.lines: dict[int, OrderedDict[_Ticket, None]] = {}  # by level; none is empty
+        self.waking = False
+        self.queues: dict[int, OrderedDict[_Ticket, None]] = {}  # by level; none is empty
 
 
 class _Ticket:
-    """A place in the line of a broker; also the watch key of the request that is held with it."""
+    """A place in the queue of a broker; also the watch key of the request that is held with it."""
 
     __slots__ = ("broker", "is_shed", "level")
 
@@ -128,21 +128,21 @@ class _Ticket:
         self.broker = broker
         self.level = level
         self.is_shed = False
-        broker.lines.setdefault(level, OrderedDict())[self] = None
+        broker.queues.setdefault(level, OrderedDict())[self] = None
         broker.waiting += 1
 
     def __str__(self) -> str:
         return f"a place at the broker (level {self.level})"
 
     def leave(self) -> None:
-        """Out of the line, wherever it stands, if it still does."""
-        lines = self.broker.lines
-        line = lines.get(self.level)
-        if line is not None and self in line:
-            del line[self]
+        """Out of the queue, wherever it stands, if it still does."""
+        queues = self.broker.queues
+        queue = queues.get(self.level)
+        if queue is not None and self in queue:
+            del queue[self]
             self.broker.waiting -= 1
-            if not line:
-                del lines[self.level]
+            if not queue:
+                del queues[self.level]
 
 
 class Admission(Policy):
@@ -205,10 +205,10 @@ class Admission(Policy):
             broker.in_flight += 1
             self._places[id(request)] = broker
             return FORWARD
-        return self._wait(broker, request, peer)
+        return self._enqueue(broker, request, peer)
 
     def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
-        """Give its place back, at the broker or in the line."""
+        """Give its place back, at the broker or in the queue."""
         broker = self._places.pop(id(request), None)
         if broker is None:
             ticket = self._tickets.pop(id(request), None)
@@ -217,11 +217,11 @@ class Admission(Policy):
                 self.shed += outcome is outcome.ANSWERED  # its time was up, or the proxy drains
             return
         broker.in_flight -= 1
-        if broker.lines:
-            self._serve(broker)
+        if broker.queues:
+            self._wake_next(broker)
 
     def adopt(self, previous: Policy) -> None:
-        """The requests are the same, at the brokers and in the lines; the bound may be another."""
+        """The requests are the same, at the brokers and in the queues; the bound may be another."""
         if isinstance(previous, Admission):
             self._take_over(previous)
 
@@ -232,18 +232,18 @@ class Admission(Policy):
         self._tickets = previous._tickets
         for broker in self._brokers.values():
             broker.max_in_flight = self._settings.max_in_flight_requests_per_node
-            self._serve(broker)
+            self._wake_next(broker)
 
-    # -- the line ----------------------------------------------------------------------------
+    # -- the queue ----------------------------------------------------------------------------
 
-    def _wait(self, broker: _Broker, request: Request, peer: Peer) -> Hold | Reject:
+    def _enqueue(self, broker: _Broker, request: Request, peer: Peer) -> Hold | Reject:
         level = self._level(peer, request.api_key)
         settings = self._settings
         if broker.waiting >= settings.max_queued_requests:
-            least = min(broker.lines, default=level)
+            least = min(broker.queues, default=level)
             if least >= level:
                 return self._refuse()
-            last = next(reversed(broker.lines[least]))
+            last = next(reversed(broker.queues[least]))
             last.leave()
             last.is_shed = True
             self.host.wake(last)  # none is there if its time is just up: then it is gone as well
@@ -251,24 +251,24 @@ class Admission(Policy):
         self._tickets[id(request)] = ticket
         return Hold(settings.max_wait_ms, ticket, SHED)
 
-    def _serve(self, broker: _Broker) -> None:
+    def _wake_next(self, broker: _Broker) -> None:
         """Wake whoever is first, while there is room. What is woken may complete on the spot."""
-        if broker.serving:
+        if broker.waking:
             return
-        broker.serving = True
+        broker.waking = True
         try:
-            while broker.lines and broker.in_flight < broker.max_in_flight:
-                first = next(iter(broker.lines[max(broker.lines)]))
+            while broker.queues and broker.in_flight < broker.max_in_flight:
+                first = next(iter(broker.queues[max(broker.queues)]))
                 first.leave()
                 broker.in_flight += 1  # kept for it
                 if not self.host.wake(first):  # its client has gone, or its time is just up
                     broker.in_flight -= 1
         finally:
-            broker.serving = False
+            broker.waking = False
 
     def _level(self, peer: Peer, api_key: int) -> int:
         for rule in self._settings.importance:
-            if rule.fits(peer, api_key):
+            if rule.matches(peer, api_key):
                 return rule.level
         return 0
 

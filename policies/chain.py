@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
-from policies.decision import PolicyDecision, changes_nothing
+from policies.decision import PolicyDecision, is_no_op
 from policies.hook_runner import HookRunner, PolicyFault, Reporter
 from policies.hooks import ASKED_ALL, COMPLETED, ChainPosition, ChainRequest, Entry, Hooks
 from policies.interests import interests_of
@@ -28,7 +28,7 @@ from policies.verdicts import (
     check_patches,
     check_request,
     check_response,
-    join,
+    merge,
 )
 from wire.errors import ErrorCode
 
@@ -63,7 +63,7 @@ class Chain:
         self.hook_runner = hook_runner or HookRunner(reporter)
         self._reporter = reporter
         self._hooks: dict[tuple[int, bool], Hooks] = {}
-        self._interests = self._look()
+        self._interests = self._read_interests()
         self.ticks: dict[int, list[Entry]] = {}
         """How often, in ms, to the entries that want `on_tick` so often."""
         for entry in self.entries:
@@ -78,7 +78,7 @@ class Chain:
             found = self._hooks[kind] = self._compile(*kind)
         return found
 
-    def judges(self) -> list[str]:
+    def active_entries(self) -> list[str]:
         """Return the names of the entries that are asked about requests, or hear of them."""
         hooks = ("on_request", "on_response", "on_complete")
         return [e.name for e in self.entries if any(_overrides(e.policy, hook) for hook in hooks)]
@@ -98,7 +98,7 @@ class Chain:
                     entry.name, "on_connect", connect, peer, now_ms, check=check_connect
                 )
             except PolicyFault:
-                if _yields(entry):
+                if _forwards_on_error(entry):
                     passed.append(entry)
                     continue
                 verdict = Reject(ErrorCode.UNKNOWN_SERVER_ERROR, close=True)
@@ -108,7 +108,7 @@ class Chain:
                     self._reporter.on_policy_refused(decision)
                     for earlier in passed:
                         leave = earlier.policy.on_disconnect
-                        self.hook_runner.tell(earlier.name, "on_disconnect", leave, peer, now_ms)
+                        self.hook_runner.notify(earlier.name, "on_disconnect", leave, peer, now_ms)
                     return verdict
                 self._reporter.on_policy_observed(decision)
             passed.append(entry)
@@ -119,17 +119,17 @@ class Chain:
         for entry in self.entries:
             if _overrides(entry.policy, "on_disconnect"):
                 leave = entry.policy.on_disconnect
-                self.hook_runner.tell(entry.name, "on_disconnect", leave, peer, now_ms)
+                self.hook_runner.notify(entry.name, "on_disconnect", leave, peer, now_ms)
 
     def reconsider(self) -> None:
         """Compile the hooks again after a policy's interests have changed.
 
         Raises TypeError, and changes nothing, when they are no interests.
         """
-        self._interests = self._look()
+        self._interests = self._read_interests()
         self._hooks.clear()
 
-    def moved(
+    def resume_position(
         self, api_key: int, walk: ChainPosition, before: Hooks, gone: Collection[str]
     ) -> tuple[Hooks, ChainPosition, bool] | None:
         """How a request that was held under other hooks goes on here, and whether its holder is still there.
@@ -146,7 +146,7 @@ class Chain:
         places = (n + 1 for n, name in enumerate(hooks.asked) if name in had_their_say)
         return hooks, walk._replace(place=max(places, default=0)), False
 
-    def blame(self, api_key: int, hook: str, error: BaseException) -> PolicyFault:
+    def attribute_fault(self, api_key: int, hook: str, error: BaseException) -> PolicyFault:
         """What a lone policy's hook raised, reported and turned into the fault that closes."""
         if isinstance(error, PolicyFault):
             return error
@@ -155,9 +155,11 @@ class Chain:
         entry = next((e for e in able if self._wants(e, api_key, hook)), able[0])
         return self.hook_runner.fault(entry.name, hook, error)
 
-    def yields(self, api_key: int, hook: str) -> bool:
+    def forwards_on_error(self, api_key: int, hook: str) -> bool:
         """Whether all whom this hook of this API belongs to let a request go on when they are at fault."""
-        return all(_yields(entry) for entry in self.entries if self._wants(entry, api_key, hook))
+        return all(
+            _forwards_on_error(entry) for entry in self.entries if self._wants(entry, api_key, hook)
+        )
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """Return the request rate that holds for them: the first enforced entry's word that has one."""
@@ -174,12 +176,12 @@ class Chain:
 
     def tick(self, entry: Entry, now_ms: int) -> None:
         """Run one entry's `on_tick`; its errors are reported, never raised."""
-        self.hook_runner.tell(entry.name, "on_tick", entry.policy.on_tick, now_ms)
+        self.hook_runner.notify(entry.name, "on_tick", entry.policy.on_tick, now_ms)
 
     def close(self) -> None:
         """Close every policy, last first."""
         for entry in reversed(self.entries):
-            self.hook_runner.tell(entry.name, "close", entry.policy.close)
+            self.hook_runner.notify(entry.name, "close", entry.policy.close)
 
     # -- compiling ---------------------------------------------------------------------------
 
@@ -233,7 +235,7 @@ class Chain:
                             check_patches(verdict, request)
                     except BaseException as error:
                         fault = hook_runner.fault(entry.name, "on_request", error)
-                        if not _yields(entry):
+                        if not _forwards_on_error(entry):
                             request.asked = place
                             raise fault from error
                         verdict = FORWARD
@@ -246,7 +248,7 @@ class Chain:
                             throttle_time_ms, why = verdict.throttle_time_ms, verdict.why
                         verdict = verdict.forward
                     if isinstance(verdict, Forward):
-                        joined = join(joined, verdict)
+                        joined = merge(joined, verdict)
                     else:
                         request.asked = place
                         if isinstance(verdict, Hold):
@@ -269,7 +271,7 @@ class Chain:
             return go_on(request, peer, now_ms, walk, verdict)
 
         if len(asked) == 1 and asked[0].mode == "enforce" and asked[0].on_error == "close":
-            # The ordinary case costs one call: the caller hands what it raises to `blame`.
+            # The ordinary case costs one call: the caller hands what it raises to `attribute_fault`.
             return calls[0], on_hold_over
         return on_request, on_hold_over
 
@@ -295,7 +297,7 @@ class Chain:
                         check_response(verdict)
                 except BaseException as error:
                     fault = hook_runner.fault(entry.name, "on_response", error)
-                    if not _yields(entry):
+                    if not _forwards_on_error(entry):
                         raise fault from error
                     continue
                 if isinstance(verdict, Throttle):
@@ -335,12 +337,12 @@ class Chain:
         return on_complete
 
     def _observe(self, name: str, verdict: Verdict, api: str, peer: Peer, now_ms: int) -> None:
-        if not changes_nothing(verdict):
+        if not is_no_op(verdict):
             self._reporter.on_policy_observed(PolicyDecision(name, verdict, peer, api, now_ms))
 
     # -- what they wish for ----------------------------------------------------------------------
 
-    def _look(self) -> dict[str, Interests]:
+    def _read_interests(self) -> dict[str, Interests]:
         return {entry.name: interests_of(entry.policy) for entry in self.entries}
 
     def _wants(self, entry: Entry, api_key: int, hook: str) -> bool:
@@ -356,7 +358,7 @@ def _overrides(policy: Policy, hook: str) -> bool:
     return getattr(type(policy), hook) is not getattr(Policy, hook)
 
 
-def _yields(entry: Entry) -> bool:
+def _forwards_on_error(entry: Entry) -> bool:
     """Whether a request goes on when this entry is at fault."""
     return entry.on_error == "forward" or entry.mode == "observe"
 

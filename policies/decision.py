@@ -38,7 +38,7 @@ class PolicyDecision(NamedTuple):
         return "hold" if isinstance(verdict, Hold) else "change"
 
     @property
-    def about(self) -> str:
+    def operation(self) -> str:
         """The API's name, or `connect`."""
         return self.api_name or "connect"
 
@@ -87,8 +87,8 @@ def refusal_message(policy: str, verdict: Reject) -> str:
     return f"refused by policy {policy} of Sluice: {verdict.message or error_name(verdict.code)}"
 
 
-def changes_nothing(verdict: Verdict) -> bool:
+def is_no_op(verdict: Verdict) -> bool:
     """Whether this verdict leaves the request as it is and its client alone; to exempt it is nothing, too."""
     if isinstance(verdict, Throttle):
-        return not verdict.throttle_time_ms and changes_nothing(verdict.forward)
+        return not verdict.throttle_time_ms and is_no_op(verdict.forward)
     return isinstance(verdict, Forward) and not verdict.patches and verdict.body is None

@@ -2,7 +2,7 @@
 
     - use: fetch_floor
       config:
-        consumers:                        # the first line that fits counts
+        consumers:                        # the first line that matches counts
           - {client_id: dashboard, min_bytes: 65536, max_wait_ms: 1000}
           - {user: reports, max_wait_ms: 2000}
 
@@ -39,7 +39,7 @@ class FloorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     max_wait_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 0
     """... or when this time is up. Much longer, and some clients take the broker for dead."""
 
-    def fits(self, peer: Peer) -> bool:
+    def matches(self, peer: Peer) -> bool:
         """Whether it speaks of this consumer."""
         return (self.user is None or self.user == peer.user) and (
             self.client_id is None or self.client_id == peer.client_id
@@ -57,7 +57,7 @@ class FetchFloorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of the policy."""
 
     consumers: tuple[FloorRule, ...] = ()
-    """Whose fetches are raised; the first rule that fits counts."""
+    """Whose fetches are raised; the first rule that matches counts."""
 
 
 class FetchFloor(Policy):
@@ -78,7 +78,7 @@ class FetchFloor(Policy):
         head = request.head
         if not isinstance(head, FetchHead) or head.kind is FetchKind.CLOSE:
             return FORWARD
-        rule = next((each for each in self._rules if each.fits(peer)), None)
+        rule = next((each for each in self._rules if each.matches(peer)), None)
         if rule is None:
             return FORWARD
         offsets = head_offsets(request.api_version)

@@ -5,7 +5,7 @@ Rules:
   fault, `SystemExit`, `KeyboardInterrupt` and `GeneratorExit` too. A real Ctrl-C is a signal that the process
   receives by itself while it serves, so it never arrives as an exception inside a hook.
 - `fault` is the one place where an exception becomes a report and a PolicyFault. `run` raises that fault,
-  `tell` does not.
+  `notify` does not.
 - What a hook takes is measured where that costs no ordinary request anything: always in `run` (hooks that are called
   rarely), and in what `timed` returns, which the chain uses for some requests. A hook of SLOW_US or more is reported.
   What a hook has others do (`host.wake`) is theirs. There is no clock here: the constructor is given one.
@@ -119,7 +119,7 @@ class HookRunner:
                 self._reporter.on_policy_slow(name, hook, "", own_us)
         return result
 
-    def tell(self, name: str, hook: str, function: Callable[..., object], *args: object) -> None:
+    def notify(self, name: str, hook: str, function: Callable[..., object], *args: object) -> None:
         """Call `function(*args)`. What it raises is reported, and nothing comes of it."""
         try:
             self.run(name, hook, function, *args)

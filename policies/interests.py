@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import Need
-from policies.verdicts import shown
+from policies.verdicts import short_repr
 
 if TYPE_CHECKING:
     from policies.api import Policy
@@ -36,7 +36,9 @@ def interests_of(policy: Policy) -> Interests:
     """
     tick_ms: object = policy.tick_ms
     if type(tick_ms) is not int or not 0 <= tick_ms <= _MAX_TICK_MS:
-        raise TypeError(f"tick_ms is {shown(tick_ms)}, expected an integer in 0..{_MAX_TICK_MS}")
+        raise TypeError(
+            f"tick_ms is {short_repr(tick_ms)}, expected an integer in 0..{_MAX_TICK_MS}"
+        )
     return Interests(
         _keys("apis", policy.apis),
         _keys("response_apis", policy.response_apis),
@@ -49,7 +51,7 @@ def _keys(name: str, value: object) -> frozenset[int] | None:
     if value is None:
         return None
     if not isinstance(value, frozenset | set) or not all(isinstance(key, int) for key in value):
-        raise TypeError(f"{name} is {shown(value)}, expected a frozenset of API keys, or None")
+        raise TypeError(f"{name} is {short_repr(value)}, expected a frozenset of API keys, or None")
     return frozenset(value)
 
 
@@ -58,4 +60,6 @@ def _needs(value: object) -> Need | Mapping[int, Need]:
         return value
     if isinstance(value, Mapping) and all(isinstance(need, Need) for need in value.values()):
         return dict(value)
-    raise TypeError(f"needs is {shown(value)}, expected a Need, or a mapping of API keys to Needs")
+    raise TypeError(
+        f"needs is {short_repr(value)}, expected a Need, or a mapping of API keys to Needs"
+    )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError, Reject, Request
-from policies.type_names import found, nearest
+from policies.type_names import describe_value, nearest
 from policies.validation import Problem
 from wire.apis import OFFERED, ApiKey, find, key_of
 from wire.errors import ErrorCode
@@ -45,10 +45,12 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             key = key_of(name)
             path = f"forbidden_apis[{place}]"
             if key is None:
-                yield Problem(path, found(name), "the name of a Kafka API", nearest(name, names))
+                yield Problem(
+                    path, describe_value(name), "the name of a Kafka API", nearest(name, names)
+                )
             elif key in _NEVER_FORBIDDEN:
                 words = "an API that a client can do without"
-                yield Problem(path, found(name), words)
+                yield Problem(path, describe_value(name), words)
 
 
 class Limits(Policy):

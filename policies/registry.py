@@ -21,9 +21,9 @@ from policies.api import Need, Policy, PolicyConfigError, Services
 from policies.chain import Entry
 from policies.hook_runner import HookRunner, PolicyFault
 from policies.interests import interests_of
-from policies.type_names import found, nearest
-from policies.validation import Problem, SettingsError, join, try_convert
-from policies.verdicts import check_time, shown
+from policies.type_names import describe_value, nearest
+from policies.validation import Problem, SettingsError, join_path, try_convert
+from policies.verdicts import check_time, short_repr
 from wire.apis import OFFERED
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def build(
 
     Raises SettingsError with every problem of every entry.
     """
-    hook_runner = hook_runner or HookRunner(_Nobody())
+    hook_runner = hook_runner or HookRunner(_NullServices())
     if problems := _try_make_all(entries, services.load):
         discard(entries)
         raise SettingsError(problems)
@@ -111,7 +111,7 @@ def inspect(
     None stands for an entry that could not even be read: it keeps its place and is not asked. `load` is what
     policies read their files with. `keep`: if there is no problem the entries keep their policies for `build`.
     """
-    problems = _try_make_all(entries, load or _Nobody().load)
+    problems = _try_make_all(entries, load or _NullServices().load)
     if problems or not keep:
         discard(entries)
     return problems
@@ -119,14 +119,14 @@ def inspect(
 
 def discard(entries: Iterable[PolicyEntry | None]) -> None:
     """Close what was made of these entries and not built."""
-    hook_runner = HookRunner(_Nobody())
+    hook_runner = HookRunner(_NullServices())
     for entry in entries:
         draft: _Draft | None = None if entry is None else vars(entry).pop(_DRAFT, None)
         if entry is not None and draft is not None:
-            hook_runner.tell(entry.name, "close", draft.policy.close)
+            hook_runner.notify(entry.name, "close", draft.policy.close)
 
 
-def hand_over(entries: Iterable[PolicyEntry | None], equals: Iterable[PolicyEntry]) -> None:
+def transfer_drafts(entries: Iterable[PolicyEntry | None], equals: Iterable[PolicyEntry]) -> None:
     """What was made of `entries` belongs to their equals from now on."""
     for entry, equal in zip(entries, equals, strict=True):
         if entry is not None:
@@ -153,11 +153,11 @@ def hints(entries: Sequence[PolicyEntry]) -> list[str]:
     return found
 
 
-def bodies_wanted(entries: Sequence[PolicyEntry]) -> dict[int, str]:
+def body_apis(entries: Sequence[PolicyEntry]) -> dict[int, str]:
     """API key to the name of the first entry that wants its requests whole (Need.BODY)."""
     strangers = [entry for entry in entries if _BODIES not in vars(entry)]
     if strangers:
-        _try_make_all(strangers, _Nobody().load)
+        _try_make_all(strangers, _NullServices().load)
         discard(strangers)
     wanted: dict[int, str] = {}
     for entry in entries:
@@ -185,7 +185,7 @@ class _Host:
         self._early: list[tuple[int, Callable[[int], None]]] = []
         self._call_at: Callable[[int, Callable[[int], None]], None]
         self._load: Callable[[str], bytes | None]
-        self.connect(_Nobody(), HookRunner(_Nobody()))
+        self.connect(_NullServices(), HookRunner(_NullServices()))
         self._call_at = self._keep_alarm
         self._load = load
 
@@ -208,11 +208,11 @@ class _Host:
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
         """See Services. What the call raises is reported; it ends nothing."""
         if type(at_ms) is not int or not 0 <= at_ms <= MAX_AT_MS:
-            raise TypeError(f"at_ms is {shown(at_ms)}, expected an integer in 0..{MAX_AT_MS}")
+            raise TypeError(f"at_ms is {short_repr(at_ms)}, expected an integer in 0..{MAX_AT_MS}")
         if not callable(call):
-            raise TypeError(f"call is {shown(call)}, expected a function of now_ms")
+            raise TypeError(f"call is {short_repr(call)}, expected a function of now_ms")
         name = self.name
-        self._call_at(at_ms, lambda now_ms: self._hook_runner.tell(name, "call_at", call, now_ms))
+        self._call_at(at_ms, lambda now_ms: self._hook_runner.notify(name, "call_at", call, now_ms))
 
     def load(self, path: str) -> bytes | None:
         """See `Services`. Raises OSError when another entry keeps its state in the same file."""
@@ -236,7 +236,7 @@ class _Host:
         self._review(review)
 
 
-class _Nobody:
+class _NullServices:
     """Does nothing, for policies that are only made to see whether they can be."""
 
     def wake(self, key: Hashable) -> int:
@@ -287,7 +287,7 @@ def _try_make_all(
         path = f"policies[{place}]"
         if first.setdefault(entry.name, place) != place:
             taken = f"a name of its own (policies[{first[entry.name]}] has this one)"
-            problems.append(Problem(f"{path}.name", found(entry.name), taken))
+            problems.append(Problem(f"{path}.name", describe_value(entry.name), taken))
         if _DRAFT not in vars(entry):
             problems += _try_make(entry, path, points, _Host(entry, load, owners))
     return problems
@@ -300,7 +300,7 @@ def _try_make(
     point = points.get(entry.use)
     if point is None:
         words = f"an installed policy: {', '.join(sorted(points))}"
-        return [Problem(use, found(entry.use), words, nearest(entry.use, points))]
+        return [Problem(use, describe_value(entry.use), words, nearest(entry.use, points))]
     kind = _try_load(point)
     if isinstance(kind, str):
         return [Problem(use, kind)]
@@ -311,7 +311,7 @@ def _try_make(
         policy = kind(config, host)
         interests = interests_of(policy)
     except PolicyConfigError as error:
-        return [Problem(join(f"{path}.config", str(error.path)), str(error.message))]
+        return [Problem(join_path(f"{path}.config", str(error.path)), str(error.message))]
     except _RAISED as error:  # a stranger's code; its fault is a problem of this entry
         words = f"the policy {entry.use} cannot be made: {_words(error)}"
         return [Problem(f"{path}.config", words)]

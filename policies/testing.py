@@ -84,7 +84,7 @@ class BenchHost:
     """Whether the entry's mode is `observe`."""
     woken: list[Hashable] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
-    full: bool = False
+    disk_full: bool = False
     """No space left: `save` raises OSError."""
     reconsidered: int = 0
     reviews: list[Callable[[Peer, QuotaViolation], float]] = field(default_factory=list)
@@ -121,7 +121,7 @@ class BenchHost:
 
     def save(self, path: str, data: bytes) -> None:
         """Into memory."""
-        if self.full:
+        if self.disk_full:
             raise OSError(28, "No space left on device", path)
         self.files[path] = data
 
@@ -230,7 +230,7 @@ class PolicyBench:
         if on_complete is not None:
             on_complete(request, outcome, self.now_ms)
 
-    def leave(self, peer: Peer) -> None:
+    def disconnect(self, peer: Peer) -> None:
         """The client hangs up; what is held for it is dropped."""
         for each in [each for each in self._held if each[2].session_id == peer.session_id]:
             self._held.remove(each)
@@ -242,7 +242,7 @@ class PolicyBench:
         woken = [each for each in self._held if each[3].watch == key]
         for each in woken:
             self._held.remove(each)
-            self._go_on(each[1], each[2], None)
+            self._resume(each[1], each[2], None)
         return len(woken)
 
     def advance(self, elapsed_ms: int) -> None:
@@ -265,13 +265,13 @@ class PolicyBench:
                 self.policy.on_tick(self.now_ms)
             elif first is not None:
                 self._held.remove(first)
-                self._go_on(first[1], first[2], first[3].then)
+                self._resume(first[1], first[2], first[3].then)
         self.now_ms = until_ms
 
     def _hold(self, request: BenchRequest, peer: Peer, verdict: Hold) -> None:
         self._held.append((self.now_ms + verdict.max_delay_ms, request, peer, verdict))
 
-    def _go_on(self, request: BenchRequest, peer: Peer, verdict: Verdict | None) -> None:
+    def _resume(self, request: BenchRequest, peer: Peer, verdict: Verdict | None) -> None:
         on_hold_over = self.chain.hooks(request.api_key).on_hold_over
         if on_hold_over is not None:
             verdict = on_hold_over(request, peer, self.now_ms, verdict)

@@ -34,7 +34,7 @@ def nearest(word: str, valid: Iterable[object]) -> str:
     return folded[close[0]] if close else ""
 
 
-def number_meant(path: str, info: inspect.Type, value: object) -> str:
+def convert_units(path: str, info: inspect.Type, value: object) -> str:
     """The number that a text with a unit stands for, by the unit that ends the key; '' when it is none.
 
     `10s` of a key that ends in `_ms` is 10000, `100MB` of one that ends in `_bytes` is 104857600.
@@ -54,7 +54,7 @@ def number_meant(path: str, info: inspect.Type, value: object) -> str:
     return ""
 
 
-def found(value: object) -> str:
+def describe_value(value: object) -> str:
     """Say what is there, as someone who wrote YAML would."""
     match value:
         case None:
@@ -69,7 +69,7 @@ def found(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
-def describe(info: inspect.Type) -> str:
+def describe_type(info: inspect.Type) -> str:
     """Say what a type expects: "an integer from 1 to 65535", "one of text, json"."""
     words = extra(info).get("expected")
     if isinstance(words, str):
@@ -86,14 +86,14 @@ def describe(info: inspect.Type) -> str:
         case inspect.NoneType():
             return "nothing"
         case inspect.LiteralType() | inspect.EnumType():
-            return f"one of {list_words(choices(info))}"
+            return f"one of {join_words(choices(info))}"
         case inspect.UnionType(types=types):
-            return " or ".join(map(describe, types))
+            return " or ".join(map(describe_type, types))
         case (
             inspect.ListType(item_type=item, min_length=least)
             | inspect.VarTupleType(item_type=item, min_length=least)
         ):
-            return f"a list{' that is not empty' if least else ''}, each {describe(item)}"
+            return f"a list{' that is not empty' if least else ''}, each {describe_type(item)}"
         case inspect.DictType() | inspect.StructType():
             return "a mapping"
     return "a value of another kind"
@@ -119,7 +119,7 @@ def choices(info: inspect.Type) -> list[object]:
     return []
 
 
-def list_words(words: Iterable[object]) -> str:
+def join_words(words: Iterable[object]) -> str:
     """`a, b, c`."""
     return ", ".join(map(str, words))
 

@@ -21,12 +21,12 @@ from msgspec import inspect
 from policies.api import PolicyConfigError
 from policies.type_names import (
     choices,
-    describe,
+    convert_units,
+    describe_type,
+    describe_value,
     extra,
-    found,
-    list_words,
+    join_words,
     nearest,
-    number_meant,
     strip,
 )
 
@@ -83,7 +83,7 @@ def try_convert(kind: type[T], data: object, path: str = "") -> tuple[T | None, 
     return msgspec.convert(data, type=kind), problems
 
 
-def join(path: str, key: str) -> str:
+def join_path(path: str, key: str) -> str:
     """`a.b` and `c` give `a.b.c`; an index (`[0]`) and an empty part need no dot."""
     return f"{path}.{key}" if path and key and not key.startswith("[") else path + key
 
@@ -142,21 +142,21 @@ def _walk_struct(
 ) -> None:
     fields = _fields_of(kind)
     if not isinstance(data, Mapping):
-        problems.append(Problem(path, found(data), f"a mapping with {list_words(fields)}"))
+        problems.append(Problem(path, describe_value(data), f"a mapping with {join_words(fields)}"))
         return
     before = len(problems)
     meant: set[str] = set()
     for key, value in data.items():
         if key in fields:
-            _walk(fields[key].type, value, join(path, key), problems)
+            _walk(fields[key].type, value, join_path(path, key), problems)
         else:
-            words = f"a key: {list_words(fields)}" if fields else "no key at all"
+            words = f"a key: {join_words(fields)}" if fields else "no key at all"
             near = nearest(str(key), fields)
             meant.add(near)
-            problems.append(Problem(join(path, str(key)), "an unknown key", words, near))
+            problems.append(Problem(join_path(path, str(key)), "an unknown key", words, near))
     for name, field in fields.items():
         if field.required and name not in data and name not in meant:
-            _walk_missing(field.type, join(path, name), problems)
+            _walk_missing(field.type, join_path(path, name), problems)
     if len(problems) == before:
         _ask_struct(kind, data, path, problems)
 
@@ -167,7 +167,7 @@ def _walk_missing(kind: object, path: str, problems: list[Problem]) -> None:
     if isinstance(strip(info), inspect.StructType):
         _walk(kind, {}, path, problems)
     else:
-        problems.append(Problem(path, "nothing", describe(info)))
+        problems.append(Problem(path, "nothing", describe_type(info)))
 
 
 def _ask_struct(
@@ -178,19 +178,19 @@ def _ask_struct(
     except msgspec.ValidationError as error:  # its __post_init__ refused
         cause = error.__cause__
         if isinstance(cause, PolicyConfigError):
-            problems.append(Problem(join(path, cause.path), cause.message))
+            problems.append(Problem(join_path(path, cause.path), cause.message))
         else:
             problems.append(Problem(path, str(cause or error)))
         return
     if isinstance(made, Checked):
-        problems += [replace(each, path=join(path, each.path)) for each in made.mistakes()]
+        problems += [replace(each, path=join_path(path, each.path)) for each in made.mistakes()]
 
 
 def _walk_items(
     kind: object, item: object, data: object, path: str, problems: list[Problem]
 ) -> None:
     if not isinstance(data, list | tuple):
-        problems.append(Problem(path, found(data), describe(_info_of(kind))))
+        problems.append(Problem(path, describe_value(data), describe_type(_info_of(kind))))
         return
     before = len(problems)
     for place, value in enumerate(data):
@@ -203,13 +203,13 @@ def _walk_dict(
     kind: object, kind_bare: object, data: object, path: str, problems: list[Problem]
 ) -> None:
     if not isinstance(data, Mapping):
-        problems.append(Problem(path, found(data), "a mapping"))
+        problems.append(Problem(path, describe_value(data), "a mapping"))
         return
     before = len(problems)
     key_kind, value_kind = get_args(kind_bare)
     for key, value in data.items():
-        _walk(key_kind, key, join(path, str(key)), problems)
-        _walk(value_kind, value, join(path, str(key)), problems)
+        _walk(key_kind, key, join_path(path, str(key)), problems)
+        _walk(value_kind, value, join_path(path, str(key)), problems)
     if len(problems) == before:
         _check_leaf(kind, _info_of(kind), data, path, problems)
 
@@ -220,13 +220,13 @@ def _check_leaf(
     try:
         msgspec.convert(data, type=kind)
     except msgspec.ValidationError:
-        near = nearest(str(data), choices(info)) or number_meant(path, info, data)
-        problems.append(Problem(path, found(data), describe(info), near))
+        near = nearest(str(data), choices(info)) or convert_units(path, info, data)
+        problems.append(Problem(path, describe_value(data), describe_type(info), near))
         return
     check = extra(info).get("check")
     wrong = check(data) if callable(check) else None
     if wrong is not None:
-        problems.append(Problem(path, found(data), *wrong))
+        problems.append(Problem(path, describe_value(data), *wrong))
 
 
 def _strip_annotation(kind: object) -> object:

@@ -84,7 +84,7 @@ def check_response(verdict: object) -> None:
     if type(verdict) is Throttle:
         _check_throttle(verdict)
     elif type(verdict) is not Forward:
-        raise VerdictError(f"expected FORWARD or a Throttle, got {shown(verdict)}")
+        raise VerdictError(f"expected FORWARD or a Throttle, got {short_repr(verdict)}")
 
 
 def check_connect(verdict: object) -> None:
@@ -92,7 +92,7 @@ def check_connect(verdict: object) -> None:
     if type(verdict) is Reject:
         _check_reject(verdict)
     elif type(verdict) is not Forward:
-        raise VerdictError(f"expected FORWARD or a Reject, got {shown(verdict)}")
+        raise VerdictError(f"expected FORWARD or a Reject, got {short_repr(verdict)}")
 
 
 def check_effective_quota(found: object) -> None:
@@ -100,18 +100,22 @@ def check_effective_quota(found: object) -> None:
     if found is None:
         return
     if type(found) is not EffectiveQuota or type(found.rate) not in {int, float}:
-        raise VerdictError(f"expected an EffectiveQuota with a rate, or None, got {shown(found)}")
+        raise VerdictError(
+            f"expected an EffectiveQuota with a rate, or None, got {short_repr(found)}"
+        )
     if not all(type(text) is str for text in (found.enforcement, found.entity, found.rev)):
-        raise VerdictError(f"expected text in the fields of an EffectiveQuota, got {shown(found)}")
+        raise VerdictError(
+            f"expected text in the fields of an EffectiveQuota, got {short_repr(found)}"
+        )
 
 
 def check_time(found: object) -> None:
     """Raise VerdictError unless this is a time in ms, or infinite."""
     if type(found) not in {int, float} or found != found:  # noqa: PLR0124 - so is only a nan
-        raise VerdictError(f"expected a time in ms, or infinity, got {shown(found)}")
+        raise VerdictError(f"expected a time in ms, or infinity, got {short_repr(found)}")
 
 
-def join(first: Forward, second: Forward) -> Forward:
+def merge(first: Forward, second: Forward) -> Forward:
     """Return the Forward that does what both say. Where nothing is changed it is FORWARD or EXEMPT, the very object."""
     body = first.body if second.body is None else second.body
     return _forward(first.patches + second.patches, body, exempt=first.exempt or second.exempt)
@@ -122,7 +126,7 @@ def without_exemption(verdict: Forward) -> Forward:
     return _forward(verdict.patches, verdict.body, exempt=False)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return the value in a few characters: numbers as they are, text cut, of anything else the type."""
     kind = type(value)
     if kind is str or kind in _SHOWN:
@@ -142,11 +146,13 @@ def _check_end(verdict: object, expected: str) -> None:
         if type(refuses) is Reject:
             _check_reject(refuses)
         elif refuses is not None:
-            raise VerdictError(f"Respond.refuses is {shown(refuses)}, expected a Reject or None")
+            raise VerdictError(
+                f"Respond.refuses is {short_repr(refuses)}, expected a Reject or None"
+            )
     elif type(verdict) is Reject:
         _check_reject(verdict)
     else:
-        raise VerdictError(f"expected {expected}, got {shown(verdict)}")
+        raise VerdictError(f"expected {expected}, got {short_repr(verdict)}")
 
 
 def _check_throttle(verdict: Throttle) -> None:
@@ -160,11 +166,11 @@ def _check_hold(verdict: Hold) -> None:
     try:
         hash(verdict.watch)
     except BaseException as error:
-        words = f"Hold.watch is {shown(verdict.watch)}, expected a hashable key"
+        words = f"Hold.watch is {short_repr(verdict.watch)}, expected a hashable key"
         raise VerdictError(words) from error
     then: object = verdict.then
     if type(then) is not Forward and type(then) is not Reject:
-        raise VerdictError(f"expected a Forward or Reject as Hold.then, got {shown(then)}")
+        raise VerdictError(f"expected a Forward or Reject as Hold.then, got {short_repr(then)}")
     _check_end(then, "a verdict")
     _check_bool("Hold.throttles", verdict.throttles)
     _check_why("Hold.why", verdict.why)
@@ -176,10 +182,10 @@ def _check_forward(verdict: Forward) -> None:
         _check_bytes("Forward.body", verdict.body)
     patches: object = verdict.patches
     if type(patches) is not tuple:
-        raise VerdictError(f"Forward.patches is {shown(patches)}, expected a tuple of Patch")
+        raise VerdictError(f"Forward.patches is {short_repr(patches)}, expected a tuple of Patch")
     for patch in patches:
         if type(patch) is not Patch:
-            raise VerdictError(f"expected a Patch in Forward.patches, got {shown(patch)}")
+            raise VerdictError(f"expected a Patch in Forward.patches, got {short_repr(patch)}")
         _check_int("Patch.offset", patch.offset, 0, _MAX_OFFSET)
         _check_bytes("Patch.data", patch.data)
 
@@ -188,11 +194,11 @@ def _check_reject(verdict: Reject) -> None:
     code: object = verdict.code
     if not isinstance(code, int) or isinstance(code, bool) or not _CODES[0] <= code <= _CODES[1]:
         words = f"expected an integer in {_CODES[0]}..{_CODES[1]}"
-        raise VerdictError(f"Reject.code is {shown(code)}, {words}")
+        raise VerdictError(f"Reject.code is {short_repr(code)}, {words}")
     _check_bool("Reject.close", verdict.close)
     message: object = verdict.message
     if type(message) is not str:
-        raise VerdictError(f"Reject.message is {shown(message)}, expected text")
+        raise VerdictError(f"Reject.message is {short_repr(message)}, expected text")
     if len(message) > MAX_MESSAGE_CHARS:
         words = f"expected {MAX_MESSAGE_CHARS} characters at most"
         raise VerdictError(f"Reject.message has {len(message)} characters, {words}")
@@ -202,29 +208,31 @@ def _check_why(field: str, why: object) -> None:
     if why is None:
         return
     if type(why) is not QuotaViolation:
-        raise VerdictError(f"{field} is {shown(why)}, expected a QuotaViolation or None")
+        raise VerdictError(f"{field} is {short_repr(why)}, expected a QuotaViolation or None")
     if type(why.entity) is not str or type(why.quota) is not str:
-        raise VerdictError(f"{field} is {shown(why)}, expected text as its entity and quota")
+        raise VerdictError(f"{field} is {short_repr(why)}, expected text as its entity and quota")
     for number in (why.observed, why.bound):
         if type(number) is not float and type(number) is not int:
-            raise VerdictError(f"{field} is {shown(why)}, expected numbers as observed and bound")
+            raise VerdictError(
+                f"{field} is {short_repr(why)}, expected numbers as observed and bound"
+            )
 
 
 def _check_int(field: str, value: object, min_value: int, max_value: int) -> None:
     if type(value) is not int or not min_value <= value <= max_value:
         raise VerdictError(
-            f"{field} is {shown(value)}, expected an integer in {min_value}..{max_value}"
+            f"{field} is {short_repr(value)}, expected an integer in {min_value}..{max_value}"
         )
 
 
 def _check_bool(field: str, value: object) -> None:
     if type(value) is not bool:
-        raise VerdictError(f"{field} is {shown(value)}, expected True or False")
+        raise VerdictError(f"{field} is {short_repr(value)}, expected True or False")
 
 
 def _check_bytes(field: str, value: object) -> None:
     if type(value) is not bytes:
-        raise VerdictError(f"{field} is {shown(value)}, expected bytes")
+        raise VerdictError(f"{field} is {short_repr(value)}, expected bytes")
     if len(value) > MAX_BODY_BYTES:
         raise VerdictError(f"{field} has {len(value)} bytes, expected {MAX_BODY_BYTES} at most")
 

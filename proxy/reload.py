@@ -21,7 +21,7 @@ import structlog
 
 from policies import registry
 from policies.chain import Chain
-from policies.validation import SettingsError, join
+from policies.validation import SettingsError, join_path
 from proxy.pacing import run_in_bursts
 
 if TYPE_CHECKING:
@@ -172,11 +172,11 @@ class Reloader:
         hook_runner = engine.chain.hook_runner
         engine.adopt_chain(Chain(entries, self._reporter, hook_runner), gone)
         for entry, policy in heirs:
-            hook_runner.tell(entry.name, "adopt", entry.policy.adopt, policy)
+            hook_runner.notify(entry.name, "adopt", entry.policy.adopt, policy)
         if gone:  # a removed policy no longer throttles any client
             engine.review_throttles(lambda _peer, why: 0 if why.policy in gone else inf)
         for name in sorted(gone):
-            hook_runner.tell(name, "close", before[name].close)
+            hook_runner.notify(name, "close", before[name].close)
 
 
 def changes(before: Config, after: Config) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _differing(before: object, after: object, path: str) -> Iterator[str]:
         return
     if isinstance(before, dict) and isinstance(after, dict) and path.count(".") < 1:
         for key in sorted(before.keys() | after.keys()):
-            yield from _differing(before.get(key), after.get(key), join(path, str(key)))
+            yield from _differing(before.get(key), after.get(key), join_path(path, str(key)))
     else:
         yield path
 

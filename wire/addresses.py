@@ -24,8 +24,8 @@ from wire.broker_lists import (
     classic_brokers,
     compact_address,
     compact_brokers,
-    same,
-    spliced,
+    is_unchanged,
+    splice,
 )
 from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
@@ -104,7 +104,7 @@ def _metadata_flexible(
 ) -> bytes | None:
     at = start + lead_bytes  # a body cut before it has no count to read
     new, after = compact_brokers(buf, at, end, 0, advertise)
-    return spliced(buf, start, end, new, at, after)
+    return splice(buf, start, end, new, at, after)
 
 
 def _metadata_classic(
@@ -112,7 +112,7 @@ def _metadata_classic(
 ) -> bytes | None:
     at = skip(start, lead_bytes, end)
     new, after = classic_brokers(buf, at, end, advertise, racks=racks)
-    return spliced(buf, start, end, new, at, after)
+    return splice(buf, start, end, new, at, after)
 
 
 def _describe_cluster(version: int) -> Rewriter:
@@ -124,7 +124,7 @@ def _describe_cluster(version: int) -> Rewriter:
         at = skip_compact(buf, skip(at, endpoint_type_bytes, end), end)  # cluster id
         at = skip(at, 4, end)  # controller id
         new, after = compact_brokers(buf, at, end, fenced_bytes, advertise)
-        return spliced(buf, start, end, new, at, after)
+        return splice(buf, start, end, new, at, after)
 
     return rewrite
 
@@ -143,7 +143,9 @@ def _coordinator(
     node_at, at = at, skip(at, 4, end)
     address = compact_address if version >= 3 else classic_address
     new, after = address(buf, int32_at(buf, node_at)[0], at, end, advertise)
-    return None if same(buf, at, after, [new]) else spliced(buf, start, end, [new], at, after)
+    return (
+        None if is_unchanged(buf, at, after, [new]) else splice(buf, start, end, [new], at, after)
+    )
 
 
 def _coordinators(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
@@ -162,7 +164,7 @@ def _coordinators(buf: bytearray, start: int, end: int, advertise: Advertise) ->
         tags_at = skip_compact(buf, skip(copied, 2, end), end)
         pos, budget = spend_tags(buf, tags_at, end, budget)
     parts.append(buf[copied:pos])
-    return None if same(buf, at, pos, parts) else spliced(buf, start, end, parts, at, pos)
+    return None if is_unchanged(buf, at, pos, parts) else splice(buf, start, end, parts, at, pos)
 
 
 def _describe_quorum(_version: int) -> Rewriter:
@@ -189,7 +191,7 @@ def _quorum(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes
             pos, budget = spend_tags(buf, copied, end, budget)
         pos, budget = spend_tags(buf, pos, end, budget)
     parts.append(buf[copied:pos])
-    return None if same(buf, at, pos, parts) else spliced(buf, start, end, parts, at, pos)
+    return None if is_unchanged(buf, at, pos, parts) else splice(buf, start, end, parts, at, pos)
 
 
 def _after_quorum_topics(buf: bytearray, start: int, end: int) -> tuple[int, int]:

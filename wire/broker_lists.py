@@ -39,7 +39,7 @@ Advertise: TypeAlias = Callable[[int, bytes, int], tuple[bytes, int]]
 Parts: TypeAlias = list[bytes | bytearray]
 """What takes the place of a segment: the pieces, not yet joined."""
 
-_REACH: Final = 64
+_LOOKAHEAD: Final = 64
 """How many neighbours are compared at first: all of a usual cluster at once."""
 _UINT16: Final = Struct(">H")
 _BYTE: Final = tuple(bytes((value,)) for value in range(256))
@@ -80,7 +80,7 @@ def compact_brokers(
     """
     count, pos = compact_count(buf, start, end, 11 + extra_bytes)
     budget = spend(REPLY_ELEMENT_BUDGET if budget is None else budget, count)
-    reach = _REACH
+    lookahead = _LOOKAHEAD
     parts: Parts = [buf[start:pos]]
     add = parts.append
     last, encoded = b"", b"\x01"
@@ -91,19 +91,19 @@ def compact_brokers(
         rest_bytes = (rack_size or 1) + extra_bytes + 1
         after = rack_at + rest_bytes
         if not 1 < host_size < 0x80 or rack_size >= 0x80 or after > end or buf[after - 1]:
-            pos, budget = _one(buf, pos, end, extra_bytes, advertise, add, budget)
+            pos, budget = _uncommon_broker(buf, pos, end, extra_bytes, advertise, add, budget)
             count -= 1
             continue
         if count > 1 and after + 4 < end and buf[after + 4] == host_size:
             # A column is one byte of each broker; a run ends before the first that differs. It is looked
             # for no further than four times as far as the last one reached, or short runs would be quadratic.
             stride = after - pos
-            looked = run = min(count, (end - pos) // stride, reach)
+            looked = run = min(count, (end - pos) // stride, lookahead)
             for at, byte in ((pos + 4, host_size), (rack_at, rack_size), (after - 1, 0)):
                 run -= len(buf[at : pos + run * stride : stride].lstrip(_BYTE[byte]))
             after = pos + run * stride
             count -= run
-            reach = reach * 4 if run == looked else _REACH
+            lookahead = lookahead * 4 if run == looked else _LOOKAHEAD
         else:
             count -= 1
         pack = _packer(len(encoded), rest_bytes)
@@ -120,7 +120,7 @@ def compact_brokers(
     return _unless_same(buf, start, pos, parts), pos
 
 
-def _one(
+def _uncommon_broker(
     buf: Buffer,
     pos: int,
     end: int,
@@ -189,10 +189,10 @@ def classic_brokers(
 
 
 def _unless_same(buf: Buffer, start: int, after: int, parts: Parts) -> Parts | None:
-    return None if same(buf, start, after, parts) else parts
+    return None if is_unchanged(buf, start, after, parts) else parts
 
 
-def same(buf: Buffer, start: int, after: int, parts: Parts) -> bool:
+def is_unchanged(buf: Buffer, start: int, after: int, parts: Parts) -> bool:
     """Whether `parts` say what `buf[start:after]` says; the first address mostly tells."""
     if len(parts) > 1 and not buf.startswith(parts[1], start + len(parts[0])):
         return False
@@ -200,7 +200,7 @@ def same(buf: Buffer, start: int, after: int, parts: Parts) -> bool:
     return len(new) == after - start and buf.startswith(new, start)
 
 
-def spliced(
+def splice(
     buf: Buffer, start: int, end: int, parts: Parts | None, at: int, after: int
 ) -> bytes | None:
     """The body `buf[start:end]` with `parts` in the place of `buf[at:after]`; None stays None."""

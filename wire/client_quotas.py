@@ -34,7 +34,7 @@ USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
-ALTERED_ELEMENTS: Final = 10_000
+MAX_REQUEST_ELEMENTS: Final = 10_000
 """Array elements that one request may have; Kafka writes at most 10 000 records for one either."""
 
 _NOT_THROTTLED: Final = bytes(4)
@@ -78,14 +78,14 @@ class AlterRequest(NamedTuple):
     validate_only: bool
 
 
-class Described(NamedTuple):
+class DescribedEntity(NamedTuple):
     """One entry of a DescribeClientQuotas reply."""
 
     entity: Entity
     values: Sequence[tuple[str, float]]
 
 
-class Altered(NamedTuple):
+class AlteredEntity(NamedTuple):
     """One entry of an AlterClientQuotas reply."""
 
     entity: Entity
@@ -95,14 +95,14 @@ class Altered(NamedTuple):
 
 def read_describe(api: Api, body: Buffer) -> DescribeRequest:
     """The filter in a DescribeClientQuotas body; `WireError` if it is malformed or too long."""
-    asked = cast("_DescribeMessage", decode_request(api, body, ALTERED_ELEMENTS))
+    asked = cast("_DescribeMessage", decode_request(api, body, MAX_REQUEST_ELEMENTS))
     components = (Component(c.entity_type, c.match_type, c.match) for c in asked.components)
     return DescribeRequest(tuple(components), asked.strict)
 
 
 def read_alter(api: Api, body: Buffer) -> AlterRequest:
     """The alterations in an AlterClientQuotas body; `WireError` if it is malformed or too long."""
-    asked = cast("_AlterMessage", decode_request(api, body, ALTERED_ELEMENTS))
+    asked = cast("_AlterMessage", decode_request(api, body, MAX_REQUEST_ELEMENTS))
     entries = (
         Alteration(
             tuple((part.entity_type, part.entity_name) for part in entry.entity),
@@ -114,7 +114,7 @@ def read_alter(api: Api, body: Buffer) -> AlterRequest:
 
 
 def describe_reply(
-    api: Api, entries: Sequence[Described] | None, code: int = 0, message: str | None = None
+    api: Api, entries: Sequence[DescribedEntity] | None, code: int = 0, message: str | None = None
 ) -> bytes:
     """The body of a DescribeClientQuotas reply; with an error `entries` is None, as Kafka's."""
     text, count, tags = _spelling(api)
@@ -134,7 +134,7 @@ def describe_reply(
     return b"".join(out)
 
 
-def alter_reply(api: Api, entries: Sequence[Altered]) -> bytes:
+def alter_reply(api: Api, entries: Sequence[AlteredEntity]) -> bytes:
     """The body of an AlterClientQuotas reply."""
     text, count, tags = _spelling(api)
     out = [_NOT_THROTTLED, count(len(entries))]

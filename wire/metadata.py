@@ -41,7 +41,7 @@ _HEADER: Final = Struct(">hhi")
 _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
 _TOPIC_ID_BYTES: Final = 16
 _PARTITION_FIXED_BYTES: Final = 2 + 4 + 4 + 4  # error, index, leader, leader epoch
-_REACH: Final = 16
+_LOOKAHEAD: Final = 16
 """How many partitions are compared at first."""
 _MIN_PARTITION_BYTES: Final = _PARTITION_FIXED_BYTES + 4  # three empty arrays, no tags
 
@@ -127,11 +127,11 @@ def _name(buf: Buffer, start: int, end: int) -> str:
 def _after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple[int, int]:
     """The offset after `count` partitions, and what is left of `budget`.
 
-    Behind two partitions of one shape (short arrays of the same sizes, no tags), `reach` more are looked
-    at in one go: their size bytes stand at the same places. The work stays linear, because `reach` grows
+    Behind two partitions of one shape (short arrays of the same sizes, no tags), `lookahead` more are looked
+    at in one go: their size bytes stand at the same places. The work stays linear, because `lookahead` grows
     with success only.
     """
-    reach, last = _REACH, -1
+    lookahead, last = _LOOKAHEAD, -1
     while count > 0:
         first = pos
         in_sync_at, offline_at, pos, shape = _partition_shape(buf, pos, end)
@@ -140,15 +140,15 @@ def _after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) 
             pos, budget = spend_tags(buf, pos, end, budget)
         elif shape == last:
             stride = pos - first
-            run = min(count, reach)
+            run = min(count, lookahead)
             stop = pos + run * stride
             places = (first + _PARTITION_FIXED_BYTES, in_sync_at, offline_at, pos - 1)
             if stop <= end and all(buf[at:stop:stride].count(buf[at]) == run + 1 for at in places):
                 pos = stop
                 count -= run
-                reach *= 4
+                lookahead *= 4
             else:
-                reach = max(reach // 4, 1)
+                lookahead = max(lookahead // 4, 1)
         last = shape
     return pos, budget
 

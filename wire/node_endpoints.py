@@ -16,7 +16,7 @@ from functools import partial
 from struct import Struct
 from typing import Final, TypeAlias
 
-from wire.broker_lists import Advertise, compact_brokers, spliced
+from wire.broker_lists import Advertise, compact_brokers, splice
 from wire.errors import WireError
 from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
@@ -44,12 +44,12 @@ _ACQUIRED_FIXED_BYTES: Final = 8 + 8 + 2
 _ONE_TOPIC: Final = b"\x00\x02"
 # Behind the topic: one partition; no record errors, no message, no tags of partition and topic;
 # throttle time; no tags of the body.
-_USUAL: Final = Struct(f">B{_PRODUCE_FIXED_BYTES}xI4xB")
-_usual_at: Final = _USUAL.unpack_from
-_USUAL_BYTES: Final = _USUAL.size
+_TAIL: Final = Struct(f">B{_PRODUCE_FIXED_BYTES}xI4xB")
+_unpack_tail: Final = _TAIL.unpack_from
+_TAIL_BYTES: Final = _TAIL.size
 _ONE_PARTITION: Final = (2, 0x01_00_00_00, 0)
-_USUAL_NAMED_BYTES: Final = 8 + len(_ONE_TOPIC) + _USUAL_BYTES  # and the name with its length byte
-_USUAL_ID_BYTES: Final = 8 + len(_ONE_TOPIC) + _TOPIC_ID_BYTES + _USUAL_BYTES
+_NAMED_FIXED_BYTES: Final = 8 + len(_ONE_TOPIC) + _TAIL_BYTES  # and the name with its length byte
+_BY_ID_FRAME_BYTES: Final = 8 + len(_ONE_TOPIC) + _TOPIC_ID_BYTES + _TAIL_BYTES
 
 
 def produce(version: int) -> _Rewriter:
@@ -63,24 +63,24 @@ def single_partition_produce(version: int) -> Callable[[bytearray, int, int], bo
     False means only that it has to be walked. Cheaper than the walk, because this is on the
     request path: (buf, frame start, frame stop), nothing made.
     """
-    return _usual_by_id if version >= 13 else _usual_by_name
+    return _is_single_by_id if version >= 13 else _is_single_by_name
 
 
-def _usual_by_name(buf: bytearray, pos: int, stop: int) -> bool:
-    name_size = stop - pos - _USUAL_NAMED_BYTES
+def _is_single_by_name(buf: bytearray, pos: int, stop: int) -> bool:
+    name_size = stop - pos - _NAMED_FIXED_BYTES
     return (
         0 < name_size < 0x80
         and buf[pos + 10] == name_size
         and buf.startswith(_ONE_TOPIC, pos + 8)
-        and _usual_at(buf, stop - _USUAL_BYTES) == _ONE_PARTITION
+        and _unpack_tail(buf, stop - _TAIL_BYTES) == _ONE_PARTITION
     )
 
 
-def _usual_by_id(buf: bytearray, pos: int, stop: int) -> bool:
+def _is_single_by_id(buf: bytearray, pos: int, stop: int) -> bool:
     return (
-        stop - pos == _USUAL_ID_BYTES
+        stop - pos == _BY_ID_FRAME_BYTES
         and buf.startswith(_ONE_TOPIC, pos + 8)
-        and _usual_at(buf, stop - _USUAL_BYTES) == _ONE_PARTITION
+        and _unpack_tail(buf, stop - _TAIL_BYTES) == _ONE_PARTITION
     )
 
 
@@ -105,7 +105,7 @@ def _produce(
                 pos, budget = spend_tags(buf, tags_at, end, budget)
             pos, budget = spend_tags(buf, skip_compact(buf, pos, end), end, budget)
         pos, budget = spend_tags(buf, pos, end, budget)
-    return _tagged(buf, start, skip(pos, 4, end), end, advertise, budget)  # throttle_time_ms
+    return _rewrite_tag(buf, start, skip(pos, 4, end), end, advertise, budget)  # throttle_time_ms
 
 
 def fetch(_version: int) -> _Rewriter:
@@ -132,10 +132,10 @@ def _fetch(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes 
             pos = skip_compact(buf, skip(pos, 4, end), end)  # preferred replica, records
             pos, budget = spend_tags(buf, pos, end, budget)
         pos, budget = spend_tags(buf, pos, end, budget)
-    return _tagged(buf, start, pos, end, advertise, budget)
+    return _rewrite_tag(buf, start, pos, end, advertise, budget)
 
 
-def _tagged(
+def _rewrite_tag(
     buf: bytearray, start: int, tags_at: int, end: int, advertise: Advertise, budget: int
 ) -> bytes | None:
     """Rewrites tag 0 of the body's own tag section, the first one since tags ascend."""
@@ -156,7 +156,7 @@ def _tagged(
     if new is None:
         return None
     new_size = encode_uvarint(sum(map(len, new)))
-    return spliced(buf, start, end, [new_size, *new], size_at, stop)
+    return splice(buf, start, end, [new_size, *new], size_at, stop)
 
 
 def share_fetch(version: int) -> _Rewriter:
@@ -199,7 +199,7 @@ def _share(
     new, after = compact_brokers(buf, pos, end, 0, advertise, budget)
     if skip_tags(buf, after, end) != end:
         raise WireError("bytes behind a response's last field")
-    return spliced(buf, start, end, new, pos, after)
+    return splice(buf, start, end, new, pos, after)
 
 
 def _after_share_ack_partition(buf: bytearray, pos: int, end: int, budget: int) -> tuple[int, int]:

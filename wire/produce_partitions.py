@@ -3,10 +3,10 @@
 For who answers a Produce that the broker does not: little is kept of the request, and quickly, because
 every request has to be kept and hardly any is answered so.
 
-- `head_end` recognises "one topic, one partition": what lies before its records says everything.
-- `topics` walks any whole body, over the records; about half a microsecond a partition. `pack` is how
+- `single_partition_head_end` recognises "one topic, one partition": what lies before its records says everything.
+- `read_topics` walks any whole body, over the records; about half a microsecond a partition. `pack` is how
   that is kept: a list of them takes six times the room.
-- `reply` is Kafka's error reply (`ProduceRequest.getErrorResponse`): the code for each partition, no offsets.
+- `error_reply` is Kafka's error reply (`ProduceRequest.getErrorResponse`): the code for each partition, no offsets.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NO_OFFSETS: Final = Struct(">ihq")  # index, error code, base offset
 _NO_TIME: Final = INT32.pack(-1) * 2
 
 
-def head_end(buf: Buffer, at: int, stop: int, version: int) -> int:
+def single_partition_head_end(buf: Buffer, at: int, stop: int, version: int) -> int:
     """Where the records begin in a body of one topic and one partition, `at` being just after its timeout.
 
     0 if it is not surely of that kind. Nothing is checked beyond that: the broker will.
@@ -70,15 +70,17 @@ def head_end(buf: Buffer, at: int, stop: int, version: int) -> int:
     return end if one else 0
 
 
-def topics(buf: Buffer, at: int, end: int, version: int) -> list[tuple[str | bytes, list[int]]]:
+def read_topics(
+    buf: Buffer, at: int, end: int, version: int
+) -> list[tuple[str | bytes, list[int]]]:
     """Every topic and its partitions of a whole body, `at` being just after its timeout. Raises WireError."""
-    return walk(buf, at, end, version, ELEMENT_BUDGET)[0]
+    return read_topics_within(buf, at, end, version, ELEMENT_BUDGET)[0]
 
 
-def walk(
+def read_topics_within(
     buf: Buffer, at: int, end: int, version: int, budget: int
 ) -> tuple[list[tuple[str | bytes, list[int]]], int]:
-    """As `topics`, and what is left of `budget`. Raises `BudgetError` if it is not enough."""
+    """As `read_topics`, and what is left of `budget`. Raises `BudgetError` if it is not enough."""
     try:
         if version >= 9:
             return _flexible(buf, at, end, version, budget)
@@ -188,7 +190,7 @@ def _spend(budget: int, count: int) -> int:
     return spend(budget, count)
 
 
-def reply(api: Api, asked: Topics, code: int) -> bytes:
+def error_reply(api: Api, asked: Topics, code: int) -> bytes:
     """A Produce response body that gives every partition this error code."""
     version, flexible = api.version, api.flexible
     counted = encode_compact_count if flexible else encode_count

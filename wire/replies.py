@@ -3,7 +3,7 @@
 - As Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top-level error_code where
   there is one, and to each item of the request, echoed, where the response answers items.
 - Which request array feeds which response array is one table. The rest follows from the schema:
-  fields that name an item are copied, error codes set, everything else is left blank.
+  fields that name an item are copied, error codes set, everything else is left make_message.
 - A request that asks for everything by naming nothing (Metadata of all topics, say) has no item
   to carry the code; below the version with a top-level one the reply is empty, as Kafka's is.
 - An API or version that the codec does not know has no reply: `WireError`, and the caller closes.
@@ -17,9 +17,9 @@ from typing import Final
 from wire import messages
 from wire.apis import Api, key_of
 from wire.errors import WireError
-from wire.schema import Shape, blank
+from wire.schema import Shape, make_message
 
-REFUSED_ELEMENTS: Final = 1_000
+MAX_REFUSED_ELEMENTS: Final = 1_000
 """Array elements of a request that is answered item by item; about 10 us each. One with more has
 no reply (`WireError`): a refusal must not hold up everybody else."""
 
@@ -152,12 +152,12 @@ def error_body(api: Api, request_body: bytes, code: int, words: str | None = Non
     for below, echo in _ECHOES.get(api.key, ()):
         if below is not None and api.version >= below:
             continue
-        request = messages.decode_request(api, request_body, REFUSED_ELEMENTS)
+        request = messages.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
         earlier = said.get(echo.answered, ())
         answers = _answers(shape, echo, request, code, words)
         if answers is not None and isinstance(earlier, tuple):
             said[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
-    return messages.encode(blank(shape, code, said, words))
+    return messages.encode(make_message(shape, code, said, words))
 
 
 def _answers(
@@ -194,4 +194,4 @@ def _answer(shape: Shape, echo: _Echo, item: object, code: int, words: str | Non
         inner = _answers(shape, echo.inner, item, code, words)
         if inner is not None:
             said[echo.inner.answered] = inner
-    return blank(shape, code, said, words)
+    return make_message(shape, code, said, words)

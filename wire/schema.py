@@ -5,7 +5,7 @@
   schema and with our readers: every size inside the body, every element and tagged field paid for, and
   no array null that may not be (the decoder would hand over None).
 - A shape is read off a class once (dataclass fields: types, metadata `kafka_type` and `tag`).
-- `blank` makes a message in which nothing is said but an error code: what a reply needs that only
+- `make_message` makes a message in which nothing is said but an error code: what a reply needs that only
   refuses. It holds what Kafka's generated classes hold before a setter is called, and Kafka's
   "unknown", -1, where `getErrorResponse` puts it.
 """
@@ -56,7 +56,7 @@ _FIXED_BYTES: Final[Mapping[str, int]] = MappingProxyType(
     }
 )
 
-_BLANKS: Final[Mapping[str, object]] = MappingProxyType(
+_ZERO_VALUES: Final[Mapping[str, object]] = MappingProxyType(
     {
         "bool": False,
         "string": "",
@@ -236,7 +236,7 @@ def check_value(
 # --- making ------------------------------------------------------------------------------------
 
 
-def blank(
+def make_message(
     shape: Shape, code: int, said: Mapping[str, object] | None = None, words: str | None = None
 ) -> object:
     """A message that says `code` wherever it has an error code, and `said`, and nothing else.
@@ -252,7 +252,7 @@ def blank(
         elif field.name == _MESSAGE_FIELD and words is not None:
             values[field.name] = words
         elif not field.has_default:
-            values[field.name] = _blank_value(field)
+            values[field.name] = _zero_value(field)
     return cast("object", shape.type_(**values))
 
 
@@ -265,15 +265,15 @@ def _error_value(field: FieldShape, code: int) -> object:
         raise WireError(f"error code {code} is not one that the codec knows") from error
 
 
-def _blank_value(field: FieldShape) -> object:
+def _zero_value(field: FieldShape) -> object:
     if field.is_array:
         return ()
     if field.is_nullable and field.kafka_type != "records":
         return None
     if field.shape is not None:
-        return blank(field.shape, 0)
+        return make_message(field.shape, 0)
     if issubclass(field.python_type, Enum):
         return field.python_type(0)
     if field.name in _UNKNOWN_FIELDS and field.kafka_type.startswith("int"):
         return -1
-    return _BLANKS.get(field.kafka_type, 0)
+    return _ZERO_VALUES.get(field.kafka_type, 0)

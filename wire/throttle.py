@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _INT32_MAX: Final = 0x7FFF_FFFF
-_USUAL_BY_NAME: Final = single_partition_produce(9)  # v9 to v12 look alike
-_USUAL_BY_ID: Final = single_partition_produce(13)
+_IS_SINGLE_BY_NAME: Final = single_partition_produce(9)  # v9 to v12 look alike
+_IS_SINGLE_BY_ID: Final = single_partition_produce(13)
 
 
 def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int | None:
@@ -53,7 +53,7 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
     elif (
         api.key == ApiKey.PRODUCE
         and api.flexible
-        and _usual(api.version, buf, frame_start, frame_end)
+        and _is_single_partition(api.version, buf, frame_start, frame_end)
     ):
         return frame_end - 5  # nothing but an empty tag section behind it: no need to walk
     elif api.flexible:
@@ -82,8 +82,8 @@ def stamp(buf: bytearray, frame_start: int, frame_end: int, api: Api, throttle_t
     return said_ms
 
 
-def _usual(version: int, buf: Buffer, frame_start: int, frame_end: int) -> bool:
-    looks = _USUAL_BY_ID if version >= 13 else _USUAL_BY_NAME
+def _is_single_partition(version: int, buf: Buffer, frame_start: int, frame_end: int) -> bool:
+    looks = _IS_SINGLE_BY_ID if version >= 13 else _IS_SINGLE_BY_NAME
     return isinstance(buf, bytearray) and looks(buf, frame_start, frame_end)
 
 

@@ -1,8 +1,8 @@
 """Topic names and ids read along in a Metadata response that streams, in whatever parts it comes (v10+).
 
 - Fed with the body from its first byte on; nothing of it is kept but the element that is not whole yet.
-- It never raises: what cannot be read is given up, and `unread` says so. The work is linear in the bytes: an element
-  that is cut is tried again when twice as much of it is here.
+- It never raises. When the body cannot be read, it stops and sets `is_incomplete`.
+- The work is linear in the bytes: a cut element is tried again when twice as many of its bytes have arrived.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _START, _BROKERS, _CLUSTER, _TOPICS, _PARTITIONS, _DONE = range(6)
 class TopicNames:
     """`names`: topic id to name, of what was read so far."""
 
-    __slots__ = ("_kept", "_left", "_partitions", "_step", "_try_bytes", "names", "unread")
+    __slots__ = ("_kept", "_left", "_partitions", "_step", "_try_bytes", "is_incomplete", "names")
 
     def __init__(self, api: Api) -> None:
         self.names: dict[bytes, str] = {}
-        self.unread = False
+        self.is_incomplete = False
         self._kept = bytearray()
         self._step = _START if api.version >= 10 else _DONE
         self._left = 0  # brokers, then topics
@@ -55,7 +55,7 @@ class TopicNames:
         del kept[:pos]
         self._try_bytes = 2 * len(kept)
         if len(kept) > MAX_KEPT_BYTES or len(self.names) > MAX_NAMES:
-            self.unread = True
+            self.is_incomplete = True
             self._step = _DONE
         if self._step == _DONE:
             kept.clear()
@@ -64,7 +64,7 @@ class TopicNames:
         """The body is over: what is kept has not doubled, and may be whole all the same."""
         self._try_bytes = 0
         self.feed(b"", 0, 0)
-        self.unread = self.unread or bool(self._kept)
+        self.is_incomplete = self.is_incomplete or bool(self._kept)
 
     def _next(self, buf: bytearray, pos: int, end: int) -> int:
         """The offset after the next element. Raises WireError where it is not whole."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wire.primitives import Buffer
     from wire.schema import FieldShape, Shape
 
-_PAID: Final = 1 << 40
+_NO_BUDGET_LIMIT: Final = 1 << 40
 """The walk was paid for when the body was checked."""
 _NULL_STRUCT: Final = 0xFF
 
@@ -85,6 +85,6 @@ def _copy_value(
 ) -> int:
     if field.shape is not None:
         return _copy_struct(field.shape, buf, pos, end, out)
-    after, _ = check_value(field, is_flexible, buf, pos, end, _PAID)
+    after, _ = check_value(field, is_flexible, buf, pos, end, _NO_BUDGET_LIMIT)
     out += buf[pos:after]
     return after

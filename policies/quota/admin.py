@@ -18,12 +18,26 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.api import ANONYMOUS, FORWARD, Reject, Respond
-from policies.quota.alter import judge
-from policies.quota.describe import USAGE, Refused, filter_of, grouped, quotas, usage
-from policies.quota.entity import KEYS, outranked_words
+from policies.quota.alter import evaluate
+from policies.quota.describe import (
+    USAGE,
+    InvalidFilter,
+    describe_quotas,
+    describe_usage,
+    group_by_entity,
+    parse_filter,
+)
+from policies.quota.entity import KEYS, outranked_warning
 from policies.verdicts import MAX_MESSAGE_CHARS
 from wire.apis import ApiKey
-from wire.client_quotas import IP, Altered, alter_reply, describe_reply, read_alter, read_describe
+from wire.client_quotas import (
+    IP,
+    AlteredEntity,
+    alter_reply,
+    describe_reply,
+    read_alter,
+    read_describe,
+)
 from wire.errors import ErrorCode, WireError
 
 if TYPE_CHECKING:
@@ -38,16 +52,19 @@ if TYPE_CHECKING:
 
     Answer = Forward | Respond | Reject
 
-USAGE_KEPT_MS: Final = 250
-USAGE_ROWS_A_MS: Final = 10
+USAGE_CACHE_MS: Final = 250
+USAGE_ROWS_PER_MS: Final = 10
 """For each so many rows they are kept a millisecond longer; ten take a twentieth of that to make."""
-REPLIES_KEPT: Final = 16
+MAX_CACHED_REPLIES: Final = 16
 MAX_QUESTION_BYTES: Final = 1024
 """A reply to a longer question is not kept."""
 
-NO_IPS: Final = "Sluice keeps no quotas by ip; its setting forward_other_keys sends such requests on to the broker"
-LOG_IN_FIRST: Final = "Clients that have not authenticated may not describe quotas here"
-MIXED: Final = (
+NO_IP_QUOTAS: Final = (
+    "Sluice keeps no quotas by ip; "
+    "its setting forward_other_keys sends such requests on to the broker"
+)
+NOT_AUTHENTICATED: Final = "Clients that have not authenticated may not describe quotas here"
+MIXED_KEYS: Final = (
     "Some of these keys are Sluice's (request_rate, producer_byte_rate, consumer_byte_rate), others the "
     "broker's: alter them in two requests"
 )
@@ -73,7 +90,7 @@ class AlterableQuotas(Protocol):
         """Save the overrides as they will be (OSError: nothing has changed), then change them."""
 
 
-class AdminRules(NamedTuple):
+class QuotaAdminSettings(NamedTuple):
     """The policy's settings that this file goes by."""
 
     admins: frozenset[str]
@@ -88,10 +105,10 @@ class AdminRules(NamedTuple):
 class QuotaAdmin:
     """Answers both APIs for one book of quotas."""
 
-    def __init__(self, book: AlterableQuotas, rules: AdminRules) -> None:
+    def __init__(self, book: AlterableQuotas, rules: QuotaAdminSettings) -> None:
         self._book = book
         self._rules = rules
-        self._kept: dict[tuple[int, bytes], _Kept] = {}
+        self._cache: dict[tuple[int, bytes], _CachedReply] = {}
         self._grouped: list[tuple[Entity, list[QuotaLimit]]] = []
         self._grouped_rev = -1
         self._rows: list[BucketMetrics] = []
@@ -111,47 +128,47 @@ class QuotaAdmin:
         admins = self._rules.admins
         may = user != ANONYMOUS or not admins or ANONYMOUS in admins
         question = api.version, body
-        kept = self._kept.get(question)
+        kept = self._cache.get(question)
         if may and kept and kept.rev == self._book.quotas.rev and now_ms < kept.until_ms:
             return kept.reply
         components, strict = read_describe(api, body)
-        asked = filter_of(components, strict=strict)
-        if isinstance(asked, Refused):
+        asked = parse_filter(components, strict=strict)
+        if isinstance(asked, InvalidFilter):
             return Respond(describe_reply(api, None, *asked))
         if any(kind == IP for kind, _, _ in asked.conditions):
             if self._rules.forward_other_keys:
                 return FORWARD
-            return Respond(describe_reply(api, None, ErrorCode.UNSUPPORTED_VERSION, NO_IPS))
+            return Respond(describe_reply(api, None, ErrorCode.UNSUPPORTED_VERSION, NO_IP_QUOTAS))
         if not may:
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            body = describe_reply(api, None, code, LOG_IN_FIRST)
-            return Respond(body, Reject(code, message=LOG_IN_FIRST))
+            body = describe_reply(api, None, code, NOT_AUTHENTICATED)
+            return Respond(body, Reject(code, message=NOT_AUTHENTICATED))
         message = None
         until_ms = math.inf
         if asked.view == USAGE:
-            entries, message = usage(self._usage(now_ms), asked)
+            entries, message = describe_usage(self._usage(now_ms), asked)
             until_ms = self._rows_until_ms
         else:
-            entries = quotas(self._groups(), asked)
+            entries = describe_quotas(self._groups(), asked)
         reply = Respond(describe_reply(api, entries, ErrorCode.NONE, message))
-        if len(self._kept) == REPLIES_KEPT:
-            self._kept.clear()
+        if len(self._cache) == MAX_CACHED_REPLIES:
+            self._cache.clear()
         if len(body) <= MAX_QUESTION_BYTES:
-            self._kept[question] = _Kept(self._book.quotas.rev, until_ms, reply)
+            self._cache[question] = _CachedReply(self._book.quotas.rev, until_ms, reply)
         return reply
 
     def _groups(self) -> list[tuple[Entity, list[QuotaLimit]]]:
         """The book, put together once for each of its revisions."""
         quotas = self._book.quotas
         if self._grouped_rev != quotas.rev:
-            self._grouped, self._grouped_rev = grouped(quotas), quotas.rev
+            self._grouped, self._grouped_rev = group_by_entity(quotas), quotas.rev
         return self._grouped
 
     def _usage(self, now_ms: int) -> list[BucketMetrics]:
         """The buckets, young enough. Where there are many they are older: counting them holds up others."""
         if now_ms >= self._rows_until_ms:
             self._rows = list(self._book.usage(now_ms))
-            self._rows_until_ms = now_ms + max(USAGE_KEPT_MS, len(self._rows) // USAGE_ROWS_A_MS)
+            self._rows_until_ms = now_ms + max(USAGE_CACHE_MS, len(self._rows) // USAGE_ROWS_PER_MS)
         return self._rows
 
     def _alter(self, api: Api, body: bytes, user: str, now_ms: int) -> Answer:
@@ -161,11 +178,11 @@ class QuotaAdmin:
             if whose == {_BROKERS}:
                 return FORWARD
             if _BROKERS in whose:
-                return _refuse_all(api, asked, ErrorCode.INVALID_REQUEST, MIXED)
+                return _refuse_all(api, asked, ErrorCode.INVALID_REQUEST, MIXED_KEYS)
         refusal = self._refusal(user)
         if refusal is not None:
             return _refuse_all(api, asked, *refusal)
-        judged = judge(asked.entries, self._book.quotas)
+        judged = evaluate(asked.entries, self._book.quotas)
         code, message = ErrorCode.NONE, None
         changes = [change for each in judged for change in each.changes]
         if changes and not (asked.validate_only or self._rules.observes):
@@ -175,9 +192,9 @@ class QuotaAdmin:
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
                 message = f"The change could not be saved, so it was not made: {error.strerror}"
         answers = [
-            Altered(each.entity, code, message or self._maybe_warning(each))
+            AlteredEntity(each.entity, code, message or self._maybe_warning(each))
             if each.message is None
-            else Altered(each.entity, ErrorCode.INVALID_REQUEST, each.message)
+            else AlteredEntity(each.entity, ErrorCode.INVALID_REQUEST, each.message)
             for each in judged
         ]
         return Respond(alter_reply(api, answers))
@@ -187,7 +204,7 @@ class QuotaAdmin:
         for entity, key, value in judged.changes:
             winner = self._book.quotas.maybe_outranked(entity, key)
             if value is not None and winner is not None:
-                return f"{key} is set, but {outranked_words(key, winner)}"
+                return f"{key} is set, but {outranked_warning(key, winner)}"
         return None
 
     def _refusal(self, user: str) -> tuple[ErrorCode, str] | None:
@@ -206,7 +223,7 @@ class QuotaAdmin:
         return None
 
 
-class _Kept(NamedTuple):
+class _CachedReply(NamedTuple):
     """A reply, good for the book's `rev`, before `until_ms`."""
 
     rev: int
@@ -222,6 +239,6 @@ def _whose(entry: Alteration) -> Iterator[str]:
 
 
 def _refuse_all(api: Api, asked: AlterRequest, code: ErrorCode, message: str) -> Respond:
-    answers = [Altered(entry.entity, code, message) for entry in asked.entries]
+    answers = [AlteredEntity(entry.entity, code, message) for entry in asked.entries]
     refuses = Reject(code, message=message[:MAX_MESSAGE_CHARS])
     return Respond(alter_reply(api, answers), refuses)

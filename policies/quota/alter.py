@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.quota.entity import ANY, KEYS, QuotaEntity, check_name, check_value
+from policies.quota.entity import DEFAULT_NAME, KEYS, QuotaEntity, check_name, check_value
 from wire.client_quotas import CLIENT_ID, IP, USER
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class AlterResult(NamedTuple):
     message: str | None = None
 
 
-def judge(entries: Sequence[Alteration], quotas: ClientQuotas) -> list[AlterResult]:
+def evaluate(entries: Sequence[Alteration], quotas: ClientQuotas) -> list[AlterResult]:
     """One judgement for each entity of the request, in its order. Nothing to change is no mistake."""
     by_entity: dict[frozenset[tuple[str, str | None]], list[Alteration]] = {}
     for entry in entries:
@@ -53,11 +53,11 @@ def judge(entries: Sequence[Alteration], quotas: ClientQuotas) -> list[AlterResu
         elif isinstance(entity, str):
             judged.append(AlterResult(first.entity, (), entity))
         else:
-            judged.append(_judge_ops(first, entity, quotas))
+            judged.append(_evaluate_ops(first, entity, quotas))
     return judged
 
 
-def _judge_ops(entry: Alteration, entity: QuotaEntity, quotas: ClientQuotas) -> AlterResult:
+def _evaluate_ops(entry: Alteration, entity: QuotaEntity, quotas: ClientQuotas) -> AlterResult:
     overrides = quotas.overrides.get(entity, {})
     in_file = quotas.in_file.get(entity, {})
     changes: list[Change] = []
@@ -96,12 +96,12 @@ def quota_entity(entity: Entity) -> QuotaEntity | str:
             return f"Unhandled client quota entity type: {kind}"
         if name == "":
             return f"Empty {kind} not supported"
-        if name == ANY:
-            return f"{ANY} is no {kind}: to name the default, give no name"
+        if name == DEFAULT_NAME:
+            return f"{DEFAULT_NAME} is no {kind}: to name the default, give no name"
         message = None if name is None else check_name(name)
         if message is not None:
             return f"The {kind} {message}"
-        names[kind] = ANY if name is None else name
+        names[kind] = DEFAULT_NAME if name is None else name
     if IP in names:
         if len(names) > 1:
             return (

@@ -13,12 +13,12 @@ from policies.quota.entity import (
     REQUEST_RATE,
     tags_text,
 )
-from policies.quota.rate import ReleaseSchedule, rate_behind
+from policies.quota.rate import ReleaseSchedule, rate_for_delay
 from policies.quota.sensors import ThrottleTime
 
 if TYPE_CHECKING:
     from policies.api import Peer
-    from policies.quota.entity import Resolved
+    from policies.quota.entity import ResolvedLimit
     from policies.quota.rate import SampledRate
 
 
@@ -44,25 +44,25 @@ class QuotaBucket(ReleaseSchedule):
 
     __slots__ = (
         "born_ms",
-        "fetching",
+        "fetches_in_flight",
         "is_default",
         "key",
         "limit",
-        "line",
-        "mean",
+        "mean_reply_bytes",
         "name",
         "policy",
-        "queued",
+        "queue",
+        "queued_cost",
         "rate",
         "rev",
         "tags",
-        "throttled",
+        "throttle_time",
     )
 
     def __init__(
         self,
         key: str,
-        resolved: Resolved,
+        resolved: ResolvedLimit,
         burst_ms: float,
         rate: SampledRate,
         rev: int,
@@ -79,58 +79,58 @@ class QuotaBucket(ReleaseSchedule):
         self.policy = policy
         self.rate = rate
         self.born_ms = now_ms
-        self.line: OrderedDict[int, Waiter] | None = None
+        self.queue: OrderedDict[int, Waiter] | None = None
         """Who waits, by session, first come first; a session's channel is muted, so it waits once."""
-        self.queued = 0.0
-        """The cost of all in the line."""
-        self.fetching = 0
+        self.queued_cost = 0.0
+        """The cost of all in the queue."""
+        self.fetches_in_flight = 0
         """Fetches in flight; consumer_byte_rate only."""
-        self.mean = 0.0
+        self.mean_reply_bytes = 0.0
         """Of the replies lately charged; consumer_byte_rate only."""
-        self.throttled: ThrottleTime | None = None
+        self.throttle_time: ThrottleTime | None = None
 
-    def join(self, waiter: Waiter) -> None:
-        """To the end of the line."""
-        if self.line is None:
-            self.line = OrderedDict()
-        self.line[waiter.session_id] = waiter
-        self.queued += waiter.cost
+    def enqueue(self, waiter: Waiter) -> None:
+        """To the end of the queue."""
+        if self.queue is None:
+            self.queue = OrderedDict()
+        self.queue[waiter.session_id] = waiter
+        self.queued_cost += waiter.cost
 
-    def leave(self, waiter: Waiter) -> None:
-        """Out of the line, wherever in it; nothing if not in it."""
-        line = self.line
-        if line and line.get(waiter.session_id) is waiter:
-            del line[waiter.session_id]
-            self.queued = self.queued - waiter.cost if line else 0.0
+    def remove(self, waiter: Waiter) -> None:
+        """Out of the queue, wherever in it; nothing if not in it."""
+        queue = self.queue
+        if queue and queue.get(waiter.session_id) is waiter:
+            del queue[waiter.session_id]
+            self.queued_cost = self.queued_cost - waiter.cost if queue else 0.0
 
-    def relabel(self, resolved: Resolved | None, rev: int, now_ms: int) -> None:
+    def set_limit(self, resolved: ResolvedLimit | None, rev: int, now_ms: int) -> None:
         """Take the limit that holds now; None: there is none any more."""
         self.rev = rev
         self.is_default = resolved is None or resolved.is_default
         limit = inf if resolved is None else resolved.limit
         if limit != self.limit:
             self.limit = limit
-            self.change(limit, now_ms)
+            self.set_rate(limit, now_ms)
 
-    def why(self, now_ms: int) -> QuotaViolation:
+    def violation(self, now_ms: int) -> QuotaViolation:
         """What a throttle by the sampled rate is for: the rate as of `now_ms`."""
         return QuotaViolation(
             self.name, self.key, self.rate.observe(now_ms)[0], self.limit, self.policy
         )
 
-    def why_owed(self, delay_ms: float, now_ms: int) -> QuotaViolation:
+    def violation_for_delay(self, delay_ms: float, now_ms: int) -> QuotaViolation:
         """What a throttle or a wait by the schedule is for: the rate that this delay stands for.
 
         Not the sampled rate: that one knows no burst, and counts only what was let through.
         """
-        rate = rate_behind(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
+        rate = rate_for_delay(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
         return QuotaViolation(self.name, self.key, rate, self.limit, self.policy)
 
     def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
         """A delay above 0 was imposed."""
-        if self.throttled is None:
-            self.throttled = ThrottleTime()
-        self.throttled.record(throttle_time_ms, now_ms)
+        if self.throttle_time is None:
+            self.throttle_time = ThrottleTime()
+        self.throttle_time.record(throttle_time_ms, now_ms)
 
 
 class ClientBuckets:

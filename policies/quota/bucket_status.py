@@ -48,25 +48,25 @@ def bucket_statuses(
     if account is not None:
         buckets = (account.request, account.produce, account.fetch)
         return [
-            _standing(bucket, now_ms, smooth=smooth)
+            _status_of(bucket, now_ms, smooth=smooth)
             for bucket in buckets
             if bucket is not None and bucket.limit != inf
         ]
     found: list[BucketStatus] = []
-    for key in () if manager.is_free(user) else KEYS:
+    for key in () if manager.is_unlimited(user) else KEYS:
         resolved = manager.quotas.resolve(key, user, client_id)
         bucket = None if resolved is None else manager.find(key, resolved.tags)
         if bucket is not None:
-            found.append(_standing(bucket, now_ms, smooth=smooth))
+            found.append(_status_of(bucket, now_ms, smooth=smooth))
         elif resolved is not None:
             found.append(BucketStatus(tags_text(resolved.tags), key, resolved.limit, 0.0, 0.0, 0))
     return found
 
 
-def _standing(bucket: QuotaBucket, now_ms: int, *, smooth: bool) -> BucketStatus:
+def _status_of(bucket: QuotaBucket, now_ms: int, *, smooth: bool) -> BucketStatus:
     rate, window_ms = bucket.rate.observe(now_ms)
     wait_ms: float = throttle_time_ms(rate, bucket.limit, window_ms)
     if smooth:
-        wait_ms = max(0.0, bucket.delay_ms(now_ms) + bucket.queued * bucket.unit_ms)
-    waiting = len(bucket.line or ())
+        wait_ms = max(0.0, bucket.delay_ms(now_ms) + bucket.queued_cost * bucket.unit_ms)
+    waiting = len(bucket.queue or ())
     return BucketStatus(bucket.name, bucket.key, bucket.limit, rate, wait_ms, waiting)

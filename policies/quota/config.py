@@ -25,9 +25,9 @@ from policies.quota.entity import (
     QuotaEntity,
     check_name,
     check_value,
-    outranked_words,
+    outranked_warning,
 )
-from policies.type_names import found
+from policies.type_names import describe_value
 from policies.validation import Problem
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         for path, name in (("user", self.user), ("client_id", self.client_id)):
             wrong = None if name is None else check_name(name)
             if wrong:
-                yield Problem(path, found(name), f"a name: it {wrong}")
+                yield Problem(path, describe_value(name), f"a name: it {wrong}")
         if self.user is None and self.client_id is None:
             yield Problem("", "no entity", "user, client_id, or both")
         if not any(self.limits()):
@@ -75,7 +75,7 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         for key, value in self.limits():
             wrong = check_value(key, value)
             if wrong:
-                yield Problem(key, found(value), f"a limit: it {wrong}")
+                yield Problem(key, describe_value(value), f"a limit: it {wrong}")
 
 
 class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -118,7 +118,7 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             for key, _ in line.limits():
                 winner = quotas.maybe_outranked(line.entity, key)
                 if winner is not None:
-                    yield f"quotas[{place}].{key}: {outranked_words(key, winner)}"
+                    yield f"quotas[{place}].{key}: {outranked_warning(key, winner)}"
 
     def mistakes(self) -> Iterator[Problem]:
         """Limits that are given twice."""

@@ -16,8 +16,8 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.quota.entity import ANY, QuotaEntity
-from wire.client_quotas import CLIENT_ID, IP, USER, Described, Match
+from policies.quota.entity import DEFAULT_NAME, QuotaEntity
+from wire.client_quotas import CLIENT_ID, IP, USER, DescribedEntity, Match
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _KINDS: Final = frozenset({USER, CLIENT_ID, IP, *_VIEWS})
 _HOW: Final = {Match.EXACT: "EXACT", Match.DEFAULT: "DEFAULT", Match.ANY: "SPECIFIED"}
 
 
-class Refused(NamedTuple):
+class InvalidFilter(NamedTuple):
     """Why a filter cannot be used."""
 
     code: ErrorCode
@@ -63,7 +63,7 @@ class Filter(NamedTuple):
         return bool(self.conditions) or not self.strict
 
 
-def filter_of(components: Iterable[Component], *, strict: bool) -> Filter | Refused:
+def parse_filter(components: Iterable[Component], *, strict: bool) -> Filter | InvalidFilter:
     """The filter, or Kafka's refusal."""
     conditions: dict[str, tuple[str, Match, str | None]] = {}
     view = ""
@@ -73,7 +73,7 @@ def filter_of(components: Iterable[Component], *, strict: bool) -> Filter | Refu
         if kind in conditions or kind == view:
             return _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
         if kind not in _KINDS:
-            return Refused(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+            return InvalidFilter(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
         if match_type not in _HOW:
             return _invalid(f"Unknown match type {match_type}")
         how = Match(match_type)
@@ -98,7 +98,7 @@ def filter_of(components: Iterable[Component], *, strict: bool) -> Filter | Refu
     return Filter(tuple(conditions.values()), strict, view)
 
 
-def grouped(limits: Iterable[QuotaLimit]) -> list[tuple[Entity, list[QuotaLimit]]]:
+def group_by_entity(limits: Iterable[QuotaLimit]) -> list[tuple[Entity, list[QuotaLimit]]]:
     """The limits of each entity together; the order stays."""
     found: dict[QuotaEntity, list[QuotaLimit]] = {}
     for limit in limits:
@@ -106,40 +106,45 @@ def grouped(limits: Iterable[QuotaLimit]) -> list[tuple[Entity, list[QuotaLimit]
     return [(named_entity(entity), own) for entity, own in found.items()]
 
 
-def quotas(groups: Iterable[tuple[Entity, list[QuotaLimit]]], asked: Filter) -> list[Described]:
+def describe_quotas(
+    groups: Iterable[tuple[Entity, list[QuotaLimit]]], asked: Filter
+) -> list[DescribedEntity]:
     """The entries for whom the filter asks, in the order of `groups`."""
-    entries: list[Described] = []
+    entries: list[DescribedEntity] = []
     for entity, limits in groups:
         if not asked.matches(entity):
             continue
         if asked.view != ORIGIN:
-            entries.append(Described(entity, [(each.key, each.value) for each in limits]))
+            entries.append(DescribedEntity(entity, [(each.key, each.value) for each in limits]))
             continue
         by_origin: dict[str, list[tuple[str, float]]] = {}
         for each in limits:
             by_origin.setdefault(each.origin, []).append((each.key, each.value))
         entries += (
-            Described((*entity, (ORIGIN, origin)), values) for origin, values in by_origin.items()
+            DescribedEntity((*entity, (ORIGIN, origin)), values)
+            for origin, values in by_origin.items()
         )
     return entries
 
 
-def usage(rows: Iterable[BucketMetrics], asked: Filter) -> tuple[list[Described], str | None]:
+def describe_usage(
+    rows: Iterable[BucketMetrics], asked: Filter
+) -> tuple[list[DescribedEntity], str | None]:
     """The buckets in use that are asked for, the busiest first, and a word if there are more."""
     found: dict[tuple[str, str], dict[str, BucketMetrics]] = {}
     for row in rows:
         by_key = found.setdefault(row[:2], {})
         seen = by_key.get(row.key)  # those who share have several, all called the same
-        if seen is None or _busy(row) > _busy(seen):
+        if seen is None or _utilization(row) > _utilization(seen):
             by_key[row.key] = row
     wanted: list[tuple[float, Entity, dict[str, BucketMetrics]]] = []
     for (user, client_id), by_key in found.items():
         entity = named_entity(QuotaEntity(user or None, client_id or None))
         if asked.matches(entity):
-            wanted.append((max(map(_busy, by_key.values())), entity, by_key))
+            wanted.append((max(map(_utilization, by_key.values())), entity, by_key))
     busiest = nlargest(USAGE_ENTRIES, wanted, key=itemgetter(0))
     entries = [
-        Described(entity, [pair for row in by_key.values() for pair in _figures(row)])
+        DescribedEntity(entity, [pair for row in by_key.values() for pair in _usage_values(row)])
         for _, entity, by_key in busiest
     ]
     cut = len(wanted) > USAGE_ENTRIES
@@ -149,10 +154,12 @@ def usage(rows: Iterable[BucketMetrics], asked: Filter) -> tuple[list[Described]
 def named_entity(entity: QuotaEntity) -> Entity:
     """An entity as the protocol names it."""
     pairs = ((USER, entity.user), (CLIENT_ID, entity.client_id))
-    return tuple((kind, None if name == ANY else name) for kind, name in pairs if name is not None)
+    return tuple(
+        (kind, None if name == DEFAULT_NAME else name) for kind, name in pairs if name is not None
+    )
 
 
-def _figures(row: BucketMetrics) -> list[tuple[str, float]]:
+def _usage_values(row: BucketMetrics) -> list[tuple[str, float]]:
     told = (
         ("limit", row.limit),
         ("rate", row.rate),
@@ -163,10 +170,10 @@ def _figures(row: BucketMetrics) -> list[tuple[str, float]]:
     return [(f"{row.key}.{name}", value) for name, value in told if value is not None]
 
 
-def _busy(row: BucketMetrics) -> float:
+def _utilization(row: BucketMetrics) -> float:
     """How much of its limit is used."""
     return row.rate / row.limit
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> InvalidFilter:
+    return InvalidFilter(ErrorCode.INVALID_REQUEST, message)

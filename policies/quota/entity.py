@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-ANY: Final = "<default>"
+DEFAULT_NAME: Final = "<default>"
 """In the place of a name: everyone who has no limit of their own."""
 
 REQUEST_RATE: Final = "request_rate"
@@ -41,13 +41,13 @@ _NAMED: Final = "<named>"
 _Level = tuple[str | None, str | None]
 _LEVELS: Final[tuple[_Level, ...]] = (
     (_NAMED, _NAMED),
-    (_NAMED, ANY),
+    (_NAMED, DEFAULT_NAME),
     (_NAMED, None),
-    (ANY, _NAMED),
-    (ANY, ANY),
-    (ANY, None),
+    (DEFAULT_NAME, _NAMED),
+    (DEFAULT_NAME, DEFAULT_NAME),
+    (DEFAULT_NAME, None),
     (None, _NAMED),
-    (None, ANY),
+    (None, DEFAULT_NAME),
 )
 """User and client id of the eight levels, the first that has a limit wins."""
 
@@ -57,7 +57,7 @@ Tags = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class QuotaEntity:
-    """Whose limit it is. None: whatever it is; ANY: the default; at least one is not None."""
+    """Whose limit it is. None: whatever it is; DEFAULT_NAME: the default; at least one is not None."""
 
     user: str | None = None
     client_id: str | None = None
@@ -65,10 +65,10 @@ class QuotaEntity:
     @property
     def is_default(self) -> bool:
         """A template: each whom it fits gets a bucket made from it."""
-        return ANY in (self.user, self.client_id)
+        return DEFAULT_NAME in (self.user, self.client_id)
 
 
-class Resolved(NamedTuple):
+class ResolvedLimit(NamedTuple):
     """The limit that holds for someone."""
 
     limit: float
@@ -173,13 +173,13 @@ class ClientQuotas:
         """Somebody has a limit of this kind."""
         return bool(self._tables[key])
 
-    def resolve(self, key: str, user: str, client_id: str) -> Resolved | None:
+    def resolve(self, key: str, user: str, client_id: str) -> ResolvedLimit | None:
         """The limit that holds for requests of `user` by `client_id`; None: no limit does."""
         return self._walk(key, self._levels[key], user, client_id)
 
-    def ranking(self, key: str, user: str, client_id: str) -> list[Resolved]:
+    def ranking(self, key: str, user: str, client_id: str) -> list[ResolvedLimit]:
         """Every limit that fits this client, by precedence: the first holds, it outranks the others."""
-        found: list[Resolved] = []
+        found: list[ResolvedLimit] = []
         for level in self._levels[key]:
             resolved = self._walk(key, (level,), user, client_id)
             if resolved is not None:
@@ -193,12 +193,12 @@ class ClientQuotas:
         """
         if entity.user is not None:
             return None
-        for client_id in dict.fromkeys((entity.client_id, ANY, None)):
-            if (ANY, client_id) in self._tables[key]:
-                return QuotaEntity(ANY, client_id)
+        for client_id in dict.fromkeys((entity.client_id, DEFAULT_NAME, None)):
+            if (DEFAULT_NAME, client_id) in self._tables[key]:
+                return QuotaEntity(DEFAULT_NAME, client_id)
         return None
 
-    def limit_of(self, key: str, tags: Tags) -> Resolved | None:
+    def limit_of(self, key: str, tags: Tags) -> ResolvedLimit | None:
         """The limit of the bucket with these tags, whoever uses it (`quotaLimit` of Kafka)."""
         user, client_id = tags
         levels = [
@@ -210,11 +210,13 @@ class ClientQuotas:
 
     def _walk(
         self, key: str, levels: Iterable[_Level], user: str, client_id: str
-    ) -> Resolved | None:
+    ) -> ResolvedLimit | None:
         for user_is, client_is in levels:
             if client_is is not None and not client_id:
                 continue
-            if (user_is is _NAMED and user == ANY) or (client_is is _NAMED and client_id == ANY):
+            if (user_is is _NAMED and user == DEFAULT_NAME) or (
+                client_is is _NAMED and client_id == DEFAULT_NAME
+            ):
                 continue  # a principal or client that calls itself so is not the default
             whose = (
                 user if user_is is _NAMED else user_is,
@@ -223,7 +225,9 @@ class ClientQuotas:
             limit = self._tables[key].get(whose)
             if limit is not None:
                 tags = ("" if user_is is None else user, "" if client_is is None else client_id)
-                return Resolved(limit, tags, QuotaEntity(*whose), ANY in (user_is, client_is))
+                return ResolvedLimit(
+                    limit, tags, QuotaEntity(*whose), DEFAULT_NAME in (user_is, client_is)
+                )
         return None
 
     def __iter__(self) -> Iterator[QuotaLimit]:
@@ -282,7 +286,7 @@ def entity_text(entity: QuotaEntity) -> str:
     return ", ".join(f"{kind}: {name}" for kind, name in pairs if name is not None)
 
 
-def outranked_words(key: str, winner: QuotaEntity) -> str:
+def outranked_warning(key: str, winner: QuotaEntity) -> str:
     """The warning about a limit that holds for no client."""
     return (
         f"it holds for no client: the {key} of {{{entity_text(winner)}}} outranks it for every one "
@@ -302,7 +306,7 @@ def _hash_of(entity: QuotaEntity, key: str, limit: float) -> int:
 
 
 def _kind(name: str | None) -> str | None:
-    return name if name is None or name == ANY else _NAMED
+    return name if name is None or name == DEFAULT_NAME else _NAMED
 
 
 def _order_of(entity: QuotaEntity) -> tuple[str, str]:

@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 class KafkaRule:
-    """See the module. `special` are the APIs that are more than a request to be answered."""
+    """See the module. `hooks_by_api` are the APIs that are more than a request to be answered."""
 
     def __init__(
         self, manager: ClientQuotaManager, *, samples: int, window_ms: int, sequential: bool
     ) -> None:
         self.manager = manager
-        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {
+        self.hooks_by_api: dict[int, Callable[[Request, Peer, int], Verdict]] = {
             ApiKey.PRODUCE: self._on_produce
         }
         self._exempt = manager.exempt
-        self._special = self.special.get
+        self._find_hook = self.hooks_by_api.get
         self._find = manager.clients.get
         self._cap_ms = window_ms
         self._min_span_seconds = (samples - 1) * window_ms / 1000
@@ -50,13 +50,13 @@ class KafkaRule:
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
         """Whether Produce and Fetch have limits of their own."""
         self._bytes = produce or fetch
-        self.special.pop(ApiKey.FETCH, None)
+        self.hooks_by_api.pop(ApiKey.FETCH, None)
         if fetch:
-            self.special[ApiKey.FETCH] = self._on_fetch
+            self.hooks_by_api[ApiKey.FETCH] = self._on_fetch
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Only what a reply is too late for."""
-        special = self._special(request.api_key)
+        special = self._find_hook(request.api_key)
         if special is not None:
             return special(request, peer, now_ms)
         return EXEMPT if self._exempt and peer.user in self._exempt else FORWARD
@@ -96,7 +96,7 @@ class KafkaRule:
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
         """Nobody waits."""
 
-    def changed(self, now_ms: int) -> None:
+    def on_limits_changed(self, now_ms: int) -> None:
         """The limits are others: the next reply is judged by them."""
 
     def throttle_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
@@ -149,9 +149,9 @@ class KafkaRule:
             return FORWARD
         why = None
         if byte_ms > request_ms:
-            why = None if spent is None else spent.why(now_ms)
+            why = None if spent is None else spent.violation(now_ms)
         elif request_ms and bucket is not None:
-            why = bucket.why(judged_ms)
+            why = bucket.violation(judged_ms)
         return Throttle(total_ms, FORWARD, why)
 
     def _on_produce(self, request: Request, peer: Peer, now_ms: int) -> Forward | Throttle:
@@ -166,7 +166,7 @@ class KafkaRule:
         if not byte_ms or spent is None:
             return EXEMPT
         spent.record_throttle(byte_ms, now_ms)
-        return Throttle(byte_ms, EXEMPT, spent.why(now_ms))
+        return Throttle(byte_ms, EXEMPT, spent.violation(now_ms))
 
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Forward:
         if self._exempt and peer.user in self._exempt:

@@ -4,7 +4,7 @@ Rules (Kafka: `ClientQuotaManager`):
 - A bucket is known by its key and tags. It outlives connections, and is forgotten an hour after its
   last use if nothing is owed.
 - A new limit re-labels a bucket and keeps its samples and what is owed; another winning level means
-  another bucket. Nothing is scanned for that: `changed` forgets only who was resolved to what.
+  another bucket. Nothing is scanned for that: `on_limits_changed` forgets only who was resolved to what.
 - Configured entities never share a bucket and are never evicted. Of buckets made from a default,
   beyond `max_default_buckets` the idle ones go (nothing owed, nobody waiting); when none is idle
   newcomers share one of a few, so that a flood of invented names costs neither memory nor the limit.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.api import ANONYMOUS
 from policies.quota.bucket import ClientBuckets, QuotaBucket
-from policies.quota.entity import ANY, KEYS, ClientQuotas, QuotaEntity, Resolved, Tags
+from policies.quota.entity import DEFAULT_NAME, KEYS, ClientQuotas, QuotaEntity, ResolvedLimit, Tags
 from policies.quota.rate import SampledRate
 from policies.quota.sensors import BucketMetrics
 
@@ -33,9 +33,9 @@ MAX_CLIENTS: Final = 10_000
 """(user, client id) pairs whose buckets are remembered at hand; as many again are a little further."""
 AUTHENTICATED: Final = frozenset({"sasl", "unknown"})
 """Sources of a principal that stand for a broker's yes to an authentication."""
-SHARED: Final = 64
+SHARED_BUCKETS: Final = 64
 """Buckets that those share for whom there is no room, for each key and default."""
-ROOM_AGAIN_MS: Final = 1000
+EVICTION_RETRY_MS: Final = 1000
 """How long after a vain search for idle buckets the next one is made."""
 
 
@@ -72,13 +72,13 @@ class ClientQuotaManager:
         self._expiry_ms = expiry_ms
         self._policy = policy
         """Name of the entry, for what clients are told."""
-        self._older: dict[tuple[str, str], ClientBuckets] = {}
+        self._older_clients: dict[tuple[str, str], ClientBuckets] = {}
         self._tables: dict[str, dict[Tags, QuotaBucket]] = {key: {} for key in KEYS}
         self._shared: dict[tuple[str, QuotaEntity, int], QuotaBucket] = {}
         self._defaults = 0  # how many buckets in the tables are made from a default, or were
-        self._room_again_ms = 0
+        self._retry_eviction_ms = 0
         self._fresh_rev = -1  # of the quotas, when every bucket was last given its limit
-        self._round: list[tuple[str, Tags]] = []  # whose expiry has not been looked at yet
+        self._expiry_queue: list[tuple[str, Tags]] = []  # whose expiry has not been looked at yet
 
     def __iter__(self) -> Iterator[tuple[str, QuotaBucket]]:
         """Every bucket with its key."""
@@ -94,13 +94,13 @@ class ClientQuotaManager:
         account = self.clients.get(pair)
         if account is not None:
             return account
-        account = self._older.pop(pair, None)
+        account = self._older_clients.pop(pair, None)
         if account is None:
             account = ClientBuckets(
                 *(self._maybe_bucket(key, user, client_id, now_ms) for key in KEYS)
             )
         if len(self.clients) >= MAX_CLIENTS:
-            self._older = dict(self.clients)
+            self._older_clients = dict(self.clients)
             self.clients.clear()
         self.clients[pair] = account
         return account
@@ -109,7 +109,7 @@ class ClientQuotaManager:
         """The account of this client; the first authenticated one shows that clients authenticate here."""
         if not self.authenticates and peer.principal_source in AUTHENTICATED:
             self.authenticates = True
-            self.changed()
+            self.on_limits_changed()
         return self.buckets_of(peer.user, peer.client_id, now_ms)
 
     def adopt(self, previous: ClientQuotaManager) -> None:
@@ -125,22 +125,25 @@ class ClientQuotaManager:
                 bucket.burst_ms = self._burst_ms
                 if not same_windows:
                     bucket.rate = SampledRate(self._samples, self._window_ms)
-        self.changed()
+        self.on_limits_changed()
 
-    def changed(self) -> None:
+    def on_limits_changed(self) -> None:
         """The limits are others: who comes next is resolved anew."""
         self.clients.clear()
-        self._older.clear()
+        self._older_clients.clear()
 
     def expire(self, now_ms: int, max_buckets: int = 1000) -> None:
         """Look at the next `max_buckets` buckets and forget those that nobody has used for an hour."""
-        if not self._round:
-            self._round = [(key, tags) for key in KEYS for tags in self._tables[key]]
+        if not self._expiry_queue:
+            self._expiry_queue = [(key, tags) for key in KEYS for tags in self._tables[key]]
             if self._shared:  # there may be room again for those who share
                 kept = self._shared.items()
                 self._shared = {n: each for n, each in kept if not self._expired(each, now_ms)}
-                self.changed()
-        part, self._round = self._round[:max_buckets], self._round[max_buckets:]
+                self.on_limits_changed()
+        part, self._expiry_queue = (
+            self._expiry_queue[:max_buckets],
+            self._expiry_queue[max_buckets:],
+        )
         for key, tags in part:
             bucket = self._tables[key].get(tags)
             if bucket is not None and self._expired(bucket, now_ms):
@@ -151,7 +154,7 @@ class ClientQuotaManager:
         self._refresh(now_ms)
         for key, bucket in self:
             if bucket.limit != inf:
-                throttled = bucket.throttled
+                throttled = bucket.throttle_time
                 yield BucketMetrics(
                     *bucket.tags,
                     key,
@@ -159,14 +162,14 @@ class ClientQuotaManager:
                     bucket.rate.measure(now_ms),
                     throttled.average_ms(now_ms) if throttled else None,
                     throttled.max_ms(now_ms) if throttled else None,
-                    len(bucket.line or ()),
+                    len(bucket.queue or ()),
                 )
 
     def find(self, key: str, tags: Tags) -> QuotaBucket | None:
         """The bucket of these tags, if there is one of their own."""
         return self._tables[key].get(tags)
 
-    def is_free(self, user: str) -> bool:
+    def is_unlimited(self, user: str) -> bool:
         """No limit holds for this user here."""
         return user in self.exempt or (self.authenticates and user == ANONYMOUS)
 
@@ -174,36 +177,36 @@ class ClientQuotaManager:
 
     def _maybe_bucket(self, key: str, user: str, client_id: str, now_ms: int) -> QuotaBucket | None:
         resolved = self.quotas.resolve(key, user, client_id)
-        if resolved is None or self.is_free(user):
+        if resolved is None or self.is_unlimited(user):
             return None
         rev = self.quotas.rev
         table = self._tables[key]
         bucket = table.get(resolved.tags)
         if bucket is None:
             full = resolved.is_default and self._defaults >= self._max_default_buckets
-            if full and not self._make_room(now_ms):
-                return self._share(key, resolved, now_ms)
+            if full and not self._evict_idle(now_ms):
+                return self._shared_bucket(key, resolved, now_ms)
             self._defaults += resolved.is_default
             table[resolved.tags] = bucket = self._make(key, resolved, now_ms)
         elif bucket.rev != rev:
-            bucket.relabel(resolved, rev, now_ms)
+            bucket.set_limit(resolved, rev, now_ms)
         return bucket
 
-    def _make(self, key: str, resolved: Resolved, now_ms: int) -> QuotaBucket:
+    def _make(self, key: str, resolved: ResolvedLimit, now_ms: int) -> QuotaBucket:
         rate = SampledRate(self._samples, self._window_ms)
         return QuotaBucket(
             key, resolved, self._burst_ms, rate, self.quotas.rev, now_ms, self._policy
         )
 
-    def _share(self, key: str, resolved: Resolved, now_ms: int) -> QuotaBucket:
-        name = (key, resolved.entity, hash(resolved.tags) % SHARED)
+    def _shared_bucket(self, key: str, resolved: ResolvedLimit, now_ms: int) -> QuotaBucket:
+        name = (key, resolved.entity, hash(resolved.tags) % SHARED_BUCKETS)
         bucket = self._shared.get(name)
         if bucket is None:
             user, client_id = resolved.tags
-            tags = (ANY if user else "", ANY if client_id else "")
+            tags = (DEFAULT_NAME if user else "", DEFAULT_NAME if client_id else "")
             bucket = self._shared[name] = self._make(key, resolved._replace(tags=tags), now_ms)
         elif bucket.rev != self.quotas.rev:
-            bucket.relabel(resolved, self.quotas.rev, now_ms)
+            bucket.set_limit(resolved, self.quotas.rev, now_ms)
         return bucket
 
     def _refresh(self, now_ms: int) -> None:
@@ -216,18 +219,22 @@ class ClientQuotaManager:
         for key, table in self._tables.items():
             for tags, bucket in table.items():
                 if bucket.rev != rev:
-                    bucket.relabel(self.quotas.limit_of(key, tags), rev, now_ms)
+                    bucket.set_limit(self.quotas.limit_of(key, tags), rev, now_ms)
                 self._defaults += bucket.is_default
         for (key, entity, _), bucket in self._shared.items():
             limit = self.quotas.get(entity, key)
-            same = None if limit is None else Resolved(limit, bucket.tags, entity, is_default=True)
-            bucket.relabel(same, rev, now_ms)
+            same = (
+                None
+                if limit is None
+                else ResolvedLimit(limit, bucket.tags, entity, is_default=True)
+            )
+            bucket.set_limit(same, rev, now_ms)
 
     # -- keeping and forgetting --------------------------------------------------------------
 
-    def _make_room(self, now_ms: int) -> bool:
+    def _evict_idle(self, now_ms: int) -> bool:
         """Drop an eighth of the buckets made from a default, the oldest of those that are idle."""
-        if now_ms < self._room_again_ms:
+        if now_ms < self._retry_eviction_ms:
             return False
         self._refresh(now_ms)
         surplus = self._defaults - self._max_default_buckets * 7 // 8
@@ -238,13 +245,15 @@ class ClientQuotaManager:
             self._drop(key, gone)
         if self._defaults < self._max_default_buckets:
             return True
-        self._room_again_ms = now_ms + ROOM_AGAIN_MS
+        self._retry_eviction_ms = now_ms + EVICTION_RETRY_MS
         return False
 
     def _idle(self, bucket: QuotaBucket, now_ms: int) -> bool:
         """A new bucket would say the same."""
         return (
-            not bucket.line and bucket.paid(now_ms) and (self._smooth or bucket.rate.unused(now_ms))
+            not bucket.queue
+            and bucket.is_paid(now_ms)
+            and (self._smooth or bucket.rate.unused(now_ms))
         )
 
     def _expired(self, bucket: QuotaBucket, now_ms: int) -> bool:
@@ -256,4 +265,4 @@ class ClientQuotaManager:
         for tags in gone:
             self._defaults -= self._tables[key].pop(tags).is_default
         if gone:
-            self.changed()
+            self.on_limits_changed()

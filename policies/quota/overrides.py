@@ -74,7 +74,7 @@ def decode(data: bytes) -> dict[QuotaEntity, dict[str, float]]:
     return {line.entity: dict(line.limits()) for line in file.overrides}
 
 
-def changed(
+def apply_changes(
     overrides: Mapping[QuotaEntity, Mapping[str, float]], changes: Iterable[Change]
 ) -> dict[QuotaEntity, dict[str, float]]:
     """The overrides as they will be after `changes`."""

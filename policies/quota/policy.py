@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from policies.api import EffectiveQuota, Hold, Need, Policy, PolicyConfigError, Throttle
 from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
-from policies.quota.admin import AdminRules, QuotaAdmin
+from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
 from policies.quota.bucket_status import bucket_statuses
 from policies.quota.config import QuotaConfig
 from policies.quota.entity import (
@@ -94,7 +94,7 @@ class Quota(Policy):
         vars(self).update(on_request=self.rule.on_request, on_response=self.rule.on_response)
         self._admin = QuotaAdmin(
             self,
-            AdminRules(
+            QuotaAdminSettings(
                 frozenset(config.admins),
                 config.replicas,
                 config.forward_other_keys,
@@ -102,7 +102,7 @@ class Quota(Policy):
                 host.observes,
             ),
         )
-        self.rule.special.update(dict.fromkeys(ADMIN_APIS, self._on_admin))
+        self.rule.hooks_by_api.update(dict.fromkeys(ADMIN_APIS, self._on_admin))
         self._state_file = config.state_file
         if config.state_file is not None:
             try:
@@ -115,7 +115,7 @@ class Quota(Policy):
                 for entity, limits in overrides.decode(saved).items():
                     for key, value in limits.items():
                         self.quotas.set_override(entity, key, value)
-        self._look()
+        self._update_interests()
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """The rule's word."""
@@ -151,11 +151,11 @@ class Quota(Policy):
         replace_all = self._state_file == previous.state_file
         self.quotas.take_overrides(previous.quotas, replace_all=replace_all)
         self.manager.adopt(previous.manager)
-        self._look()
+        self._update_interests()
         if isinstance(previous.rule, SmoothRule):
             if isinstance(self.rule, SmoothRule):
                 self.rule.adopt(previous.rule)
-                self.host.call_at(0, self.rule.changed)
+                self.host.call_at(0, self.rule.on_limits_changed)
             else:  # requests do not wait under the other rule
                 self.host.call_at(0, previous.rule.release)
         self.host.call_at(0, self._review_throttles)
@@ -170,14 +170,14 @@ class Quota(Policy):
         They are saved first. Raises OSError if that fails; then nothing has changed.
         """
         if self._state_file is not None:
-            after = overrides.changed(self.quotas.overrides, changes)
+            after = overrides.apply_changes(self.quotas.overrides, changes)
             self.host.save(self._state_file, overrides.encode(after))
         for entity, key, value in changes:
             self.quotas.set_override(entity, key, value)
-        self.manager.changed()
-        if self._look():
+        self.manager.on_limits_changed()
+        if self._update_interests():
             self.host.reconsider()
-        self.rule.changed(now_ms)
+        self.rule.on_limits_changed(now_ms)
         self._review_throttles(now_ms)
 
     @property
@@ -209,7 +209,7 @@ class Quota(Policy):
             return Throttle(counted.throttle_time_ms, answer, counted.why)
         return answer
 
-    def _look(self) -> bool:
+    def _update_interests(self) -> bool:
         """Want to see what there are quotas for; whether that has changed."""
         before = (self.apis, self.response_apis, self.needs)
         produce = self.quotas.any(PRODUCER_BYTE_RATE)

@@ -34,7 +34,7 @@ def throttle_time_ms(
     return max_ms if excess_ms >= max_ms else floor(excess_ms + 0.5)
 
 
-def rate_behind(delay_ms: float, bound: float, window_ms: int) -> float:
+def rate_for_delay(delay_ms: float, bound: float, window_ms: int) -> float:
     """The rate that `throttle_time_ms` would give this delay for: its formula turned round."""
     return bound * (1 + delay_ms / window_ms)
 
@@ -75,7 +75,7 @@ class SampledRate:
     def record(self, value: float, now_ms: int) -> None:
         """Add `value`, which may be 0, or less to take back what was recorded."""
         if now_ms >= self._valid_ms:
-            self._turn(now_ms)
+            self._roll(now_ms)
         self._sum += value
         self.last_ms = now_ms
 
@@ -93,7 +93,7 @@ class SampledRate:
             total = self._closed_sum + self._sum
             elapsed_ms = now_ms - self._oldest_ms
         else:
-            total, elapsed_ms = self._look(now_ms)
+            total, elapsed_ms = self._measure(now_ms)
         min_span_ms = self._min_span_ms
         if elapsed_ms < min_span_ms:
             elapsed_ms = min_span_ms + elapsed_ms % self._window_ms
@@ -115,14 +115,14 @@ class SampledRate:
             return self._closed
         return [*self._closed, (self._begun_ms, last_ms, self._sum)]
 
-    def _look(self, now_ms: int) -> tuple[float, int]:
+    def _measure(self, now_ms: int) -> tuple[float, int]:
         span_ms = self._span_ms
         alive = [each for each in self._all() if now_ms - each[1] < span_ms]
         if not alive:
             return 0.0, 0
         return sum(each[2] for each in alive), now_ms - alive[0][0]
 
-    def _turn(self, now_ms: int) -> None:
+    def _roll(self, now_ms: int) -> None:
         """Purge what no longer counts, and begin a new window if the current one is over."""
         span_ms = self._span_ms
         begun_ms = now_ms - now_ms % self._window_ms
@@ -176,11 +176,11 @@ class ReleaseSchedule:
         """How much may pass at once; below zero: how much is owed beyond the burst."""
         return min(self.burst_ms, now_ms - self.pass_ms) / self.unit_ms
 
-    def paid(self, now_ms: float) -> bool:
+    def is_paid(self, now_ms: float) -> bool:
         """Nothing is owed: a new schedule would say the same."""
         return self.pass_ms + self.burst_ms <= now_ms
 
-    def change(self, rate_per_s: float, now_ms: float) -> None:
+    def set_rate(self, rate_per_s: float, now_ms: float) -> None:
         """Set a new rate from `now_ms` on. Credits stay, counted in units: what was saved and what is owed.
 
         So a higher rate grants no burst that was not saved, and pays a debt sooner. Savings are cut to

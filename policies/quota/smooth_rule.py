@@ -2,9 +2,9 @@
 
 Rules:
 - A request is charged when it may pass. While its entity is over, a request on any of its connections
-  waits, held before its first byte goes on; the line is served in order, one each time the schedule
+  waits, held before its first byte goes on; the queue is served in order, one each time the schedule
   allows, by the alarm of its head. A client that hangs up gives its place back.
-- Whoever passes is told (and made) to be quiet until the next one may pass and those in the line have
+- Whoever passes is told (and made) to be quiet until the next one may pass and those in the queue have
   passed. So no more than T * (s + burst_seconds) + 1 requests pass in any s seconds.
 - Produce: its bytes wait their turn first, then the request does (KIP-124); it is quiet for the longer
   of what both ask. acks=0 is counted and muted like any other.
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 MAX_HOLD_MS: Final = MAX_THROTTLE_MS
 """A held request waits for its slot, however far; its client gives up long before that."""
-LOOKED_AT_ONCE: Final = 64
+REVIEW_BATCH: Final = 64
 """Held requests that one step looks at after a change of limits."""
-MIN_SHARED_MS: Final = 1000
+MIN_FETCH_SHARE_MS: Final = 1000
 """What fetches in flight may ask for together is worth this long at least, however short the burst."""
-_MEAN_OF: Final = 8
+_MEAN_WEIGHT: Final = 8
 """A reply moves the mean of the last ones by an eighth."""
 
 
-class _Fetching(NamedTuple):
+class _InFlightFetch(NamedTuple):
     """A Fetch in flight, and what it was charged before its reply."""
 
     bucket: QuotaBucket
@@ -50,18 +50,20 @@ class _Fetching(NamedTuple):
 
 
 class SmoothRule:
-    """See the module. `special` are the APIs that need more than a count of one."""
+    """See the module. `hooks_by_api` are the APIs that need more than a count of one."""
 
     def __init__(self, manager: ClientQuotaManager, host: Host, burst_ms: float) -> None:
         self.manager = manager
-        self.special: dict[int, Callable[[Request, Peer, int], Verdict]] = {}
+        self.hooks_by_api: dict[int, Callable[[Request, Peer, int], Verdict]] = {}
         self._host = host
         self._burst_ms = burst_ms
-        self._special = self.special.get
+        self._find_hook = self.hooks_by_api.get
         self._find = manager.clients.get
         self._held: dict[int, Waiter] = {}  # by session
-        self._fetching: dict[int, dict[int, _Fetching]] = {}  # by session, exchange
-        self._alarms: dict[QuotaBucket, int] = {}  # when this rule serves the line of a bucket next
+        self._fetches: dict[int, dict[int, _InFlightFetch]] = {}  # by session, exchange
+        self._alarms: dict[
+            QuotaBucket, int
+        ] = {}  # when this rule serves the queue of a bucket next
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
         """Whether Produce and Fetch have limits of their own."""
@@ -69,16 +71,16 @@ class SmoothRule:
             (ApiKey.PRODUCE, self._on_produce, produce),
             (ApiKey.FETCH, self._on_fetch, fetch),
         ):
-            self.special.pop(key, None)
+            self.hooks_by_api.pop(key, None)
             if wanted:
-                self.special[key] = hook
+                self.hooks_by_api[key] = hook
         if not fetch:  # the replies to those in flight are not heard any more
-            for session_id in tuple(self._fetching):
+            for session_id in tuple(self._fetches):
                 self._forget_fetches(session_id)
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Let it pass, be it with a throttle, or have it wait."""
-        special = self._special(request.api_key)
+        special = self._find_hook(request.api_key)
         if special is not None:
             return special(request, peer, now_ms)
         account = self._find((peer.user, peer.client_id))
@@ -86,9 +88,9 @@ class SmoothRule:
             account = self.manager.buckets_of_peer(peer, now_ms)
         bucket = account.request
         if bucket is None:
-            return self._free(peer)
+            return self._without_limit(peer)
         ahead_ms = now_ms - bucket.pass_ms
-        if ahead_ms < 0.0 or bucket.line:
+        if ahead_ms < 0.0 or bucket.queue:
             return self.count(request, peer, now_ms)
         # What `count` would do, written out: this is the way of nearly every request.
         if ahead_ms > bucket.burst_ms:  # noqa: PLR1730 - a call of min is too slow here
@@ -96,18 +98,18 @@ class SmoothRule:
         ahead_ms -= bucket.unit_ms
         bucket.pass_ms = now_ms - ahead_ms
         bucket.rate.record(1, now_ms)
-        return FORWARD if ahead_ms >= 0.0 else self._quiet((bucket,), now_ms)
+        return FORWARD if ahead_ms >= 0.0 else self._throttle((bucket,), now_ms)
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge it as a request and nothing else."""
         bucket = self.manager.buckets_of_peer(peer, now_ms).request
         if bucket is None:
-            return self._free(peer)
+            return self._without_limit(peer)
         held = self._admit(bucket, 1, request, peer, now_ms)
         if held is not None:
             return held
         bucket.rate.record(1, now_ms)
-        return self._quiet((bucket,), now_ms)
+        return self._throttle((bucket,), now_ms)
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
@@ -115,10 +117,10 @@ class SmoothRule:
         """Settle what a Fetch really cost."""
         if request.api_key != ApiKey.FETCH:
             return FORWARD
-        fetching = self._fetching.get(peer.session_id, {}).pop(request.exchange_id, None)
+        fetching = self._fetches.get(peer.session_id, {}).pop(request.exchange_id, None)
         charged_bytes = 0.0
         if fetching is not None:
-            fetching.bucket.fetching -= 1
+            fetching.bucket.fetches_in_flight -= 1
             charged_bytes = fetching.charged_bytes
         bucket = self.manager.buckets_of_peer(peer, now_ms).fetch
         if bucket is None:
@@ -126,10 +128,10 @@ class SmoothRule:
         size_bytes = response.size_bytes
         bucket.charge(size_bytes - charged_bytes, now_ms)
         bucket.rate.record(size_bytes, now_ms)
-        bucket.mean += (size_bytes - bucket.mean) / _MEAN_OF
-        if bucket.line:  # its turn may have come nearer
-            self._arm(bucket, now_ms)
-        return self._quiet((bucket,), now_ms)
+        bucket.mean_reply_bytes += (size_bytes - bucket.mean_reply_bytes) / _MEAN_WEIGHT
+        if bucket.queue:  # its turn may have come nearer
+            self._set_alarm(bucket, now_ms)
+        return self._throttle((bucket,), now_ms)
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
         """Whoever has gone waits for nothing."""
@@ -138,26 +140,28 @@ class SmoothRule:
         if waiter is not None:
             self._forget(waiter)
 
-    def changed(self, now_ms: int) -> None:
-        """The limits are others: a line is served by its new limit, and keeps its order.
+    def on_limits_changed(self, now_ms: int) -> None:
+        """The limits are others: a queue is served by its new limit, and keeps its order.
 
         What another limit holds for now is asked again. A crowd is looked at a part at a time.
         """
-        self._in_parts(list(self._held.values()), self._look_again, now_ms)
+        self._in_parts(list(self._held.values()), self._recheck, now_ms)
 
     def throttle_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
         """Until when this client has to be quiet by the limits that hold now."""
         account = self.manager.buckets_of_peer(peer, now_ms)
         owed = (each for each in (account.request, account.produce, account.fetch) if each)
-        return max((each.pass_ms + each.queued * each.unit_ms for each in owed), default=now_ms)
+        return max(
+            (each.pass_ms + each.queued_cost * each.unit_ms for each in owed), default=now_ms
+        )
 
     def adopt(self, previous: SmoothRule) -> None:
-        """Share the books of the rule before. `changed` is due next, and sets the alarms.
+        """Share the books of the rule before. `on_limits_changed` is due next, and sets the alarms.
 
         The rule before is still asked about requests that cannot move to the new chain.
         """
         self._held = previous._held
-        self._fetching = previous._fetching
+        self._fetches = previous._fetches
         previous._alarms.clear()
 
     def release(self, now_ms: int) -> None:
@@ -169,11 +173,11 @@ class SmoothRule:
         for waiter in waiters:
             self._forget(waiter)
         self._alarms.clear()
-        for of_session in self._fetching.values():
+        for of_session in self._fetches.values():
             for fetching in of_session.values():
-                fetching.bucket.fetching -= 1
+                fetching.bucket.fetches_in_flight -= 1
                 fetching.bucket.charge(-fetching.charged_bytes, now_ms)
-        self._fetching.clear()
+        self._fetches.clear()
         self._in_parts(waiters, lambda waiter, _: self._host.wake(waiter), now_ms)
 
     def _in_parts(
@@ -182,13 +186,13 @@ class SmoothRule:
         """Call `look` for each of them in order; a crowd a part at a time."""
         waiters.reverse()
 
-        def look_on(now_ms: int) -> None:
-            for _ in range(min(len(waiters), LOOKED_AT_ONCE)):
+        def review_batch(now_ms: int) -> None:
+            for _ in range(min(len(waiters), REVIEW_BATCH)):
                 look(waiters.pop(), now_ms)
             if waiters:
-                self._host.call_at(now_ms + 1, look_on)
+                self._host.call_at(now_ms + 1, review_batch)
 
-        look_on(now_ms)
+        review_batch(now_ms)
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -204,9 +208,9 @@ class SmoothRule:
     ) -> Hold | None:
         """Charge `cost` if the request may pass now; else it waits. `paid`: see Waiter."""
         waiter = self._maybe_waiter(request, peer)
-        line = bucket.line
+        queue = bucket.queue
         if bucket.pass_ms <= now_ms and (
-            not line or (waiter is not None and next(iter(line.values())) is waiter)
+            not queue or (waiter is not None and next(iter(queue.values())) is waiter)
         ):
             if waiter is not None:
                 self._forget(waiter)
@@ -216,10 +220,12 @@ class SmoothRule:
             self._forget(waiter)
         waiter = Waiter(bucket, peer, request.exchange_id, cost, paid=paid)
         self._held[peer.session_id] = waiter
-        ahead = bucket.queued
-        bucket.join(waiter)
-        self._arm(bucket, now_ms)
-        why = bucket.why_owed(max(0.0, bucket.pass_ms - now_ms) + ahead * bucket.unit_ms, now_ms)
+        ahead = bucket.queued_cost
+        bucket.enqueue(waiter)
+        self._set_alarm(bucket, now_ms)
+        why = bucket.violation_for_delay(
+            max(0.0, bucket.pass_ms - now_ms) + ahead * bucket.unit_ms, now_ms
+        )
         return Hold(MAX_HOLD_MS, waiter, throttles=True, why=why)
 
     def _maybe_waiter(self, request: Request, peer: Peer) -> Waiter | None:
@@ -232,57 +238,57 @@ class SmoothRule:
     def _forget(self, waiter: Waiter) -> None:
         if self._held.get(waiter.session_id) is waiter:
             del self._held[waiter.session_id]
-        waiter.bucket.leave(waiter)
+        waiter.bucket.remove(waiter)
 
-    def _look_again(self, waiter: Waiter, now_ms: int) -> None:
+    def _recheck(self, waiter: Waiter, now_ms: int) -> None:
         if self._held.get(waiter.session_id) is not waiter:
             return  # it has passed, or its client has gone
         bucket = waiter.bucket
         if self.manager.buckets_of_peer(waiter.peer, now_ms).of(bucket.key) is bucket:
-            self._arm(bucket, now_ms)  # its limit is the new one already
+            self._set_alarm(bucket, now_ms)  # its limit is the new one already
             return
-        bucket.leave(waiter)
+        bucket.remove(waiter)
         if not self._host.wake(waiter):
             self._forget(waiter)
 
     def _forget_fetches(self, session_id: int) -> None:
-        for fetching in self._fetching.pop(session_id, {}).values():
-            fetching.bucket.fetching -= 1
+        for fetching in self._fetches.pop(session_id, {}).values():
+            fetching.bucket.fetches_in_flight -= 1
 
-    def _arm(self, bucket: QuotaBucket, now_ms: int) -> None:
+    def _set_alarm(self, bucket: QuotaBucket, now_ms: int) -> None:
         at_ms = ceil(min(max(bucket.pass_ms, now_ms), now_ms + MAX_THROTTLE_MS))
         if at_ms < self._alarms.get(bucket, inf):
             self._alarms[bucket] = at_ms
-            self._host.call_at(at_ms, partial(self._ring, bucket))
+            self._host.call_at(at_ms, partial(self._on_alarm, bucket))
 
-    def _ring(self, bucket: QuotaBucket, now_ms: int) -> None:
-        """Serve the line as far as the schedule allows."""
+    def _on_alarm(self, bucket: QuotaBucket, now_ms: int) -> None:
+        """Serve the queue as far as the schedule allows."""
         if now_ms < self._alarms.get(bucket, inf):
             return  # an earlier alarm has done it
         del self._alarms[bucket]
-        while bucket.line:
+        while bucket.queue:
             if bucket.pass_ms > now_ms:
-                self._arm(bucket, now_ms)
+                self._set_alarm(bucket, now_ms)
                 return
-            head = next(iter(bucket.line.values()))
+            head = next(iter(bucket.queue.values()))
             self._host.wake(head)
             self._forget(head)  # if it is still there, its client has gone
 
-    def _quiet(self, buckets: tuple[QuotaBucket | None, ...], now_ms: int) -> Forward | Throttle:
-        """Until all that these buckets owe or have in line may have passed; the longest counts."""
+    def _throttle(self, buckets: tuple[QuotaBucket | None, ...], now_ms: int) -> Forward | Throttle:
+        """Until all that these buckets owe or have in queue may have passed; the longest counts."""
         longest_ms, longest = 0, None
         for bucket in buckets:
             if bucket is None:
                 continue
-            left_ms = bucket.pass_ms - now_ms + bucket.queued * bucket.unit_ms
+            left_ms = bucket.pass_ms - now_ms + bucket.queued_cost * bucket.unit_ms
             if left_ms > longest_ms:
                 longest_ms, longest = ceil(min(left_ms, MAX_THROTTLE_MS)), bucket
         if longest is None:
             return FORWARD
         longest.record_throttle(longest_ms, now_ms)
-        return Throttle(longest_ms, FORWARD, longest.why_owed(longest_ms, now_ms))
+        return Throttle(longest_ms, FORWARD, longest.violation_for_delay(longest_ms, now_ms))
 
-    def _free(self, peer: Peer) -> Forward:
+    def _without_limit(self, peer: Peer) -> Forward:
         """No limit holds."""
         return EXEMPT if peer.user in self.manager.exempt else FORWARD
 
@@ -294,13 +300,13 @@ class SmoothRule:
             account = self.manager.buckets_of_peer(peer, now_ms)
         produce, bucket = account.produce, account.request
         if produce is None and bucket is None:
-            return self._free(peer)
+            return self._without_limit(peer)
         size_bytes = request.size_bytes
         if (
             produce is not None
             and bucket is not None
             and produce.pass_ms <= now_ms >= bucket.pass_ms
-            and not (produce.line or bucket.line or peer.session_id in self._held)
+            and not (produce.queue or bucket.queue or peer.session_id in self._held)
         ):  # as below, where nobody waits
             produce.charge(size_bytes, now_ms)
             produce.rate.record(size_bytes, now_ms)
@@ -308,7 +314,7 @@ class SmoothRule:
             bucket.rate.record(1, now_ms)
             if produce.pass_ms <= now_ms >= bucket.pass_ms:
                 return FORWARD
-            return self._quiet((bucket, produce), now_ms)
+            return self._throttle((bucket, produce), now_ms)
         waiter = self._maybe_waiter(request, peer)
         if produce is not None and (waiter is None or not waiter.paid):
             held = self._admit(produce, size_bytes, request, peer, now_ms)
@@ -320,32 +326,34 @@ class SmoothRule:
             if held is not None:
                 return held
             bucket.rate.record(1, now_ms)
-        return self._quiet((bucket, produce), now_ms)
+        return self._throttle((bucket, produce), now_ms)
 
     def _on_fetch(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         account = self.manager.buckets_of_peer(peer, now_ms)
         fetch, bucket = account.fetch, account.request
         if fetch is None and bucket is None:
-            return self._free(peer)
+            return self._without_limit(peer)
         waiter = self._maybe_waiter(request, peer)
         if fetch is not None and (waiter is None or not waiter.paid):
-            expected = fetch.mean
+            expected = fetch.mean_reply_bytes
             held = self._admit(fetch, expected, request, peer, now_ms)
             if held is not None:
                 return held
-            of_session = self._fetching.setdefault(peer.session_id, {})
-            of_session[request.exchange_id] = _Fetching(fetch, expected)
-            fetch.fetching += 1
+            of_session = self._fetches.setdefault(peer.session_id, {})
+            of_session[request.exchange_id] = _InFlightFetch(fetch, expected)
+            fetch.fetches_in_flight += 1
         if bucket is not None:
             held = self._admit(bucket, 1, request, peer, now_ms, paid=True)
             if held is not None:
                 return held
             bucket.rate.record(1, now_ms)
-        quiet = self._quiet((bucket,), now_ms)
+        quiet = self._throttle((bucket,), now_ms)
         if fetch is None:
             return quiet
-        at_once = fetch.fetching + len(fetch.line or ())  # this one is among those in flight
-        share = fetch.limit * max(self._burst_ms, MIN_SHARED_MS) / 1000 / max(1, at_once)
+        at_once = fetch.fetches_in_flight + len(
+            fetch.queue or ()
+        )  # this one is among those in flight
+        share = fetch.limit * max(self._burst_ms, MIN_FETCH_SHARE_MS) / 1000 / max(1, at_once)
         limited = limit_fetch(request, share)
         if isinstance(quiet, Throttle) and limited is not FORWARD:
             return Throttle(quiet.throttle_time_ms, limited, quiet.why)

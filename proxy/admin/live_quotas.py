@@ -191,15 +191,17 @@ def _judged(
     client_id: str | None,
     limits: dict[str, float | None],
 ) -> Sequence[Change]:
-    from policies.quota.alter import judge  # noqa: PLC0415 - loaded only with a quota policy
-    from policies.quota.entity import ANY, QuotaEntity  # noqa: PLC0415 - as above
+    from policies.quota.alter import evaluate  # noqa: PLC0415 - loaded only with a quota policy
+    from policies.quota.entity import DEFAULT_NAME, QuotaEntity  # noqa: PLC0415 - as above
     from wire.client_quotas import CLIENT_ID, USER, Alteration  # noqa: PLC0415 - as above
 
     named = ((USER, user), (CLIENT_ID, client_id))
-    whose = tuple((kind, None if name == ANY else name) for kind, name in named if name is not None)
+    whose = tuple(
+        (kind, None if name == DEFAULT_NAME else name) for kind, name in named if name is not None
+    )
     if not limits:
         limits = dict.fromkeys(policy.quotas.overrides.get(QuotaEntity(user, client_id), ()))
-    (judged,) = judge([Alteration(whose, tuple(limits.items()))], policy.quotas)
+    (judged,) = evaluate([Alteration(whose, tuple(limits.items()))], policy.quotas)
     if judged.message is not None:
         raise AdminError(400, judged.message)
     return judged.changes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.quota.describe import ORIGIN, USAGE, named_entity
-from policies.quota.entity import ANY, KEYS, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, KEYS, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from proxy.cli.errors import RefusedError
 from proxy.cli.kafka_client import error_name
@@ -114,7 +114,7 @@ def _entity(names: Mapping[str, str | None]) -> QuotaEntity | None:
     if not names or not names.keys() <= {USER, CLIENT_ID}:
         return None
     user, client_id = (
-        (names[kind] or ANY) if kind in names else None for kind in (USER, CLIENT_ID)
+        (names[kind] or DEFAULT_NAME) if kind in names else None for kind in (USER, CLIENT_ID)
     )
     return QuotaEntity(user, client_id)
 

@@ -75,13 +75,13 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:
-    from policies.quota.entity import ANY  # noqa: PLC0415 - start-up of other commands
+    from policies.quota.entity import DEFAULT_NAME  # noqa: PLC0415 - start-up of other commands
 
     if name is not None and is_default:
         raise click.UsageError(f"--{kind} and --default-{kind} exclude each other.")
     if name == "":
         raise click.BadParameter("found nothing, expected a name", param_hint=f"--{kind}")
-    return ANY if is_default else name
+    return DEFAULT_NAME if is_default else name
 
 
 @contextmanager

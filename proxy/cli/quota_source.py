@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,4 +41,4 @@ class QuotaSource(Protocol):
 def by_entity(row: QuotaRow) -> tuple[object, ...]:
     """Sort key: users before client ids of all users, a default before names, then the quota."""
     names = (row.entity.user, row.entity.client_id)
-    return (*((name is None, name != ANY, name or "") for name in names), row.key)
+    return (*((name is None, name != DEFAULT_NAME, name or "") for name in names), row.key)

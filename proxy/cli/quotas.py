@@ -123,10 +123,10 @@ def explain_quotas(where: Where, entity: QuotaEntity) -> None:
     Give --user and --client-id. Without --user it is ANONYMOUS, a client without authentication.
     """
     from policies.api import ANONYMOUS  # noqa: PLC0415 - start-up of other commands
-    from policies.quota.entity import ANY, QuotaEntity  # noqa: PLC0415 - as above
+    from policies.quota.entity import DEFAULT_NAME, QuotaEntity  # noqa: PLC0415 - as above
     from proxy.cli import quota_views  # noqa: PLC0415 - as above
 
-    if ANY in (entity.user, entity.client_id):
+    if DEFAULT_NAME in (entity.user, entity.client_id):
         raise click.UsageError("Name one client: by --user, --client-id, or both.")
     with opened(where) as source:
         found = source.quotas(QuotaEntity())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import yaml
 from yaml.composer import Composer
 
-from policies.validation import Problem, join
+from policies.validation import Problem, join_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,7 +162,7 @@ class _Lines:
             if not isinstance(key, yaml.ScalarNode):
                 self._report(key, path, "a key that is not text", "a plain key")
                 continue
-            below = join(path, key.value)
+            below = join_path(path, key.value)
             if key.value in first:
                 line = first[key.value].start_mark.line + 1
                 self._report(

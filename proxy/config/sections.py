@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from policies.type_names import found
+from policies.type_names import describe_value
 from policies.validation import Problem
 from proxy.config.values import (
     ANY_ADDRESS,
@@ -110,7 +110,7 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             yield Problem("advertised_host", "nothing", words)
         elif self.advertised_host in ANY_ADDRESS:
             words = "a host that clients can connect to"
-            yield Problem("advertised_host", found(self.advertised_host), words)
+            yield Problem("advertised_host", describe_value(self.advertised_host), words)
 
 
 class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

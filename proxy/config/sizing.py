@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.registry import bodies_wanted
+from policies.registry import body_apis
 from proxy.config.budget import Budget, Demand, settle
 from proxy.config.container import memory_limit
 from wire.apis import OFFERED, known
@@ -46,7 +46,7 @@ def budget_within(config: Config, limit: MemoryLimit | None) -> Budget:
 
 
 def _bodies(config: Config) -> dict[int, str]:
-    return bodies_wanted(config.policies) if config.policies else {}
+    return body_apis(config.policies) if config.policies else {}
 
 
 def _frame_bytes(api_key: int, max_bytes: int) -> int:

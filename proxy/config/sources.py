@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import inspect
 
-from policies.registry import PolicyEntry, discard, hand_over, hints
+from policies.registry import PolicyEntry, discard, hints, transfer_drafts
 from policies.registry import inspect as inspect_policies
 from policies.type_names import nearest, strip
-from policies.validation import Problem, SettingsError, join, try_convert
+from policies.validation import Problem, SettingsError, join_path, try_convert
 from proxy.config import Config
 from proxy.config.container import VARIABLE
 
@@ -157,7 +157,7 @@ class _Merge:
                 problems += [each for each in look(seen) if each.path not in known or not each.path]
             self.problems += [self._at(each) for each in problems]
             if config is not None and not self.problems:
-                hand_over(entries, config.policies)
+                transfer_drafts(entries, config.policies)
             discard(entries)
         if self.problems or config is None:
             raise SettingsError(self.problems)
@@ -270,7 +270,7 @@ def _mark(value: object, path: str, origin: str, origins: dict[str, str]) -> Non
     origins[path] = origin
     if isinstance(value, Mapping):
         for key, each in value.items():
-            _mark(each, join(path, str(key)), origin, origins)
+            _mark(each, join_path(path, str(key)), origin, origins)
     elif isinstance(value, list | tuple):
         for place, each in enumerate(value):
             _mark(each, f"{path}[{place}]", origin, origins)

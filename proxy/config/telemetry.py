@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from policies.type_names import found
+from policies.type_names import describe_value
 from policies.validation import Problem
 from proxy.config.values import (
     DAY_MS,
@@ -104,16 +104,18 @@ class AdminSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         for name in ("listen", "control"):
             text = getattr(self, name)
             if text and (not re.fullmatch(SERVER_PATTERN, text) or check_server(text)):
-                yield Problem(name, found(text), SERVER_WORDS)
+                yield Problem(name, describe_value(text), SERVER_WORDS)
         if self.control and not self.token_file:
             yield Problem("token_file", "nothing", "a file with a token, because control is set")
         if self.control and self.control == self.listen:
-            yield Problem("control", found(self.control), "another address than listen")
+            yield Problem("control", describe_value(self.control), "another address than listen")
         path_bytes = len(os.fsencode(self.socket_path))
         if path_bytes > MAX_SOCKET_BYTES:
             yield Problem("socket", f"{path_bytes} bytes", f"at most {MAX_SOCKET_BYTES} bytes")
         if self.trace_url and not re.match(r"https?://", self.trace_url):
-            yield Problem("trace_url", found(self.trace_url), "a URL with http:// or https://")
+            yield Problem(
+                "trace_url", describe_value(self.trace_url), "a URL with http:// or https://"
+            )
 
 
 class MetricsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import yaml
 
-from policies.validation import join
+from policies.validation import join_path
 from proxy.config.sources import DEFAULT
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _mapping(
     """Yield each line without its comment, and the comment or ''."""
     for key, value in data.items():
         yield from _entry(
-            f"{'  ' * depth}{_flow(key)}:", value, join(path, str(key)), depth, origins
+            f"{'  ' * depth}{_flow(key)}:", value, join_path(path, str(key)), depth, origins
         )
 
 

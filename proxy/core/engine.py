@@ -244,7 +244,7 @@ class Engine:
         """A step of the event loop has taken too long. If policies judge requests, each of their calls is measured for
         MEASURE_MS: which one it was is known as soon as it happens again.
         """
-        judges = self.chain.judges()
+        judges = self.chain.active_entries()
         if not judges or not self.chain.hook_runner.measures:
             return
         self.observer.on_slow_step(took_ms, judges)

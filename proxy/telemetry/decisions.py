@@ -112,7 +112,7 @@ def _ruled(decision: PolicyDecision, what: str, ms: int, before: str) -> Decisio
         decision.now_ms,
         peer.user,
         peer.client_id[:_MAX_NAME_CHARS],
-        decision.about,
+        decision.operation,
         what,
         ms,
         before + _refusal(decision.policy, decision.error, decision.message or why),

@@ -348,7 +348,11 @@ def _is_full(event: str, decision: PolicyDecision) -> bool:
 
 def _ruled(decision: PolicyDecision) -> dict[str, object]:
     """The verdict's kind, error and reason, and whose request it was; what else it holds may be a payload."""
-    said = {"api": decision.about, "error": decision.error, "reason": _printable(decision.message)}
+    said = {
+        "api": decision.operation,
+        "error": decision.error,
+        "reason": _printable(decision.message),
+    }
     fields: dict[str, object] = {"policy": decision.policy, "verdict": decision.kind}
     fields |= {name: text for name, text in said.items() if text}
     if decision.delay_ms:

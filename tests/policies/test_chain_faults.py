@@ -65,7 +65,7 @@ def test_a_lone_policys_bug_is_laid_at_its_door():
         Told("other", diary, apis=frozenset({ApiKey.PRODUCE})), OnlyCounts(), Told("mine", diary)
     )
     bug = RuntimeError("bug")
-    fault = chain.blame(ApiKey.HEARTBEAT, "on_request", bug)
+    fault = chain.attribute_fault(ApiKey.HEARTBEAT, "on_request", bug)
     assert (fault.name, fault.hook) == ("mine", "on_request")
     assert reporter.errors == [("mine", "on_request", bug)]
 
@@ -76,7 +76,7 @@ def test_a_bug_is_laid_at_the_door_of_who_has_the_hook_even_if_it_wishes_for_les
     chain, reporter = make(OnlyCounts(), lone)
     lone.apis = frozenset()
     chain.reconsider()
-    fault = chain.blame(ApiKey.HEARTBEAT, "on_response", RuntimeError("bug"))
+    fault = chain.attribute_fault(ApiKey.HEARTBEAT, "on_response", RuntimeError("bug"))
     assert (fault.name, fault.hook) == ("mine", "on_response")
     assert [name for name, _, _ in reporter.errors] == ["mine"]
 
@@ -85,7 +85,7 @@ def test_what_was_blamed_once_is_not_blamed_again():
     """The joined hook has reported it already."""
     chain, reporter = make(Told("a", []))
     fault = PolicyFault("a", "on_request")
-    assert chain.blame(ApiKey.HEARTBEAT, "on_request", fault) is fault
+    assert chain.attribute_fault(ApiKey.HEARTBEAT, "on_request", fault) is fault
     assert reporter.errors == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Patch, Peer, Reject, Respond, Throttle
-from policies.decision import PolicyDecision, changes_nothing, refusal_message
+from policies.decision import PolicyDecision, is_no_op, refusal_message
 
 PATCHED = Forward((Patch(0, b"\x01"),))
 REFUSED = Reject(44, message="DeleteTopics is forbidden here")
@@ -37,7 +37,7 @@ def test_a_ruling_has_a_kind_a_delay_and_an_error(verdict, kind, delay_ms, error
 def test_it_closes_where_the_verdict_says_so_and_at_the_connect():
     """Before its first request a client can be told nothing."""
     closes = [decision(Reject(44)), decision(Reject(44, close=True)), decision(Reject(44), "")]
-    assert [(each.closes, each.about) for each in closes] == [
+    assert [(each.closes, each.operation) for each in closes] == [
         (False, "DeleteTopics"),
         (True, "DeleteTopics"),
         (True, "connect"),
@@ -78,4 +78,4 @@ def test_a_client_is_told_the_policy_and_its_reason_or_the_code():
 )
 def test_a_verdict_that_only_lets_a_request_pass_is_no_news(verdict, nothing):
     """Exempt or not."""
-    assert changes_nothing(verdict) is nothing
+    assert is_no_op(verdict) is nothing

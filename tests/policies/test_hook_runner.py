@@ -35,14 +35,14 @@ def test_whatever_a_hook_raises_is_a_fault_of_its_policy(error):
 
     with pytest.raises(PolicyFault, match=f"^policy q, on_tick: it raised {type(error).__name__}$"):
         hook_runner.run("q", "on_tick", hook)
-    hook_runner.tell("q", "close", hook)
+    hook_runner.notify("q", "close", hook)
     assert reporter.errors == [("q", "on_tick", error), ("q", "close", error)]
 
 
 def test_a_recursion_without_end_is_a_fault_of_its_policy():
     """The stack is whole again when the fault is made."""
     reporter = BenchReporter()
-    HookRunner(reporter).tell("q", "on_request", endless)
+    HookRunner(reporter).notify("q", "on_request", endless)
     assert [type(error) for _, _, error in reporter.errors] == [RecursionError]
 
 
@@ -82,9 +82,9 @@ def test_a_hook_of_five_milliseconds_is_reported_and_a_shorter_one_is_not():
     """With the entry, the hook and how long; both are counted."""
     clock, reporter = Clock(), BenchReporter()
     hook_runner = HookRunner(reporter, clock)
-    hook_runner.tell("q", "on_tick", clock.turn, SLOW_US - 1)
+    hook_runner.notify("q", "on_tick", clock.turn, SLOW_US - 1)
     assert reporter.slow == []
-    hook_runner.tell("q", "on_tick", clock.turn, SLOW_US)
+    hook_runner.notify("q", "on_tick", clock.turn, SLOW_US)
     assert reporter.slow == [("q", "on_tick", "", SLOW_US)]
     times = hook_runner.times["q", "on_tick"]
     assert (times.calls, times.took_us, times.slow) == (2, 2 * SLOW_US - 1, 1)
@@ -114,7 +114,7 @@ def test_what_a_hook_has_others_do_is_not_its_own_time():
         hook_runner.timed("other", "on_request", lambda _: clock.turn(60_000))(request())
         clock.turn(20)
 
-    hook_runner.tell("q", "call_at", alarm)
+    hook_runner.notify("q", "call_at", alarm)
     assert hook_runner.times["q", "call_at"].took_us == 30
     assert reporter.slow == [("other", "on_request", "Heartbeat", 60_000)]
 
@@ -123,5 +123,5 @@ def test_without_a_clock_nothing_is_measured():
     """And a hook is called straight."""
     hook_runner = HookRunner(BenchReporter())
     assert hook_runner.timed("q", "on_request", len) is len
-    hook_runner.tell("q", "on_tick", len, "")
+    hook_runner.notify("q", "on_tick", len, "")
     assert hook_runner.times["q", "on_tick"].took_us == 0

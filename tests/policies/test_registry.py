@@ -170,9 +170,9 @@ def test_a_policy_is_made_once_from_inspection_to_service() -> None:
     entries = [PolicyEntry(use="stranger"), PolicyEntry(use="quota", config={"quotas": []})]
     assert registry.inspect(entries, keep=True) == []
     assert Stranger.made == 1
-    assert registry.bodies_wanted(entries)
+    assert registry.body_apis(entries)
     built = registry.build(entries, BenchHost())
-    assert registry.bodies_wanted(entries)
+    assert registry.body_apis(entries)
     assert Stranger.made == 1
     assert Stranger.closed == []
     registry.discard(entries)  # nothing is left of the drafts

@@ -233,7 +233,7 @@ def test_who_hangs_up_is_not_asked_again():
     bench = PolicyBench(Gate)
     bench.ask(bench.request("Metadata"), Peer(4, "h", 1))
     bench.ask(bench.request("Metadata"), Peer(5, "h", 1))
-    bench.leave(Peer(4, "h", 1))
+    bench.disconnect(Peer(4, "h", 1))
     assert bench.policy.left == [4]
     assert bench.host.wake("gate") == 1
 
@@ -262,7 +262,7 @@ def test_a_file_is_what_was_saved_last_unless_the_disk_is_full():
     host = BenchHost()
     assert host.load("a") is None
     host.save("a", b"1")
-    host.full = True
+    host.disk_full = True
     with pytest.raises(OSError, match="No space"):
         host.save("a", b"2")
     assert host.load("a") == b"1"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, inspect
 
-from policies.type_names import describe, found, nearest, number_meant
+from policies.type_names import convert_units, describe_type, describe_value, nearest
 
 
 class Colour(Enum):
@@ -37,7 +37,7 @@ class Colour(Enum):
 )
 def test_a_type_in_words(kind: object, words: str) -> None:
     """Each kind of type says what it expects."""
-    assert describe(inspect.type_info(kind)) == words
+    assert describe_type(inspect.type_info(kind)) == words
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_type_in_words(kind: object, words: str) -> None:
 )
 def test_a_value_in_words(value: object, words: str) -> None:
     """A value is shown as its writer knows it, and never at great length."""
-    assert found(value) == words
+    assert describe_value(value) == words
 
 
 def test_nearest_ignores_case_and_knows_when_nothing_is_near() -> None:
@@ -80,7 +80,7 @@ def test_nearest_ignores_case_and_knows_when_nothing_is_near() -> None:
 )
 def test_a_quantity_with_a_unit_is_the_number_that_the_key_wants(path, value, meant):
     """By the unit that ends the key."""
-    assert number_meant(path, inspect.type_info(int), value) == meant
+    assert convert_units(path, inspect.type_info(int), value) == meant
 
 
 def test_a_word_that_is_no_slip_is_like_nothing():

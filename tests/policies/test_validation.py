@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.api import PolicyConfigError
-from policies.validation import Problem, SettingsError, join, try_convert
+from policies.validation import Problem, SettingsError, join_path, try_convert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,7 +159,7 @@ def test_settings_error_carries_all_problems() -> None:
 
 def test_paths_join() -> None:
     """Keys are joined by dots, indexes are not, and an empty part adds nothing."""
-    assert [join("a", "b"), join("a", "[0]"), join("", "b"), join("a", "")] == [
+    assert [join_path("a", "b"), join_path("a", "[0]"), join_path("", "b"), join_path("a", "")] == [
         "a.b",
         "a[0]",
         "b",

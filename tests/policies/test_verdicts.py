@@ -26,7 +26,7 @@ from policies.verdicts import (
     check_effective_quota,
     check_request,
     check_response,
-    join,
+    merge,
     without_exemption,
 )
 from wire.errors import ErrorCode
@@ -185,15 +185,15 @@ FIRST, SECOND = Patch(0, b"\x01"), Patch(4, b"\x02")
 @pytest.mark.parametrize(("first", "second"), list(product((FORWARD, EXEMPT, Forward()), repeat=2)))
 def test_where_nothing_is_changed_it_is_the_very_object(first, second):
     """The core recognises FORWARD and EXEMPT by identity."""
-    joined = join(first, second)
+    joined = merge(first, second)
     assert joined is (EXEMPT if first.exempt or second.exempt else FORWARD)
 
 
 def test_patches_add_up_and_the_last_body_counts():
     """In the order of the chain."""
-    joined = join(Forward((FIRST,), b"old"), Forward((SECOND,), b"new"))
+    joined = merge(Forward((FIRST,), b"old"), Forward((SECOND,), b"new"))
     assert joined == Forward((FIRST, SECOND), b"new")
-    assert join(Forward(body=b"old"), Forward((SECOND,))) == Forward((SECOND,), b"old")
+    assert merge(Forward(body=b"old"), Forward((SECOND,))) == Forward((SECOND,), b"old")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_patches_add_up_and_the_last_body_counts():
 )
 def test_an_exemption_outlives_what_others_change(first, second):
     """Whoever says which."""
-    joined = join(first, second)
+    joined = merge(first, second)
     assert (joined.patches, joined.exempt) == ((FIRST,), True)
 
 

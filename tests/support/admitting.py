@@ -42,7 +42,7 @@ class Room:
         return asked
 
     def leave(self, request):
-        self.bench.leave(self.peers[request.exchange_id])
+        self.bench.disconnect(self.peers[request.exchange_id])
 
     def released(self):
         """What went on or was refused since the last look, in order; the refused complete."""

@@ -13,9 +13,9 @@ import struct
 from typing import TYPE_CHECKING
 
 from policies.api import Respond
-from policies.quota.admin import AdminRules, QuotaAdmin
+from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
 from policies.quota.entity import ClientQuotas
-from policies.quota.overrides import changed, encode
+from policies.quota.overrides import apply_changes, encode
 from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
 from tests.support import frames as f
@@ -51,7 +51,7 @@ class Book:
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
         if self.fault is not None:
             raise self.fault
-        self.saved = encode(changed(self.quotas.overrides, changes))
+        self.saved = encode(apply_changes(self.quotas.overrides, changes))
         for each in changes:
             self.quotas.set_override(*each)
 
@@ -70,7 +70,9 @@ class QuotaServer(StubBroker):
         super().__init__(self._serve)
         self.book = Book()
         self.user = "root" if users is None else ""
-        self._admin = QuotaAdmin(self.book, AdminRules(frozenset(admins), replicas, False, "quota"))
+        self._admin = QuotaAdmin(
+            self.book, QuotaAdminSettings(frozenset(admins), replicas, False, "quota")
+        )
         self._users = dict(users or {})
         self._mechanisms = mechanisms
         self._mechanism = ""

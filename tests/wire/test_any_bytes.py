@@ -90,11 +90,11 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
         found[f"produce topics {version}"] = lambda b, v=version: ProduceTopics(v).feed(
             b, 0, len(b)
         )
-        found[f"skeleton {version}"] = lambda b, v=version: produce_partitions.topics(
+        found[f"skeleton {version}"] = lambda b, v=version: produce_partitions.read_topics(
             b, 0, len(b), v
         )
-        found[f"head end {version}"] = lambda b, v=version: produce_partitions.head_end(
-            b, 0, len(b), v
+        found[f"head end {version}"] = lambda b, v=version: (
+            produce_partitions.single_partition_head_end(b, 0, len(b), v)
         )
     for version in range(18):
         found[f"fetch head {version}"] = lambda b, v=version: fetch.read_head(b, 0, len(b), v)

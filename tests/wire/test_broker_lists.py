@@ -9,8 +9,8 @@ from wire.broker_lists import (
     classic_brokers,
     compact_address,
     compact_brokers,
-    same,
-    spliced,
+    is_unchanged,
+    splice,
 )
 from wire.errors import WireError
 from wire.primitives import INT32, encode_compact, encode_string
@@ -108,11 +108,11 @@ def test_listener_ports_are_unsigned():
 
 
 def test_same_and_spliced():
-    """`same` compares what the parts say, `spliced` puts them in the segment's place."""
+    """`is_unchanged` compares what the parts say, `splice` puts them in the segment's place."""
     buf = bytearray(b"..abcdef!!")
-    assert same(buf, 3, 7, [b"b", b"cde"])
-    assert not same(buf, 3, 7, [b"b", b"cd"])
-    assert not same(buf, 3, 7, [b"b", b"xde"])
-    assert spliced(buf, 2, 8, [b"1", b"23"], 3, 7) == b"a123f"
-    assert spliced(buf, 2, 8, None, 3, 7) is None
+    assert is_unchanged(buf, 3, 7, [b"b", b"cde"])
+    assert not is_unchanged(buf, 3, 7, [b"b", b"cd"])
+    assert not is_unchanged(buf, 3, 7, [b"b", b"xde"])
+    assert splice(buf, 2, 8, [b"1", b"23"], 3, 7) == b"a123f"
+    assert splice(buf, 2, 8, None, 3, 7) is None
     buf.extend(b"still resizable")

@@ -37,7 +37,7 @@ from wire.primitives import (
     encode_uvarint,
 )
 from wire.produce import ProduceWalker, read_acks
-from wire.produce_partitions import walk
+from wire.produce_partitions import read_topics_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -245,8 +245,8 @@ def test_every_nested_count_of_a_produce_costs_budget(version):
         least(lambda budget: ProduceWalker(version, budget=budget).feed(body, 0, len(body)))
         == needed
     )
-    assert least(lambda budget: walk(body, at, len(body), version, budget)) == needed
-    assert walk(body, at, len(body), version, needed + 5)[1] == 5
+    assert least(lambda budget: read_topics_within(body, at, len(body), version, budget)) == needed
+    assert read_topics_within(body, at, len(body), version, needed + 5)[1] == 5
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from tests.support.kafka_messages import api_of, messages_of
 from wire import messages
 from wire.apis import Api, ApiKey
 from wire.client_quotas import (
-    ALTERED_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     Alteration,
-    Altered,
+    AlteredEntity,
     AlterRequest,
     Component,
-    Described,
+    DescribedEntity,
     DescribeRequest,
     alter_reply,
     describe_reply,
@@ -76,7 +76,7 @@ def test_a_description_is_what_the_codec_writes(
     message: str | None,
 ) -> None:
     """Byte for byte the codec's reply, in both versions."""
-    rows = None if entries is None else [Described(*entry) for entry in entries]
+    rows = None if entries is None else [DescribedEntity(*entry) for entry in entries]
     body = describe_reply(api, rows, code, message)
     told = messages.decode_response(api, body)
     assert messages.encode(told) == body
@@ -92,7 +92,7 @@ def test_the_reply_to_alterations_is_what_the_codec_writes(
     api: Api, entries: list[tuple[tuple[tuple[str, str | None], ...], int, str | None]]
 ) -> None:
     """Byte for byte the codec's reply, in both versions."""
-    body = alter_reply(api, [Altered(*entry) for entry in entries])
+    body = alter_reply(api, [AlteredEntity(*entry) for entry in entries])
     told = messages.decode_response(api, body)
     assert messages.encode(told) == body
     assert [(named(e.entity), int(e.error_code), e.error_message) for e in told.entries] == entries
@@ -100,7 +100,7 @@ def test_the_reply_to_alterations_is_what_the_codec_writes(
 
 def test_an_endless_request_is_refused() -> None:
     """More elements than Kafka itself would write are malformed, and so is rubbish."""
-    count = ALTERED_ELEMENTS + 1
+    count = MAX_REQUEST_ELEMENTS + 1
     body = encode_compact_count(count) + b"\x01\x01\x00" * count + b"\x00\x00"
     with pytest.raises(WireError, match="budget"):
         read_alter(ALTER[1], body)

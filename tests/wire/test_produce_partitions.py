@@ -35,7 +35,7 @@ def after_timeout(buf: bytearray, at: int, stop: int, version: int) -> int:
 def skeleton(version: int, body: bytes):
     """What `topics` says of a body."""
     buf, at, stop = buried(body)
-    return produce_partitions.topics(buf, after_timeout(buf, at, stop, version), stop, version)
+    return produce_partitions.read_topics(buf, after_timeout(buf, at, stop, version), stop, version)
 
 
 def walked(version: int, body: bytes) -> ProduceWalker:
@@ -104,9 +104,9 @@ def test_damage_is_a_wire_error(version, data):
         return
     buf, at, stop = buried(damaged)
     at += read[1] + 4
-    survives(produce_partitions.topics, buf, at, stop, version)
+    survives(produce_partitions.read_topics, buf, at, stop, version)
     # Right at the end of the buffer, too.
-    survives(produce_partitions.topics, damaged, read[1] + 4, len(damaged), version)
+    survives(produce_partitions.read_topics, damaged, read[1] + 4, len(damaged), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -118,9 +118,9 @@ def test_a_body_cut_anywhere_is_refused(version):
     assert head is not None
     for stop in range(head[1] + 4, len(body)):
         with pytest.raises(WireError):
-            produce_partitions.topics(bytearray(body + bytes(9)), head[1] + 4, stop, version)
+            produce_partitions.read_topics(bytearray(body + bytes(9)), head[1] + 4, stop, version)
         with pytest.raises(WireError):
-            produce_partitions.topics(body[:stop], head[1] + 4, stop, version)
+            produce_partitions.read_topics(body[:stop], head[1] + 4, stop, version)
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
@@ -130,7 +130,7 @@ def test_a_count_that_cannot_be_costs_nothing(version):
         body = encode_compact_count(count) if version >= 9 else encode_count(count)
         padded = body + bytes(12 * ELEMENT_BUDGET)
         with pytest.raises(WireError):
-            produce_partitions.topics(padded, 0, len(padded), version)
+            produce_partitions.read_topics(padded, 0, len(padded), version)
 
 
 # -- one topic, one partition -------------------------------------------------------------------
@@ -143,7 +143,9 @@ def test_one_topic_and_one_partition_are_recognised(version, length):
     name = bytes(range(16)) if version >= 13 else b"n" * length
     body = body_of(version, [(name, [(5, b"r" * 400)])])
     buf, at, stop = buried(body)
-    end = produce_partitions.head_end(buf, after_timeout(buf, at, stop, version), stop, version)
+    end = produce_partitions.single_partition_head_end(
+        buf, after_timeout(buf, at, stop, version), stop, version
+    )
     if 9 <= version < 13 and length >= 127:
         assert end == 0
         return
@@ -169,7 +171,7 @@ def test_a_head_never_claims_more_than_one_of_each(version, data):
         body = body_of(version, data.draw(st.lists(st.tuples(name, partitions), max_size=2)))
     buf, at, stop = buried(body)
     at = after_timeout(buf, at, stop, version)
-    end = produce_partitions.head_end(buf, at, stop, version)
+    end = produce_partitions.single_partition_head_end(buf, at, stop, version)
     walker = walked(version, body)
     if end:
         assert end < stop
@@ -183,9 +185,11 @@ def test_a_head_never_claims_more_than_one_of_each(version, data):
 def test_a_head_of_nonsense_lies_inside_its_frame(version, body):
     """Any bytes at all: no error, and no offset behind the frame."""
     buf, at, stop = buried(body)
-    end = produce_partitions.head_end(buf, at, stop, version)
+    end = produce_partitions.single_partition_head_end(buf, at, stop, version)
     assert end == 0 or at < end < stop
-    assert produce_partitions.head_end(body, 0, len(body), version) == max(end - at, 0)
+    assert produce_partitions.single_partition_head_end(body, 0, len(body), version) == max(
+        end - at, 0
+    )
 
 
 # -- the reply ----------------------------------------------------------------------------------
@@ -204,7 +208,7 @@ def test_the_reply_gives_every_partition_the_code(version, data):
     partitions = st.lists(st.integers(0, 2**31 - 1), max_size=200)
     asked = data.draw(st.lists(st.tuples(name, partitions), max_size=3))
     api = api_of(ApiKey.PRODUCE, version)
-    body = produce_partitions.reply(api, asked, ErrorCode.REQUEST_TIMED_OUT)
+    body = produce_partitions.error_reply(api, asked, ErrorCode.REQUEST_TIMED_OUT)
     said = messages.decode_response(api, body)
     assert messages.encode(said) == body
     assert said.throttle_time == timedelta(0)
@@ -238,5 +242,5 @@ def test_a_topic_id_is_not_a_name():
     each = UUID(int=7 << 60)
     body = body_of(13, [(each.bytes, [(1, b"r")])])
     assert plain(skeleton(13, body)) == [(each.bytes, [1])]
-    reply = produce_partitions.reply(api_of(ApiKey.PRODUCE, 13), skeleton(13, body), 7)
+    reply = produce_partitions.error_reply(api_of(ApiKey.PRODUCE, 13), skeleton(13, body), 7)
     assert reply[:18] == b"\x02" + each.bytes + b"\x02"

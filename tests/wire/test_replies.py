@@ -15,8 +15,8 @@ from tests.support.kafka_messages import api_of, apis_known, messages_of, name, 
 from wire import messages
 from wire.apis import BY_KEY_AND_VERSION, ApiKey
 from wire.errors import ErrorCode, WireError
-from wire.replies import REFUSED_ELEMENTS, error_body
-from wire.schema import Shape, blank
+from wire.replies import MAX_REFUSED_ELEMENTS, error_body
+from wire.schema import Shape, make_message
 
 CODE = int(ErrorCode.POLICY_VIOLATION)
 WORDS = "refused by policy limits of Sluice: it is forbidden here"
@@ -33,7 +33,7 @@ def asking(shape: Shape) -> object:
             said[field.name] = of_kind.get(field.kafka_type, (4, 5))
         elif field.kafka_type == "string":
             said[field.name] = f"the {field.name}"
-    return blank(shape, 0, said)
+    return make_message(shape, 0, said)
 
 
 def codes(message: object) -> list[int]:
@@ -150,10 +150,10 @@ def test_fetch_partitions_until_v12():
 def test_list_offsets_does_not_echo_the_question():
     """The timestamp asked for is not answered: unknown is -1."""
     shape = messages.request_shape(api_of(ApiKey.LIST_OFFSETS, 7))
-    partition = blank(shape.field("topics").shape.field("partitions").shape, 0,
+    partition = make_message(shape.field("topics").shape.field("partitions").shape, 0,
                       {"partition_index": 3, "timestamp": 12345})  # fmt: skip
-    topic = blank(shape.field("topics").shape, 0, {"name": "a", "partitions": (partition,)})
-    reply = refused(ApiKey.LIST_OFFSETS, 7, blank(shape, 0, {"topics": (topic,)}))
+    topic = make_message(shape.field("topics").shape, 0, {"name": "a", "partitions": (partition,)})
+    reply = refused(ApiKey.LIST_OFFSETS, 7, make_message(shape, 0, {"topics": (topic,)}))
     answered = reply.topics[0].partitions[0]
     assert (answered.partition_index, answered.timestamp, answered.offset) == (3, -1, -1)
 
@@ -162,7 +162,10 @@ def test_metadata_of_all_topics():
     """Null topics ask for all: below v13 nothing carries the code, from v13 the top does."""
     for version, found in ((12, []), (13, [CODE])):
         shape = messages.request_shape(api_of(ApiKey.METADATA, version))
-        assert codes(refused(ApiKey.METADATA, version, blank(shape, 0, {"topics": None}))) == found
+        assert (
+            codes(refused(ApiKey.METADATA, version, make_message(shape, 0, {"topics": None})))
+            == found
+        )
 
 
 def test_offset_fetch_in_its_three_shapes():
@@ -204,11 +207,11 @@ def test_one_answer_per_user():
     """A user with a deletion and an upsertion is answered once."""
     api = api_of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0)
     shape = messages.request_shape(api)
-    deletion = blank(shape.field("deletions").shape, 0, {"name": "ann"})
+    deletion = make_message(shape.field("deletions").shape, 0, {"name": "ann"})
     upsertions = tuple(
-        blank(shape.field("upsertions").shape, 0, {"name": user}) for user in ("ann", "bob")
+        make_message(shape.field("upsertions").shape, 0, {"name": user}) for user in ("ann", "bob")
     )
-    request = blank(shape, 0, {"deletions": (deletion,), "upsertions": upsertions})
+    request = make_message(shape, 0, {"deletions": (deletion,), "upsertions": upsertions})
     reply = refused(api.key, 0, request)
     assert [(r.user, r.error_code) for r in reply.results] == [("ann", CODE), ("bob", CODE)]
 
@@ -227,6 +230,6 @@ def test_a_request_of_too_many_items_has_no_error_reply():
     def body(topics: int) -> bytes:
         return struct.pack(">i", topics) + b"\x00\x00" * topics + struct.pack(">i", 1000)
 
-    assert error_body(api, body(REFUSED_ELEMENTS), 44)
+    assert error_body(api, body(MAX_REFUSED_ELEMENTS), 44)
     with pytest.raises(WireError, match="budget"):
-        error_body(api, body(REFUSED_ELEMENTS + 1), 44)
+        error_body(api, body(MAX_REFUSED_ELEMENTS + 1), 44)

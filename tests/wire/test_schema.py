@@ -15,7 +15,7 @@ from kio.schema.produce.v12.response import ProduceResponse
 from tests.support.kafka_messages import apis_known, messages_of, name, structs, survives
 from wire import messages
 from wire.errors import WireError
-from wire.schema import blank, check, shape_of
+from wire.schema import check, make_message, shape_of
 
 BUDGET = 20_000
 
@@ -70,28 +70,28 @@ def test_nullable_structs():
 
 
 def test_blank_says_only_the_code():
-    """A blank message holds the code, what was said, and nothing else."""
-    message = blank(shape_of(HeartbeatResponse), 35)
+    """A make_message message holds the code, what was said, and nothing else."""
+    message = make_message(shape_of(HeartbeatResponse), 35)
     assert message == HeartbeatResponse(
         throttle_time=timedelta(0), error_code=type(message.error_code)(35)
     )
-    said = blank(shape_of(MetadataResponse), 3, {"cluster_id": "c"})
+    said = make_message(shape_of(MetadataResponse), 3, {"cluster_id": "c"})
     assert (said.cluster_id, said.brokers, said.topics) == ("c", (), ())
 
 
 def test_a_code_that_nobody_knows():
     """The codec has no word for an unknown code: that is said, not guessed."""
     with pytest.raises(WireError):
-        blank(shape_of(HeartbeatResponse), 12345)
+        make_message(shape_of(HeartbeatResponse), 12345)
 
 
 @pytest.mark.parametrize("api", apis_known(), ids=name)
 def test_every_blank_can_be_encoded(api):
-    """A blank of every request and response is a message that the codec writes and reads."""
+    """A make_message of every request and response is a message that the codec writes and reads."""
     for shape, decode in (
         (messages.request_shape(api), messages.decode_request),
         (messages.response_shape(api), messages.decode_response),
     ):
-        message = blank(shape, 42)
+        message = make_message(shape, 42)
         assert next(structs(message)) is message
         assert type(decode(api, messages.encode(message))) is shape.type_

@@ -42,7 +42,7 @@ def test_the_names_are_the_same_however_the_reply_is_cut(
     names = fed(version, data, chunk)
     assert names.names == whole
     assert len(whole) == topics
-    assert not names.unread
+    assert not names.is_incomplete
 
 
 @settings(deadline=None)
@@ -63,7 +63,7 @@ def test_a_body_that_is_cut_off_is_unread_and_what_came_before_is_known(cut):
 def test_no_more_is_kept_than_an_element_may_have():
     """A string that never ends is given up."""
     names = fed(12, bytes(4) + b"\x02" + bytes(4) + b"\xff\xff\xff\x7f" + bytes(600_000), 10_000)
-    assert names.unread
+    assert names.is_incomplete
     assert len(names._kept) <= MAX_KEPT_BYTES
 
 

@@ -85,7 +85,7 @@ def fetched(s: SessionEnd) -> None:
     if isinstance(walker, TopicNames):
         walker.close()
         s.engine.learn(walker.names)
-        s.engine.names_unread += walker.unread
+        s.engine.names_unread += walker.is_incomplete
         return
     book, head = s.engine.topic_usage, s.queue[0] if s.queue else None
     if book is not None and walker is not None and isinstance(head, Exchange):

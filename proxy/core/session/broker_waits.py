@@ -188,12 +188,12 @@ def keep(
     plan = exchange.plan
     at = pos + 12 + len(plan.usual)
     version = plan.api.version
-    end = produce_partitions.head_end(buf, at, stop, version)
+    end = produce_partitions.single_partition_head_end(buf, at, stop, version)
     if 0 < end <= pos + MAX_KEPT_BYTES - _SIZE_BYTES:
         exchange.kept = buf[pos : end + _SIZE_BYTES]
         return steps
     try:
-        found, left = produce_partitions.walk(buf, at, stop, version, steps)
+        found, left = produce_partitions.read_topics_within(buf, at, stop, version, steps)
     except WireError:
         return -1
     exchange.kept = produce_partitions.pack(found)
@@ -265,7 +265,7 @@ def _body(exchange: Exchange) -> bytes:
     api = exchange.plan.api
     if api.key == ApiKey.FETCH:
         return fetch.empty_reply(api, EMPTY_THROTTLE_MS)
-    return produce_partitions.reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
+    return produce_partitions.error_reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _topics(exchange: Exchange) -> produce_partitions.Topics:

@@ -47,9 +47,9 @@ def changed(
         return _changed(frame, at, verdict)
     except VerdictError as error:
         chain, api_key = s.engine.chain, exchange.plan.api.key
-        if not chain.yields(api_key, "on_request"):
+        if not chain.forwards_on_error(api_key, "on_request"):
             raise s.blame(exchange, error, now_ms) from error
-        chain.blame(api_key, "on_request", error)
+        chain.attribute_fault(api_key, "on_request", error)
         return frame
 
 

@@ -83,7 +83,7 @@ class HeldRequest(DelayedOperation):
     def move(self, chain: Chain, gone: Collection[str]) -> bool:
         """Another chain is asked from now on; whether whoever holds this is still there to say when it is over."""
         exchange = self.exchange
-        moved = chain.moved(
+        moved = chain.resume_position(
             exchange.plan.api.key, exchange.held or ChainPosition(), exchange.plan.hooks, gone
         )
         if moved is None:

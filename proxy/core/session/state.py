@@ -264,7 +264,9 @@ class SessionState(SessionAccount):
             if verdict is not FORWARD:
                 check_response(verdict)
         except BaseException as error:
-            raise self.engine.chain.blame(exchange.plan.api.key, "on_response", error) from error
+            raise self.engine.chain.attribute_fault(
+                exchange.plan.api.key, "on_response", error
+            ) from error
         if exchange.seen is not None:
             exchange.seen.heard(response, verdict, now_ms)
         return verdict if isinstance(verdict, Throttle) else None
@@ -272,7 +274,7 @@ class SessionState(SessionAccount):
     def blame(self, exchange: Exchange, error: BaseException, now_ms: int) -> PolicyFault:
         """A policy's bug: the request ends here, and so does the session."""
         self.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
-        return self.engine.chain.blame(exchange.plan.api.key, "on_request", error)
+        return self.engine.chain.attribute_fault(exchange.plan.api.key, "on_request", error)
 
     def complete(
         self, exchange: Exchange, outcome: Outcome, now_ms: int, *, forwarded: bool = True

@@ -98,12 +98,12 @@ class MetricsObserver(Observer):
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
         """See Observer."""
-        self._policy_observed[decision.policy, decision.kind, decision.about] += 1
+        self._policy_observed[decision.policy, decision.kind, decision.operation] += 1
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
         """See Observer."""
         kind = "close" if decision.closes else "reject"
-        self._policy_refused[decision.policy, kind, decision.about] += 1
+        self._policy_refused[decision.policy, kind, decision.operation] += 1
 
     # -- what is asked ---------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ import pytest
 
 from policies.api import FORWARD, Reject, Respond
 from policies.quota import admin
-from policies.quota.admin import AdminRules, QuotaAdmin
+from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
 from policies.quota.describe import USAGE
-from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.overrides import decode
 from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
@@ -50,7 +50,7 @@ class Bench:
         self, *admins: str, replicas: int = 1, forward: bool = False, version: int = 1
     ) -> None:
         self.book = Book()
-        rules = AdminRules(frozenset(admins or ("root",)), replicas, forward, "quota")
+        rules = QuotaAdminSettings(frozenset(admins or ("root",)), replicas, forward, "quota")
         self.admin = QuotaAdmin(self.book, rules)
         self.version = version
         self.now_ms = 0
@@ -191,7 +191,7 @@ def test_who_is_nobody_yet_may_not_look(admins: list[str], user: str, code: int)
     """Where admins are named clients authenticate; a reply that was kept for them is not his either."""
     book = Book()
     asked = BenchRequest(api_of(DESCRIBE, 1), body=describe_body())
-    rules = AdminRules(frozenset(admins), 1, False, "quota")
+    rules = QuotaAdminSettings(frozenset(admins), 1, False, "quota")
     mine = QuotaAdmin(book, rules)
     for who in ("root", user):
         verdict = mine.on_request(asked, who, 0)
@@ -260,7 +260,7 @@ def test_defaults_are_named_by_no_name() -> None:
     bench = Bench()
     default: Named = (("user", None), ("client-id", None))
     bench.alter((default, {R: 7.0}))
-    assert bench.book.quotas.get(QuotaEntity(ANY, ANY), R) == 7.0
+    assert bench.book.quotas.get(QuotaEntity(DEFAULT_NAME, DEFAULT_NAME), R) == 7.0
     assert bench.describe(("user", 1, None)).values == {default: {R: 7.0}}
 
 
@@ -355,8 +355,8 @@ def test_what_is_kept_is_bounded() -> None:
     for number in range(100):
         bench.describe(("user", 0, f"u{number}"))
         bench.describe(("user", 0, f"{number}" * 1000))
-    assert len(bench.admin._kept) <= admin.REPLIES_KEPT
-    assert all(len(body) <= admin.MAX_QUESTION_BYTES for _, body in bench.admin._kept)
+    assert len(bench.admin._cache) <= admin.MAX_CACHED_REPLIES
+    assert all(len(body) <= admin.MAX_QUESTION_BYTES for _, body in bench.admin._cache)
 
 
 @pytest.mark.parametrize("key", [DESCRIBE, ALTER])

@@ -101,7 +101,7 @@ def test_who_may_not_alter_quotas_is_told_of_as_refused() -> None:
 def test_a_disk_that_is_full_changes_nothing() -> None:
     """The client is told, and its quota is as it was."""
     bench = bench_with()
-    bench.host.full = True
+    bench.host.disk_full = True
     assert answered(bench.ask(altering(bench, 1.0))) == [-1]
     assert bench.chain.hooks(bench.request("Heartbeat").api_key).on_request is None
     described = bench.ask(bench.request("DescribeClientQuotas", body=describe_body()))

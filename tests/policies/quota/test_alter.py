@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from policies.quota.alter import AlterResult, Change, judge, quota_entity
-from policies.quota.entity import ANY, ClientQuotas, QuotaEntity
+from policies.quota.alter import AlterResult, Change, evaluate, quota_entity
+from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
 from wire.client_quotas import Alteration
 
 ALICE = QuotaEntity("alice")
@@ -18,7 +18,7 @@ STANDING.set_override(ALICE, "producer_byte_rate", 5000.0)
 
 
 def judged(*ops: tuple[str, float | None]) -> AlterResult:
-    (told,) = judge([Alteration(NAMED, ops)], STANDING)
+    (told,) = evaluate([Alteration(NAMED, ops)], STANDING)
     assert told.entity == NAMED
     return told
 
@@ -27,9 +27,9 @@ def judged(*ops: tuple[str, float | None]) -> AlterResult:
     ("entity", "meant"),
     [
         ((("user", "a"),), QuotaEntity("a", None)),
-        ((("client-id", None),), QuotaEntity(None, ANY)),
-        ((("client-id", "c"), ("user", None)), QuotaEntity(ANY, "c")),
-        ((("user", None), ("client-id", None)), QuotaEntity(ANY, ANY)),
+        ((("client-id", None),), QuotaEntity(None, DEFAULT_NAME)),
+        ((("client-id", "c"), ("user", None)), QuotaEntity(DEFAULT_NAME, "c")),
+        ((("user", None), ("client-id", None)), QuotaEntity(DEFAULT_NAME, DEFAULT_NAME)),
     ],
 )
 def test_entities_are_named_as_kafka_names_them(
@@ -52,7 +52,7 @@ def test_entities_are_named_as_kafka_names_them(
         ((("client-id", None), ("ip", None)), "IP entity should not be combined"),
         ((("ip", "1.2.3.4"),), "forward_other_keys"),
         ((("user", "x" * 20_000),), "The user must not be longer"),
-        ((("user", ANY),), "to name the default, give no name"),
+        ((("user", DEFAULT_NAME),), "to name the default, give no name"),
     ],
 )
 def test_entities_that_nobody_can_be(
@@ -62,7 +62,7 @@ def test_entities_that_nobody_can_be(
     told = quota_entity(entity)
     assert isinstance(told, str)
     assert words in told
-    assert judge([Alteration(entity, (("request_rate", 1.0),))], ClientQuotas()) == [
+    assert evaluate([Alteration(entity, (("request_rate", 1.0),))], ClientQuotas()) == [
         AlterResult(entity, (), told)
     ]
 
@@ -132,7 +132,7 @@ def test_an_entity_is_altered_once() -> None:
         Alteration(NAMED, (op,)),
         Alteration(parts[::-1], (("request_rate", 2.0),)),
     ]
-    twice, alone = judge(entries, ClientQuotas())
+    twice, alone = evaluate(entries, ClientQuotas())
     assert twice == AlterResult(
         parts, (), "Ignoring duplicate entity user 'a', the default client-id"
     )

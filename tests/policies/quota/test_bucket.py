@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from policies.api import Peer
 from policies.quota.bucket import ClientBuckets, QuotaBucket, Waiter
-from policies.quota.entity import KEYS, QuotaEntity, Resolved
+from policies.quota.entity import KEYS, QuotaEntity, ResolvedLimit
 from policies.quota.rate import SampledRate
 
 
 def bucket(key: str = "request_rate") -> QuotaBucket:
     """A bucket of one a second that nothing was charged to."""
-    resolved = Resolved(1.0, ("u", ""), QuotaEntity("u"), is_default=False)
+    resolved = ResolvedLimit(1.0, ("u", ""), QuotaEntity("u"), is_default=False)
     return QuotaBucket(key, resolved, 2000, SampledRate(), 0, 0)
 
 
 def wait(bucket: QuotaBucket, session_id: int) -> Waiter:
     """A request of cost 1 that waits for this bucket."""
     waiter = Waiter(bucket, Peer(session_id, "127.0.0.1", 1), 7, 1, paid=False)
-    bucket.join(waiter)
+    bucket.enqueue(waiter)
     return waiter
 
 
@@ -25,13 +25,13 @@ def test_waiters_are_served_in_order_of_arrival_after_one_leaves():
     """The cost of the queue is the sum of the costs of those left in it; leaving twice changes nothing."""
     queue = bucket()
     waiters = [wait(queue, session_id) for session_id in range(4)]
-    queue.leave(waiters[1])
-    queue.leave(waiters[1])
-    assert list(queue.line.values()) == [waiters[0], *waiters[2:]]
-    assert queue.queued == 3
+    queue.remove(waiters[1])
+    queue.remove(waiters[1])
+    assert list(queue.queue.values()) == [waiters[0], *waiters[2:]]
+    assert queue.queued_cost == 3
     for each in waiters:
-        queue.leave(each)
-    assert (len(queue.line), queue.queued) == (0, 0)
+        queue.remove(each)
+    assert (len(queue.queue), queue.queued_cost) == (0, 0)
 
 
 def test_each_key_has_its_bucket():

@@ -34,7 +34,7 @@ def test_a_client_that_is_not_at_hand_is_looked_up_in_its_bucket():
     made = manager()
     made.buckets_of("alice", "a", 0).request.charge(25, 0)
     at_hand = bucket_statuses(made, "alice", "a", 0, smooth=True)
-    made.changed()
+    made.on_limits_changed()
     assert bucket_statuses(made, "alice", "a", 0, smooth=True) == at_hand
     assert at_hand[0].wait_ms == 1500
 

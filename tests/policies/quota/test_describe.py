@@ -11,20 +11,20 @@ from policies.quota.describe import (
     USAGE,
     USAGE_ENTRIES,
     Filter,
-    Refused,
-    filter_of,
-    grouped,
+    InvalidFilter,
+    describe_quotas,
+    describe_usage,
+    group_by_entity,
     named_entity,
-    quotas,
-    usage,
+    parse_filter,
 )
-from policies.quota.entity import ANY, ClientQuotas, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from wire.client_quotas import Component, Match
 from wire.errors import ErrorCode
 
 EXACT, DEFAULT, SPECIFIED = Match
-NAMES = ("a", "b", ANY, None)
+NAMES = ("a", "b", DEFAULT_NAME, None)
 EVERYONE = [QuotaEntity(u, c) for u in NAMES for c in NAMES if u is not None or c is not None]
 
 
@@ -44,7 +44,7 @@ def row(
 
 
 def made(*components: tuple[str, int, str | None], strict: bool = False) -> Filter:
-    told = filter_of([Component(*each) for each in components], strict=strict)
+    told = parse_filter([Component(*each) for each in components], strict=strict)
     assert isinstance(told, Filter)
     return told
 
@@ -55,7 +55,10 @@ def found(*components: tuple[str, int, str | None], strict: bool = False) -> set
     for entity in EVERYONE:
         book.set(entity, "request_rate", 1.0)
     named = {named_entity(entity): entity for entity in EVERYONE}
-    return {named[each.entity] for each in quotas(grouped(book), made(*components, strict=strict))}
+    return {
+        named[each.entity]
+        for each in describe_quotas(group_by_entity(book), made(*components, strict=strict))
+    }
 
 
 def who(*pairs: tuple[str | None, str | None]) -> set[QuotaEntity]:
@@ -73,25 +76,25 @@ def test_an_exact_name() -> None:
     assert found(("user", EXACT, "a"), strict=True) == who(("a", None))
     assert found(("user", EXACT, "a")) == {each for each in EVERYONE if each.user == "a"}
     assert found(("user", EXACT, "nobody")) == set()
-    assert found(("user", EXACT, ANY)) == set()
+    assert found(("user", EXACT, DEFAULT_NAME)) == set()
     both = (("client-id", EXACT, "b"), ("user", EXACT, "a"))
     assert found(*both) == found(*both, strict=True) == who(("a", "b"))
 
 
 def test_the_default() -> None:
     """The default is asked for by its own match type."""
-    assert found(("user", DEFAULT, None), strict=True) == who((ANY, None))
+    assert found(("user", DEFAULT, None), strict=True) == who((DEFAULT_NAME, None))
     both = (("user", DEFAULT, None), ("client-id", DEFAULT, None))
-    assert found(*both) == who((ANY, ANY))
+    assert found(*both) == who((DEFAULT_NAME, DEFAULT_NAME))
 
 
 def test_any_name() -> None:
     """Every entity with that type, the default included, as in Kafka."""
     assert found(("client-id", SPECIFIED, None), strict=True) == who(
-        (None, "a"), (None, "b"), (None, ANY)
+        (None, "a"), (None, "b"), (None, DEFAULT_NAME)
     )
     assert found(("user", SPECIFIED, None), ("client-id", EXACT, "b")) == who(
-        ("a", "b"), ("b", "b"), (ANY, "b")
+        ("a", "b"), ("b", "b"), (DEFAULT_NAME, "b")
     )
 
 
@@ -136,8 +139,8 @@ def test_filters_that_cannot_be_used(
     components: list[tuple[str, int, str | None]], code: int, words: str
 ) -> None:
     """Kafka's codes and words."""
-    told = filter_of([Component(*each) for each in components], strict=False)
-    assert isinstance(told, Refused)
+    told = parse_filter([Component(*each) for each in components], strict=False)
+    assert isinstance(told, InvalidFilter)
     assert told.code == ErrorCode(code)
     assert words in told.message
 
@@ -150,23 +153,28 @@ def test_a_filter_by_ip_is_a_filter() -> None:
 def test_one_entry_for_all_keys_of_an_entity() -> None:
     """As Kafka answers; seen with its origins, one for the file's and one for the live ones."""
     book = ClientQuotas()
-    alice = QuotaEntity("alice", ANY)
+    alice = QuotaEntity("alice", DEFAULT_NAME)
     book.set(alice, "request_rate", 5.0)
     book.set(alice, "consumer_byte_rate", 9.0)
     book.set_override(alice, "request_rate", 6.0)
     named = (("user", "alice"), ("client-id", None))
-    (entry,) = quotas(grouped(book), made())
+    (entry,) = describe_quotas(group_by_entity(book), made())
     assert entry.entity == named
     assert dict(entry.values) == {"request_rate": 6.0, "consumer_byte_rate": 9.0}
     seen = {
         each.entity: dict(each.values)
-        for each in quotas(grouped(book), made((ORIGIN, SPECIFIED, None)))
+        for each in describe_quotas(group_by_entity(book), made((ORIGIN, SPECIFIED, None)))
     }
     assert seen == {
         (*named, (ORIGIN, "override")): {"request_rate": 6.0},
         (*named, (ORIGIN, "file")): {"consumer_byte_rate": 9.0},
     }
-    assert quotas(grouped(book), made((ORIGIN, SPECIFIED, None), ("user", EXACT, "bob"))) == []
+    assert (
+        describe_quotas(
+            group_by_entity(book), made((ORIGIN, SPECIFIED, None), ("user", EXACT, "bob"))
+        )
+        == []
+    )
 
 
 def test_usage_tells_of_each_bucket() -> None:
@@ -176,7 +184,7 @@ def test_usage_tells_of_each_bucket() -> None:
         row("alice", "", key="producer_byte_rate", limit=1000.0, rate=1200.0),
         row("", "report"),
     ]
-    entries, message = usage(rows, made((USAGE, SPECIFIED, None)))
+    entries, message = describe_usage(rows, made((USAGE, SPECIFIED, None)))
     assert message is None
     assert {each.entity: dict(each.values) for each in entries} == {
         (("user", "alice"),): {
@@ -200,19 +208,21 @@ def test_usage_tells_of_each_bucket() -> None:
 def test_usage_can_be_narrowed() -> None:
     """The other components choose among the buckets."""
     rows = [row("alice", "x"), row("alice", ""), row("bob", "x")]
-    entries, _ = usage(rows, made((USAGE, SPECIFIED, None), ("user", EXACT, "alice")))
+    entries, _ = describe_usage(rows, made((USAGE, SPECIFIED, None), ("user", EXACT, "alice")))
     assert {each.entity for each in entries} == {
         (("user", "alice"), ("client-id", "x")),
         (("user", "alice"),),
     }
-    entries, _ = usage(rows, made((USAGE, SPECIFIED, None), ("user", SPECIFIED, None), strict=True))
+    entries, _ = describe_usage(
+        rows, made((USAGE, SPECIFIED, None), ("user", SPECIFIED, None), strict=True)
+    )
     assert {each.entity for each in entries} == {(("user", "alice"),)}
 
 
 def test_the_busiest_come_first_and_the_list_ends() -> None:
     """Nearest to its limit first; beyond the bound the message tells how many there are."""
     rows = [row(f"u{n}", "", rate=float(n)) for n in range(USAGE_ENTRIES + 5)]
-    entries, message = usage(rows, made((USAGE, SPECIFIED, None)))
+    entries, message = describe_usage(rows, made((USAGE, SPECIFIED, None)))
     assert [each.entity[0][1] for each in entries[:2]] == ["u1004", "u1003"]
     assert len(entries) == USAGE_ENTRIES
     assert message == "The busiest 1000 of 1005."
@@ -220,7 +230,7 @@ def test_the_busiest_come_first_and_the_list_ends() -> None:
 
 def test_those_who_share_are_called_by_their_default() -> None:
     """Buckets shared for want of room come as one entry of the default, with the busiest's figures."""
-    rows = [row(ANY, "", rate=each) for each in (2.0, 9.0, 4.0)]
-    ((entity, values),), _ = usage(rows, made((USAGE, SPECIFIED, None)))
+    rows = [row(DEFAULT_NAME, "", rate=each) for each in (2.0, 9.0, 4.0)]
+    ((entity, values),), _ = describe_usage(rows, made((USAGE, SPECIFIED, None)))
     assert entity == (("user", None),)
     assert dict(values)["request_rate.rate"] == 9.0

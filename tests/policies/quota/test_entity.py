@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.quota.entity import (
-    ANY,
+    DEFAULT_NAME,
     KEYS,
     REQUEST_RATE,
     ClientQuotas,
     QuotaEntity,
-    Resolved,
+    ResolvedLimit,
     check_name,
     check_value,
     tags_text,
@@ -44,7 +44,7 @@ def changing(
     quotas: ClientQuotas, manager: ClientQuotaManager, whose: QuotaEntity, value: float | None
 ) -> None:
     quotas.set(whose, BYTES, value)
-    manager.changed()
+    manager.on_limits_changed()
 
 
 def test_the_first_level_that_has_a_limit_wins():
@@ -56,7 +56,12 @@ def test_the_first_level_that_has_a_limit_wins():
         quotas.set(each, RATE, 8 - rank)
     for rank, (each, tags) in enumerate(zip(levels, case["tags"], strict=True)):
         resolved = quotas.resolve(RATE, "u", "c")
-        assert resolved == (rank + 1, tuple(tags), each, ANY in (each.user, each.client_id))
+        assert resolved == (
+            rank + 1,
+            tuple(tags),
+            each,
+            DEFAULT_NAME in (each.user, each.client_id),
+        )
         quotas.set(each, RATE, None)
     assert quotas.resolve(RATE, "u", "c") is None
 
@@ -64,7 +69,7 @@ def test_the_first_level_that_has_a_limit_wins():
 def test_a_named_user_beats_a_named_client_of_the_default_user():
     """Level 3 before level 4."""
     quotas = ClientQuotas()
-    quotas.set(QuotaEntity(ANY, "c"), RATE, 5)
+    quotas.set(QuotaEntity(DEFAULT_NAME, "c"), RATE, 5)
     quotas.set(QuotaEntity("u"), RATE, 7)
     resolved = quotas.resolve(RATE, "u", "c")
     assert resolved is not None
@@ -93,13 +98,15 @@ def test_each_key_is_resolved_by_itself():
     assert [quotas.any(key) for key in KEYS] == [True, True, False]
 
 
-@pytest.mark.parametrize("level", [("", "c"), ("", ANY), ("u", ANY), (ANY, ANY)])
+@pytest.mark.parametrize(
+    "level", [("", "c"), ("", DEFAULT_NAME), ("u", DEFAULT_NAME), (DEFAULT_NAME, DEFAULT_NAME)]
+)
 def test_without_a_client_id_no_client_ids_level_fits(level):
     """Kafka's empty tag means no client; the user's levels still hold."""
     quotas = ClientQuotas()
     quotas.set(entity(*level), RATE, 1)
     assert quotas.resolve(RATE, "u", "") is None
-    quotas.set(QuotaEntity(ANY), RATE, 9)
+    quotas.set(QuotaEntity(DEFAULT_NAME), RATE, 9)
     resolved = quotas.resolve(RATE, "u", "")
     assert resolved is not None
     assert (resolved.limit, resolved.tags) == (9, ("u", ""))
@@ -270,12 +277,14 @@ def test_a_limit_that_no_cluster_can_reach_is_refused(key, value):
 def test_a_principal_that_calls_itself_default_is_not_the_default():
     """Kafka keeps the two apart: the default's limit is a template, with a bucket for each client."""
     quotas = ClientQuotas()
-    quotas.set(QuotaEntity(ANY, "app"), REQUEST_RATE, 5.0)
-    quotas.set(QuotaEntity(None, ANY), REQUEST_RATE, 7.0)
-    found = quotas.resolve(REQUEST_RATE, ANY, "app")
-    assert found == Resolved(5.0, (ANY, "app"), QuotaEntity(ANY, "app"), is_default=True)
-    assert quotas.resolve(REQUEST_RATE, "alice", ANY) == Resolved(
-        7.0, ("", ANY), QuotaEntity(None, ANY), is_default=True
+    quotas.set(QuotaEntity(DEFAULT_NAME, "app"), REQUEST_RATE, 5.0)
+    quotas.set(QuotaEntity(None, DEFAULT_NAME), REQUEST_RATE, 7.0)
+    found = quotas.resolve(REQUEST_RATE, DEFAULT_NAME, "app")
+    assert found == ResolvedLimit(
+        5.0, (DEFAULT_NAME, "app"), QuotaEntity(DEFAULT_NAME, "app"), is_default=True
+    )
+    assert quotas.resolve(REQUEST_RATE, "alice", DEFAULT_NAME) == ResolvedLimit(
+        7.0, ("", DEFAULT_NAME), QuotaEntity(None, DEFAULT_NAME), is_default=True
     )
 
 
@@ -309,7 +318,7 @@ def book_of(*entities: QuotaEntity) -> ClientQuotas:
     return quotas
 
 
-NAMES = st.sampled_from([None, ANY, "a", "b"])
+NAMES = st.sampled_from([None, DEFAULT_NAME, "a", "b"])
 ENTITIES = st.builds(QuotaEntity, NAMES, NAMES).filter(lambda each: each != QuotaEntity())
 
 

@@ -9,7 +9,7 @@ import pytest
 from policies.api import Peer
 from policies.quota import manager as module
 from policies.quota.bucket import QuotaBucket, Waiter
-from policies.quota.entity import ANY, ClientQuotas, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
 from policies.quota.manager import ClientQuotaManager
 from tests.support.golden import cases
 
@@ -35,7 +35,7 @@ def request(manager: ClientQuotaManager, user: str, client_id: str, now_ms: int)
 
 def wait(bucket: QuotaBucket, session_id: int = 1) -> Waiter:
     waiter = Waiter(bucket, Peer(session_id, "127.0.0.1", 1), 7, 1, paid=False)
-    bucket.join(waiter)
+    bucket.enqueue(waiter)
     return waiter
 
 
@@ -49,7 +49,7 @@ def test_without_a_quota_there_is_no_bucket():
 
 def test_who_shares_a_limit_shares_a_bucket():
     """A user's is one for all client ids; a default's is one for each user."""
-    manager = made((QuotaEntity("alice"), 5), (QuotaEntity(ANY), 9))
+    manager = made((QuotaEntity("alice"), 5), (QuotaEntity(DEFAULT_NAME), 9))
     alice = manager.buckets_of("alice", "a", 0).request
     assert manager.buckets_of("alice", "b", 0).request is alice
     assert manager.buckets_of("bob", "a", 0).request is not alice
@@ -60,7 +60,7 @@ def test_who_shares_a_limit_shares_a_bucket():
 
 def test_an_exempt_principal_has_no_bucket():
     """Whatever its client id."""
-    manager = made((QuotaEntity(ANY), 5), exempt=frozenset({"mirror"}))
+    manager = made((QuotaEntity(DEFAULT_NAME), 5), exempt=frozenset({"mirror"}))
     assert manager.buckets_of("mirror", "c", 0).request is None
     assert manager.buckets_of("alice", "c", 0).request is not None
 
@@ -73,7 +73,7 @@ def test_a_changed_bound_keeps_the_samples_and_what_is_owed():
         bucket = request(manager, "alice", "a", 0)
     assert bucket.rate.measure(0) == 15
     manager.quotas.set(alice, RATE, 200)
-    manager.changed()
+    manager.on_limits_changed()
     again = manager.buckets_of("alice", "a", 0).request
     assert again is bucket
     assert (again.limit, again.rate.measure(0)) == (200, 15)
@@ -86,16 +86,16 @@ def test_another_winning_level_is_another_bucket_and_the_first_is_remembered():
     manager = made((alice, 100))
     first = request(manager, "alice", "report", 0)
     manager.quotas.set_override(report, RATE, 5)
-    manager.changed()
+    manager.on_limits_changed()
     assert request(manager, "alice", "report", 0) is not first
     manager.quotas.set_override(report, RATE, None)
-    manager.changed()
+    manager.on_limits_changed()
     assert manager.buckets_of("alice", "report", 0).request is first
 
 
 def test_what_is_idle_for_an_hour_is_forgotten():
     """Not at the hour, but after it; and not what still owes or is waited for."""
-    manager = made((QuotaEntity(ANY), 5), (QuotaEntity("slow"), 0.0001))
+    manager = made((QuotaEntity(DEFAULT_NAME), 5), (QuotaEntity("slow"), 0.0001))
     request(manager, "alice", "c", 0)
     for _ in range(3):
         request(manager, "slow", "c", 0)
@@ -113,7 +113,9 @@ def test_what_is_idle_for_an_hour_is_forgotten():
 def test_a_bucket_outlives_its_ttl_only_by_use():
     """Strictly later than the ttl after the last record, as Kafka's sensors."""
     case = cases("quota.metrics")["sensor-expiry"]
-    managers = [made((QuotaEntity(ANY), 5), expiry_ms=ttl, smooth=True) for ttl in case["ttl_ms"]]
+    managers = [
+        made((QuotaEntity(DEFAULT_NAME), 5), expiry_ms=ttl, smooth=True) for ttl in case["ttl_ms"]
+    ]
     times = [list(each) for each in case["recorded_ms"]]
     for manager, recorded in zip(managers, times, strict=True):
         request(manager, "u", "c", recorded.pop(0))
@@ -127,7 +129,7 @@ def test_a_bucket_outlives_its_ttl_only_by_use():
 
 def test_expiry_looks_at_so_many_at_a_time():
     """In rounds, so that no tick takes long."""
-    manager = made((QuotaEntity(ANY), 5))
+    manager = made((QuotaEntity(DEFAULT_NAME), 5))
     for number in range(10):
         request(manager, f"u{number}", "c", 0)
     for left in (6, 2, 0):
@@ -137,7 +139,9 @@ def test_expiry_looks_at_so_many_at_a_time():
 
 def test_beyond_the_most_idle_buckets_of_a_default_go_first_come_first_gone():
     """And an account that is opened again gets the bucket that is in the manager."""
-    manager = made((QuotaEntity(None, ANY), 10), (QuotaEntity("alice"), 1), max_default_buckets=16)
+    manager = made(
+        (QuotaEntity(None, DEFAULT_NAME), 10), (QuotaEntity("alice"), 1), max_default_buckets=16
+    )
     alice = request(manager, "alice", "", 0)
     for number in range(16):
         request(manager, "u", f"c{number}", number)
@@ -154,26 +158,28 @@ def test_beyond_the_most_idle_buckets_of_a_default_go_first_come_first_gone():
 def test_what_is_busy_waits_or_is_configured_is_never_evicted(smooth):
     """Newcomers share instead, and never with a configured entity."""
     named = [(QuotaEntity("u", f"n{number}"), 5) for number in range(40)]
-    manager = made((QuotaEntity(None, ANY), 0.5), *named, max_default_buckets=16, smooth=smooth)
+    manager = made(
+        (QuotaEntity(None, DEFAULT_NAME), 0.5), *named, max_default_buckets=16, smooth=smooth
+    )
     busy = [request(manager, "u", f"c{number}", 0) for number in range(15)]
     waited = manager.buckets_of("u", "waits", 0).request
     wait(waited)
     ours = [request(manager, "u", f"n{number}", 0) for number in range(40)]
     shared = [manager.buckets_of("u", f"x{number}", 1).request for number in range(1000)]
-    assert {each.tags for each in shared} == {("", ANY)}
-    assert 1 < len({id(each) for each in shared}) <= module.SHARED
+    assert {each.tags for each in shared} == {("", DEFAULT_NAME)}
+    assert 1 < len({id(each) for each in shared}) <= module.SHARED_BUCKETS
     kept = {id(bucket) for _, bucket in manager}
     assert {id(each) for each in (*busy, waited, *ours)} <= kept
     assert not {id(each) for each in shared} & {id(each) for each in ours}
-    assert len(kept) <= 16 + 40 + module.SHARED
+    assert len(kept) <= 16 + 40 + module.SHARED_BUCKETS
 
 
 def test_those_who_share_get_their_own_when_there_is_room_again():
     """At the next look round."""
-    manager = made((QuotaEntity(None, ANY), 1), max_default_buckets=8)
+    manager = made((QuotaEntity(None, DEFAULT_NAME), 1), max_default_buckets=8)
     for number in range(8):
         request(manager, "u", f"c{number}", 0)
-    assert manager.buckets_of("u", "late", 1).request.tags == ("", ANY)
+    assert manager.buckets_of("u", "late", 1).request.tags == ("", DEFAULT_NAME)
     manager.expire(10_000)
     assert manager.buckets_of("u", "late", 10_000).request.tags == ("", "late")
 
@@ -203,7 +209,7 @@ def test_newer_books_take_over_what_is_owed():
     new.adopt(old)
     taken = new.buckets_of("alice", "c", 0).request
     assert taken is bucket
-    assert (taken.limit, taken.line, taken.queued) == (5, {1: waiter}, 1)
+    assert (taken.limit, taken.queue, taken.queued_cost) == (5, {1: waiter}, 1)
     assert taken.rate.measure(0) == 3
     assert taken.next_free_ms == pytest.approx(1000 + 2 * 2000)
 
@@ -211,7 +217,7 @@ def test_newer_books_take_over_what_is_owed():
 @pytest.mark.parametrize("smooth", [True, False])
 def test_ever_new_client_ids_cost_less_than_30_mb(smooth):
     """Under a default for client ids, twenty new ones each millisecond; it does not grow with them."""
-    manager = made((QuotaEntity(None, ANY), 10), smooth=smooth)
+    manager = made((QuotaEntity(None, DEFAULT_NAME), 10), smooth=smooth)
     tracemalloc.start()
     try:
         ask_for(manager, 40_000)
@@ -219,15 +225,15 @@ def test_ever_new_client_ids_cost_less_than_30_mb(smooth):
     finally:
         tracemalloc.stop()
     assert max_bytes < 30_000_000
-    assert len(list(manager)) <= 10_000 + module.SHARED
+    assert len(list(manager)) <= 10_000 + module.SHARED_BUCKETS
 
 
 @pytest.mark.slow
 def test_a_million_client_ids_have_no_more_buckets_than_forty_thousand():
     """What a bucket costs is known from there."""
-    manager = made((QuotaEntity(None, ANY), 10), smooth=True)
+    manager = made((QuotaEntity(None, DEFAULT_NAME), 10), smooth=True)
     ask_for(manager, 1_000_000)
-    assert len(list(manager)) <= 10_000 + module.SHARED
+    assert len(list(manager)) <= 10_000 + module.SHARED_BUCKETS
 
 
 def ask_for(manager, count):

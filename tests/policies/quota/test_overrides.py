@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from policies.api import PolicyConfigError
 from policies.quota.alter import Change
-from policies.quota.entity import ANY, KEYS, MAX_VALUE, QuotaEntity
-from policies.quota.overrides import changed, decode, encode
+from policies.quota.entity import DEFAULT_NAME, KEYS, MAX_VALUE, QuotaEntity
+from policies.quota.overrides import apply_changes, decode, encode
 
-NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.just(ANY)
+NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.just(
+    DEFAULT_NAME
+)
 ENTITY = st.builds(QuotaEntity, st.none() | NAME, st.none() | NAME).filter(
     lambda each: each.user is not None or each.client_id is not None
 )
@@ -35,13 +37,21 @@ def test_the_file_can_be_read_by_people() -> None:
     """The lines are those of the config's `quotas`."""
     book = {
         QuotaEntity("bob", None): {"request_rate": 0.5},
-        QuotaEntity(ANY, "report"): {"producer_byte_rate": 1048576.0, "request_rate": 20.0},
+        QuotaEntity(DEFAULT_NAME, "report"): {
+            "producer_byte_rate": 1048576.0,
+            "request_rate": 20.0,
+        },
     }
     said = json.loads(encode(book))
     assert said == {
         "version": 1,
         "overrides": [
-            {"user": ANY, "client_id": "report", "request_rate": 20, "producer_byte_rate": 1048576},
+            {
+                "user": DEFAULT_NAME,
+                "client_id": "report",
+                "request_rate": 20,
+                "producer_byte_rate": 1048576,
+            },
             {"user": "bob", "request_rate": 0.5},
         ],
     }
@@ -111,7 +121,7 @@ def test_changes_are_made_in_their_order(
 ) -> None:
     """The last word on a key holds, nothing empty stays, and the book given is left alone."""
     before = encode(book)
-    after = changed(book, changes)
+    after = apply_changes(book, changes)
     assert encode(book) == before
     last = {(entity, key): value for entity, key, value in changes}
     for (entity, key), value in last.items():

@@ -247,7 +247,7 @@ def test_live_changes_are_kept_in_the_state_file():
 def test_what_cannot_be_saved_is_not_changed():
     """The caller hears why."""
     made = bench(state_file="quotas.json")
-    made.host.full = True
+    made.host.disk_full = True
     with pytest.raises(OSError, match="No space"):
         made.policy.change([Change(ALICE, "request_rate", 10.0)], 1000)
     assert list(made.policy.quotas) == []

@@ -12,7 +12,7 @@ from policies.quota.rate import (
     MAX_THROTTLE_MS,
     ReleaseSchedule,
     SampledRate,
-    rate_behind,
+    rate_for_delay,
     throttle_time_ms,
 )
 from tests.support.golden import cases
@@ -108,7 +108,7 @@ def test_the_throttle_time_is_kafkas(case_id):
 @given(st.integers(1, 600_000), st.floats(0.01, 1e9), st.integers(10_000, 12_000))
 def test_the_rate_behind_a_delay_gives_that_delay(delay_ms, bound, window_ms):
     """By the same formula, and so it is over the bound."""
-    rate = rate_behind(delay_ms, bound, window_ms)
+    rate = rate_for_delay(delay_ms, bound, window_ms)
     assert rate > bound
     assert throttle_time_ms(rate, bound, window_ms) == delay_ms
 
@@ -191,10 +191,10 @@ def test_who_waited_is_not_made_to_wait_again_for_what_was_lost():
 def test_a_schedule_is_paid_when_a_new_one_would_say_the_same():
     """And not before."""
     schedule = ReleaseSchedule(10, 2000)
-    assert schedule.paid(0)
+    assert schedule.is_paid(0)
     schedule.charge(3, 1000)
-    assert not schedule.paid(1299)
-    assert schedule.paid(1300)
+    assert not schedule.is_paid(1299)
+    assert schedule.is_paid(1300)
 
 
 def test_a_new_rate_keeps_what_is_owed_in_units():
@@ -202,7 +202,7 @@ def test_a_new_rate_keeps_what_is_owed_in_units():
     schedule = ReleaseSchedule(100, 1000)
     schedule.charge(200, 0)
     assert schedule.delay_ms(0) == 1000
-    schedule.change(1000, 0)
+    schedule.set_rate(1000, 0)
     assert schedule.delay_ms(0) == pytest.approx(100)
     assert schedule.credits(0) == pytest.approx(-100)
 
@@ -211,12 +211,12 @@ def test_a_lower_rate_binds_at_once_without_freezing_who_had_a_burst():
     """The burst is used up at most; only what was owed beyond it is paid at the new rate."""
     schedule = ReleaseSchedule(1000, 2000)
     schedule.charge(2000, 0)
-    schedule.change(1, 0)
+    schedule.set_rate(1, 0)
     assert schedule.delay_ms(0) == pytest.approx(0)
     assert schedule.charge(1, 0) == pytest.approx(1000)
     beyond = ReleaseSchedule(10, 1000)
     beyond.charge(15, 0)
-    beyond.change(5, 0)
+    beyond.set_rate(5, 0)
     assert beyond.delay_ms(0) == pytest.approx(1000)
 
 
@@ -224,7 +224,7 @@ def test_a_bucket_that_was_without_a_limit_owes_nothing():
     """Its unit took no time."""
     schedule = ReleaseSchedule(math.inf, 1000)
     schedule.charge(1e9, 0)
-    schedule.change(10, 5)
+    schedule.set_rate(10, 5)
     assert schedule.credits(5) == pytest.approx(10)
 
 

@@ -14,7 +14,7 @@ from policies.api import ANONYMOUS, FORWARD, Forward, Hold, Outcome, Patch, Peer
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
-from policies.quota.smooth_rule import LOOKED_AT_ONCE
+from policies.quota.smooth_rule import REVIEW_BATCH
 from policies.testing import PolicyBench
 from wire.fetch import FetchHead
 
@@ -84,7 +84,7 @@ def test_who_hangs_up_gives_back_its_place():
     asked = [made.request("Metadata") for _ in range(3)]
     for session_id, each in enumerate(asked, 2):
         made.ask(each, peer(session_id))
-    made.leave(peer(2))
+    made.disconnect(peer(2))
     made.advance(1000)
     assert [each[:2] for each in released(made)] == [
         (100, asked[1].exchange_id),
@@ -254,8 +254,8 @@ def test_a_client_that_leaves_has_no_fetch_in_flight_any_more():
     made = bench({"user": "alice", "consumer_byte_rate": 1_000_000})
     made.ask(fetch(made), peer(1))
     assert made.ask(fetch(made), peer(2)).patches[0].data == (1_000_000).to_bytes(4, "big")
-    made.leave(peer(1))
-    made.leave(peer(2))
+    made.disconnect(peer(1))
+    made.disconnect(peer(2))
     assert made.ask(fetch(made), peer(3)).patches[0].data == (2_000_000).to_bytes(4, "big")
 
 
@@ -274,7 +274,7 @@ def test_a_change_of_limits_looks_at_a_crowd_a_part_at_a_time_and_in_order(entit
     for session_id, each in enumerate(asked, 2):
         made.ask(each, peer(session_id))
     made.policy.change([Change(entity, "request_rate", 1_000_000.0)], made.now_ms)
-    assert len(made.host.woken) <= LOOKED_AT_ONCE
+    assert len(made.host.woken) <= REVIEW_BATCH
     made.advance(20)
     assert [each[1] for each in released(made)] == [each.exchange_id for each in asked]
 
@@ -332,7 +332,7 @@ def test_whatever_the_clients_do_no_more_passes_and_nothing_later_than_needed(
                 settle(session_id, verdict)
         if waiting and chance.random() < 0.1:
             exchange_id = chance.choice(list(waiting))
-            made.leave(peer(waiting.pop(exchange_id)))
+            made.disconnect(peer(waiting.pop(exchange_id)))
             idle[next(sessions)] = made.now_ms
         done = len(made.released)
         made.advance(chance.choice([1, 1, 5, 50]) if rate > 5 else chance.choice([1, 50, 700]))
@@ -343,7 +343,7 @@ def test_whatever_the_clients_do_no_more_passes_and_nothing_later_than_needed(
             settle(waiting.pop(each.request.exchange_id), each.verdict)
         made.now_ms = now_ms
         bucket = next(bucket for _, bucket in made.policy.manager)
-        assert len(bucket.line or ()) == len(waiting)
+        assert len(bucket.queue or ()) == len(waiting)
         assert not waiting or bucket.pass_ms > made.now_ms
     passed.sort()
     for first, begun in enumerate(passed):
@@ -376,5 +376,5 @@ def test_a_disconnect_forgets_what_was_charged_beforehand():
     asked = fetch(made)
     made.ask(asked, peer())
     made.complete(asked, Outcome.DISCONNECTED)
-    made.leave(peer())
-    assert made.policy.rule._fetching == {}
+    made.disconnect(peer())
+    assert made.policy.rule._fetches == {}

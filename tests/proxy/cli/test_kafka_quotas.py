@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from proxy.cli.errors import RefusedError
 from proxy.cli.kafka_client import Connection
@@ -19,7 +19,7 @@ from tests.support.kafka_messages import api_of
 from tests.support.quota_book import QuotaServer
 from tests.support.quota_messages import DESCRIBE
 from tests.support.stub_broker import StubBroker
-from wire.client_quotas import Described, describe_reply, read_describe
+from wire.client_quotas import DescribedEntity, describe_reply, read_describe
 from wire.header import body_at
 
 if TYPE_CHECKING:
@@ -42,19 +42,21 @@ def test_quotas_and_their_origins() -> None:
     book = server.book.quotas
     book.set(QuotaEntity(None, "report"), RATE, 1.0)
     book.set(BOB, RATE, 2.0)
-    book.set(QuotaEntity(ANY), BYTES, 3.0)
+    book.set(QuotaEntity(DEFAULT_NAME), BYTES, 3.0)
     book.set(ALICE, RATE, 4.0)
     book.set_override(ALICE, RATE, 5.0)
     book.set(ALICE, BYTES, 6.0)
     with at(server) as remote:
         assert remote.quotas(EVERYONE) == [
-            QuotaRow(QuotaEntity(ANY), BYTES, 3.0, "file"),
+            QuotaRow(QuotaEntity(DEFAULT_NAME), BYTES, 3.0, "file"),
             QuotaRow(ALICE, BYTES, 6.0, "file"),
             QuotaRow(ALICE, RATE, 5.0, "override"),
             QuotaRow(BOB, RATE, 2.0, "file"),
             QuotaRow(QuotaEntity(None, "report"), RATE, 1.0, "file"),
         ]
-        assert [each.entity for each in remote.quotas(QuotaEntity(ANY))] == [QuotaEntity(ANY)]
+        assert [each.entity for each in remote.quotas(QuotaEntity(DEFAULT_NAME))] == [
+            QuotaEntity(DEFAULT_NAME)
+        ]
         assert [each.value for each in remote.quotas(QuotaEntity("bob"))] == [2.0]
         assert remote.quotas(QuotaEntity("bob"), exactly=True) == []
         assert remote.quotas(QuotaEntity("nobody")) == []
@@ -69,8 +71,8 @@ def test_changes_are_made_together() -> None:
         assert server.book.quotas.overrides == {BOB: {RATE: 2.5, BYTES: 100.0}}
         remote.alter(BOB, {RATE: None, BYTES: 200.0})
         assert server.book.quotas.overrides == {BOB: {BYTES: 200.0}}
-        remote.alter(QuotaEntity(ANY, ANY), {RATE: 1.0})
-        assert QuotaEntity(ANY, ANY) in server.book.quotas.overrides
+        remote.alter(QuotaEntity(DEFAULT_NAME, DEFAULT_NAME), {RATE: 1.0})
+        assert QuotaEntity(DEFAULT_NAME, DEFAULT_NAME) in server.book.quotas.overrides
 
 
 def test_a_refusal_has_the_servers_words() -> None:
@@ -110,8 +112,10 @@ class Broker(StubBroker):
         if any(each.entity_type.startswith("sluice") for each in asked.components):
             body = describe_reply(api, None, self._code, "Custom entity type not supported")
         else:
-            quota = Described((("user", None), ("client-id", "c")), [("request_percentage", 5.0)])
-            by_ip = Described((("ip", "1.2.3.4"),), [("connection_creation_rate", 5.0)])
+            quota = DescribedEntity(
+                (("user", None), ("client-id", "c")), [("request_percentage", 5.0)]
+            )
+            by_ip = DescribedEntity((("ip", "1.2.3.4"),), [("connection_creation_rate", 5.0)])
             body = describe_reply(api, [by_ip, quota])
         return f.reply(ident, body, tagged=True)
 
@@ -120,7 +124,7 @@ def test_a_brokers_quotas_are_listed_without_origin() -> None:
     """It does not say where they come from, so neither does the list; usage it has none."""
     with at(Broker()) as remote:
         assert remote.quotas(EVERYONE) == [
-            QuotaRow(QuotaEntity(ANY, "c"), "request_percentage", 5.0, None)
+            QuotaRow(QuotaEntity(DEFAULT_NAME, "c"), "request_percentage", 5.0, None)
         ]
         with pytest.raises(RefusedError, match="is the policy quota in its chain"):
             remote.usage(EVERYONE)

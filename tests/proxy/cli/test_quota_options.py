@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.testing import CliRunner
 
-from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from proxy.cli.quota_options import Where, asks
 
 
@@ -24,7 +24,7 @@ def test_a_command_gets_a_where_and_an_entity() -> None:
     assert run.invoke(command, [*arguments, "--more", "x"]).exit_code == 0
     where, entity, more = got
     assert where == Where("h:1", None, "me", None, "SCRAM-SHA-512", None, None, None)
-    assert (entity, more) == (QuotaEntity("a", ANY), "x")
+    assert (entity, more) == (QuotaEntity("a", DEFAULT_NAME), "x")
     got.clear()
     assert run.invoke(command, []).exit_code == 0
     assert got == [

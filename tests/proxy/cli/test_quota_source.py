@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from proxy.cli.quota_source import QuotaRow, by_entity
 
 
 def test_quotas_are_listed_by_user_then_client_id() -> None:
     """A default comes before names; client ids of all users come last."""
     entities = [
-        QuotaEntity(ANY),
-        QuotaEntity("alice", ANY),
+        QuotaEntity(DEFAULT_NAME),
+        QuotaEntity("alice", DEFAULT_NAME),
         QuotaEntity("alice", "app"),
         QuotaEntity("alice"),
         QuotaEntity("bob"),
-        QuotaEntity(None, ANY),
+        QuotaEntity(None, DEFAULT_NAME),
         QuotaEntity(None, "app"),
     ]
     rows = [QuotaRow(each, "request_rate", 1.0, "file") for each in entities]

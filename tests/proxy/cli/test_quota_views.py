@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from proxy.cli import tables
 from proxy.cli.quota_source import QuotaRow
@@ -25,7 +25,7 @@ from proxy.cli.quota_views import (
 
 QUOTAS = [
     QuotaRow(QuotaEntity("alice", None), "request_rate", 20.0, "override"),
-    QuotaRow(QuotaEntity(None, ANY), "producer_byte_rate", 1048576.0, "file"),
+    QuotaRow(QuotaEntity(None, DEFAULT_NAME), "producer_byte_rate", 1048576.0, "file"),
     QuotaRow(QuotaEntity("bob", "x"), "request_percentage", 0.5, None),
 ]
 ROWS = [
@@ -67,7 +67,7 @@ def test_json_says_it_in_full() -> None:
     """Null where an entity has no such part, or there is no such figure."""
     assert json.loads(quotas_json(QUOTAS))[1] == {
         "user": None,
-        "client_id": ANY,
+        "client_id": DEFAULT_NAME,
         "quota": "producer_byte_rate",
         "per_second": 1048576.0,
         "origin": "file",

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bench.harness.ports import free_ports
-from policies.quota.entity import ANY, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from proxy.cli import live
 from proxy.cli.main import main
@@ -56,10 +56,10 @@ def test_set_tells_what_holds_now(server: QuotaServer) -> None:
 @pytest.mark.parametrize(
     ("options", "entity"),
     [
-        (["--default-user"], QuotaEntity(ANY)),
-        (["--default-client-id"], QuotaEntity(None, ANY)),
-        (["--client-id", "c", "--default-user"], QuotaEntity(ANY, "c")),
-        (["--default-user", "--default-client-id"], QuotaEntity(ANY, ANY)),
+        (["--default-user"], QuotaEntity(DEFAULT_NAME)),
+        (["--default-client-id"], QuotaEntity(None, DEFAULT_NAME)),
+        (["--client-id", "c", "--default-user"], QuotaEntity(DEFAULT_NAME, "c")),
+        (["--default-user", "--default-client-id"], QuotaEntity(DEFAULT_NAME, DEFAULT_NAME)),
     ],
 )
 def test_every_kind_of_entity(server: QuotaServer, options: list[str], entity: QuotaEntity) -> None:

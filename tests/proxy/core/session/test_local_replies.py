@@ -16,7 +16,7 @@ from tests.support.throttled import produce9
 from wire import messages
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
-from wire.schema import blank
+from wire.schema import make_message
 
 NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
 REFUSE = Reject(ErrorCode.POLICY_VIOLATION)
@@ -117,8 +117,8 @@ def test_a_refused_client_is_told_by_which_policy_and_why(verdict, words):
     """Where the response has an error_message: so that its owner knows whom to ask."""
     api = api_of(ApiKey.CREATE_PARTITIONS, 2)
     shape = messages.request_shape(api)
-    topic = blank(shape.field("topics").shape, 0, {"name": "orders"})
-    body = messages.encode(blank(shape, 0, {"topics": (topic,)}))
+    topic = make_message(shape.field("topics").shape, 0, {"name": "orders"})
+    body = messages.encode(make_message(shape, 0, {"topics": (topic,)}))
     wire = Wire(make_engine([Recorder(), Recorder(lambda _: verdict), Recorder()]))
     wire.client(f.request(ApiKey.CREATE_PARTITIONS, 2, 1, body, tagged=True))
     (reply,) = f.split(wire.to_client)
