@@ -6,6 +6,7 @@ It is invisible where the page is read as a file. A marker that cannot be filled
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,12 @@ from settings_reference import settings_reference
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+INLINE_CODE = re.compile(r"(?<=<code>)[^<\n]+(?=</code>)")
+WORD = re.compile(r"\S+")
+TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+CELL = re.compile(r"<td\b([^>]*)>")
+TAG = re.compile(r"<[^>]+>")
 MARKER = re.compile(r"^<!-- generated: (\w+)(?:: (.+?))? -->$", re.MULTILINE)
 SOURCES: dict[str, Callable[[str], str]] = {
     "results": result_tables,
@@ -36,3 +43,21 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     Raises KeyError for an unknown NAME, and LookupError for an ARGUMENT that the source does not have.
     """
     return MARKER.sub(lambda found: SOURCES[found[1]](found[2] or ""), markdown)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Return the page for narrow screens, too.
+
+    Each word of inline code is marked as a key, which a browser must not break. Each cell of a table carries its
+    column's heading, which the style sheet shows where a row is a card.
+    """
+    html = INLINE_CODE.sub(
+        lambda found: WORD.sub(r'<span class="key">\g<0></span>', found[0]), html
+    )
+    return TABLE.sub(lambda found: _label_cells(found[0]), html)
+
+
+def _label_cells(table: str) -> str:
+    heads = [TAG.sub("", head) for head in HEAD.findall(table)]
+    labels = itertools.cycle(heads)
+    return CELL.sub(lambda found: f'<td data-label="{next(labels)}"{found[1]}>', table)

@@ -55,15 +55,10 @@ def code_of(node: ast.stmt) -> str | None:
     return None if written.startswith("_") else written
 
 
-def escape(code: str) -> str:
-    """Return code as it may stand in a cell of a table."""
-    return code.replace("|", "\\|")
-
-
 def members(node: ast.ClassDef) -> str:
     """Return a table of a class's public fields and methods; empty if there are none."""
     rows = [
-        f"| `{escape(code)}` | {' '.join(text.split())} |"
+        f"| `{code}` | {' '.join(text.split())} |"
         for member, text in documented(node.body)
         if (code := code_of(member))
     ]

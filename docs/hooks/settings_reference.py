@@ -71,7 +71,7 @@ def fields() -> dict[str, inspect.Type]:
 
 
 def settings_reference() -> str:
-    """Return a table for each section: key, default, allowed values, live or not, meaning."""
+    """Return a table for each section: key, meaning, default, allowed values; a live setting says so."""
     config = load(None, {}, UPSTREAM).config
     types = fields()
     rows: dict[str, list[str]] = {}
@@ -81,9 +81,9 @@ def settings_reference() -> str:
         default = DEPENDS.get(variable.path) or shown(attrgetter(variable.path)(config))
         section = variable.path.partition(".")[0] if "." in variable.path else "The chain"
         meaning = str(extra.get("description", "")).replace("|", "\\|")
-        live = "yes" if is_live(variable.path) else "no"
+        live = " *Live.*" if is_live(variable.path) else ""
         rows.setdefault(section, []).append(
-            f"| `{variable.path}` | {default} | {allowed(info)} | {live} | {meaning} |"
+            f"| `{variable.path}` | {meaning}{live} | {default} | {allowed(info)} |"
         )
-    head = ["| key | default | values | live | meaning |", "|---|---|---|---|---|"]
+    head = ["| key | meaning | default | values |", "|---|---|---|---|"]
     return "\n".join("\n".join([f"## {name}\n", *head, *lines, ""]) for name, lines in rows.items())

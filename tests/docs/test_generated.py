@@ -101,6 +101,20 @@ def test_figures_are_taken_from_the_results(generated: ModuleType) -> None:
     assert page.endswith("\nafter\n")
 
 
+def test_inline_code_and_cells_are_marked_for_narrow_screens(generated: ModuleType) -> None:
+    """Each word of inline code is a key, each cell has its column's heading; blocks of code stay as they are."""
+    page = generated.on_page_content(
+        "<pre><code>a b\n</code></pre><table><tr><th>key</th><th>use</th></tr>"
+        "<tr><td><code>a b</code></td><td>c</td></tr></table>"
+    )
+
+    assert "<pre><code>a b\n</code></pre>" in page
+    assert (
+        '<td data-label="key"><code><span class="key">a</span> <span class="key">b</span>' in page
+    )
+    assert '<td data-label="use">c</td>' in page
+
+
 @pytest.mark.parametrize("marker", ["nonsense", "results: Nonsense", "results: Goals"])
 def test_what_cannot_be_generated_fails_the_build(generated: ModuleType, marker: str) -> None:
     """An unknown marker, and an unknown or ambiguous heading, raise instead of leaving a gap in the page."""
