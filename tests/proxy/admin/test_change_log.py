@@ -1,4 +1,4 @@
-"""One line for each change, in the proxy's words."""
+"""The change log: one line for each change that is made through the admin server."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def scope(path: str = "/v1/drain", **more) -> dict:
     return {"method": "POST", "path": path, "client": ("h", 1), "state": {}, **more}
 
 
-def test_a_line_says_what_the_handler_noted(logged):
-    """And who asked: for a Unix socket the kernel's word."""
+def test_a_line_has_the_caller_and_what_the_handler_noted(logged):
+    """The caller on a Unix socket is the user id that the kernel reports."""
     asked = scope(client=None)
     asked["state"]["peer"] = "uid 1000 pid 12"
     note(asked, user="alice")
@@ -45,8 +45,8 @@ def test_a_line_says_what_the_handler_noted(logged):
     assert (line["user"], line["quotas"], line["way"]) == ("alice", {"request_rate": 5}, "socket")
 
 
-def test_a_storm_of_refusals_is_counted_and_not_written(capsys):
-    """The next line that passes says how many there were; each listener has its own count."""
+def test_refusals_over_the_line_limit_are_counted_and_not_written(capsys):
+    """The next line carries their number; each listener has a count of its own."""
     clock = HandClock()
     log.configure("info", "json", clock)
     socket_audit, audit = ChangeLog("socket"), ChangeLog("control")
@@ -59,8 +59,8 @@ def test_a_storm_of_refusals_is_counted_and_not_written(capsys):
     assert json.loads(capsys.readouterr().err)["suppressed"] == 4
 
 
-def test_as_many_changes_as_the_server_takes_are_all_written(capsys):
-    """Each of them may be the one that an operator looks for."""
+def test_every_change_that_the_server_accepts_is_written(capsys):
+    """The line limit is never below the server's limit on changes."""
     log.configure("info", "json", HandClock())
     audits = [ChangeLog("socket"), ChangeLog("control")]
     changes = CHANGES_AT_ONCE + CHANGES_PER_SECOND
@@ -70,6 +70,6 @@ def test_as_many_changes_as_the_server_takes_are_all_written(capsys):
     assert len(capsys.readouterr().err.splitlines()) == len(audits) * changes
 
 
-def test_a_callers_words_are_printable_and_short():
-    """They go to somebody's terminal."""
+def test_text_from_a_caller_is_made_printable_and_short():
+    """It may be shown in an operator's terminal."""
     assert printable("a\x1b[2J\n" + "b" * 1000) == "a?[2J?" + "b" * 294

@@ -1,4 +1,4 @@
-"""The dashboard's files, and nothing else."""
+"""The dashboard serves its own files and no others."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def app():
 
 
 async def test_the_page_is_served(app):
-    """As HTML; a browser asks each time whether it is still the same."""
+    """It is HTML; the browser validates its copy at each load."""
     answer = await ask(app, "/")
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["cache-control"] == "no-cache"
 
 
-async def test_every_file_that_lies_there_is_served(app):
-    """With its own type."""
+async def test_every_file_of_the_dashboard_is_served(app):
+    """Each has its own content type."""
     for file in (files("proxy.admin") / "static").iterdir():
         answer = await ask(app, f"/static/{file.name}")
         assert answer.body == file.read_bytes()
@@ -47,6 +47,6 @@ async def test_every_file_that_lies_there_is_served(app):
         "/index.html",
     ],
 )
-async def test_no_path_leads_elsewhere(app, path):
-    """There is no file system behind it: names are looked up."""
+async def test_no_path_leads_out_of_the_dashboard(app, path):
+    """Names are looked up in a table, not in the file system."""
     assert (await ask(app, path)).status == 404

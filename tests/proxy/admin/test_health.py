@@ -1,4 +1,4 @@
-"""Probes, metrics and the version: what is open to all."""
+"""Probes, metrics and the version: the paths that need no token."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def room():
 
 
 @pytest.mark.parametrize("path", ["/startup", "/live"])
-async def test_whoever_answers_is_alive(room, path):
-    """While it drains, too: a kubelet must not kill it then."""
+async def test_a_draining_proxy_is_alive(room, path):
+    """A kubelet must not restart a proxy that drains or is full."""
     room.drained = room.full = True
     answer = await ask(everything(room), path)
     assert (answer.status, answer.said["ok"]) == (200, True)
@@ -29,8 +29,8 @@ async def test_whoever_answers_is_alive(room, path):
     ("drained", "full", "status"),
     [(False, False, 200), (True, False, 503), (False, True, 503), (True, True, 503)],
 )
-async def test_ready_is_who_takes_new_clients(room, drained, full, status):
-    """And says which check failed."""
+async def test_a_proxy_is_ready_while_it_accepts_new_clients(room, drained, full, status):
+    """The answer names the check that failed."""
     room.drained, room.full = drained, full
     answer = await ask(everything(room), "/ready?verbose=1")
     assert answer.status == status
@@ -38,8 +38,8 @@ async def test_ready_is_who_takes_new_clients(room, drained, full, status):
     assert checks == {"serving": not drained, "connections": not full}
 
 
-async def test_the_metrics_come_in_the_format_that_is_asked_for(room):
-    """OpenMetrics only for who says so."""
+async def test_metrics_are_sent_in_the_format_that_is_asked_for(room):
+    """OpenMetrics is sent only to a client that accepts it."""
     app = everything(room)
     page = await ask(app, "/metrics")
     assert page.headers["content-type"] == TEXT
@@ -52,8 +52,8 @@ async def test_the_metrics_come_in_the_format_that_is_asked_for(room):
     assert opened.body.endswith(b"# EOF\n")
 
 
-async def test_many_who_ask_cost_one_page(room, monkeypatch, autojump_clock):
-    """A second is as fresh as any scraper wants it."""
+async def test_scrapers_of_the_same_second_share_one_page(room, monkeypatch, autojump_clock):
+    """The page is kept for a second."""
     made = []
 
     async def page(*, openmetrics: bool) -> bytes:
@@ -73,7 +73,7 @@ async def test_many_who_ask_cost_one_page(room, monkeypatch, autojump_clock):
 
 
 async def test_the_version_names_the_configuration(room):
-    """By its hash, which says nothing of what is in it."""
+    """The answer has the configuration's hash, which reveals none of its values."""
     said = (await ask(everything(room), "/version")).said
     assert said["config_hash"] == room.reloader.config_hash
     assert said["version"]

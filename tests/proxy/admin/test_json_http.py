@@ -1,4 +1,4 @@
-"""Reading what is asked: numbers, names, bodies."""
+"""Reading a request's parameters and body, and writing an answer."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ def request(query: bytes) -> Request:
     return Request({"type": "http", "query_string": query, "headers": []})
 
 
-def test_an_answer_is_json_of_its_shape():
-    """An error is one, too."""
+def test_an_answer_is_the_json_of_its_schema():
+    """An error is JSON too."""
     assert answer(Draining(draining=True), 202).body == b'{"draining":true}'
     assert (error(404, "none").status_code, error(404, "none").body) == (404, b'{"error":"none"}')
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("10", 10), ("007", 7)])
-def test_a_whole_number_within_bounds(text, number):
-    """Both ends belong to it."""
+def test_a_whole_number_within_its_bounds_is_read(text, number):
+    """Both bounds are allowed values."""
     assert whole(text, "n", 1, 10) == number
 
 
 @pytest.mark.parametrize("text", ["0", "11", "", " 1", "+1", "1_0", "0x1", "1e0", "²", "\u0661"])
-def test_anything_else_is_refused_in_words(text):
-    """With the bounds."""
+def test_any_other_value_of_a_number_is_refused(text):
+    """The error names the bounds."""
     with pytest.raises(AdminError, match="n must be a whole number from 1 to 10"):
         whole(text, "n", 1, 10)
 
 
-def test_parameters_are_known_and_there_once():
-    """An empty one counts as given."""
+def test_a_parameter_must_be_known_and_given_once():
+    """A parameter without a value counts as given."""
     assert queried(request(b"a=1&b="), {"a", "b", "c"}) == {"a": "1", "b": ""}
     with pytest.raises(AdminError, match="known are: a, b"):
         queried(request(b"c=1"), {"a", "b"})

@@ -1,4 +1,4 @@
-"""Percentiles of what the core has counted anyway: lately, by client and by broker."""
+"""Latency percentiles of the last minute, by client and by broker, from the core's meters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEARTBEAT, PRODUCE, FETCH = 12, 0, 1
 
 
 def parted(max_parts: int) -> MeterBook:
-    """One with meters of one client and broker."""
+    """Return a meter book with meters of one client and broker."""
     book = MeterBook()
     book.part(max_parts)
     return book
@@ -30,25 +30,25 @@ def answered(book: MeterBook, client_id: str, ms: int, count: int, api: int = PR
 
 
 def near(found: tuple[float, float] | None, p50: float, p99: float) -> bool:
-    """Within a bucket's width."""
+    """Return whether both values are within a bucket's width of the expected ones."""
     assert found is not None
     return p50 <= found[0] <= 1.1 * p50 and p99 <= found[1] <= 1.1 * p99
 
 
-async def test_a_clients_answers_are_added_over_its_apis_and_brokers():
-    """All but those of requests that wait at the broker on purpose."""
+async def test_a_clients_latencies_are_added_over_its_apis_and_brokers():
+    """Requests that wait at the broker on purpose are left out."""
     book = parted(10)
     answered(book, "a", 5, 90)
     answered(book, "a", 300, 10, HEARTBEAT, node=2)
     answered(book, "a", 9000, 500, FETCH)
     latencies = Latencies(book)
-    await latencies.read([("alice", "a"), ("alice", "nobody")], 0)
+    await latencies.read([("alice", "a"), ("alice", "unknown")], 0)
     assert near(latencies.of("alice", "a"), 5, 300)
-    assert latencies.of("alice", "nobody") is None
+    assert latencies.of("alice", "unknown") is None
 
 
-async def test_a_broker_shows_the_answers_of_all_its_clients():
-    """With how many it gives a second, long polls included."""
+async def test_a_brokers_latencies_are_those_of_all_its_clients():
+    """Its rate of replies includes long polls."""
     book = parted(10)
     answered(book, "a", 5, 1)
     latencies = Latencies(book)
@@ -71,8 +71,8 @@ def counts(ms: int, count: int) -> list[int]:
     return made
 
 
-def test_what_is_older_than_a_minute_is_forgotten():
-    """And nothing is left when nothing is answered."""
+def test_replies_older_than_a_minute_are_not_counted():
+    """There are no percentiles for a minute without replies."""
     window = Window()
     window.read(counts(5, 10), 0)
     assert near(window.quantiles_ms, 5, 5)
@@ -84,8 +84,8 @@ def test_what_is_older_than_a_minute_is_forgotten():
     assert window.quantiles_ms is None
 
 
-def test_a_client_that_was_gone_begins_from_nothing():
-    """Its meters were retired: less is counted than before."""
+def test_a_client_that_returns_starts_from_zero():
+    """Its meters were retired, so the new counts are smaller than the old ones."""
     window = Window()
     window.read(counts(5, 10), 0)
     window.read(counts(5, 10), HALF_MS)
@@ -93,8 +93,8 @@ def test_a_client_that_was_gone_begins_from_nothing():
     assert near(window.quantiles_ms, 70, 70)
 
 
-async def test_a_look_reads_a_bounded_number_of_clients_and_each_has_its_turn():
-    """The work of one look does not grow with the clients; the loop has its turn in between."""
+async def test_a_read_visits_a_bounded_number_of_clients_and_each_in_turn():
+    """The work of one read does not grow with the clients, and other tasks run in between."""
     many = 3 * MAX_KEYS
     book = parted(many)
     for n in range(many):
@@ -108,8 +108,8 @@ async def test_a_look_reads_a_bounded_number_of_clients_and_each_has_its_turn():
     assert steps.count >= 3 * MAX_KEYS // SLICE_KEYS
 
 
-async def test_who_is_not_asked_for_any_more_is_forgotten():
-    """Nothing grows."""
+async def test_a_client_that_is_not_asked_for_any_more_is_dropped():
+    """The memory of the latencies does not grow."""
     book = parted(10)
     answered(book, "a", 5, 1)
     latencies = Latencies(book)

@@ -22,7 +22,7 @@ def room():
 
 
 class FixedQuota(Policy):
-    """Has the same quota in force for every client."""
+    """A policy that reports the same quota in force for every client."""
 
     Config = dict
 
@@ -57,7 +57,7 @@ def test_the_first_policy_with_a_quota_has_it_in_force(room):
     )
     chained(
         room,
-        Entry("watches", FixedQuota(EffectiveQuota("entity", "nobody", 1.0, "1")), "observe"),
+        Entry("watches", FixedQuota(EffectiveQuota("entity", "bob", 1.0, "1")), "observe"),
         Entry("silent", FixedQuota(None)),
         Entry("first", FixedQuota(first)),
         Entry("second", FixedQuota(second)),

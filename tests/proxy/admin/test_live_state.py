@@ -1,4 +1,4 @@
-"""What a state says of a proxy, and how often it is put together."""
+"""The state of a proxy for the dashboard and the API, and how often it is collected."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def step(room, times: int = 20) -> None:
         room.event_loop.step(0.005)
 
 
-async def test_a_state_is_what_its_shape_says(room):
-    """With history, and without the point that events have; the other way round for an event."""
+async def test_a_state_has_the_shape_of_its_schema(room):
+    """A state has the history and no point; an event has the point and no history."""
     watching = live(room)
     state = json.loads(await watching.state())
     assert msgspec.convert(state, State)
@@ -44,8 +44,8 @@ async def test_a_state_is_what_its_shape_says(room):
     assert state["now"]["last_reload"] is None
 
 
-async def test_who_is_throttled_is_seen_everywhere(room):
-    """The principal with its limit, the muted connection, the decision with its reason."""
+async def test_a_throttled_client_is_shown_in_each_part_of_a_state(room):
+    """It appears as a principal with its limit, a muted connection, and a decision with its reason."""
     client, _, session = room.link(1)
     for ident in range(1, 6):
         client.sendall(f.heartbeat(ident))
@@ -74,8 +74,8 @@ async def test_who_is_throttled_is_seen_everywhere(room):
     assert sum(point["requests_per_s"] for point in state["history"]) >= 1
 
 
-async def test_who_is_connected_and_silent_is_listed_too(room):
-    """Behind those that asked for something."""
+async def test_a_connected_client_without_requests_is_listed_too(room):
+    """It is listed after the clients that sent requests."""
     room.link()
     (principal,) = json.loads(await live(room).state())["principals"]
     assert (principal["user"], principal["requests_per_s"]) == ("ANONYMOUS", 0.0)
@@ -83,7 +83,7 @@ async def test_who_is_connected_and_silent_is_listed_too(room):
 
 
 async def test_viewers_of_one_second_share_one_snapshot(room, monkeypatch):
-    """However many clients ask, connections are visited once a second."""
+    """Connections are visited once a second for any number of viewers."""
     taken = []
     take_snapshot = live_state.take_snapshot
 
@@ -105,8 +105,8 @@ async def test_viewers_of_one_second_share_one_snapshot(room, monkeypatch):
     assert len(taken) == 2
 
 
-async def test_connections_are_looked_up_anew(room):
-    """Whoever wants to close one needs the list as it is."""
+async def test_the_list_of_connections_is_made_for_each_request(room):
+    """An operator closes connections from this list, so it must not be a second old."""
     watching = live(room)
     room.link()
     assert (await watching.connections(10)).total == 1
@@ -115,8 +115,8 @@ async def test_connections_are_looked_up_anew(room):
     assert (found.total, len(found.connections)) == (2, 1)
 
 
-def test_a_pool_is_told_with_how_long_it_was_dry(room, monkeypatch):
-    """As a share of the time since the first snapshot that is kept."""
+def test_a_pool_is_shown_with_the_share_of_time_that_it_was_depleted(room, monkeypatch):
+    """The share is of the time since the oldest snapshot that is kept."""
     pool = room.engine.request_pool
     pool.resize(100)
     watching = live(room)
@@ -134,7 +134,7 @@ def test_a_pool_is_told_with_how_long_it_was_dry(room, monkeypatch):
 
 @pytest.mark.parametrize("limit_bytes", [268435456, None])
 def test_the_dashboard_shows_the_limit_that_the_memory_budget_is_made_for(monkeypatch, limit_bytes):
-    """One reader for both: the smallest limit on the way up to the root."""
+    """Both use the smallest limit on the way to the root cgroup."""
     found = None if limit_bytes is None else MemoryLimit(limit_bytes, "here")
     monkeypatch.setattr(live_state, "memory_limit", lambda: found)
     memory_limit_bytes.cache_clear()
@@ -143,8 +143,8 @@ def test_the_dashboard_shows_the_limit_that_the_memory_budget_is_made_for(monkey
     assert sizing.memory_limit is container.memory_limit
 
 
-async def test_a_broker_that_owes_answers_and_sends_nothing_is_shown_silent(room, monkeypatch):
-    """With for how long; one that has answered says how long ago."""
+async def test_a_broker_that_owes_replies_and_sends_nothing_is_shown_silent(room, monkeypatch):
+    """A silent broker is shown with the time of silence, another one with the time since its last reply."""
     now_ms = room.engine.now_ms
     monkeypatch.setattr(room.service, "now_ms", lambda: now_ms)
     nodes = room.engine.topology.nodes

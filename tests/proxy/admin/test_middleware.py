@@ -1,4 +1,4 @@
-"""Who may ask what: hosts, origins, tokens, content types, sizes, times, numbers."""
+"""The middleware of the admin server: hosts, origins, tokens, content types, sizes, times, rates."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ JSON = {"content_type": "application/json"}
 
 @pytest.fixture
 def logged():
-    """The log's lines."""
+    """Return the lines of the log."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
 
 async def echo(scope, receive, send):
-    """Answers with what came through."""
+    """Answer with the request that passed the middleware."""
     message = await receive()
     await Response(message.get("body", b""))(scope, receive, send)
 
@@ -60,8 +60,8 @@ async def test_open_paths_need_no_token(with_token, path):
 @pytest.mark.parametrize(
     "path", ["/v1/state", "/v1/events", "/openapi.json", "/static", "//", "/Metrics", "/live/"]
 )
-async def test_everything_else_needs_the_token(with_token, path):
-    """Only the very paths that are named are open."""
+async def test_every_other_path_needs_the_token(with_token, path):
+    """A path is open only if it is named exactly."""
     refused = await ask(with_token, path)
     assert refused.status == 401
     assert refused.headers["www-authenticate"] == "Bearer"
@@ -70,8 +70,8 @@ async def test_everything_else_needs_the_token(with_token, path):
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/static/app.js", "/v1/drain"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-async def test_no_change_is_open(with_token, logged, path, method):
-    """Whatever the path is."""
+async def test_every_change_needs_the_token(with_token, logged, path, method):
+    """Requests that change something need the token on open paths too."""
     assert (await ask(with_token, path, method, **JSON)).status == 401
 
 
@@ -88,8 +88,8 @@ async def test_no_change_is_open(with_token, logged, path, method):
         "Bearer \xff",
     ],
 )
-async def test_a_token_must_be_the_very_token(with_token, presented):
-    """Nothing near it is good enough, and nothing breaks on it."""
+async def test_a_request_with_a_wrong_token_is_refused(with_token, presented):
+    """Malformed headers are refused like wrong tokens."""
     assert (await ask(with_token, authorization=presented)).status == 401
 
 
@@ -108,14 +108,14 @@ async def test_a_token_must_be_the_very_token(with_token, presented):
         ("", 403),
     ],
 )
-async def test_only_hosts_that_are_named_are_answered(host, status):
-    """A page elsewhere that has its name point here (DNS rebinding) learns nothing, of open paths neither."""
+async def test_only_requests_for_a_configured_host_are_answered(host, status):
+    """Under DNS rebinding a page of another site gets 403 from open paths too."""
     for path in ("/v1/state", "/", "/metrics"):
         assert (await ask(guarded(), path, host=host)).status == status
 
 
-async def test_an_open_listener_answers_to_any_name():
-    """Kubelets ask by the pod's address."""
+async def test_an_open_listener_answers_for_every_host():
+    """A kubelet asks by the pod's address."""
     assert (await ask(guarded(hosts=None), "/live", host="10.1.2.3:9644")).status == 200
 
 
@@ -134,14 +134,14 @@ async def test_an_open_listener_answers_to_any_name():
         ({"sec_fetch_site": "cross-site"}, 403),
     ],
 )
-async def test_a_browser_of_another_site_is_refused(logged, headers, status):
-    """Whether it reads or changes."""
+async def test_a_browsers_request_from_another_site_is_refused(logged, headers, status):
+    """Both reads and changes are refused."""
     assert (await ask(guarded(), **headers)).status == status
     assert (await ask(guarded(), "/v1/drain", "POST", **JSON, **headers)).status == status
 
 
-async def test_a_link_from_elsewhere_may_lead_to_the_page():
-    """The page itself holds nothing that is anybody's secret."""
+async def test_a_link_on_another_site_may_open_the_page():
+    """The page itself contains no secret."""
     assert (await ask(guarded(), "/", sec_fetch_site="cross-site")).status == 200
 
 
@@ -158,13 +158,13 @@ async def test_a_link_from_elsewhere_may_lead_to_the_page():
         ("text/plain; application/json", 415),
     ],
 )
-async def test_a_change_must_say_that_it_is_json(logged, kind, status):
-    """A form of a page elsewhere cannot."""
+async def test_a_change_must_have_the_content_type_of_json(logged, kind, status):
+    """A form on another site cannot send that content type."""
     assert (await ask(guarded(), "/v1/drain", "POST", content_type=kind)).status == status
 
 
-async def test_a_body_is_bounded_whether_its_length_is_said_or_not(logged):
-    """64 KiB, in one piece or many."""
+async def test_a_body_is_bounded_with_and_without_a_content_length(logged):
+    """The bound is 64 KiB, in one part or in many."""
     app = guarded()
     fits, over = b"x" * MAX_BODY_BYTES, b"x" * (MAX_BODY_BYTES + 1)
     assert (await ask(app, "/v1/drain", "POST", fits, **JSON)).body == fits
@@ -175,14 +175,14 @@ async def test_a_body_is_bounded_whether_its_length_is_said_or_not(logged):
     assert (await ask(app, "/v1/drain", "POST", content_length="-1", **JSON)).status == 413
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(autojump_clock, logged):
-    """Five seconds."""
+async def test_a_body_must_arrive_within_five_seconds(autojump_clock, logged):
+    """A request whose body is late is refused."""
     assert (await ask(guarded(), "/v1/drain", "POST", [], **JSON)).status == 408
     assert trio.current_time() == pytest.approx(middleware.TIMEOUT_S)
 
 
-async def test_a_handler_that_hangs_is_ended(autojump_clock):
-    """It costs its caller an answer, and nobody else anything."""
+async def test_a_handler_that_hangs_is_cancelled(autojump_clock):
+    """Its caller gets an error; other requests are not affected."""
 
     async def hang(scope, receive, send):
         await trio.sleep_forever()
@@ -190,8 +190,8 @@ async def test_a_handler_that_hangs_is_ended(autojump_clock):
     assert (await ask(guarded(hang), "/v1/state")).status == 503
 
 
-async def test_changes_are_few(autojump_clock, logged):
-    """A burst, and then so many a second; reads are not counted."""
+async def test_changes_are_limited_in_rate(autojump_clock, logged):
+    """A burst passes, then a fixed number a second; reads are not limited."""
     app = guarded()
     statuses = [
         (await ask(app, "/v1/drain", "POST", **JSON)).status for _ in range(CHANGES_AT_ONCE + 3)
@@ -203,8 +203,8 @@ async def test_changes_are_few(autojump_clock, logged):
     assert statuses == [200] * 5 + [429] * 2
 
 
-async def test_every_answer_has_the_headers_of_all():
-    """Refusals, too; what a handler says itself stays."""
+async def test_every_answer_has_the_common_headers():
+    """Errors have them too; a header that the handler sets is kept."""
 
     async def styled(scope, receive, send):
         await Response(headers={"cache-control": "no-cache"})(scope, receive, send)
@@ -217,8 +217,8 @@ async def test_every_answer_has_the_headers_of_all():
     assert (await ask(guarded(styled))).headers["cache-control"] == "no-cache"
 
 
-async def test_a_change_leaves_a_line_and_a_read_does_not(logged):
-    """Who, what, and what came of it; refused or not."""
+async def test_a_change_is_logged_and_a_read_is_not(logged):
+    """The line has the caller, the request and its status, also of a refused change."""
     await ask(guarded(), "/v1/state")
     assert logged == []
     await ask(guarded(), "/v1/drain", "POST", b'{"password": "hunter2"}', **JSON)
@@ -233,7 +233,7 @@ async def test_a_change_leaves_a_line_and_a_read_does_not(logged):
 
 
 async def test_websockets_are_declined():
-    """There are none here."""
+    """The admin server has none."""
     sent = []
 
     async def send(message):
@@ -255,6 +255,6 @@ async def test_websockets_are_declined():
         ("", ""),
     ],
 )
-def test_a_port_is_taken_off_a_host(host, name):
-    """And nothing else."""
+def test_the_port_is_removed_from_a_host(host, name):
+    """IPv6 addresses keep their colons."""
     assert bare(host) == name

@@ -1,4 +1,4 @@
-"""The document says what the routes are; that they do what it says is an integration test's (schemathesis)."""
+"""The OpenAPI document matches the routes; an integration test (schemathesis) compares it with the answers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def document():
     return json.loads(openapi.encoded())
 
 
-def test_every_route_is_in_it_and_nothing_else(document):
-    """With its methods; HEAD is GET without its body, and not named."""
+def test_the_document_has_every_route_and_no_other(document):
+    """It lists the methods of each; HEAD is implied by GET."""
     with roomy() as room:
         live = LiveState(room.service, room.loop_lag)
         routes = [
@@ -33,15 +33,15 @@ def test_every_route_is_in_it_and_nothing_else(document):
     assert said == there
 
 
-def test_every_reference_leads_somewhere(document):
-    """No schema is named that is not there."""
+def test_every_reference_in_the_document_resolves(document):
+    """Each schema that is referred to is in the document."""
     text = json.dumps(document)
     names = {part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]}
     assert names <= document["components"]["schemas"].keys()
 
 
-def test_every_operation_says_how_it_may_fail(document):
-    """In the one shape of errors."""
+def test_every_operation_lists_its_errors(document):
+    """All errors have one schema."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             failures = {
@@ -55,7 +55,7 @@ def test_every_operation_says_how_it_may_fail(document):
 
 
 def test_only_open_paths_need_no_token(document):
-    """The rest is behind the token, or the socket."""
+    """Every other path is protected by the token or by the socket's mode."""
     opened = {
         path
         for path, methods in document["paths"].items()
@@ -65,7 +65,7 @@ def test_only_open_paths_need_no_token(document):
     assert opened == {"/startup", "/live", "/ready", "/version", "/metrics"}
 
 
-def test_it_is_made_once():
-    """The bytes are kept."""
+def test_the_document_is_made_once():
+    """The second call returns the same bytes."""
     assert openapi.encoded() is openapi.encoded()
     assert msgspec.json.decode(openapi.encoded())["openapi"] == "3.1.0"

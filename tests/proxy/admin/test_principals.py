@@ -1,4 +1,4 @@
-"""Who asks for how much against which limit: the binding limit, the bucket's use, and who shares it."""
+"""The principals of a state: the binding limit of each, its bucket's use, and those that share a bucket."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def state_of(room):
     return json.loads(await LiveState(room.service, room.loop_lag).state())
 
 
-def test_those_of_one_bucket_stand_where_its_first_does():
-    """The others keep their order, and so do those of the bucket among themselves."""
+def test_principals_of_one_bucket_are_listed_together():
+    """They stand at the place of the first of them; their own order and that of the others is kept."""
     rows = [row("a", None), row("b", 1), row("c", 0), row("d", None), row("e", 1), row("f", 0)]
     assert [each.user for each in together(rows)] == ["a", "b", "e", "c", "f", "d"]
 
 
-async def test_a_client_held_by_its_bytes_is_shown_full_by_bytes():
-    """Its requests are far below their limit; bytes are what stops it."""
+async def test_a_client_that_its_byte_rate_limits_is_shown_full_by_bytes():
+    """Its request rate is far below the limit."""
     quotas = [{"client_id": "tests", "request_rate": 1000, "producer_byte_rate": 1000}]
     with roomy(policies=(quota_entry(quotas=quotas),)) as room:
         client, _, _ = room.link(1)
@@ -58,8 +58,8 @@ async def test_a_client_held_by_its_bytes_is_shown_full_by_bytes():
     assert bucket["wait_ms"] > 1000
 
 
-async def test_clients_that_share_a_bucket_show_the_buckets_use_not_their_own():
-    """Seven client ids of one user's limit: one bucket, full for all of them."""
+async def test_clients_that_share_a_bucket_show_the_buckets_use():
+    """Seven client ids of one user share one bucket, which is full for all of them."""
     quotas = [{"user": "<default>", "request_rate": 5}]
     with roomy(policies=(quota_entry(quotas=quotas),)) as room:
         for n in range(7):
@@ -74,8 +74,8 @@ async def test_clients_that_share_a_bucket_show_the_buckets_use_not_their_own():
     assert bucket["waiting"] >= 1
 
 
-async def test_a_held_client_is_never_over_a_hundred_per_cent():
-    """However much it sends: what waits is said apart."""
+async def test_a_limited_client_never_shows_more_than_100_percent():
+    """The requests that wait are reported separately."""
     quotas = [{"client_id": "tests", "request_rate": 2}]
     with roomy(policies=(quota_entry(quotas=quotas),)) as room:
         for _ in range(3):
@@ -89,8 +89,8 @@ async def test_a_held_client_is_never_over_a_hundred_per_cent():
     assert 0 < bucket["rate"] < 20
 
 
-async def test_a_policy_that_tells_only_a_rate_is_compared_with_the_requests_that_came(monkeypatch):
-    """There is no bucket to look into."""
+async def test_a_limit_without_a_bucket_is_compared_with_the_rate_of_requests(monkeypatch):
+    """The policy reports a limit only."""
     with roomy() as room:
         now_ms = room.engine.now_ms
         counts = (1, 1, 0, 50, 46, 0, 90, 1, 0, 0, 0, 0, 0)
@@ -99,7 +99,7 @@ async def test_a_policy_that_tells_only_a_rate_is_compared_with_the_requests_tha
         monkeypatch.setattr(
             room.service.live_quotas,
             "binding_limit",
-            lambda *_: BindingLimit("everybody", REQUEST_RATE, 4.0),
+            lambda *_: BindingLimit("every user", REQUEST_RATE, 4.0),
         )
         shown, (bucket,) = await principals(room.service, {}, now_ms, lambda *_: None)
     assert [(each.bucket, each.bytes_in_per_s, each.bytes_out_per_s) for each in shown] == [
@@ -110,7 +110,7 @@ async def test_a_policy_that_tells_only_a_rate_is_compared_with_the_requests_tha
 
 
 async def test_an_exempt_principal_has_no_limit():
-    """Others of the same default have."""
+    """Other principals of the same default have one."""
     quotas = [{"user": "<default>", "request_rate": 5}]
     entry = quota_entry(quotas=quotas, cluster_principals=["mirror"])
     with roomy(policies=(entry,)) as room:
@@ -119,8 +119,8 @@ async def test_an_exempt_principal_has_no_limit():
         assert room.service.live_quotas.binding_limit("alice", "m", now_ms) is not None
 
 
-async def test_only_a_policy_that_enforces_limits_anybody_and_a_reload_is_followed():
-    """Quotas that are only observed hold nobody up; those of another chain are seen with the next look."""
+async def test_only_an_enforcing_policy_has_a_binding_limit():
+    """In mode `observe` there is none; a new chain is used from the next call on."""
     quotas = [{"user": "<default>", "request_rate": 5}]
     with roomy(policies=(quota_entry(quotas=quotas),)) as room:
         now_ms = room.engine.now_ms
@@ -135,8 +135,8 @@ async def test_only_a_policy_that_enforces_limits_anybody_and_a_reload_is_follow
         assert room.service.live_quotas.binding_limit("alice", "a", now_ms) == found
 
 
-async def test_the_loop_has_its_turn_between_slices_of_rows():
-    """However many clients are connected; who leaves meanwhile does no harm."""
+async def test_other_tasks_run_between_slices_of_rows():
+    """The number of steps grows with the clients; a client may leave between two slices."""
     with roomy() as room:
         for n in range(4 * SLICE):
             room.engine.usage.join("alice", f"c{n}", room.engine.now_ms)

@@ -1,4 +1,4 @@
-"""Each thing that can be seen and done, without a server before it."""
+"""The handlers of the /v1 API, called without a server."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def sets(app, query: str, body: object, **headers: str):
         ("/v1/debug/tasks", schemas.TaskList),
     ],
 )
-async def test_what_is_seen_has_its_shape(app, path, shape):
-    """And nothing else: a parameter that nobody knows is refused."""
+async def test_each_answer_has_the_shape_of_its_schema(app, path, shape):
+    """An unknown query parameter is refused."""
     answer = await ask(app, path)
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/json"
@@ -56,8 +56,8 @@ async def test_what_is_seen_has_its_shape(app, path, shape):
 
 
 @pytest.mark.parametrize(("path", "highest"), [("/v1/connections", 1000), ("/v1/decisions", 500)])
-async def test_lists_are_as_long_as_asked(room, app, path, highest):
-    """Within bounds."""
+async def test_a_list_has_at_most_the_number_of_rows_asked_for(room, app, path, highest):
+    """The number is checked against its bounds."""
     for _ in range(3):
         room.link()
     if path == "/v1/connections":
@@ -71,7 +71,7 @@ async def test_lists_are_as_long_as_asked(room, app, path, highest):
 
 
 async def test_quotas_are_listed_with_their_origin(app):
-    """And an ETag."""
+    """The answer has an ETag."""
     answer = await ask(app, "/v1/quotas")
     assert answer.said["quotas"] == [
         {
@@ -85,8 +85,8 @@ async def test_quotas_are_listed_with_their_origin(app):
     assert answer.headers["etag"] == f'"{answer.said["rev"]}"'
 
 
-async def test_a_quota_set_live_holds_at_once_and_can_be_taken_back(room, app):
-    """The file's word holds again then."""
+async def test_a_live_quota_applies_at_once_and_can_be_removed(room, app):
+    """After its removal the config file's quota applies again."""
     answer = await sets(app, "user=alice", {"request_rate": 5})
     assert answer.status == 200
     assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(5.0, "override")]
@@ -95,28 +95,26 @@ async def test_a_quota_set_live_holds_at_once_and_can_be_taken_back(room, app):
     assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(100.0, "file")]
 
 
-async def test_one_of_several_quotas_can_be_taken_back(app):
-    """The others stay."""
+async def test_one_of_several_live_quotas_can_be_removed(app):
+    """The other live quotas stay."""
     await sets(app, "user=bob&client_id=x", {"request_rate": 5, "producer_byte_rate": 7})
     answer = await ask(app, "/v1/quotas?user=bob&client_id=x&quota=request_rate", "DELETE")
     left = [(q["user"], q["client_id"], q["quota"]) for q in answer.said["quotas"]]
     assert left == [("alice", None, "request_rate"), ("bob", "x", "producer_byte_rate")]
 
 
-async def test_the_default_is_named_as_in_the_file(app):
-    """<default>."""
+async def test_the_default_user_is_named_as_in_the_config_file(app):
+    """Its name is <default>."""
     answer = await sets(app, "user=%3Cdefault%3E", {"request_rate": 5})
     assert {"<default>", "alice"} == {q["user"] for q in answer.said["quotas"]}
 
 
-async def test_what_only_the_file_can_take_back_is_refused(app):
-    """In words."""
+async def test_a_quota_of_the_config_file_cannot_be_removed_live(app):
+    """The error names the config file; a request to remove all live quotas of the entity succeeds."""
     answer = await ask(app, "/v1/quotas?user=alice&quota=request_rate", "DELETE")
     assert answer.status == 400
     assert "config file" in answer.said["error"]
-    assert (
-        await ask(app, "/v1/quotas?user=alice", "DELETE")
-    ).status == 200  # of live ones there is none
+    assert (await ask(app, "/v1/quotas?user=alice", "DELETE")).status == 200  # none of them is live
 
 
 @pytest.mark.parametrize(
@@ -137,8 +135,8 @@ async def test_what_only_the_file_can_take_back_is_refused(app):
         ("user=a", None),
     ],
 )
-async def test_a_change_that_cannot_be_understood_changes_nothing(room, app, query, body):
-    """And says what is wrong."""
+async def test_an_invalid_change_changes_nothing(room, app, query, body):
+    """The error says what is wrong."""
     before = room.service.live_quotas.listed()
     answer = await sets(app, query, body)
     assert answer.status == 400
@@ -149,13 +147,13 @@ async def test_a_change_that_cannot_be_understood_changes_nothing(room, app, que
 @pytest.mark.parametrize(
     "body", [b"{", b"\xff", b'{"request_rate": NaN}', b'{"request_rate": 1e999}', b""]
 )
-async def test_a_body_that_is_no_json_is_refused(app, body):
-    """Not a fault of ours."""
+async def test_a_body_that_is_not_json_is_refused(app, body):
+    """The status is 400, not 500."""
     assert (await ask(app, "/v1/quotas?user=a", "PUT", body)).status == 400
 
 
-async def test_whoever_is_late_changes_nothing(app):
-    """If-Match, as the ETag said; * is any."""
+async def test_a_change_for_an_older_revision_is_refused(app):
+    """If-Match is compared with the ETag; * matches any revision."""
     tag = (await ask(app, "/v1/quotas")).headers["etag"]
     assert (await sets(app, "user=a", {"request_rate": 5}, if_match=tag)).status == 200
     late = await sets(app, "user=a", {"request_rate": 6}, if_match=tag)
@@ -164,14 +162,14 @@ async def test_whoever_is_late_changes_nothing(app):
 
 
 async def test_one_of_several_replicas_is_not_changed_alone():
-    """The others would not hear of it."""
+    """A change at one replica would not reach the others."""
     with roomy(policies=(quota_entry(replicas=3),)) as room:
         answer = await sets(everything(room), "user=a", {"request_rate": 5})
     assert answer.status == 409
 
 
-async def test_a_change_that_cannot_be_saved_is_not_made(monkeypatch, tmp_path):
-    """The disk is full, say."""
+async def test_a_change_that_cannot_be_saved_is_not_applied(monkeypatch, tmp_path):
+    """The state file cannot be written because the disk is full."""
     with roomy(policies=(quota_entry(state_file=str(tmp_path / "q.json")),)) as room:
 
         def full(path: str, data: bytes) -> None:
@@ -185,8 +183,8 @@ async def test_a_change_that_cannot_be_saved_is_not_made(monkeypatch, tmp_path):
         assert room.service.live_quotas.effective_quota("a", "") is None
 
 
-async def test_without_a_quota_policy_there_is_nothing_to_see():
-    """Rather than an empty list, which would say that nobody is limited."""
+async def test_without_a_quota_policy_quotas_are_not_found():
+    """An empty list would say that no client is limited."""
     with roomy() as room:
         app = everything(room)
         assert (await ask(app, "/v1/quotas")).status == 404
@@ -197,7 +195,7 @@ async def test_without_a_quota_policy_there_is_nothing_to_see():
 
 
 async def test_a_connection_is_closed_by_its_id(room, app):
-    """That one, and no other."""
+    """Other connections stay open."""
     _, _, first = room.link()
     _, _, second = room.link()
     answer = await ask(app, f"/v1/connections/{first.peer.session_id}", "DELETE")
@@ -211,21 +209,21 @@ async def test_a_connection_is_closed_by_its_id(room, app):
 @pytest.mark.parametrize(
     ("ident", "status"), [("999", 404), ("x", 400), ("-1", 400), ("1.0", 400), ("9" * 25, 400)]
 )
-async def test_a_connection_that_is_not_there_is_not_found(app, ident, status):
-    """Or is no id at all."""
+async def test_an_unknown_connection_is_not_found(app, ident, status):
+    """An id that is not a number is refused."""
     assert (await ask(app, f"/v1/connections/{ident}", "DELETE")).status == status
 
 
-async def test_a_drain_begins(room, app):
-    """Once is enough."""
+async def test_a_drain_is_started(room, app):
+    """A second request changes nothing."""
     answer = await ask(app, "/v1/drain", "POST", b"{}")
     assert (answer.status, answer.said) == (202, {"draining": True})
     assert room.drained
     assert (await ask(app, "/v1/drain", "POST", b'{"now": true}')).status == 400
 
 
-async def test_the_log_level_is_told_and_set(app):
-    """Of the whole process."""
+async def test_the_log_level_is_read_and_set(app):
+    """It applies to the whole process."""
     before = log.level()
     try:
         answer = await ask(app, "/v1/log-level", "PUT", b'{"level": "debug"}')
@@ -239,8 +237,8 @@ async def test_the_log_level_is_told_and_set(app):
         log.set_level(before)
 
 
-async def test_a_reload_says_what_is_different_now(room, app):
-    """Or that nothing is."""
+async def test_a_reload_answers_with_the_changed_settings(room, app):
+    """The list is empty when nothing has changed."""
     room.settings = config_of(policies=(quota_entry(quotas=[{"user": "bob", "request_rate": 1}]),))
     answer = await ask(app, "/v1/reload", "POST")
     assert (answer.status, answer.said["changed"]) == (200, ["policies"])
@@ -248,8 +246,8 @@ async def test_a_reload_says_what_is_different_now(room, app):
     assert (await ask(app, "/v1/reload", "POST")).said["changed"] == []
 
 
-async def test_a_reload_that_cannot_be_done_says_why(room, app):
-    """Each mistake; nothing has changed."""
+async def test_a_reload_of_an_invalid_configuration_names_every_error(room, app):
+    """Nothing of it is applied."""
     room.settings = SettingsError([Problem("listen.port", "found 0", "a port")])
     with structlog.testing.capture_logs():
         answer = await ask(app, "/v1/reload", "POST")
@@ -269,7 +267,7 @@ async def test_a_reload_that_cannot_be_done_says_why(room, app):
     ],
 )
 async def test_other_methods_are_not_allowed(app, path, method):
-    """And the answer says which are."""
+    """The answer lists the allowed ones."""
     answer = await ask(app, path, method)
     assert answer.status == 405
     assert answer.headers["allow"]
@@ -280,5 +278,5 @@ async def test_other_methods_are_not_allowed(app, path, method):
     "path", ["/v1", "/v1/nothing", "/v1/state/", "/V1/state", "/v1/quotas/alice", "/v2/state"]
 )
 async def test_other_paths_are_not_found(app, path):
-    """Nor are those that only look alike."""
+    """Paths that differ from a known one by a slash or a letter are not found either."""
     assert (await ask(app, path)).status == 404

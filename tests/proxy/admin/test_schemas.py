@@ -1,4 +1,4 @@
-"""What is taken is strict; what is said can be described."""
+"""The schemas of the admin API: input is strict, and every schema has a description."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ STRUCTS = [
 
 
 @pytest.mark.parametrize("shape", STRUCTS, ids=lambda each: each.__name__)
-def test_every_shape_has_a_schema_and_a_word(shape):
+def test_every_schema_has_a_description(shape):
     """The OpenAPI document is made of them."""
     _, components = msgspec.json.schema_components([shape])
     assert components[shape.__name__].get("description") or shape.__module__ != schemas.__name__
 
 
 @pytest.mark.parametrize("shape", [schemas.QuotaLimits, schemas.LogLevel])
-def test_what_is_taken_has_no_unknown_field(shape):
-    """A slip must not pass as nothing."""
+def test_input_with_an_unknown_field_is_refused(shape):
+    """A misspelt field must not be ignored."""
     with pytest.raises(msgspec.ValidationError, match="unknown"):
         msgspec.json.decode(b'{"level": "info", "wrong": 1}', type=shape)

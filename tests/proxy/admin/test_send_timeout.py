@@ -1,4 +1,4 @@
-"""A connection that does not wait for its peer for ever."""
+"""A stream that limits the time of a send."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def pair(family: int = socket.AF_UNIX) -> tuple[SendTimeoutStream, trio.SocketSt
     return SendTimeoutStream(streams[0]), streams[1]
 
 
-async def test_a_peer_that_does_not_read_is_given_up(autojump_clock):
-    """Though whoever sends is shielded from being cancelled."""
+async def test_a_send_to_a_peer_that_does_not_read_fails_after_its_timeout(autojump_clock):
+    """A shield against cancellation does not prevent it."""
     stream, theirs = pair()
     with trio.CancelScope(shield=True), pytest.raises(trio.BrokenResourceError):
         await stream.send_all(b"x" * (8 << 20))
@@ -29,8 +29,8 @@ async def test_a_peer_that_does_not_read_is_given_up(autojump_clock):
     await theirs.aclose()
 
 
-async def test_a_dropped_connection_ends_whatever_is_under_way(nursery):
-    """A send and a receive that wait hear of it at once."""
+async def test_dropping_a_connection_ends_a_waiting_send_and_receive(nursery):
+    """Both raise at once."""
     stream, theirs = pair()
     ended = []
 
@@ -49,8 +49,8 @@ async def test_a_dropped_connection_ends_whatever_is_under_way(nursery):
     await theirs.aclose()
 
 
-async def test_bytes_pass_as_they_are():
-    """And an end is an end."""
+async def test_bytes_and_end_of_stream_pass_unchanged():
+    """The wrapper changes nothing else."""
     stream, theirs = pair()
     await stream.send_all(bytearray(b"abc"))
     assert await theirs.receive_some() == b"abc"
@@ -62,8 +62,8 @@ async def test_bytes_pass_as_they_are():
     await theirs.aclose()
 
 
-async def test_the_kernel_says_who_is_at_a_unix_socket():
-    """Of TCP it does not."""
+async def test_the_user_id_of_a_unix_sockets_peer_is_known():
+    """A TCP peer has none."""
     stream, theirs = pair()
     assert stream.peer() == f"uid {os.getuid()} pid {os.getpid()}"
     await stream.aclose()

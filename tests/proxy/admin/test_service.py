@@ -28,8 +28,8 @@ def room():
     ("drained", "full", "bad"),
     [(False, False, set()), (True, False, {"serving"}), (False, True, {"connections"})],
 )
-def test_it_is_ready_unless_it_drains_or_is_full(room, drained, full, bad):
-    """The failed check names which of the two it is."""
+def test_the_proxy_is_ready_unless_it_drains_or_is_full(room, drained, full, bad):
+    """The check that fails names the reason."""
     room.drained, room.full = drained, full
     assert {each.name for each in room.service.readiness() if not each.ok} == bad
 
@@ -43,7 +43,7 @@ def test_telemetry_that_is_off_drops_nothing(room):
 
 
 async def test_the_metrics_page_is_rendered_in_a_thread(room):
-    """The page has what was collected on the loop."""
+    """It shows the figures that the event loop's thread collected."""
     wire = Wire(room.engine).client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     assert not wire.session.ended
     page = await room.service.metrics_page(openmetrics=False)
@@ -76,14 +76,14 @@ def test_a_drain_is_passed_to_the_application(room):
 
 async def test_a_second_reload_at_once_is_refused(room, nursery):
     """409: the caller could not know which file was read."""
-    go_on = threading.Event()
-    room.reloader._load = lambda: (go_on.wait(5), config_of())[1]
+    may_load = threading.Event()
+    room.reloader._load = lambda: (may_load.wait(5), config_of())[1]
     nursery.start_soon(room.service.reload)
     await trio.testing.wait_all_tasks_blocked()
     with pytest.raises(AdminError) as refused:
         await room.service.reload()
     assert refused.value.status == 409
-    go_on.set()
+    may_load.set()
 
 
 async def test_the_outcome_of_a_reload_is_kept(room):

@@ -1,4 +1,4 @@
-"""A snapshot of all connections: what is counted of each, and which are listed."""
+"""A snapshot of all connections: the counts, and the rows that are listed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def seen(*wires: Wire, listed: int = LISTED, opened_ms: dict[int, int] | None = 
     return found
 
 
-def test_a_quiet_connection_is_only_counted():
-    """By node; it is muted by nothing and waits for nothing."""
+def test_an_idle_connection_is_only_counted():
+    """It is counted by node; it is not muted and has nothing in flight."""
     engine = make_engine()
     found = seen(Wire(engine), Wire(engine, 2), Wire(engine, 2))
     assert found.total == 3
@@ -42,8 +42,8 @@ def test_a_quiet_connection_is_only_counted():
     assert sum(age.count for age in found.ages()) == 0
 
 
-def test_what_waits_at_a_broker_is_told_with_its_age():
-    """Fetches and acks=all produces, from when they went on."""
+def test_requests_that_wait_at_a_broker_are_listed_with_their_age():
+    """These are fetches and acks=all produces; their age starts when they are forwarded."""
     wire = Wire(make_engine(), 1)
     wire.client(fetch(1))
     wire.advance(300)
@@ -58,8 +58,8 @@ def test_what_waits_at_a_broker_is_told_with_its_age():
     assert {age.le_ms: age.count for age in found.ages() if age.count} == {500: 1, 100: 1}
 
 
-def test_what_a_policy_holds_is_told_with_what_it_waits_for():
-    """A hold that is no throttle mutes its client, and is nobody's quota."""
+def test_held_requests_are_listed_with_the_key_that_they_wait_for():
+    """A hold that is not a throttle mutes its client and counts for no quota."""
     engine = make_engine([Holding(HOLD)])
     wire = Wire(engine).client(f.heartbeat(1))
     wire.advance(9000)
@@ -72,15 +72,15 @@ def test_what_a_policy_holds_is_told_with_what_it_waits_for():
 
 
 def test_a_hold_of_a_quota_counts_as_throttled():
-    """The client waits for its quota, whichever way it is made to."""
+    """A throttle and a hold both make the client wait for its quota."""
     wire = Wire(make_engine([Holding(THROTTLE)])).client(f.heartbeat(1))
     found = seen(wire)
     assert found.throttled == {("ANONYMOUS", "tests"): 1}
     assert found.oldest()[0].waits_for == "its quota"
 
 
-def test_those_that_have_waited_longest_are_listed():
-    """So many, the longest first."""
+def test_the_requests_that_have_waited_longest_are_listed():
+    """The list is bounded and sorted by waiting time."""
     engine = make_engine()
     wires = []
     for _ in range(OLDEST + 5):
@@ -92,8 +92,8 @@ def test_those_that_have_waited_longest_are_listed():
     assert ages[0] == 10 * (OLDEST + 5)
 
 
-def test_connections_that_are_busy_are_listed_before_others():
-    """Muted ones first, then those with most in flight; the list itself is by id."""
+def test_busy_connections_are_listed_before_others():
+    """Muted connections come first, then those with most in flight; the list itself is sorted by id."""
     engine = make_engine([Holding(HOLD)])
     held, busy = Wire(engine), Wire(engine)
     held.client(f.heartbeat(1))
@@ -107,8 +107,8 @@ def test_connections_that_are_busy_are_listed_before_others():
     assert found.total == 7
 
 
-def test_a_row_says_what_is_kept_for_a_connection():
-    """Unsent to either side, read and not passed on, why it is muted, how old it is."""
+def test_a_row_has_the_bytes_that_are_held_for_a_connection():
+    """It has the unsent bytes of both sides, unparsed bytes, mute reasons and age."""
     engine = make_engine([Holding(HOLD)])
     wire = Wire(engine, 3).client(f.heartbeat(1))
     wire.session.client.put(b"12345")
@@ -122,8 +122,8 @@ def test_a_row_says_what_is_kept_for_a_connection():
     assert connection_of(wire.session, 0, {}).age_s is None
 
 
-async def test_the_others_have_their_turn_in_between(monkeypatch):
-    """After each slice of sessions, so that the event loop never waits for a snapshot."""
+async def test_other_tasks_run_between_slices_of_sessions(monkeypatch):
+    """The event loop never waits for a whole snapshot."""
     turns = []
 
     async def turn() -> None:
@@ -137,8 +137,8 @@ async def test_the_others_have_their_turn_in_between(monkeypatch):
     assert len(turns) == 3
 
 
-async def test_sessions_that_end_meanwhile_are_left_out():
-    """They may go while the others have their turn."""
+async def test_sessions_that_end_during_a_snapshot_are_left_out():
+    """A session may end while other tasks run between two slices."""
     engine = make_engine()
     wires = [Wire(engine) for _ in range(2 * SLICE)]
     async with trio.open_nursery() as nursery:
@@ -152,8 +152,8 @@ async def test_sessions_that_end_meanwhile_are_left_out():
     assert found.total < len(wires)
 
 
-def test_ages_reach_to_infinity():
-    """Nothing is too old to be counted."""
+def test_the_histogram_of_ages_has_no_upper_bound():
+    """Its last bucket counts every age."""
     assert AGES_MS[-1] is None
     wire = Wire(make_engine(), 1).client(fetch(1))
     found = Snapshot(wire.now_ms + 10**9, {})

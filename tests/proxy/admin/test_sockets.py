@@ -1,4 +1,4 @@
-"""The listening sockets, and the path of the one that has a path."""
+"""The listening sockets of the admin server, and the path of the Unix socket."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
 
 @pytest.fixture
 def narrow():
-    """A umask that would let everybody in."""
+    """Set a umask that would let every user open the socket."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
-def test_a_unix_socket_is_its_owners_alone(tmp_path, narrow):
-    """Whatever the umask says."""
+def test_a_unix_socket_can_be_opened_by_its_owner_only(tmp_path, narrow):
+    """Its mode does not depend on the umask."""
     path = str(tmp_path / "s")
     with bind_unix(path, "admin.socket"):
         assert stat.S_IMODE(os.lstat(path).st_mode) == 0o600
@@ -33,23 +33,26 @@ def test_a_unix_socket_is_its_owners_alone(tmp_path, narrow):
 
 
 def test_a_dead_socket_is_replaced(tmp_path):
-    """A crash leaves the path behind."""
+    """A process that crashed left its socket file."""
     path = str(tmp_path / "s")
     bind_unix(path, "admin.socket").close()
     assert os.path.lexists(path)
     bind_unix(path, "admin.socket").close()
 
 
-def test_a_socket_that_somebody_listens_on_is_left_alone(tmp_path):
+def test_a_socket_with_a_listening_process_is_not_replaced(tmp_path):
     """Two proxies must not share one path."""
     path = str(tmp_path / "s")
-    with bind_unix(path, "admin.socket"), pytest.raises(OSError, match=r"admin\.socket .*somebody"):
+    with (
+        bind_unix(path, "admin.socket"),
+        pytest.raises(OSError, match=r"admin\.socket .*another process"),
+    ):
         bind_unix(path, "admin.socket")
     assert os.path.lexists(path)
 
 
 def test_a_file_is_never_replaced(tmp_path):
-    """A slip of the pen in the settings costs nobody a file."""
+    """A wrong path in the settings deletes no file."""
     file = tmp_path / "precious"
     file.write_text("x")
     with pytest.raises(OSError, match="not a socket"):
@@ -57,8 +60,8 @@ def test_a_file_is_never_replaced(tmp_path):
     assert file.read_text() == "x"
 
 
-def test_a_link_to_a_socket_is_no_socket(tmp_path):
-    """It is not followed, and not taken away."""
+def test_a_link_to_a_socket_is_refused(tmp_path):
+    """It is neither followed nor removed."""
     target, link = tmp_path / "s", tmp_path / "link"
     with bind_unix(str(target), "admin.socket"):
         link.symlink_to(target)
@@ -68,13 +71,13 @@ def test_a_link_to_a_socket_is_no_socket(tmp_path):
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "x" * 200])
 def test_a_path_that_cannot_be_bound_is_named(path):
-    """With the setting."""
+    """The error names the setting too."""
     with pytest.raises(OSError, match=r"cannot listen on admin\.socket"):
         bind_unix(path, "admin.socket")
 
 
-def test_a_port_that_is_taken_is_named():
-    """With the setting and the address."""
+def test_a_port_in_use_is_named():
+    """The error names the setting and the address."""
     port = free_ports()
     with (
         bind_tcp(f"127.0.0.1:{port}", "admin.listen"),
@@ -83,8 +86,8 @@ def test_a_port_that_is_taken_is_named():
         bind_tcp(f"127.0.0.1:{port}", "admin.listen")
 
 
-def test_another_process_path_is_not_taken_away(tmp_path):
-    """It was started before this one had quite ended."""
+def test_the_socket_file_of_another_process_is_not_removed(tmp_path):
+    """The other process may start before this one has ended."""
     path, other = str(tmp_path / "s"), str(tmp_path / "other")
     with bind_unix(path, "admin.socket"), bind_unix(other, "admin.socket"):
         inode = inode_of(path)

@@ -1,4 +1,4 @@
-"""Server-sent events: one a second, the same for all, and who may have them."""
+"""Server-sent events: one a second, the same for all viewers, and at most so many viewers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Viewer:
-    """One who listens. `go` hangs up."""
+    """A client of the stream; setting `gone` disconnects it."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -46,7 +46,7 @@ def streams():
 
 
 async def test_an_event_comes_at_once_and_then_each_second(streams, nursery, autojump_clock):
-    """In the form of server-sent events."""
+    """Each has the form of a server-sent event."""
     viewer = Viewer()
     nursery.start_soon(viewer.look, streams)
     await trio.sleep(3.5)
@@ -58,8 +58,8 @@ async def test_an_event_comes_at_once_and_then_each_second(streams, nursery, aut
     nursery.cancel_scope.cancel()
 
 
-async def test_who_hangs_up_costs_nothing_any_more(streams, nursery, autojump_clock):
-    """At once, not at the next second."""
+async def test_a_viewer_that_disconnects_is_removed_at_once(streams, nursery, autojump_clock):
+    """It is removed before the next event."""
     viewer = Viewer()
     nursery.start_soon(viewer.look, streams)
     await trio.sleep(0.5)
@@ -69,8 +69,8 @@ async def test_who_hangs_up_costs_nothing_any_more(streams, nursery, autojump_cl
     assert streams.count == 0
 
 
-async def test_only_so_many_may_look(streams, nursery, autojump_clock):
-    """One more is told so, and may come when another has gone."""
+async def test_the_number_of_viewers_is_limited(streams, nursery, autojump_clock):
+    """One more gets 503; it is accepted after another has left."""
     looking = [Viewer() for _ in range(MAX_STREAMS)]
     for viewer in looking:
         nursery.start_soon(viewer.look, streams)
@@ -86,8 +86,8 @@ async def test_only_so_many_may_look(streams, nursery, autojump_clock):
     nursery.cancel_scope.cancel()
 
 
-async def test_a_head_of_the_stream_ends():
-    """It is asked by who only wants to see whether it is there."""
+async def test_a_head_request_for_the_stream_is_answered_and_ends():
+    """It has no body; an unknown parameter is refused."""
     with roomy() as room:
         answer = await ask(everything(room), "/v1/events", "HEAD")
         assert (answer.status, answer.body) == (200, b"")

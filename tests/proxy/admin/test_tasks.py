@@ -1,4 +1,4 @@
-"""The dump of tasks: grouped by where they wait, bounded, without anybody's bytes."""
+"""The dump of tasks: grouped by the place where they wait, bounded, without any client's data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def inner(secret: str) -> None:
 
 
 async def test_tasks_that_wait_at_the_same_place_are_one_group(nursery):
-    """With the way there, the innermost call last."""
+    """A group has its call stack, the innermost call last."""
     for _ in range(30):
         nursery.start_soon(waits, "hunter2")
     await trio.testing.wait_all_tasks_blocked()
@@ -31,8 +31,8 @@ async def test_tasks_that_wait_at_the_same_place_are_one_group(nursery):
     nursery.cancel_scope.cancel()
 
 
-async def test_a_crowd_is_counted_and_not_walked(nursery):
-    """A dump must not stop the loop, however many tasks there are."""
+async def test_tasks_over_the_limit_are_counted_only(nursery):
+    """A dump must not stop the event loop, however many tasks there are."""
     for _ in range(5 * LISTED):
         nursery.start_soon(waits, "")
     await trio.testing.wait_all_tasks_blocked()
@@ -43,7 +43,7 @@ async def test_a_crowd_is_counted_and_not_walked(nursery):
     nursery.cancel_scope.cancel()
 
 
-async def test_the_own_task_is_in_it():
-    """Running, so that nobody can say where it waits: only its outermost call is told."""
+async def test_the_running_task_has_its_outermost_call_only():
+    """A running task has no place where it waits."""
     (place,) = stack_of(trio.lowlevel.current_task())
     assert ".py:" in place

@@ -1,4 +1,4 @@
-"""The token is a file's content, as it is now."""
+"""The token is the present content of a file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from proxy.admin.token import Token
 FIRST, SECOND = "first-token-0123456", "second-token-012345678"
 
 
-def test_the_file_without_the_space_around_it(tmp_path):
-    """Editors end files with a newline."""
+def test_the_token_is_the_file_without_surrounding_space(tmp_path):
+    """Editors end a file with a newline."""
     file = tmp_path / "token"
     file.write_text(f"  {FIRST}\n")
     token = Token(str(file))
@@ -19,8 +19,8 @@ def test_the_file_without_the_space_around_it(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_scheme_is_taken_in_any_case_of_letters(tmp_path, scheme):
-    """RFC 9110; the token is taken as it is."""
+def test_the_scheme_is_compared_without_case(tmp_path, scheme):
+    """RFC 9110 says so; the token itself is compared exactly."""
     file = tmp_path / "token"
     file.write_text(FIRST)
     token = Token(str(file))
@@ -31,7 +31,7 @@ def test_the_scheme_is_taken_in_any_case_of_letters(tmp_path, scheme):
 
 
 def test_a_changed_file_is_read_again(tmp_path):
-    """Secrets are rotated while the proxy runs."""
+    """A secret may be rotated while the proxy runs."""
     file = tmp_path / "token"
     file.write_text(FIRST)
     token = Token(str(file))
@@ -43,8 +43,8 @@ def test_a_changed_file_is_read_again(tmp_path):
 
 
 @pytest.mark.parametrize("spoil", ["gone", "short"])
-def test_the_last_good_token_holds(tmp_path, spoil):
-    """A secret that is being replaced locks nobody out, and lets nobody in."""
+def test_the_last_valid_token_stays_in_force(tmp_path, spoil):
+    """While a secret is being replaced, the old token is accepted and no other."""
     file = tmp_path / "token"
     file.write_text(FIRST)
     token = Token(str(file))
@@ -69,14 +69,14 @@ def test_the_last_good_token_holds(tmp_path, spoil):
     ],
 )
 def test_a_file_without_a_proper_token_is_refused_at_the_start(tmp_path, content):
-    """In words."""
+    """The error says what is wrong with it."""
     file = tmp_path / "token"
     file.write_text(content)
     with pytest.raises(OSError, match="at least 16 characters"):
         Token(str(file))
 
 
-def test_a_file_that_is_not_there_is_refused_at_the_start(tmp_path):
-    """As the system says it."""
+def test_a_missing_file_is_refused_at_the_start(tmp_path):
+    """The error is the operating system's."""
     with pytest.raises(FileNotFoundError):
         Token(str(tmp_path / "none"))

@@ -1,4 +1,4 @@
-"""What the tests of the command line share."""
+"""Fixtures of the tests of the command line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
-    """`proxy.app` that remembers what it was asked to run."""
+    """Replace `proxy.app` by an object that remembers what it was asked to run."""
     ran: list[Config] = []
 
     def run(config: Config, load: Callable[[], Config]) -> int:
         ran.append(config)
-        assert load() == config  # what a reload would read
+        assert load() == config  # the configuration that a reload would read
         return 7
 
     def probe_brokers(config: Config) -> list[BrokerReport]:

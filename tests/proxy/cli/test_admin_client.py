@@ -1,4 +1,4 @@
-"""One HTTP request at a time: over a path or with a token, and how it may fail."""
+"""The HTTP client of the admin server: a Unix socket or an address with a token, and its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proxy.cli.errors import RefusedError, UnreachableError
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Says what the server was told to, and remembers what it was asked."""
+    """Answers as the test set it up, and remembers the requests."""
 
     def do_GET(self) -> None:
         self.server.asked.append((self.command, self.path, dict(self.headers), self._body()))
@@ -33,7 +33,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return ""
 
     def log_message(self, *_: object) -> None:
-        """Silent."""
+        """Log nothing."""
 
 
 class Tcp(socketserver.TCPServer):
@@ -65,8 +65,8 @@ def place(server) -> Place:
     return Place(address=f"{where[0]}:{where[1]}", token="secret-token")  # noqa: S106 - a test's own
 
 
-def test_a_question_and_its_answer(server):
-    """JSON both ways; the token goes with it where there is one."""
+def test_a_request_and_its_answer_are_json(server):
+    """The token is sent where there is one."""
     assert Client(place(server)).ask("PUT", "/v1/x?a=b", {"c": 1}) == {"a": 1}
     ((method, path, headers, body),) = server.asked
     assert (method, path, json.loads(body)) == ("PUT", "/v1/x?a=b", {"c": 1})
@@ -76,21 +76,21 @@ def test_a_question_and_its_answer(server):
 
 
 def test_an_answer_may_be_empty(server):
-    """As that of a connection that was closed."""
+    """The answer to closing a connection has no body."""
     server.answer = (200, b"")
     assert Client(place(server)).get("/") == {}
 
 
-def test_a_refusal_is_told_in_the_servers_words(server):
-    """With all that it said."""
+def test_a_refusal_has_the_servers_message(server):
+    """All problems that the server lists are in it."""
     server.answer = (409, b'{"error": "not now", "problems": ["x"]}')
     with pytest.raises(RefusedError, match="not now") as refused:
         Client(place(server)).get("/")
     assert (refused.value.code, refused.value.problems) == (409, ("x",))
 
 
-def test_where_there_is_no_control_is_said(server):
-    """Somebody named the port of the probes."""
+def test_a_listener_without_control_is_named(server):
+    """The address given is the one of the probes."""
     server.answer = (404, json.dumps({"error": NO_PATH}).encode())
     client = Client(place(server))
     for asked in (lambda: client.get("/v1/state"), lambda: next(client.events())):
@@ -99,15 +99,15 @@ def test_where_there_is_no_control_is_said(server):
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[1]", b"\xff"])
-def test_what_speaks_no_json_is_no_sluice(server, body):
-    """Somebody else listens there."""
+def test_a_server_that_does_not_answer_in_json_is_not_a_sluice(server, body):
+    """Another program listens at that address."""
     server.answer = (200, body)
     with pytest.raises(UnreachableError, match="No Sluice answers at"):
         Client(place(server)).get("/")
 
 
 def test_events_come_one_by_one_until_the_server_ends(server):
-    """Lines that are no data are passed over."""
+    """Lines that are not data are skipped."""
     server.answer = (200, b'event: state\ndata: {"n": 1}\n\n: still here\n\ndata: {"n": 2}\n\n')
     assert [event["n"] for event in Client(place(server)).events()] == [1, 2]
     server.answer = (503, b'{"error": "too many"}')
@@ -115,16 +115,16 @@ def test_events_come_one_by_one_until_the_server_ends(server):
         next(Client(place(server)).events())
 
 
-def test_a_refusal_without_words_is_put_into_words(server):
-    """A status alone says nothing to a person."""
+def test_a_refusal_without_a_message_gets_one(server):
+    """A status code alone is not an explanation."""
     for status, words in ((422, "nothing was changed"), (401, "token"), (418, "HTTP status 418")):
         server.answer = (status, b"")
         with pytest.raises(RefusedError, match=words):
             Client(place(server)).get("/")
 
 
-def test_why_no_sluice_answers_is_said_with_what_to_do(tmp_path, monkeypatch):
-    """No socket, a dead one, one of another user, a port where nothing listens, a server that is silent."""
+def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):
+    """No socket, a dead one, another user's, a port where no process listens, a server that never answers."""
 
     def said(where: Place) -> str:
         with pytest.raises(UnreachableError) as raised:
@@ -155,8 +155,8 @@ def test_why_no_sluice_answers_is_said_with_what_to_do(tmp_path, monkeypatch):
     assert "Ask as the user that runs Sluice, or as root" in said(Place(path=dead))
 
 
-def test_a_server_that_hangs_up_is_told_from_one_that_is_no_sluice(tmp_path):
-    """Both have spoken, in a way."""
+def test_a_server_that_closes_is_told_apart_from_one_that_is_not_a_sluice(tmp_path):
+    """One closes without an answer, the other answers in another protocol."""
     for spoken, words in ((b"", "closed the connection"), (b"\0\0\0\1x", "no admin server")):
         path = str(tmp_path / f"s{len(spoken)}")
         with socket.socket(socket.AF_UNIX) as listening:

@@ -1,4 +1,4 @@
-"""Which admin server is asked: what is given, what the environment says, what the configuration says."""
+"""The choice of the admin server: by options, by the environment, by the configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proxy.cli.errors import RefusedError, UnreachableError
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Runs a command that says where it would ask."""
+    """Return a function that runs a command which prints the place it would ask."""
     for name in ("SOCKET", "CONTROL", "TOKEN_FILE"):
         monkeypatch.delenv(f"SLUICE_ADMIN_{name}", raising=False)
     monkeypatch.delenv("SLUICE_CONFIG", raising=False)
@@ -41,22 +41,22 @@ def token(tmp_path):
 
 
 def test_a_socket_or_an_address_with_its_token(asked, token):
-    """The socket goes before the address."""
+    """A socket has priority over an address."""
     assert asked("--socket", "s") == Place(path="s")
     where = asked("--address", "h:1", "--token-file", token)
     assert where == Place(address="h:1", token="abc")  # noqa: S106 - a test's own
     assert asked("--socket", "s", "--address", "h:1").path == "s"
 
 
-def test_a_containers_environment_says_it_as_well(asked, token):
-    """The very variables that configure the proxy."""
+def test_the_environment_of_a_container_names_the_server(asked, token):
+    """The variables are those that configure the proxy."""
     assert asked(env={"SLUICE_ADMIN_SOCKET": "s"}) == Place(path="s")
     env = {"SLUICE_ADMIN_CONTROL": "h:1", "SLUICE_ADMIN_TOKEN_FILE": token}
     assert asked(env=env).address == "h:1"
 
 
-def test_the_configuration_says_it_as_well(asked, tmp_path, token):
-    """What is given goes before it."""
+def test_the_configuration_names_the_server(asked, tmp_path, token):
+    """Options have priority over it."""
     file = tmp_path / "sluice.yaml"
     settings = {"upstream": {"bootstrap_servers": ["kafka:9092"]}, "admin": {"socket": "s"}}
     file.write_text(json.dumps(settings))
@@ -75,8 +75,8 @@ def test_the_configuration_says_it_as_well(asked, tmp_path, token):
         (("-c", "none.yaml"), "cannot be used"),
     ],
 )
-def test_what_cannot_be_used_is_said(asked, arguments, words):
-    """Exit code 2."""
+def test_options_that_cannot_be_used_are_refused(asked, arguments, words):
+    """The exit code is 2."""
     result = asked(*arguments)
     assert result.exit_code == 2
     assert words in result.output
@@ -84,10 +84,10 @@ def test_what_cannot_be_used_is_said(asked, arguments, words):
 
 @pytest.mark.parametrize(
     "error",
-    [UnreachableError("nobody"), RefusedError(422, "no", ["a.b: x"])],
+    [UnreachableError("no such socket"), RefusedError(422, "no", ["a.b: x"])],
 )
 def test_a_refusal_ends_the_program(error):
-    """Exit code 1, and all that was said on standard error."""
+    """The exit code is 1, and the whole message is on standard error."""
 
     @click.command()
     @admin_options.asks
@@ -103,7 +103,7 @@ def test_a_refusal_ends_the_program(error):
 
 @pytest.mark.parametrize("content", ["", "two words", "a: secret\nb: another", "é"])
 def test_a_file_that_is_no_token_is_not_shown(asked, tmp_path, content):
-    """Somebody named the wrong file, and what is in it is nobody's to see."""
+    """The option may name the wrong file, and its content may be a secret."""
     file = tmp_path / "wrong"
     file.write_text(content)
     result = asked("--address", "h:1", "--token-file", str(file))
@@ -114,14 +114,14 @@ def test_a_file_that_is_no_token_is_not_shown(asked, tmp_path, content):
 
 @pytest.fixture
 def runtime(tmp_path, monkeypatch):
-    """A folder of this test for default sockets."""
+    """Set a folder of this test for default sockets."""
     monkeypatch.setattr(admin_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return {"XDG_RUNTIME_DIR": str(tmp_path)}
 
 
-def test_without_options_the_one_sluice_that_runs_here_is_asked(asked, runtime, tmp_path):
-    """By its default socket; with a configuration that of its port."""
+def test_without_options_the_sluice_on_this_machine_is_asked(asked, runtime, tmp_path):
+    """It is found by its default socket; with a configuration, by the socket of that port."""
     file = tmp_path / "sluice.yaml"
     settings = {"upstream": {"bootstrap_servers": ["kafka:9092"]}, "listen": {"port": 7}}
     file.write_text(json.dumps(settings))
@@ -143,8 +143,8 @@ def test_without_options_the_one_sluice_that_runs_here_is_asked(asked, runtime, 
         one.close()
 
 
-def test_where_no_sluice_runs_it_is_said_where_it_was_looked_for(asked, runtime, tmp_path):
-    """Exit code 1, and what to do. Where the settings say that there is no socket, that is said."""
+def test_without_a_running_sluice_the_error_names_the_places_tried(asked, runtime, tmp_path):
+    """The exit code is 1; the error says what to do, and whether the settings switch the socket off."""
     result = asked()
     assert result.exit_code == 1
     assert f"No Sluice of this user answers in {tmp_path}/sluice or " in result.output

@@ -60,7 +60,7 @@ async def test_a_list_is_narrowed_by_name(run):
         (("--user", "alice"), [1, 100]),
         (("--client-id", "app"), [1]),
         (("--default-user",), [2]),
-        (("--user", "nobody"), []),
+        (("--user", "unknown"), []),
     ):
         rows = json.loads(await run("list", "--json", *options))
         assert [each["per_second"] for each in rows] == values, options

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_check_says_yes_or_names_every_mistake(tmp_path: Path) -> None:
-    """Exit code 0 for a sound file; 1 and all mistakes, policies' own included, for another."""
+def test_check_accepts_a_file_or_names_every_error(tmp_path: Path) -> None:
+    """The exit code is 0 or 1; errors in a policy's own settings are included."""
     good = invoke("check", "--config", written(tmp_path, "upstream: {bootstrap_servers: [a:1]}"))
     assert good.exit_code == 0
     assert good.stdout.startswith("The settings are valid; policies: 0.\nMemory, at most:\n")
@@ -29,10 +29,10 @@ def test_check_says_yes_or_names_every_mistake(tmp_path: Path) -> None:
     assert "did you mean forbidden_apis?" in bad.stderr
 
 
-def test_what_cannot_fit_its_container_is_refused_with_the_numbers(
+def test_a_configuration_that_exceeds_its_container_is_refused_with_the_figures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`check` says no (1), `run` does not start (2); both say which terms make the sum."""
+    """`check` ends with 1, `run` with 2; both list the terms of the sum."""
     limit = MemoryLimit(128 << 20, "memory.max")
     monkeypatch.setattr(sizing, "memory_limit", lambda: limit)
     big = {"SLUICE_MEMORY_QUEUED_MAX_REQUEST_BYTES": str(200 << 20)}
@@ -49,8 +49,8 @@ def test_what_cannot_fit_its_container_is_refused_with_the_numbers(
 
 @pytest.mark.parametrize(("servers", "code"), [("a:1,b:1", 0), ("a:1,dead:1", 1)])
 @pytest.mark.usefixtures("app")
-def test_check_connect_tries_the_brokers(servers: str, code: int) -> None:
-    """Each server is answered for; one that cannot be reached makes the answer no."""
+def test_check_connect_dials_the_bootstrap_servers(servers: str, code: int) -> None:
+    """Each server is reported; one that cannot be reached makes the exit code 1."""
     result = invoke("check", "--upstream", servers, "--connect")
     assert result.exit_code == code
     assert "a:1: a Kafka broker; it names 2 brokers\n" in result.stdout
@@ -59,8 +59,8 @@ def test_check_connect_tries_the_brokers(servers: str, code: int) -> None:
     assert ("dead:1: refused\n" in result.stderr) == bool(code)
 
 
-def test_check_says_in_json_what_it_says_in_words(tmp_path: Path) -> None:
-    """For editors and CI: one object, and the same exit code."""
+def test_check_prints_the_same_problems_as_json(tmp_path: Path) -> None:
+    """The output is one object, for editors and CI; the exit code is the same."""
     file = written(
         tmp_path, "upstream: {bootstrap_servers: [a:1], socket_connection_setup_timeout_ms: 10s}\n"
     )
@@ -78,10 +78,10 @@ def test_check_says_in_json_what_it_says_in_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "code"), [("check", 1), ("run", 2)])
-def test_check_and_run_refuse_the_same_and_name_every_mistake_at_once(
+def test_check_and_run_refuse_the_same_files_and_name_every_error_at_once(
     command: str, code: int, tmp_path: Path, app: types.SimpleNamespace
 ) -> None:
-    """Whatever is wrong elsewhere: types, files, folders, variables, ports, a policy's mode and its config."""
+    """Errors in types, files, folders, variables, ports, a policy's mode and its config are covered."""
     state = tmp_path / "quotas.json"
     state.write_text("{")
     file = written(

@@ -1,4 +1,4 @@
-"""The tool's connection: it asks, logs in, and says in a sentence what went wrong."""
+"""The Kafka connection of the command line: requests, logins, and an error in words for each failure."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def ask(connection: Connection) -> list[object]:
     return connection.ask(request).entries
 
 
-def test_a_password_is_not_shown_where_a_login_is() -> None:
-    """A traceback, or a line for debugging."""
+def test_the_text_of_a_login_hides_its_password() -> None:
+    """It may appear in a traceback or in a debug log."""
     login = Login("root", USERS["root"], "PLAIN")
     assert USERS["root"] not in f"{login} {login!r}"
     assert "root" in repr(login)
 
 
-def test_it_asks() -> None:
-    """A request, its response, and another on the same connection."""
+def test_two_requests_are_answered_on_one_connection() -> None:
+    """Each call returns the response to its own request."""
     with QuotaServer() as server, Connection(server.server, None) as connection:
         assert ask(connection) == ask(connection) == []
         assert server.connected == 1
@@ -39,8 +39,8 @@ def test_it_asks() -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("user", USERS)
-def test_it_logs_in(mechanism: str, user: str) -> None:
-    """By every mechanism, whatever letters a name has."""
+def test_a_client_logs_in_with_every_mechanism(mechanism: str, user: str) -> None:
+    """The user name may have any character."""
     login = Login(user, USERS[user], mechanism)
     with QuotaServer(users=USERS) as server, Connection(server.server, login) as connection:
         assert server.user == user
@@ -48,8 +48,8 @@ def test_it_logs_in(mechanism: str, user: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_wrong_password_is_said(mechanism: str) -> None:
-    """With the name and the other side's words."""
+def test_a_wrong_password_is_reported(mechanism: str) -> None:
+    """The error has the user's name and the server's message."""
     with (
         QuotaServer(users=USERS) as server,
         pytest.raises(UnreachableError, match="root could not log in: wrong password"),
@@ -57,8 +57,8 @@ def test_a_wrong_password_is_said(mechanism: str) -> None:
         Connection(server.server, Login("root", "guess", mechanism))
 
 
-def test_a_server_that_does_not_know_the_password_is_caught() -> None:
-    """SCRAM proves both ways: a false server signature is not believed."""
+def test_a_server_that_does_not_know_the_password_is_refused() -> None:
+    """SCRAM authenticates both sides: a wrong server signature ends the login."""
 
     def answer(request: bytes) -> bytes:
         key, _, ident = struct.unpack_from(">hhi", request, 4)
@@ -79,8 +79,8 @@ def test_a_server_that_does_not_know_the_password_is_caught() -> None:
         Connection(server.server, Login("root", "sesame", "SCRAM-SHA-256"))
 
 
-def test_another_mechanism_is_named() -> None:
-    """What is offered is what the user must say."""
+def test_a_mechanism_that_is_not_offered_is_reported() -> None:
+    """The error lists the mechanisms that the server offers."""
     with (
         QuotaServer(users=USERS, mechanisms=["PLAIN"]) as server,
         pytest.raises(UnreachableError, match=r"does not take SCRAM-SHA-512: it offers PLAIN\."),
@@ -88,15 +88,15 @@ def test_another_mechanism_is_named() -> None:
         Connection(server.server, Login("root", "sesame", "SCRAM-SHA-512"))
 
 
-def test_nobody_there() -> None:
-    """A port that nobody listens on."""
+def test_an_unreachable_port_is_reported() -> None:
+    """No process listens on the port."""
     port = free_ports()
     with pytest.raises(UnreachableError, match=f"Nothing answers at 127.0.0.1:{port}: "):
         Connection(f"127.0.0.1:{port}", None)
 
 
-def test_whoever_hangs_up() -> None:
-    """A server that wants a login closes without a word."""
+def test_a_server_that_closes_the_connection_is_reported() -> None:
+    """A server that requires a login closes without an answer."""
     with (
         StubBroker(lambda _: CLOSE) as server,
         Connection(server.server, None) as connection,
@@ -108,8 +108,8 @@ def test_whoever_hangs_up() -> None:
 @pytest.mark.parametrize(
     "said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x04\x00\x00\x00\x63"]
 )
-def test_whoever_speaks_no_kafka(said: bytes) -> None:
-    """Neither another protocol nor another request's reply is taken for an answer."""
+def test_an_answer_that_is_not_kafka_is_reported(said: bytes) -> None:
+    """Another protocol and the reply to another request are both refused."""
     with (
         StubBroker(lambda _: said) as server,
         Connection(server.server, None) as connection,
@@ -118,8 +118,8 @@ def test_whoever_speaks_no_kafka(said: bytes) -> None:
         ask(connection)
 
 
-def test_whoever_says_nothing() -> None:
-    """There is an end to waiting."""
+def test_a_server_that_never_answers_is_reported() -> None:
+    """The wait has a timeout."""
     with (
         StubBroker(lambda _: None) as server,
         Connection(server.server, None, timeout_s=0.05) as connection,
@@ -128,8 +128,8 @@ def test_whoever_says_nothing() -> None:
         ask(connection)
 
 
-def test_a_failed_login_leaves_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Warnings are errors here: an unclosed socket would be one."""
+def test_a_failed_login_closes_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warnings are errors here, and an unclosed socket would be one."""
     made: list[socket.socket] = []
     real = socket.create_connection
 
@@ -143,7 +143,7 @@ def test_a_failed_login_leaves_no_socket(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [each.fileno() for each in made] == [-1]
 
 
-def test_codes_have_names() -> None:
-    """Kafka's name where it is known."""
+def test_error_codes_are_reported_by_name() -> None:
+    """The name is Kafka's; an unknown code stays a number."""
     assert error_name(42) == "INVALID_REQUEST"
     assert error_name(9999) == "error code 9999"

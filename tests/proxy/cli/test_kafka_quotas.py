@@ -1,4 +1,4 @@
-"""What the tool asks a server, and how it takes the answers: Sluice's, and a plain broker's."""
+"""Quotas over the Kafka protocol, from Sluice and from a plain broker."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def at(server: StubBroker) -> Iterator[KafkaQuotas]:
         yield KafkaQuotas(connection)
 
 
-def test_quotas_and_their_origins() -> None:
-    """Sorted by user, defaults first, client ids of everybody last."""
+def test_quotas_are_listed_with_their_origins() -> None:
+    """They are sorted by user, defaults first, client ids of all users last."""
     server = QuotaServer()
     book = server.book.quotas
     book.set(QuotaEntity(None, "report"), RATE, 1.0)
@@ -59,11 +59,11 @@ def test_quotas_and_their_origins() -> None:
         ]
         assert [each.value for each in remote.quotas(QuotaEntity("bob"))] == [2.0]
         assert remote.quotas(QuotaEntity("bob"), exactly=True) == []
-        assert remote.quotas(QuotaEntity("nobody")) == []
+        assert remote.quotas(QuotaEntity("unknown")) == []
 
 
-def test_changes_are_made_together() -> None:
-    """Set and removed in one request; a dry run does neither."""
+def test_several_changes_are_sent_in_one_request() -> None:
+    """A dry run sends them and changes nothing."""
     server = QuotaServer()
     with at(server) as remote:
         remote.alter(BOB, {RATE: 2.5, BYTES: 100.0})
@@ -75,9 +75,9 @@ def test_changes_are_made_together() -> None:
         assert QuotaEntity(DEFAULT_NAME, DEFAULT_NAME) in server.book.quotas.overrides
 
 
-def test_a_refusal_has_the_servers_words() -> None:
-    """Of an alteration and of a description."""
-    with at(QuotaServer(admins=["somebody"])) as remote:
+def test_a_refusal_has_the_servers_message() -> None:
+    """This holds for an alteration and for a description."""
+    with at(QuotaServer(admins=["operator"])) as remote:
         with pytest.raises(RefusedError, match="root may not alter quotas") as caught:
             remote.alter(ALICE, {RATE: 1.0})
         assert caught.value.code == 31
@@ -85,8 +85,8 @@ def test_a_refusal_has_the_servers_words() -> None:
         remote.alter(ALICE, {RATE: 0.0})
 
 
-def test_usage_comes_as_it_was_counted() -> None:
-    """Every figure of every bucket, whole numbers as such, the busiest first."""
+def test_usage_has_every_figure_of_every_bucket() -> None:
+    """Whole numbers are integers; the busiest bucket comes first."""
     server = QuotaServer()
     server.book.rows = rows = [
         BucketMetrics("alice", "", RATE, 10.0, 12.5, 3.5, 7, 2),
@@ -99,7 +99,7 @@ def test_usage_comes_as_it_was_counted() -> None:
 
 
 class Broker(StubBroker):
-    """Knows Kafka's entity types, and no others; it has a quota by ip, too."""
+    """A broker with Kafka's entity types only, and a quota by ip."""
 
     def __init__(self, code: int = 35) -> None:
         super().__init__(self._serve)
@@ -121,7 +121,7 @@ class Broker(StubBroker):
 
 
 def test_a_brokers_quotas_are_listed_without_origin() -> None:
-    """It does not say where they come from, so neither does the list; usage it has none."""
+    """A broker reports neither an origin nor usage."""
     with at(Broker()) as remote:
         assert remote.quotas(EVERYONE) == [
             QuotaRow(QuotaEntity(DEFAULT_NAME, "c"), "request_percentage", 5.0, None)
@@ -130,8 +130,8 @@ def test_a_brokers_quotas_are_listed_without_origin() -> None:
             remote.usage(EVERYONE)
 
 
-def test_another_refusal_is_not_taken_for_a_brokers() -> None:
-    """Only UNSUPPORTED_VERSION means: I do not know that view."""
+def test_only_unsupported_version_means_a_plain_broker() -> None:
+    """Any other error code is reported as an error."""
     with at(Broker(31)) as remote:
         for ask in (remote.quotas, remote.usage):
             with pytest.raises(RefusedError, match="Custom entity type"):

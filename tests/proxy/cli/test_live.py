@@ -18,7 +18,7 @@ def drawn(height: int) -> Text:
     return live.picture("head", ("user", "ms"), ROWS, 40, height)
 
 
-def test_a_picture_has_the_head_the_names_and_the_rows() -> None:
+def test_a_frame_has_the_head_the_column_names_and_the_rows() -> None:
     """Flagged rows are red."""
     text = drawn(24)
     assert text.plain == "head\n\nuser   ms\nalice   5\nbob     7\neve     9"

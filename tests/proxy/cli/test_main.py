@@ -1,4 +1,4 @@
-"""What each command answers, and with which exit code."""
+"""The commands of `sluice`: their output and their exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.command_line import invoke, written
 
 
 def test_run_needs_no_file(app: types.SimpleNamespace) -> None:
-    """Flags alone make a configuration; the exit code is the proxy's own."""
+    """Flags alone make a configuration; the exit code is that of the proxy."""
     result = invoke("run", "--upstream", "a:1,b:2", "--listen", "[::1]:2000", "--nodes", "1-3")
     assert result.exit_code == 7
     (config,) = app.ran
@@ -27,7 +27,7 @@ def test_run_needs_no_file(app: types.SimpleNamespace) -> None:
 
 
 def test_run_refuses_bad_settings_before_anything_else(app: types.SimpleNamespace) -> None:
-    """Exit code 2, every problem on standard error, and the proxy is never begun."""
+    """The exit code is 2, every problem is on standard error, and the proxy is not started."""
     result = invoke("run", "--nodes", "3-1", SLUICE_LISTEN_PORT="x")
     assert result.exit_code == 2
     assert app.ran == []
@@ -38,8 +38,8 @@ def test_run_refuses_bad_settings_before_anything_else(app: types.SimpleNamespac
     assert "upstream.bootstrap_servers: found nothing" in result.stderr
 
 
-def test_a_policy_that_cannot_be_made_is_a_setting_to_mend(tmp_path: Path) -> None:
-    """What is found only when a policy is made, in a file of its own: a sentence, and exit code 2."""
+def test_a_policy_that_cannot_be_built_is_a_configuration_error(tmp_path: Path) -> None:
+    """Its fault is in a file of its own and found when it is built; the exit code is 2."""
     state = written(tmp_path, '{"version": 9}')
     policies = f"[{{use: quota, config: {{state_file: {state}}}}}]"
     result = invoke("run", "--upstream", "a:1", SLUICE_POLICIES=policies)
@@ -50,8 +50,8 @@ def test_a_policy_that_cannot_be_made_is_a_setting_to_mend(tmp_path: Path) -> No
     )
 
 
-def test_config_prints_what_holds_and_why() -> None:
-    """YAML with origins on standard output, hints on standard error."""
+def test_config_prints_the_effective_configuration_and_its_origins() -> None:
+    """The YAML is on standard output, hints are on standard error."""
     result = invoke("config", "--upstream", "a:1", SLUICE_LOG_LEVEL="debug", SLUICE_LOG_LEVL="x")
     assert result.exit_code == 0
     assert yaml.safe_load(result.stdout)["log"] == {"level": "debug", "format": "text"}
@@ -60,7 +60,7 @@ def test_config_prints_what_holds_and_why() -> None:
 
 
 def test_config_schema_needs_no_settings() -> None:
-    """The schema is JSON, whatever the settings are."""
+    """The schema is JSON and does not depend on the settings."""
     result = invoke("config", "--schema")
     assert result.exit_code == 0
     assert (
@@ -70,7 +70,7 @@ def test_config_schema_needs_no_settings() -> None:
 
 
 def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo hears for how long, whether plainly, and where its page goes; its verdict is the exit code."""
+    """The demo gets its duration, its display mode and its page; its verdict is the exit code."""
     heard: list[tuple[float, bool, Path]] = []
 
     def play(seconds: float, *, plain: bool, page: Path) -> int:
@@ -83,8 +83,8 @@ def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) 
     assert heard == [(3.0, True, Path("run.html")), (DEMO_SECONDS, False, DEMO_PAGE)]
 
 
-def test_version_names_both() -> None:
-    """Sluice's version and Python's, which a report of a fault needs."""
+def test_version_prints_the_versions_of_sluice_and_python() -> None:
+    """A report of a fault needs both."""
     result = invoke("version")
     assert result.exit_code == 0
     assert result.stdout.startswith("sluice ")
@@ -100,8 +100,8 @@ def test_the_module_is_the_command() -> None:
     assert refused.returncode == 2
 
 
-def test_a_bad_file_opens_no_port(tmp_path: Path) -> None:
-    """The process ends with 2 although its port is taken: it never came to bind it."""
+def test_an_invalid_file_opens_no_port(tmp_path: Path) -> None:
+    """The exit code is 2 although the port is in use: Sluice did not try to bind it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         file = written(tmp_path, f"listen: {{port: {port}}}\nlog: {{level: loud}}\n")
@@ -111,8 +111,8 @@ def test_a_bad_file_opens_no_port(tmp_path: Path) -> None:
     assert "log.level" in ended.stderr
 
 
-def test_checking_settings_imports_no_machine() -> None:
-    """Start-up is precious: the command line and the settings need no Trio, no rich, no kio."""
+def test_the_command_line_imports_neither_trio_nor_rich_nor_kio() -> None:
+    """The start of the command line and of the settings must be quick."""
     code = (
         "import sys; from proxy.cli.main import DEMO_SECONDS, main; import proxy.config.sources;"
         "print(*sorted({'trio', 'rich', 'kio', 'yaml', 'structlog', 'asyncio',"
@@ -123,8 +123,8 @@ def test_checking_settings_imports_no_machine() -> None:
 
 
 @pytest.mark.parametrize("command", [["--version"], ["version"]])
-def test_the_version_can_be_asked_both_ways(command: list[str]) -> None:
-    """By the option that every program has, and by the command."""
+def test_the_version_is_printed_by_an_option_and_by_a_command(command: list[str]) -> None:
+    """Both print the same."""
     result = invoke(*command)
     assert result.exit_code == 0
     assert result.stdout.startswith("sluice 0.")

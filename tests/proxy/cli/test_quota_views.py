@@ -1,4 +1,4 @@
-"""How quotas look: columns that can be cut, JSON that can be read, a table that fits its terminal."""
+"""The output of quotas: columns for a pipe, JSON for a program, a table that fits its terminal."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ ROWS = [
     [(20.0, "20"), (0.5, "0.5"), (1048576.0, "1048576"), (12.34, "12.34"), (1e-9, "1e-09"),
      (0.0, "0"), (2.0**60, "1152921504606846976")],
 )  # fmt: skip
-def test_numbers_as_they_are_typed(value: float, text: str) -> None:
-    """No exponent, no `.0`; what is too small for that keeps its exponent."""
+def test_numbers_are_printed_as_they_are_typed(value: float, text: str) -> None:
+    """They have no exponent and no `.0`; a very small number keeps its exponent."""
     assert number(value) == text
 
 
-def test_a_list_of_quotas() -> None:
-    """Under their names, figures to the right, nothing behind the last column."""
+def test_quotas_are_printed_in_columns() -> None:
+    """The head names the columns, figures are aligned to the right, and no line ends in a blank."""
     assert tables.plain(QUOTA_COLUMNS, list(map(quota_cells, QUOTAS))) == (
         "user   client id  quota               per second  from\n"
         "alice  -          request_rate                20  live\n"
@@ -54,8 +54,8 @@ def test_a_list_of_quotas() -> None:
     )
 
 
-def test_a_list_of_usage() -> None:
-    """How much of the limit, and dashes for what there is not."""
+def test_usage_is_printed_with_the_share_of_the_limit() -> None:
+    """A missing figure is a dash."""
     assert [usage_cells(row) for row in ROWS] == [
         ("alice", "-", "request_rate", "20", "20", "100%", "12", "50", "3"),
         ("-", "report", "request_rate", "10", "0", "0%", "-", "-", "-"),
@@ -63,8 +63,8 @@ def test_a_list_of_usage() -> None:
     assert len(USAGE_COLUMNS) == len(usage_cells(ROWS[0]))
 
 
-def test_json_says_it_in_full() -> None:
-    """Null where an entity has no such part, or there is no such figure."""
+def test_json_has_every_field() -> None:
+    """A missing part of an entity and a missing figure are null."""
     assert json.loads(quotas_json(QUOTAS))[1] == {
         "user": None,
         "client_id": DEFAULT_NAME,
@@ -84,8 +84,8 @@ def test_json_says_it_in_full() -> None:
     }
 
 
-def test_a_live_picture_that_fits() -> None:
-    """What has no room is counted; names are shown as they are, never read as markup."""
+def test_rows_that_do_not_fit_the_terminal_are_counted() -> None:
+    """Names are printed as they are, never read as markup."""
     rows = [BucketMetrics("[red]x[/red]", "", "request_rate", 1.0, 2.0, None, None, 0), *ROWS]
     console = Console(file=io.StringIO(), width=120, force_terminal=False)
     console.print(usage_picture(rows, "12:00:00", 120, 7))
@@ -102,8 +102,8 @@ NASTY = "a\x1b[2J\u202eb\n"
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
-def test_long_and_nasty_names_fit_the_terminal_and_leave_the_figures_whole(width: int) -> None:
-    """Names are cut in the middle, control characters are escapes, figures are complete."""
+def test_long_names_are_cut_and_leave_the_figures_complete(width: int) -> None:
+    """Names are cut in the middle; control characters are escaped."""
     long = "client-" + "x" * 241 + "7"
     usage = [
         BucketMetrics(NASTY, long, "producer_byte_rate", 1048576.0, 1048000.5, 12.4, 50, 3),

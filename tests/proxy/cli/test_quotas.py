@@ -1,4 +1,4 @@
-"""`sluice quotas` as it is typed: what it prints, what it refuses, and with which exit code."""
+"""`sluice quotas` over Kafka: output, refusals and exit codes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def invoke(server: QuotaServer | None, name: str, *arguments: str, **more: str) 
     )
 
 
-def test_set_tells_what_holds_now(server: QuotaServer) -> None:
-    """Several at once, of a user and client id."""
+def test_set_prints_the_quotas_in_force(server: QuotaServer) -> None:
+    """Several quotas of one user and client id are set at once."""
     bob = QuotaEntity("bob", "report")
     result = invoke(
         server, "set", "--user", "bob", "--client-id", "report", f"{RATE}=20", "producer_byte_rate=1048576"
@@ -62,8 +62,10 @@ def test_set_tells_what_holds_now(server: QuotaServer) -> None:
         (["--default-user", "--default-client-id"], QuotaEntity(DEFAULT_NAME, DEFAULT_NAME)),
     ],
 )
-def test_every_kind_of_entity(server: QuotaServer, options: list[str], entity: QuotaEntity) -> None:
-    """Set, and removed by the same options."""
+def test_quotas_of_every_kind_of_entity_are_set_and_removed(
+    server: QuotaServer, options: list[str], entity: QuotaEntity
+) -> None:
+    """The same options name the entity in both commands."""
     assert invoke(server, "set", *options, f"{RATE}=1.5").exit_code == 0
     assert server.book.quotas.overrides == {entity: {RATE: 1.5}}
     result = invoke(server, "remove", *options, RATE)
@@ -71,8 +73,8 @@ def test_every_kind_of_entity(server: QuotaServer, options: list[str], entity: Q
     assert server.book.quotas.overrides == {}
 
 
-def test_remove_takes_back_what_is_live(server: QuotaServer) -> None:
-    """Without a name all of it; what the file says holds again, and is left alone."""
+def test_remove_removes_live_quotas_only(server: QuotaServer) -> None:
+    """Without a quota's name it removes all of the entity; the config file's quotas then apply again."""
     alice = QuotaEntity("alice")
     server.book.quotas.set(alice, RATE, 100.0)
     server.book.quotas.set_override(alice, RATE, 1.0)
@@ -94,7 +96,7 @@ def test_remove_takes_back_what_is_live(server: QuotaServer) -> None:
 
 
 def test_a_dry_run_changes_nothing(server: QuotaServer) -> None:
-    """It is judged all the same."""
+    """Its values are checked all the same."""
     result = invoke(server, "set", "--user", "a", f"{RATE}=5", "--dry-run")
     assert (result.exit_code, result.stdout) == (
         0,
@@ -104,8 +106,8 @@ def test_a_dry_run_changes_nothing(server: QuotaServer) -> None:
     assert server.book.saved == b""
 
 
-def test_list(server: QuotaServer) -> None:
-    """All, or those of one; as text or JSON."""
+def test_list_prints_all_quotas_or_those_of_one_entity(server: QuotaServer) -> None:
+    """It prints text or JSON."""
     assert invoke(server, "list").stdout == "There are no quotas.\n"
     assert json.loads(invoke(server, "list", "--json").stdout) == []
     server.book.quotas.set(QuotaEntity("alice"), RATE, 100.0)
@@ -176,23 +178,25 @@ def test_a_watched_usage_is_updated_until_ctrl_c(
         ("list", ["--address", "h:1"], "--address needs --token-file"),
     ],
 )
-def test_options_that_cannot_be_used(name: str, arguments: list[str], words: str) -> None:
-    """Exit code 2 and a sentence, before anybody is asked."""
+def test_options_that_cannot_be_used_are_refused(
+    name: str, arguments: list[str], words: str
+) -> None:
+    """The exit code is 2, and no server is asked."""
     result = invoke(None, name, *arguments)
     assert result.exit_code == 2
     assert words in result.stderr
 
 
-def test_nobody_answers() -> None:
-    """Exit code 1, and the address."""
+def test_an_unreachable_server_is_named() -> None:
+    """The exit code is 1."""
     port = free_ports()
     result = invoke(None, "list", "--bootstrap", f"127.0.0.1:{port}")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"Nothing answers at 127.0.0.1:{port}: ")
 
 
-def test_the_config_says_where(server: QuotaServer, tmp_path: Path) -> None:
-    """By option or variable; bound to every address means this machine."""
+def test_the_configuration_names_the_server(server: QuotaServer, tmp_path: Path) -> None:
+    """It is given by option or variable; a listener on every address is asked on this machine."""
     file = tmp_path / "sluice.yaml"
     listen = f"{{address: '{server.server.partition(':')[0]}', port: {server.port}}}"
     file.write_text(f"upstream: {{bootstrap_servers: [a:1]}}\nlisten: {listen}\n", "utf-8")
@@ -207,7 +211,7 @@ def test_the_config_says_where(server: QuotaServer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_an_admin_logs_in(tmp_path: Path, mechanism: str) -> None:
-    """With a password from a file, from standard input, or asked for."""
+    """The password is read from a file, from standard input, or by a prompt."""
     password = tmp_path / "password"
     password.write_text("open sesame\n", "utf-8")
     set_it = ["--user", "a", f"{RATE}=1", "--login", "ops", "--sasl-mechanism", mechanism]
@@ -223,8 +227,8 @@ def test_an_admin_logs_in(tmp_path: Path, mechanism: str) -> None:
         assert "ops could not log in" in wrong.stderr
 
 
-def test_the_other_commands_do_not_pay_for_it() -> None:
-    """`sluice run` imports neither kafka-python nor this tool's parts."""
+def test_other_commands_do_not_import_the_quota_commands() -> None:
+    """`sluice run` imports neither kafka-python nor the modules of `sluice quotas`."""
     code = (
         "import sys; import proxy.cli.main;"
         "print(*sorted({'kafka', 'rich', 'proxy.cli.quota_source', 'policies.quota.entity'}"
@@ -237,8 +241,8 @@ def test_the_other_commands_do_not_pay_for_it() -> None:
     assert told.stdout.strip() == ""
 
 
-def test_a_limit_that_holds_for_no_client_is_set_with_a_warning(server: QuotaServer) -> None:
-    """It names the limit that outranks it; the change is made all the same."""
+def test_a_quota_that_applies_to_no_client_is_set_with_a_warning(server: QuotaServer) -> None:
+    """The warning names the quota that overrides it."""
     invoke(server, "set", "--default-user", f"{RATE}=1000")
     result = invoke(server, "set", "--client-id", "noisy", f"{RATE}=50")
     assert result.exit_code == 0
@@ -248,8 +252,8 @@ def test_a_limit_that_holds_for_no_client_is_set_with_a_warning(server: QuotaSer
     assert server.book.quotas.get(QuotaEntity(None, "noisy"), RATE) == 50
 
 
-def test_explain_says_which_limits_hold_and_which_they_outrank(server: QuotaServer) -> None:
-    """For one client, key by key."""
+def test_explain_names_the_quotas_in_force_and_those_they_override(server: QuotaServer) -> None:
+    """It does so for one client and each kind of quota."""
     invoke(server, "set", "--default-user", f"{RATE}=1000")
     invoke(server, "set", "--client-id", "noisy", f"{RATE}=50", "producer_byte_rate=4096")
     result = invoke(server, "explain", "--user", "bob", "--client-id", "noisy")
@@ -265,7 +269,7 @@ def test_explain_says_which_limits_hold_and_which_they_outrank(server: QuotaServ
 
 
 def test_explain_is_about_one_client(server: QuotaServer) -> None:
-    """A default stands for many."""
+    """A default stands for many clients and is refused."""
     result = invoke(server, "explain", "--default-user")
     assert result.exit_code == 2
     assert "Name one client" in result.stderr

@@ -21,8 +21,10 @@ def test_listen_needs_a_port() -> None:
 
 
 @pytest.mark.parametrize("by_variable", [False, True])
-def test_run_with_a_file(app: types.SimpleNamespace, tmp_path: Path, *, by_variable: bool) -> None:
-    """The file may be named by flag or variable; flags lie over it."""
+def test_run_reads_the_file_that_a_flag_or_a_variable_names(
+    app: types.SimpleNamespace, tmp_path: Path, *, by_variable: bool
+) -> None:
+    """Flags override the file."""
     file = written(tmp_path, "upstream: {bootstrap_servers: [a:1]}\nlisten: {address: '::1'}\n")
     if by_variable:
         invoke("run", "--listen", ":3000", SLUICE_CONFIG=str(file))

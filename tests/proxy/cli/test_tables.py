@@ -1,4 +1,4 @@
-"""Tables at every width: what is cut, what is folded, and what a pipe gets."""
+"""Tables at every width: cut names, folded rows, and complete lines in a pipe."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ ROWS = [
 ]
 
 
-def test_a_pipe_gets_whole_names_and_one_line_a_row():
-    """So that they can be cut and searched."""
+def test_in_a_pipe_names_are_complete_and_a_row_is_one_line():
+    """Other programs can then cut and search them."""
     lines = tables.plain(NAMES, ROWS).splitlines()
     assert len(lines) == 3
     assert LONG in lines[1]
 
 
 def test_160_columns_take_a_long_name_cut_in_its_middle():
-    """Its two ends are what tells names apart."""
+    """Both ends are kept, because they tell names apart."""
     first, second, _ = tables.plain(NAMES, ROWS, 160).splitlines()
     assert first.split() == ["user", "client", "id", "quota", "limit/s", "used/s", "waiting"]
     shown = second.split()[1]
@@ -40,7 +40,7 @@ def test_160_columns_take_a_long_name_cut_in_its_middle():
 
 
 def test_80_columns_hold_a_row_on_one_line():
-    """The name gives way, the figures do not."""
+    """The name is cut, the figures are not."""
     lines = tables.plain(NAMES, ROWS, 80).splitlines()
     assert lines == [
         "user   client id                 quota               limit/s     used/s  waiting",
@@ -62,7 +62,7 @@ def test_40_columns_fold_a_row_and_its_header_alike():
 
 
 def test_wide_characters_and_combining_marks_are_counted_in_cells():
-    """A column of names of every script stays a column."""
+    """Columns stay aligned with names of every script."""
     rows = [("日本語", "1"), ("e\u0301te\u0301", "2"), ("abc", "3")]
     lines = tables.plain(("user", "n"), rows).splitlines()
     assert [tables.cells(line) for line in lines] == [9, 9, 9, 9]
@@ -70,7 +70,7 @@ def test_wide_characters_and_combining_marks_are_counted_in_cells():
 
 @given(text=st.text(max_size=40), width=st.integers(0, 30))
 def test_a_text_that_is_cut_fits_and_keeps_both_its_ends(text, width):
-    """Whatever it is made of."""
+    """This holds for every character."""
     shown = tables.cut(text, width)
     assert tables.cells(shown) <= max(width, 0)
     if tables.cells(text) <= width:
@@ -91,7 +91,7 @@ def test_a_text_that_is_cut_fits_and_keeps_both_its_ends(text, width):
     ),
 )
 def test_no_line_is_wider_than_its_terminal(width, rows):
-    """At any width from 40 on, and every figure is complete."""
+    """The width is 40 or more; every figure is complete."""
     records = tables.records(NAMES, rows, width)
     for row, record in zip(rows, records[1:], strict=True):
         assert max(map(tables.cells, record)) <= width
@@ -100,7 +100,7 @@ def test_no_line_is_wider_than_its_terminal(width, rows):
 
 @pytest.mark.parametrize(("columns", "width"), [(40, 40), (160, 160), (0, tables.DEFAULT_WIDTH)])
 def test_the_width_is_that_of_the_terminal(monkeypatch, columns, width):
-    """COLUMNS goes before it; a pipe has none."""
+    """COLUMNS has priority; a pipe has no width."""
     monkeypatch.delenv("COLUMNS", raising=False)
     leader, follower = os.openpty()
     fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))

@@ -13,7 +13,7 @@ from proxy.cli.top import top
 from tests.support.admin_room import opened
 
 
-async def test_top_prints_one_state_where_nobody_watches(tmp_path):
+async def test_top_without_a_terminal_prints_one_state(tmp_path):
     """Without a terminal as with --once: the state and a row for each client; --json prints it all."""
     with structlog.testing.capture_logs():
         async with opened(tmp_path) as room:

@@ -1,4 +1,4 @@
-"""Plain columns, and the live picture."""
+"""The output of `sluice ctl` and `sluice top`: plain columns, and the live display."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support.made_up_states import made_up
         (-1.5, "-1.5"),
     ],
 )
-def test_a_figure_is_short(value, text):
-    """What is not there is a dash."""
+def test_figures_are_printed_short(value, text):
+    """A missing figure is a dash."""
     assert views.figure(value) == text
 
 
@@ -33,25 +33,25 @@ def test_a_figure_is_short(value, text):
     [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (5 << 20, "5 MiB"), (3 << 30, "3.0 GiB")],
 )
 def test_a_size_has_its_unit(size_bytes, text):
-    """Powers of two."""
+    """Units are powers of two."""
     assert views.size(size_bytes) == text
 
 
-def test_columns_are_as_wide_as_they_must_be():
-    """Figures to the right."""
+def test_a_column_is_as_wide_as_its_widest_cell():
+    """Figures are aligned to the right."""
     text = tables.plain(("user", "ms"), [("alice", "5"), ("b", "1000")])
     assert text.splitlines() == ["user     ms", "alice     5", "b      1000"]
 
 
-def test_names_cannot_play_with_the_terminal():
-    """A client id is the client's choice: what is not printable is shown as an escape."""
+def test_control_characters_in_names_are_escaped():
+    """A client chooses its client id, which must not control the terminal."""
     assert views.name("a\x1b[2J\n\u202e") == "a\\x1b[2J\\n\\u202e"
     assert views.name("") == views.name(None) == "-"
 
 
 @pytest.mark.parametrize("connections", [0, 5000])
-def test_every_kind_of_row_has_its_cells(connections):
-    """As many as there are columns."""
+def test_every_row_has_as_many_cells_as_columns(connections):
+    """This holds for each kind of row."""
     state = made_up(connections)
     for names, cells, rows in (
         (views.CONNECTIONS, views.connection, state["connections"]),
@@ -63,8 +63,8 @@ def test_every_kind_of_row_has_its_cells(connections):
         assert len(tables.plain(names, table).splitlines()) == len(rows) + 1
 
 
-def test_the_status_says_what_matters():
-    """And leaves out what did not happen."""
+def test_the_status_leaves_out_events_that_did_not_happen():
+    """Without a waiting request, a reload or a drain it does not mention them."""
     state = made_up(5000)
     said = views.status(state["now"], state["purgatory"])
     assert "5000 connections" in said
@@ -83,7 +83,7 @@ def test_the_status_says_what_matters():
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_every_table_and_the_status_fit_their_terminal(width):
-    """A client id of 249 characters among others."""
+    """One client id has 249 characters."""
     state = made_up(5000)
     long = "app-" + "x" * 244 + "7"
     state["principals"][0]["client_id"] = long
@@ -107,8 +107,8 @@ def test_every_table_and_the_status_fit_their_terminal(width):
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 @pytest.mark.parametrize("connections", [0, 3, 5000])
-def test_the_live_picture_fits_its_terminal(connections, width):
-    """And says how many rows it leaves out."""
+def test_the_live_display_fits_its_terminal(connections, width):
+    """It prints the number of rows that are left out."""
     console = Console(width=width, height=40, record=True, file=io.StringIO())
     console.print(views.state_picture(made_up(connections), width, console.height))
     lines = console.export_text().splitlines()
@@ -118,7 +118,7 @@ def test_the_live_picture_fits_its_terminal(connections, width):
 
 
 def test_the_limit_that_binds_is_shown_with_its_unit():
-    """Requests, or bytes from or to the client; what waits is said apart from what is used."""
+    """The unit is requests, or bytes from or to the client; waiting requests are printed apart from the use."""
     bucket = {"limit": 50.0, "used_percent": 100.0, "wait_ms": 1234, "waiting": 3}
     assert views.limit({**bucket, "quota": "request_rate"}) == ("50/s", "100 %", "1234 ms, 3 held")
     calm = {**bucket, "limit": 1 << 20, "used_percent": 12.4, "wait_ms": 0, "waiting": 0}
@@ -128,7 +128,7 @@ def test_the_limit_that_binds_is_shown_with_its_unit():
 
 
 def test_clients_of_one_bucket_follow_a_line_with_its_sums():
-    """The bucket's use is said once; each client says what it did itself."""
+    """The bucket's use is printed once, and each client's own use beside its name."""
     state = made_up(400)
     lines = views.principals(state)
     assert {len(cells) for cells, _ in lines} == {len(views.PRINCIPALS)}

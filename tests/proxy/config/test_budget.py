@@ -1,4 +1,4 @@
-"""The arithmetic of memory: what fits, what is derived, and what is refused with its numbers."""
+"""The memory budget: what fits, what is derived, and refusals with their figures."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from proxy.config.budget import (
 from proxy.core.memory.reply_reservations import OWN_BYTES
 
 
-def test_without_a_limit_the_pools_have_a_fixed_size():
-    """And at least the largest request that a policy wants whole."""
+def test_without_a_memory_limit_the_pools_have_a_fixed_size():
+    """They hold at least the largest request that a policy wants whole."""
     budget = settle(Demand())
     assert budget.request_bytes == budget.response_bytes == DEFAULT_POOL_BYTES
     assert budget.usable_bytes is None
@@ -37,8 +37,8 @@ def test_without_a_limit_the_pools_have_a_fixed_size():
     st.integers(0, 100 * MIB),
     st.integers(0, 10_000),
 )
-def test_what_is_derived_fits_wherever_anything_fits(limit, wanted, more, connections):
-    """The sum of all terms stays within the usable part, or the problem is told."""
+def test_derived_sizes_fit_the_limit_or_are_refused(limit, wanted, more, connections):
+    """The sum of all terms stays within the usable part of the limit, or a problem is reported."""
     demand = Demand(
         whole_bytes=wanted + more,
         wanted_bytes=wanted,
@@ -65,8 +65,8 @@ def test_what_is_derived_fits_wherever_anything_fits(limit, wanted, more, connec
         assert budget.request_bytes >= wanted
 
 
-def test_the_sum_is_all_that_is_counted():
-    """Pools, a frame over the pool and the copy that is looked at, connections, the process."""
+def test_the_budget_is_the_sum_of_its_terms():
+    """The terms are the pools, a frame over the pool, its copy, the connections and the process."""
     budget = settle(
         Demand(
             request_bytes=10 * MIB,
@@ -91,15 +91,15 @@ def test_the_sum_is_all_that_is_counted():
     assert "assumed" not in text
 
 
-def test_what_is_not_told_is_said_to_be_assumed():
-    """`max_connections: 0` is as many as there are descriptors."""
+def test_an_assumed_number_of_connections_is_reported_as_assumed():
+    """`max_connections: 0` means as many as the descriptor limit allows."""
     text = "\n".join(settle(Demand(limit_bytes=256 * MIB, limit_origin="memory.max")).lines())
     assert "1000 connections of 32 KiB, assumed (limits.max_connections is 0)" in text
     assert "85% of the limit of 256.0 MiB, 217.6 MiB, may be used (memory.max)" in text
 
 
-def test_what_cannot_fit_is_refused_with_its_numbers():
-    """Each term, the limit and who says so."""
+def test_a_budget_over_the_limit_is_refused_with_its_figures():
+    """The message has each term, the limit and the limit's source."""
     demand = Demand(
         request_bytes=200 * MIB, connections=10, limit_bytes=128 * MIB, limit_origin="memory.max"
     )
@@ -112,7 +112,7 @@ def test_what_cannot_fit_is_refused_with_its_numbers():
 
 
 def test_a_pool_smaller_than_what_a_policy_wants_whole_is_refused():
-    """With the policy's name; one that holds just that is enough (Kafka's rule for equal sizes)."""
+    """The message names the policy; a pool of exactly that size is enough, as in Kafka."""
     demand = Demand(
         request_bytes=5 * MIB, whole_bytes=6 * MIB, wanted_bytes=6 * MIB, wanted_by="scan"
     )
@@ -125,14 +125,14 @@ def test_a_pool_smaller_than_what_a_policy_wants_whole_is_refused():
     assert list(settle(equal).problems()) == []
 
 
-def test_without_bound_nothing_is_promised_and_nothing_refused():
-    """The user has said so."""
+def test_without_a_bound_no_budget_is_checked():
+    """The user has switched the bound off."""
     budget = settle(Demand(request_bytes=NO_BOUND, limit_bytes=64 * MIB, whole_bytes=MIB))
     assert budget.max_bytes is None
     assert list(budget.problems()) == []
     assert "unbounded  in all" in "\n".join(budget.lines())
 
 
-def test_the_budget_reckons_with_what_the_core_grants():
-    """Replies that are kept whole have as much beyond their pool as is planned for them."""
+def test_the_budget_uses_the_allowances_of_the_core():
+    """Replies that are kept whole may exceed their pool by the allowance in the budget."""
     assert KEPT_REPLY_BYTES == OWN_BYTES

@@ -65,8 +65,8 @@ def tree(tmp_path: Path, cgroup: str, files: dict[str, object], host: int | None
         ("", {}, None, ""),
     ],
 )
-def test_the_smallest_limit_on_the_way_up_holds(tmp_path, cgroup, files, limit, origin):
-    """Both versions; a namespace hides the upper part of the path; more than the machine has is none."""
+def test_the_smallest_limit_on_the_way_to_the_root_is_used(tmp_path, cgroup, files, limit, origin):
+    """In both cgroup versions, also in a namespace; a limit above the machine's memory is no limit."""
     found = tree(tmp_path, cgroup, files)()
     if limit is None:
         assert found is None
@@ -81,27 +81,27 @@ def test_the_smallest_limit_on_the_way_up_holds(tmp_path, cgroup, files, limit, 
     [
         (str(100 * MIB), 100 * MIB),
         (str(300 * MIB), 200 * MIB),  # the cgroup's is smaller
-        (str(HOST - MIB), 200 * MIB),  # what the node can give: no limit
+        (str(HOST - MIB), 200 * MIB),  # the node's memory, which means no limit
         ("lots", 200 * MIB),
         ("0", 200 * MIB),
         ("", 200 * MIB),
     ],
 )
-def test_kubernetes_may_say_it_too(tmp_path, text, limit):
-    """By a variable; the smallest of all holds."""
+def test_a_variable_set_by_kubernetes_is_a_limit_too(tmp_path, text, limit):
+    """The smallest of all limits is used."""
     read = tree(tmp_path, "0::/\n", {"memory.max": 200 * MIB})
     found = read(**{VARIABLE: text})
     assert found.limit_bytes == limit
     assert (found.origin == VARIABLE) is (limit == 100 * MIB)
 
 
-def test_a_machine_that_does_not_say_what_it_has(tmp_path):
-    """Then every limit counts."""
+def test_without_the_machines_memory_every_limit_counts(tmp_path):
+    """The size of the machine's memory cannot be read."""
     read = tree(tmp_path, "0::/\n", {"memory.max": 1 << 50}, host=None)
     assert read().limit_bytes == 1 << 50
 
 
-def test_this_machine_can_be_asked():
-    """Whatever it answers."""
+def test_the_limit_of_this_machine_is_none_or_positive():
+    """The real files of this machine are read."""
     found = memory_limit({})
     assert found is None or found.limit_bytes > 0

@@ -1,4 +1,4 @@
-"""Reading the YAML file with its lines."""
+"""Reading the YAML file with its line numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def problems_of(text: str | bytes) -> list[str]:
     return [str(each) for each in read_yaml(text, "f")[2]]
 
 
-def test_every_key_path_knows_its_line() -> None:
-    """Keys, items and what is nested in them each name the line they begin on."""
+def test_every_key_path_has_its_line() -> None:
+    """Keys, items and their children have the line on which they begin."""
     data, origins, problems = read_yaml("a:\n  b: 1\nc:\n  - d: 2\n    e: 3\n  - 4\n", "f")
     assert problems == []
     assert data == {"a": {"b": 1}, "c": [{"d": 2, "e": 3}, 4]}
@@ -38,8 +38,8 @@ def test_every_key_path_knows_its_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
-def test_an_empty_file_says_nothing(text: str) -> None:
-    """Everything may come from elsewhere, so a file may be empty."""
+def test_an_empty_file_is_valid(text: str) -> None:
+    """All settings may come from other sources."""
     data, _, problems = read_yaml(text, "f")
     assert not data
     assert problems == []
@@ -59,30 +59,30 @@ def test_an_empty_file_says_nothing(text: str) -> None:
         ("? [k]\n: 1\n", "(f:1): found a key that is not text, expected a plain key"),
     ],
 )
-def test_yaml_that_cannot_be_meant(text: str, words: str) -> None:
-    """A key twice, an endless alias and a key that is a list are mistakes with a line."""
+def test_ambiguous_yaml_is_refused_with_its_line(text: str, words: str) -> None:
+    """A repeated key, an endless alias and a list as a key are refused."""
     assert problems_of(text) == [words]
 
 
 @pytest.mark.parametrize("text", ["a: [", "a: b: c", "\ta: 1", b"a: \xff", b"\x00"])
-def test_what_is_no_yaml(text: str | bytes) -> None:
-    """Broken YAML and broken text are one problem that says so."""
+def test_a_file_that_is_not_yaml_is_one_problem(text: str | bytes) -> None:
+    """It may be malformed YAML or text with a wrong encoding."""
     (words,) = problems_of(text)
     assert "this is not YAML: " in words
 
 
-def test_broken_yaml_names_line_and_column() -> None:
-    """An editor can jump to where the reader stumbled."""
+def test_a_yaml_error_has_its_line_and_column() -> None:
+    """An editor can jump to them."""
     assert problems_of("a: 1\nb: c: d\n")[0].startswith("(f:2:5): this is not YAML: ")
 
 
-def test_tags_make_no_objects() -> None:
-    """The file is data, never a program."""
+def test_yaml_tags_create_no_objects() -> None:
+    """The file is data, not a program."""
     assert "not YAML" in problems_of("a: !!python/object/apply:os.getcwd []\n")[0]
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    """A missing file and a folder are problems, not faults."""
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    """A missing file and a folder are reported, not raised."""
     for place in (tmp_path / "none.yaml", tmp_path):
         _, _, (problem,) = read_file(place)
         assert problem.origin == str(place)
@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_file_is_called_by_its_path(tmp_path: Path) -> None:
-    """Origins carry the path as it was given."""
+    """Origins have the path as it was given."""
     file = tmp_path / "s.yaml"
     file.write_text("a: 1\n", "utf-8")
     assert read_file(file)[:2] == ({"a": 1}, {"": str(file), "a": f"{file}:1"})
@@ -105,28 +105,28 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)  # a busy machine is no mistake
+@settings(deadline=None)  # a busy machine must not fail the test
 @given(st.dictionaries(st.text(max_size=8), values, max_size=3))
-def test_reads_what_yaml_writes(data: dict[str, object]) -> None:
-    """Any plain data survives, and nothing in it is a problem."""
+def test_written_yaml_is_read_back(data: dict[str, object]) -> None:
+    """This holds for any plain data, without a problem."""
     assert read_yaml(yaml.safe_dump(data), "f")[::2] == (data, [])
 
 
 def test_a_mistake_is_shown_with_its_line_and_a_caret() -> None:
-    """Below the place where the reader gave up."""
+    """The caret stands below the column of the error."""
     _, _, (problem,) = read_yaml("a: {b: 1\nc: 2\n", "s.yaml")
     assert str(problem).splitlines()[1:] == ["    2 | c: 2", "      |  ^"]
 
 
-def test_a_tab_is_called_a_tab() -> None:
-    """It cannot be seen, and looks like spaces."""
+def test_a_tab_is_reported_as_a_tab() -> None:
+    """It looks like spaces."""
     _, _, (problem,) = read_yaml("a:\n\tb: 1\n", "s.yaml")
     assert "a tab cannot indent YAML: use spaces" in str(problem)
     assert "2 | \u2192b: 1" in str(problem)
 
 
 def test_a_long_line_is_cut_around_the_mistake() -> None:
-    """And what a terminal must not be sent is not shown."""
+    """Characters that a terminal must not get are escaped."""
     _, _, (problem,) = read_yaml("a: " + "x" * 5000 + "\n  : }\n", "s.yaml")
     assert max(map(len, str(problem).splitlines())) < 200
 
@@ -145,8 +145,8 @@ def test_a_long_line_is_cut_around_the_mistake() -> None:
     ],
     ids=["brackets", "levels", "aliases"],
 )
-def test_what_unfolds_without_bound_is_refused(text: str) -> None:
-    """Once, in few steps, however much it would be."""
+def test_aliases_that_expand_without_bound_are_refused(text: str) -> None:
+    """They are refused once and in few steps."""
     data, _, problems = read_yaml(text, "s.yaml")
     assert data is None or data == {}
     (problem,) = problems
@@ -154,7 +154,7 @@ def test_what_unfolds_without_bound_is_refused(text: str) -> None:
 
 
 def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
-    """It is no configuration."""
+    """A file of that size is not a configuration."""
     file = tmp_path / "s.yaml"
     with file.open("wb") as opened:
         opened.truncate(1 << 34)

@@ -1,4 +1,4 @@
-"""The JSON Schema and the loader must agree."""
+"""The JSON Schema and the loader accept the same files."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ def schema() -> jsonschema.Draft202012Validator:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_every_example_fits(schema: jsonschema.Draft202012Validator, example: Path) -> None:
-    """What we show is valid by the schema, too."""
+def test_every_example_fits_the_schema(
+    schema: jsonschema.Draft202012Validator, example: Path
+) -> None:
+    """The files in `examples` are valid by the schema."""
     schema.validate(yaml.safe_load(example.read_text("utf-8")))
 
 
@@ -44,8 +46,8 @@ def test_every_example_fits(schema: jsonschema.Draft202012Validator, example: Pa
         UPSTREAM + "purgatory: {produce_grace_ms: -500, fetch_grace_ms: 0}\n",
     ],
 )
-def test_good_files_fit(schema: jsonschema.Draft202012Validator, text: str) -> None:
-    """The loader takes them, and so does the schema."""
+def test_valid_files_fit_the_schema(schema: jsonschema.Draft202012Validator, text: str) -> None:
+    """Both the loader and the schema accept them."""
     data = yaml.safe_load(text)
     assert try_convert(Config, data)[1] == []
     schema.validate(data)
@@ -80,15 +82,17 @@ def test_good_files_fit(schema: jsonschema.Draft202012Validator, text: str) -> N
         UPSTREAM + "pass_unknown_apis: [true]",
     ],
 )
-def test_bad_files_do_not_fit(schema: jsonschema.Draft202012Validator, text: str) -> None:
-    """The loader refuses them, and so does the schema."""
+def test_invalid_files_do_not_fit_the_schema(
+    schema: jsonschema.Draft202012Validator, text: str
+) -> None:
+    """Both the loader and the schema refuse them."""
     data = yaml.safe_load(text)
     assert try_convert(Config, data)[1]
     assert not schema.is_valid(data)
 
 
-def test_a_policys_own_settings_are_in_it(schema: jsonschema.Draft202012Validator) -> None:
-    """Under `use: limits` the settings are those of limits; another policy's are its own."""
+def test_the_schema_has_each_policys_own_settings(schema: jsonschema.Draft202012Validator) -> None:
+    """Under `use: limits` the settings are those of `limits`; settings of another policy are refused."""
     bad = UPSTREAM + "policies: [{use: limits, config: {forbiden_apis: []}}]"
     strange = UPSTREAM + "policies: [{use: strange, config: {forbiden_apis: []}}]"
     assert not schema.is_valid(yaml.safe_load(bad))

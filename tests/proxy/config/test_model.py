@@ -1,4 +1,4 @@
-"""What the configuration's types must hold."""
+"""Checks across the types of the configuration."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def problems_of(**sections: object) -> list[str]:
     return [str(each) for each in problems]
 
 
-def test_only_the_upstream_is_needed() -> None:
-    """With nothing else said, every default holds as documented."""
+def test_the_upstream_is_the_only_required_setting() -> None:
+    """All other settings have the documented defaults."""
     config, problems = try_convert(Config, {"upstream": SERVERS})
     assert problems == []
     assert config == Config(upstream=UpstreamSettings(bootstrap_servers=("kafka-1:9092",)))
@@ -62,8 +62,10 @@ def test_only_the_upstream_is_needed() -> None:
         ("127.0.0.1", 0.5, 0.5),
     ],
 )
-def test_one_user_at_one_address_has_a_share(address: str, set_to: float, share: float) -> None:
-    """Behind a loopback address there is one application, and all of the pool is its own."""
+def test_one_user_at_one_address_has_a_share_of_the_pool(
+    address: str, set_to: float, share: float
+) -> None:
+    """A loopback address serves one application, which gets the whole pool."""
     config, problems = try_convert(
         Config,
         {"upstream": SERVERS, "listen": {"address": address}, "memory": {"max_share": set_to}},
@@ -73,7 +75,7 @@ def test_one_user_at_one_address_has_a_share(address: str, set_to: float, share:
 
 
 def test_without_upstream_the_missing_key_is_named() -> None:
-    """The first thing a user forgets is named in full."""
+    """The full path of the key is in the message."""
     _, (problem,) = try_convert(Config, {})
     assert problem.path == "upstream.bootstrap_servers"
 
@@ -88,7 +90,7 @@ def test_without_upstream_the_missing_key_is_named() -> None:
     ],
 )
 def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) -> None:
-    """A bootstrap server that is one of our own ports would be a ring."""
+    """A bootstrap server that is one of Sluice's own ports would be a loop."""
     found = problems_of(upstream={"bootstrap_servers": ["a:1", server]}, listen=listen)
     assert found == [
         (
@@ -98,13 +100,13 @@ def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) 
     ]
 
 
-def test_a_broker_on_the_same_host_is_no_ring() -> None:
-    """Only our own ports are refused."""
+def test_a_broker_on_the_same_host_is_allowed() -> None:
+    """Only Sluice's own ports are refused."""
     assert problems_of(upstream={"bootstrap_servers": ["localhost:9092", "127.0.0.1:19125"]}) == []
 
 
-def test_mistakes_of_all_sections_come_together() -> None:
-    """What one section has wrong hides nothing in another, cross-checks included."""
+def test_errors_of_all_sections_are_reported_together() -> None:
+    """An error in one section hides none in another, cross-checks included."""
     found = problems_of(
         upstream={"bootstrap_servers": ["a"], "socket_connection_setup_timeout_ms": 0},
         listen={"port": 65535},
@@ -122,22 +124,22 @@ def test_mistakes_of_all_sections_come_together() -> None:
     ]
 
 
-def test_a_policy_is_called_by_its_use_unless_named() -> None:
-    """The name's default is the policy's."""
+def test_a_policy_without_a_name_is_named_after_its_use() -> None:
+    """A given name has priority."""
     assert PolicyEntry(use="limits").name == "limits"
     assert PolicyEntry(use="limits", name="mine").name == "mine"
 
 
 @pytest.mark.parametrize("value", [1, "Fetch", "Metadata"])
-def test_an_api_of_the_table_cannot_be_let_through_unread(value: int | str) -> None:
-    """A newer Fetch could carry a broker's address."""
+def test_a_known_api_cannot_be_passed_unread(value: int | str) -> None:
+    """A newer version of Fetch could carry a broker's address."""
     (found,) = problems_of(upstream={"bootstrap_servers": ["a:1"]}, pass_unknown_apis=[value])
     assert found.startswith("pass_unknown_apis[0]: ")
     assert "versions" in found
 
 
-def test_unknown_apis_by_key_or_name() -> None:
-    """Names and numbers end as keys."""
+def test_unknown_apis_are_given_by_key_or_name() -> None:
+    """Both end as API keys."""
     config = Config(
         upstream=UpstreamSettings(bootstrap_servers=("a:1",)), pass_unknown_apis=(1234, "Vote")
     )

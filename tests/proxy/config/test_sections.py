@@ -1,4 +1,4 @@
-"""The sections of the proxy: what each setting may be, and what must fit within a section."""
+"""The sections of the configuration: the values of each setting, and checks within a section."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def problems_of(**sections: object) -> list[str]:
     return [str(each) for each in problems]
 
 
-def test_no_bound_is_minus_one_and_not_nothing() -> None:
-    """A bound of 0 requests would let none through, and is refused like sizes below -1."""
+def test_minus_one_means_no_bound() -> None:
+    """A bound of 0 requests would stop all clients and is refused, like sizes below -1."""
     assert problems_of(memory={"queued_max_requests": 0}) == [
         "memory.queued_max_requests: found 0, expected -1 (no bound) or 1..2147483647"
     ]
@@ -27,12 +27,12 @@ def test_no_bound_is_minus_one_and_not_nothing() -> None:
 
 
 def test_ports_follow_the_order_of_the_nodes() -> None:
-    """A node's port is the bootstrap port + 1 + its place in the list."""
+    """A node's port is the bootstrap port + 1 + the node's index in the list."""
     listen = ListenSettings(port=9092, nodes="0-2,10-11")
     assert listen.node_ports() == {0: 9093, 1: 9094, 2: 9095, 10: 9096, 11: 9097}
 
 
-def test_all_ports_must_exist() -> None:
+def test_every_nodes_port_must_be_valid() -> None:
     """The last node's port is at most 65535."""
     assert problems_of(listen={"port": 65533, "nodes": "0-1"}) == []
     assert problems_of(listen={"port": 65534, "nodes": "0-1"}) == [
@@ -44,8 +44,8 @@ def test_all_ports_must_exist() -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::"])  # noqa: S104 - the point of the test
-def test_all_addresses_is_no_address_to_dial(address: str) -> None:
-    """Who binds everywhere must say what clients dial, and cannot say "everywhere"."""
+def test_a_listener_on_all_addresses_needs_an_advertised_host(address: str) -> None:
+    """Clients cannot dial the address that means "all addresses"."""
     (text,) = problems_of(listen={"address": address})
     assert text.startswith(
         "listen.advertised_host: found nothing, expected a host that clients can connect to"
@@ -58,8 +58,8 @@ def test_all_addresses_is_no_address_to_dial(address: str) -> None:
     )
 
 
-def test_only_a_produce_can_be_answered_before_its_time() -> None:
-    """A fetch answered early would lose what the broker may still find; every wait has an end."""
+def test_only_a_produce_may_have_an_earlier_deadline() -> None:
+    """A fetch answered early would lose records that the broker may still find; every wait has a deadline."""
     early = {"produce_grace_ms": -60_000, "fetch_grace_ms": 0, "max_wait_ms": 1}
     assert problems_of(purgatory=early) == []
     found = problems_of(purgatory={"fetch_grace_ms": -1, "max_wait_ms": 0})
@@ -69,8 +69,8 @@ def test_only_a_produce_can_be_answered_before_its_time() -> None:
     ]
 
 
-def test_a_fixed_user_is_a_bare_name() -> None:
-    """As the brokers know it; Kafka's prefix of a principal is taken off by whoever writes it."""
+def test_a_fixed_user_is_a_name_without_a_prefix() -> None:
+    """It is the name that the brokers know, without Kafka's `User:` prefix."""
     assert problems_of(identity={"user": "billing app"}) == []
     assert problems_of(identity={"user": "User:billing"}) == [
         (

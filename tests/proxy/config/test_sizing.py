@@ -1,4 +1,4 @@
-"""From a configuration to its budget: what policies want whole."""
+"""The memory budget of a configuration, with the requests that its policies want whole."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MIB = 1 << 20
 
 
 class Scan(Policy):
-    """Wants every produce whole."""
+    """A policy that wants every Produce whole."""
 
     class Config(msgspec.Struct):
-        """Nothing to set."""
+        """The policy has no settings."""
 
     needs: ClassVar[dict[int, Need]] = {ApiKey.PRODUCE: Need.BODY}
 
@@ -32,7 +32,7 @@ class Scan(Policy):
 
 
 class Point:
-    """An entry point of it."""
+    """An entry point of the policy."""
 
     value = "tests:Scan"
 
@@ -50,20 +50,20 @@ def config(**sections: object) -> Config:
 
 @pytest.fixture
 def scan(monkeypatch):
-    """The policy as a stranger's, installed."""
+    """Install the policy as a third party's."""
     monkeypatch.setattr(registry, "_entry_points", lambda: {"scan": Point()})
     return [{"use": "scan", "name": "looks"}]
 
 
 def test_without_policies_nothing_is_kept_whole():
-    """Requests stream."""
+    """Requests are streamed."""
     budget = budget_within(config(), None)
     assert budget.whole_bytes == 0
     assert budget.connections == 1000
 
 
-def test_a_policy_that_may_refuse_has_the_refused_request_kept():
-    """Up to a size that is the core's; quotas' own two APIs are small."""
+def test_a_policy_that_may_refuse_has_requests_kept_up_to_the_cores_limit():
+    """The two APIs of `quota` are small."""
     assert MAX_REFUSED_BYTES == request_stream.MAX_REFUSED_BYTES
     quotas = [{"use": "quota", "config": {"quotas": [{"user": "a", "request_rate": 5}]}}]
     budget = budget_within(config(policies=quotas), MemoryLimit(256 * MIB, "memory.max"))
@@ -74,7 +74,7 @@ def test_a_policy_that_may_refuse_has_the_refused_request_kept():
 
 
 def test_a_policy_that_wants_bodies_needs_a_pool_for_the_largest(scan):
-    """100 MiB by default, so a small container cannot hold it; a smaller largest request can be."""
+    """It is 100 MiB by default, which a small container cannot hold; a smaller maximum fits."""
     limit = MemoryLimit(256 * MIB, "memory.max")
     large = budget_within(config(policies=scan), limit)
     assert large.demand.wanted_bytes == 104_857_604
@@ -86,13 +86,13 @@ def test_a_policy_that_wants_bodies_needs_a_pool_for_the_largest(scan):
     assert "'looks'" in problem.expected
 
 
-def test_what_is_set_is_what_is_used():
-    """Each key, and the connections."""
+def test_the_settings_are_the_terms_of_the_budget():
+    """This holds for each memory key and for the connections."""
     memory = {"queued_max_request_bytes": 3 * MIB, "queued_max_response_bytes": -1}
     budget = budget_within(config(memory=memory, limits={"max_connections": 7}), None)
     assert (budget.request_bytes, budget.response_bytes, budget.connections) == (3 * MIB, -1, 7)
 
 
 def test_this_process_has_a_budget():
-    """Within whatever contains it."""
+    """It fits the container of the test, if there is one."""
     assert budget_of(config()).request_bytes > 0

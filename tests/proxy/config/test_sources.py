@@ -1,4 +1,4 @@
-"""How flags, variables, the file and defaults come together."""
+"""The precedence of flags, variables, the file and the defaults."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def refused(
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_loads(example: Path) -> None:
-    """What we show works."""
+    """The files in `examples` are valid."""
     assert load(example, {}, {}).config.upstream.bootstrap_servers
 
 
 def test_the_examples_are_there() -> None:
-    """The list above is not empty by accident."""
+    """The parametrised list above is not empty."""
     assert {path.name for path in EXAMPLES} >= {"minimal.yaml", "sluice.yaml", "trial.yaml"}
 
 
 def test_the_full_example_shows_every_setting_with_its_default() -> None:
-    """examples/sluice.yaml names each setting, and but for upstream and policies, its default."""
+    """examples/sluice.yaml has each setting with its default, except upstream and policies."""
     (full,) = (path for path in EXAMPLES if path.name == "sluice.yaml")
     effective = load(full, {}, {})
     unsaid = [
@@ -68,7 +68,7 @@ def test_the_full_example_shows_every_setting_with_its_default() -> None:
 
 
 def test_a_flag_beats_a_variable_beats_the_file_beats_the_default(file: Path) -> None:
-    """Each source covers the one below, and each value knows its source."""
+    """Each value has the source that it came from."""
     environ = {
         "SLUICE_LISTEN_PORT": "2000",
         "SLUICE_LISTEN_NODES": "7",
@@ -96,7 +96,7 @@ def test_a_list_is_replaced_whole(file: Path) -> None:
 
 
 def test_every_setting_has_a_variable() -> None:
-    """Each field of each section, and each list at the top, is named once."""
+    """Each field of each section, and each list at the top level, has one."""
     config = load(None, {}, UPSTREAM).config
     paths = {each.path for each in variables().values()}
     expected = set()
@@ -108,7 +108,7 @@ def test_every_setting_has_a_variable() -> None:
 
 
 def test_every_variable_takes_effect() -> None:
-    """Each variable, set alone to something else than the default, changes its setting."""
+    """Each variable alone changes its setting to a value other than the default."""
     texts = {
         "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS": "z:9",
         "SLUICE_LISTEN_ADDRESS": "::1",
@@ -142,7 +142,7 @@ def test_every_variable_takes_effect() -> None:
 
 @pytest.mark.parametrize(("text", "on"), [("true", True), (" True ", True), ("false", False)])
 def test_a_yes_or_no_is_spelt_as_in_yaml(text: str, *, on: bool) -> None:
-    """And nothing else is taken for one."""
+    """No other spelling is accepted."""
     assert load(None, {"SLUICE_METRICS_OTLP": text}, UPSTREAM).config.metrics.otlp is on
     assert refused(None, {"SLUICE_METRICS_OTLP": "yes"}) == [
         "metrics.otlp (SLUICE_METRICS_OTLP): found 'yes', expected true or false"
@@ -150,12 +150,12 @@ def test_a_yes_or_no_is_spelt_as_in_yaml(text: str, *, on: bool) -> None:
 
 
 def test_an_empty_variable_is_not_set() -> None:
-    """Templates leave empty variables behind; they change nothing."""
+    """Templates leave empty variables, which must change nothing."""
     assert load(None, {"SLUICE_LISTEN_PORT": ""}, UPSTREAM) == load(None, {}, UPSTREAM)
 
 
-def test_text_that_does_not_fit_is_refused_where_it_was_given() -> None:
-    """A variable that is no number is named, with what was expected."""
+def test_a_value_of_the_wrong_type_is_refused_under_its_source() -> None:
+    """A variable that is not a number is named, with the type expected."""
     assert refused(None, {"SLUICE_LISTEN_PORT": "http", "SLUICE_DRAIN_TIMEOUT_MS": "1.5"}) == [
         "listen.port (SLUICE_LISTEN_PORT): found 'http', expected an integer from 1 to 65535",
         (
@@ -165,7 +165,7 @@ def test_text_that_does_not_fit_is_refused_where_it_was_given() -> None:
     ]
 
 
-def test_all_sources_are_judged_at_once(tmp_path: Path) -> None:
+def test_errors_of_all_sources_are_reported_at_once(tmp_path: Path) -> None:
     """File, variable, flag and policies' own settings: one list, each with its origin."""
     file = tmp_path / "s.yaml"
     file.write_text(
@@ -193,15 +193,15 @@ def test_all_sources_are_judged_at_once(tmp_path: Path) -> None:
         ("listen: [\n", "(F:2:1): this is not YAML: "),
     ],
 )
-def test_a_file_of_another_shape_is_told(tmp_path: Path, text: str, words: str) -> None:
-    """Variables laid over a file that is no mapping do not hide that."""
+def test_a_file_that_is_not_a_mapping_is_reported(tmp_path: Path, text: str, words: str) -> None:
+    """Variables do not hide the error."""
     file = tmp_path / "s.yaml"
     file.write_text(text, "utf-8")
     assert any(each.startswith(words) for each in refused(file, {"SLUICE_LISTEN_PORT": "77"}))
 
 
 def test_policies_in_a_variable_are_yaml() -> None:
-    """They replace the file's, and broken YAML is told under the variable's name."""
+    """They replace the file's; malformed YAML is reported under the variable's name."""
     effective = load(None, {"SLUICE_POLICIES": "[{use: limits, mode: observe}]"}, UPSTREAM)
     assert effective.config.policies[0].mode == "observe"
     assert effective.origins["policies[0].mode"] == "SLUICE_POLICIES"
@@ -209,8 +209,8 @@ def test_policies_in_a_variable_are_yaml() -> None:
     assert re.match(r"\(SLUICE_POLICIES:\d+:\d+\): this is not YAML", text)
 
 
-def test_a_variable_with_a_slip_gets_a_hint_and_kubernetes_does_not() -> None:
-    """What looks like a setting is worth a word; what Kubernetes makes for a Service is not."""
+def test_a_misspelt_variable_gets_a_hint() -> None:
+    """A variable that Kubernetes makes for a Service gets none."""
     environ = {
         "SLUICE_LISTEN_PROT": "1",
         "SLUICE_CONFIG": "x",
@@ -225,8 +225,8 @@ def test_a_variable_with_a_slip_gets_a_hint_and_kubernetes_does_not() -> None:
     )
 
 
-def test_a_quota_that_holds_for_no_client_is_worth_a_hint(tmp_path: Path) -> None:
-    """It names the line, and the one that wins."""
+def test_a_quota_that_applies_to_no_client_gets_a_hint(tmp_path: Path) -> None:
+    """It names the line, and the quota that overrides it."""
     file = tmp_path / "sluice.yaml"
     file.write_text(
         "upstream: {bootstrap_servers: [a:1]}\n"

@@ -1,4 +1,4 @@
-"""The settings of what can be seen from outside."""
+"""The settings of telemetry and of the admin server."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def problems_of(**sections: object) -> list[str]:
     return [str(each) for each in problems]
 
 
-def test_nothing_is_served_exported_or_written_unless_asked_for() -> None:
-    """An operator who says nothing opens no port and fills no disk. The socket is in a private folder of the user."""
+def test_by_default_nothing_is_exported_or_written() -> None:
+    """No port is opened and no disk is filled. The admin socket is in a private folder of the user."""
     admin, traces, usage_log = AdminSettings(), TracesSettings(), UsageLogSettings()
     assert (admin.listen, admin.socket, admin.control) == ("", "auto", "")
     assert not admin.is_served
@@ -33,8 +33,8 @@ def test_nothing_is_served_exported_or_written_unless_asked_for() -> None:
     assert not MetricsSettings().otlp
 
 
-def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
-    """A second is slow; spans a second, a file and the disk have their bounds; nobody walks bodies unasked."""
+def test_costly_telemetry_is_bounded_by_default() -> None:
+    """Spans per second, the log file and disk usage have limits; bodies are not parsed unless configured."""
     assert (TracesSettings().slow_ms, TracesSettings().max_spans_per_second) == (1000, 200)
     assert TracesSettings().max_file_bytes == 256 << 20
     usage_log = UsageLogSettings()
@@ -62,8 +62,8 @@ def test_a_slow_broker_and_what_may_cost_much_are_bounded_by_default() -> None:
     ],
     ids=lambda part: part if isinstance(part, str) else next(iter(part)),
 )
-def test_what_cannot_be_meant_is_refused_by_its_path(section: str, value: dict) -> None:
-    """One mistake, one problem, at its place."""
+def test_an_invalid_value_is_refused_with_its_path(section: str, value: dict) -> None:
+    """One error gives one problem."""
     (problem,) = problems_of(**{section: value})
     (key,) = value
     assert problem.startswith(f"{section}.{key}")
@@ -88,8 +88,8 @@ def test_what_cannot_be_meant_is_refused_by_its_path(section: str, value: dict) 
         ),
     ],
 )
-def test_an_admin_server_that_could_not_be_is_refused(admin: dict, path: str, words: str) -> None:
-    """Before anything is bound, at its place and in words."""
+def test_an_inconsistent_admin_server_is_refused(admin: dict, path: str, words: str) -> None:
+    """The problem has the path of the key and is found before any port is bound."""
     (problem,) = problems_of(admin=admin)
     assert problem.startswith(f"{path}: ")
     assert words in problem
@@ -107,26 +107,26 @@ def test_an_admin_server_that_could_not_be_is_refused(admin: dict, path: str, wo
         },
     ],
 )
-def test_an_admin_server_that_could_be_is_not(admin: dict) -> None:
-    """In each of the three ways, and none of them."""
+def test_a_consistent_admin_server_is_accepted(admin: dict) -> None:
+    """Each of its three listeners may be used alone, or none."""
     assert problems_of(admin=admin) == []
 
 
 @pytest.mark.parametrize("section", ["admin", "metrics", "traces", "usage_log"])
-def test_a_key_with_a_slip_is_no_setting(section: str) -> None:
-    """It would be silently without effect otherwise."""
+def test_a_misspelt_key_is_refused(section: str) -> None:
+    """It would have no effect otherwise."""
     (problem,) = problems_of(**{section: {"listne": "x"}})
     assert problem.startswith(f"{section}.listne")
 
 
-def test_every_family_may_be_asked_for() -> None:
-    """The two that cost more are opt-in, and are named as the others are."""
+def test_every_family_of_metrics_can_be_enabled() -> None:
+    """The two costly ones are off by default."""
     every = ["entity", "api", "instance", "topic", "capture"]
     assert problems_of(usage_log={"families": every}) == []
 
 
-def test_each_listener_of_the_admin_server_takes_its_descriptors() -> None:
-    """And nobody else's, where there is none."""
+def test_each_listener_of_the_admin_server_needs_descriptors() -> None:
+    """A server without listeners needs none."""
     assert AdminSettings(socket="none").max_connections() == 0
     assert AdminSettings().max_connections() == MAX_ADMIN_CONNECTIONS
     assert AdminSettings(listen="h:1", socket="/s").max_connections() == 2 * MAX_ADMIN_CONNECTIONS
@@ -141,6 +141,6 @@ def test_the_admin_socket_is_the_default_one_a_path_or_none(
     path: str,
     is_auto: bool,  # noqa: FBT001 - pytest gives it by name
 ) -> None:
-    """Two words, or a path."""
+    """The setting is one of two words or a path."""
     admin = AdminSettings(socket=text)
     assert (admin.socket_path, admin.is_auto) == (path, is_auto)

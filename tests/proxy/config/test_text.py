@@ -19,16 +19,16 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yam
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_what_is_printed_can_be_loaded_again(example: Path, tmp_path: Path) -> None:
-    """Printing and loading gives the same configuration."""
+def test_the_printed_configuration_can_be_loaded_again(example: Path, tmp_path: Path) -> None:
+    """The configuration that is loaded equals the one that was printed."""
     effective = load(example, {}, {})
     again = tmp_path / "again.yaml"
     again.write_text(render(effective), "utf-8")
     assert load(again, {}, {}).config == effective.config
 
 
-def test_each_value_says_where_it_came_from() -> None:
-    """A value a line, its origin in a comment; items of the chain are told apart."""
+def test_each_value_is_printed_with_its_origin() -> None:
+    """A line has one value, its origin in a comment; items of the chain are told apart."""
     flags = {"upstream.bootstrap_servers": ("a:1,b:2", "--upstream")}
     environ = {"SLUICE_POLICIES": "[{use: limits, config: {forbidden_apis: [Vote]}}]"}
     lines = render(load(None, environ, flags)).splitlines()
@@ -50,10 +50,10 @@ plain = st.recursive(
 )
 
 
-@settings(deadline=None)  # a busy machine is no mistake
+@settings(deadline=None)  # a busy machine must not fail the test
 @given(chosen=st.dictionaries(texts, plain, max_size=4))
-def test_any_settings_of_a_policy_survive(chosen: dict[str, object]) -> None:
-    """Whatever plain data a policy takes, it is printed so that it is read back the same."""
+def test_any_settings_of_a_policy_are_read_back_unchanged(chosen: dict[str, object]) -> None:
+    """This holds for all plain data."""
     entry = PolicyEntry(use="x", config=chosen)
     config = Config(upstream=UpstreamSettings(bootstrap_servers=("a:1",)), policies=(entry,))
     data, _, problems = read_yaml(render(Effective(config, {})), "f")

@@ -1,4 +1,4 @@
-"""Settings written as text: what they mean and what they may not be."""
+"""Settings written as text: their values and the texts that are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from proxy.config.values import (
     ],
 )
 def test_a_server_is_host_and_port(text: str, pair: tuple[str, int]) -> None:
-    """Host and port are told apart; the brackets of IPv6 are not part of the host."""
+    """The brackets of an IPv6 address are not part of the host."""
     assert re.match(SERVER_PATTERN, text)
     assert check_server(text) is None
     assert split_server(text) == pair
@@ -44,19 +44,19 @@ def test_a_server_is_host_and_port(text: str, pair: tuple[str, int]) -> None:
     "text",
     ["kafka", "kafka:", ":9092", "::1:9092", "a:0", "a:65536", "a:09", "a b:1", "a:1,b:1", "[x]:1"],
 )
-def test_what_is_no_server(text: str) -> None:
-    """A host without port, a port out of range, bare IPv6 and lists in one text are refused."""
+def test_a_malformed_server_is_refused(text: str) -> None:
+    """Refused are a missing port, a port out of range, IPv6 without brackets, and lists in one text."""
     assert not re.match(SERVER_PATTERN, text)
 
 
-def test_brackets_hold_an_ipv6_address() -> None:
-    """Hexadecimal digits and colons alone do not make an address."""
+def test_brackets_must_hold_an_ipv6_address() -> None:
+    """Hexadecimal digits and colons alone are not an address."""
     assert check_server("[1:2]:9092") is not None
 
 
 @given(st.integers(0, 70_000))
-def test_the_pattern_knows_every_port(port: int) -> None:
-    """Exactly 1 to 65535 are ports."""
+def test_the_pattern_accepts_exactly_the_valid_ports(port: int) -> None:
+    """The range is 1..65535."""
     assert bool(re.match(SERVER_PATTERN, f"a:{port}")) == (1 <= port <= 65535)
 
 
@@ -70,8 +70,10 @@ def test_the_pattern_knows_every_port(port: int) -> None:
         (str(LAST_NODE), (LAST_NODE,)),
     ],
 )
-def test_nodes_in_the_order_written(text: str | int, ids: tuple[int, ...]) -> None:
-    """Ids and ranges give node ids in the order in which they stand."""
+def test_nodes_keep_the_order_in_which_they_are_written(
+    text: str | int, ids: tuple[int, ...]
+) -> None:
+    """They are given as ids and ranges."""
     assert re.match(NODES_PATTERN, str(text))
     assert check_nodes(text) is None
     assert parse_nodes(text) == ids
@@ -88,42 +90,42 @@ def test_nodes_in_the_order_written(text: str | int, ids: tuple[int, ...]) -> No
         ("0-5,3", "each node once (3 is there twice)"),
     ],
 )
-def test_nodes_that_cannot_be(text: str, words: str) -> None:
-    """Descending, too many, too large and repeated nodes are refused, each in its own words."""
+def test_an_invalid_list_of_nodes_is_refused(text: str, words: str) -> None:
+    """Descending ranges, too many, too large and repeated nodes each have a message of their own."""
     assert check_nodes(text) == (words, "")
 
 
-def test_exactly_the_most_nodes_are_allowed() -> None:
-    """A thousand nodes in two ranges will do."""
+def test_a_thousand_nodes_are_allowed() -> None:
+    """They may be given as two ranges."""
     assert check_nodes("0-499,600-1099") is None
 
 
 @pytest.mark.parametrize("text", ["", "-1", "0-", "a", "0-2,", "0..2", "1-2-3"])
-def test_what_is_no_list_of_nodes(text: str) -> None:
-    """The pattern refuses what has not the shape of ids and ranges."""
+def test_text_that_is_not_a_list_of_nodes_is_refused(text: str) -> None:
+    """The pattern accepts ids and ranges only."""
     assert not re.match(NODES_PATTERN, text)
 
 
 @pytest.mark.parametrize("text", ["localhost", "127.0.0.1", "::1", "0.0.0.0", "kafka.internal"])  # noqa: S104 - a text
-def test_a_host(text: str) -> None:
-    """Names and addresses without brackets are hosts."""
+def test_a_host_is_a_name_or_an_address(text: str) -> None:
+    """IPv6 addresses are given without brackets."""
     assert check_host(text) is None
 
 
 @pytest.mark.parametrize("text", ["", "[::1]", "a:9092", "a b", "a/b", "a,b", "u@a"])
-def test_what_is_no_host(text: str) -> None:
-    """Brackets, ports, spaces and lists are no part of a host."""
+def test_a_malformed_host_is_refused(text: str) -> None:
+    """Brackets, ports, spaces and lists are not part of a host."""
     assert check_host(text) is not None
 
 
 def test_advertised_host_may_be_left_empty() -> None:
-    """An empty advertised host means: not given."""
+    """An empty advertised host counts as not given."""
     assert check_advertised_host("") is None
     assert check_advertised_host("a:1") is not None
 
 
-def test_an_api_by_key_or_name() -> None:
-    """Any key will do, and every name that Kafka has; others get the nearest."""
+def test_an_api_is_given_by_key_or_name() -> None:
+    """Any key and all of Kafka's names are accepted; another name is refused with the nearest one."""
     assert [api_key_of(99), api_key_of("DeleteTopics"), api_key_of("Vote")] == [99, 20, 52]
     assert check_api(99) is None
     assert check_api("DeleteTopics") is None
@@ -135,12 +137,12 @@ def test_an_api_by_key_or_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "alice", "a b", "büro", "CN=a,OU=b", "x" * 249, "UNKNOWN"])
-def test_a_user_may_be_called_almost_anything(name: str) -> None:
-    """Kafka's names are free; empty means that none is fixed."""
+def test_a_user_may_have_almost_any_name(name: str) -> None:
+    """Kafka does not restrict names; empty means that no user is fixed."""
     assert check_user(name) is None
 
 
 @pytest.mark.parametrize("name", ["a\n", "\x1b[2J", " a", "x" * 250, "<default>", "User:a", "\0"])
-def test_what_is_no_user(name: str) -> None:
-    """Control characters, blanks around it, the word for everybody, Kafka's prefix."""
+def test_a_malformed_user_is_refused(name: str) -> None:
+    """Refused are control characters, surrounding blanks, `<default>` and Kafka's prefix."""
     assert check_user(name) is not None

@@ -1,6 +1,6 @@
-"""Sixty files with a mistake each, and one with all that can stand beside each other.
+"""Sixty files with one error each, and one file with many.
 
-Each answer names the key's path, the line, what was expected, and the nearest valid key or value where one is near.
+Each message names the key's path, the line, the expected value, and the nearest valid key or value where one is near.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POLICY = UP + "policies:\n- use: "
 LIMITS = POLICY + "limits\n  config: "
 QUOTAS = POLICY + "quota\n  config:\n    quotas:\n    - "
 
-# (the file, the key's path, its line, words of the answer)
+# (the file, the key's path, its line, words of the message)
 FILES: tuple[tuple[str, str, int, str], ...] = (
     ("log: {level: info}\n", "upstream.bootstrap_servers", 0, "found nothing"),
     ("upstream: {bootstrap_servers: []}\n", "upstream.bootstrap_servers", 1, "not empty"),
@@ -92,8 +92,8 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
 )  # fmt: skip
 
 
-def answer_to(text: str, folder: Path) -> str:
-    """What the settings of a file with this text are told."""
+def problems_of(text: str, folder: Path) -> str:
+    """Return the message for a file with this text."""
     file = folder / "sluice.yaml"
     file.write_text(text, "utf-8")
     with pytest.raises(SettingsError) as caught:
@@ -101,18 +101,18 @@ def answer_to(text: str, folder: Path) -> str:
     return str(caught.value)
 
 
-def test_there_are_sixty_files_and_no_two_alike() -> None:
-    """Of every section, and of the policies."""
+def test_there_are_sixty_different_files() -> None:
+    """They cover every section and the policies."""
     assert len({text for text, *_ in FILES}) == len(FILES) >= 60
 
 
 @pytest.mark.parametrize(("text", "path", "line", "words"), FILES, ids=[each[0] for each in FILES])
-def test_a_wrong_file_is_answered_with_its_key_its_line_and_what_to_write(
+def test_the_error_of_a_file_has_its_key_its_line_and_a_valid_value(
     text: str, path: str, line: int, words: str, tmp_path: Path
 ) -> None:
-    """One mistake, one problem."""
+    """One error gives one problem."""
     (problem, *more) = [
-        each for each in answer_to(text, tmp_path).splitlines() if not each.startswith("    ")
+        each for each in problems_of(text, tmp_path).splitlines() if not each.startswith("    ")
     ]
     assert more == []
     assert problem.startswith(f"{path} (" if path else "(") or not line
@@ -122,9 +122,9 @@ def test_a_wrong_file_is_answered_with_its_key_its_line_and_what_to_write(
         assert f"sluice.yaml:{line}" in problem
 
 
-def test_all_mistakes_of_a_file_come_at_once(tmp_path: Path) -> None:
-    """What one section has wrong hides nothing in another, nor one entry of the policies in the next."""
-    answer = answer_to(
+def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
+    """An error hides none in another section, nor in the next policy."""
+    answer = problems_of(
         """\
 upstream: {bootstrap_servers: [a], socket_connection_setup_timeout_ms: 10s}
 listen: {prot: 1}
