@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import structlog
 
 from policies.decision import error_name
 from proxy.core.observer import Observer
@@ -65,6 +66,7 @@ class AuditLog(Observer):
         if self._is_running:
             self._is_running = False
             if not self._sink.finish(timeout_s):
+                structlog.get_logger().warning("audit_log_incomplete", lines=self._sink.unwritten)
                 return  # the thread still writes
         self._file.close()
 

@@ -75,6 +75,8 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "usage_log_failed": EventLimit(1, _S, "a bug"),
     "usage_log_not_written": EventLimit(1, _S, "the disk"),
     "usage_log_written_again": EventLimit(1, _S, "the disk"),
+    "usage_log_incomplete": EventLimit(1, _S, "the disk"),
+    "audit_log_incomplete": EventLimit(1, _S, "the disk"),
     "traces_not_exported": EventLimit(1, _S, "the disk or a collector"),
     "traces_exported_again": EventLimit(1, _S, "the disk or a collector"),
     "library_message": EventLimit(1, _S, "a library, whatever moved it"),

@@ -108,6 +108,11 @@ class NonBlockingStderr(io.TextIOBase):
         self._queued_bytes += len(line)
         self._changed.notify()
 
+    @property
+    def unwritten(self) -> int:
+        """How many lines are queued, or in the thread's hand, at most."""
+        return len(self._queue) + self._thread.is_alive()
+
     # -- its life --------------------------------------------------------------------------------
 
     def start(self) -> None:

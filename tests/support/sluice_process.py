@@ -29,7 +29,8 @@ class SluiceProcess:
 
     `upstream_settings` are further keys of `upstream` in its configuration; `advertise` is the host clients are told.
     `variables` are SLUICE_ variables of its environment, `descriptors` its limit of open files. `stderr` is a
-    descriptor for its log in place of the file, or a shell's word for what becomes of it (">&-").
+    descriptor for its log in place of the file, or a shell's word for what becomes of it (">&-"). `settings` are
+    further sections of its configuration, which `reload` changes.
     """
 
     upstream: str
@@ -40,6 +41,7 @@ class SluiceProcess:
     variables: dict[str, str] = field(default_factory=dict)
     descriptors: int | None = None
     stderr: int | str | None = None
+    settings: dict[str, object] = field(default_factory=dict)
     port: int = field(init=False)
     process: subprocess.Popen[bytes] | None = field(init=False, default=None)
     starts: int = field(init=False, default=0)
@@ -57,6 +59,11 @@ class SluiceProcess:
     def log(self) -> Path:
         """What the process said since its last start."""
         return self.directory / f"sluice-{self.starts}.log"
+
+    @property
+    def file(self) -> Path:
+        """Its configuration, if it has `settings` or `upstream_settings`."""
+        return self.directory / "sluice.yaml"
 
     @property
     def pid(self) -> int:
@@ -84,6 +91,13 @@ class SluiceProcess:
                 | self.variables,
             )
         wait_accepting(self.process, self.address, self.port, self.said, START_TIMEOUT_SECONDS)
+
+    def reload(self, **sections: object) -> None:
+        """Changes these sections of its configuration, sends SIGHUP and returns at once."""
+        assert self.process is not None, "Sluice does not run"
+        self.settings |= sections
+        self._write_settings()
+        self.process.send_signal(signal.SIGHUP)
 
     def terminate(self) -> None:
         """Asks it to drain and returns at once."""
@@ -126,10 +140,13 @@ class SluiceProcess:
         return ["sh", "-c", f'{limit}exec "$@"{stderr}', "sh"] if limit or stderr else []
 
     def _arguments(self) -> list[str]:
-        if not self.upstream_settings and self.advertise == self.address:
+        if not (self.upstream_settings or self.settings) and self.advertise == self.address:
             listen = f"{self.address}:{self.port}"
             return ["--upstream", self.upstream, "--listen", listen, "--nodes", f"0-{NODES - 1}"]
-        path = self.directory / "sluice.yaml"
+        self._write_settings()
+        return ["--config", str(self.file)]
+
+    def _write_settings(self) -> None:
         listener = {
             "address": self.address,
             "port": self.port,
@@ -137,5 +154,7 @@ class SluiceProcess:
             "advertised_host": self.advertise,
         }
         upstream = {"bootstrap_servers": self.upstream.split(","), **self.upstream_settings}
-        path.write_text(json.dumps({"upstream": upstream, "listen": listener}))  # JSON is YAML
-        return ["--config", str(path)]
+        sections = {"upstream": upstream, "listen": listener, **self.settings}
+        fresh = self.file.with_suffix(".new")
+        fresh.write_text(json.dumps(sections))  # JSON is YAML
+        fresh.replace(self.file)

@@ -158,6 +158,7 @@ class UsageLogObserver(Observer):
             self._closing = True
             self._engine.usage.roll(self._engine.now_ms)
         self._closed = True
-        self._thread.close(timeout_s)
+        if not self._thread.close(timeout_s):
+            structlog.get_logger().warning("usage_log_incomplete", rows=self._thread.unwritten)
         if self._publisher is not None:
             self._publisher.close(max(0.0, until_s - time.monotonic()))

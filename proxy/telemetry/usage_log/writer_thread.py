@@ -4,7 +4,8 @@ Rules:
 - The loop only puts a Second into a bounded queue (`has_room`). What does not fit is counted, and its `seq` is missing:
   a slow disk costs rows, never requests.
 - The thread wakes once a second for new rows, and when a segment must be closed.
-- `close` waits no longer than its timeout. Rows not written by then are lost; a segment left open is recovered later.
+- `close` waits no longer than its timeout. Rows not written by then (`unwritten`) are lost; a segment left open is
+  recovered later.
 """
 
 from __future__ import annotations
@@ -92,7 +93,12 @@ class WriterThread:
     @property
     def has_room(self) -> bool:
         """Return whether the queue takes another Second; if not, call `lose`."""
-        return self._queued - self._taken < MAX_QUEUED_ROWS
+        return self.unwritten < MAX_QUEUED_ROWS
+
+    @property
+    def unwritten(self) -> int:
+        """Return how many rows are queued, approximately."""
+        return self._queued - self._taken
 
     def lose(self, family: str, rows: int) -> None:
         """Count rows that the queue has no room for; their `seq` will be missing."""

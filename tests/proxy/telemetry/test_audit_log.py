@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
 from dataclasses import replace
 
 import pytest
+import structlog
 
 from policies.api import FORWARD, Hold, Outcome, Peer, Reject
 from policies.decision import PolicyDecision
@@ -182,6 +184,18 @@ def test_lines_that_are_lost_leave_a_line_that_says_so(book, monkeypatch):
     book.log.on_audited(ended(2))
     told = [(line["event"], line.get("lines"), line.get("correlation_id")) for line in book.lines()]
     assert told == [("lines_lost", 1, None), ("request", None, 2)]
+
+
+def test_lines_that_a_stuck_disk_has_not_taken_at_the_end_are_told_in_the_log(book, monkeypatch):
+    """The end does not wait for the disk longer than it is told to."""
+    stuck = threading.Event()
+    monkeypatch.setattr(book.log._file, "append", lambda _: stuck.wait(60))
+    for n in range(3):
+        book.log.on_audited(ended(n))
+    with structlog.testing.capture_logs() as told:
+        book.log.close(0.05)
+    stuck.set()
+    assert [(line["event"], line["lines"]) for line in told] == [("audit_log_incomplete", 3)]
 
 
 def test_nobody_can_drive_out_what_was_told_of_others(book):
