@@ -45,7 +45,6 @@ CEILINGS = {
     "tests/proxy/shell": 0,
     "tests/proxy/telemetry": 101,
     "tests/support": 125,
-    "tests/wire": 50,
     "": 5,
 }
 """A file counts for the longest entry that its path begins with; "" is the top folder."""

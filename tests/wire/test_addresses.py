@@ -1,4 +1,4 @@
-"""Every response that names brokers, in every version, says only what we advertise."""
+"""Every response that names brokers names, in every version, only the advertised addresses."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ STALE = b"\x02\x00stale bytes of an older frame\xff\x7f\x00\x02"
 
 
 def advertise(node_id: int, host: bytes, port: int) -> tuple[bytes, int]:
-    """Hosts of several lengths, so that size bytes and tag sizes grow and shrink."""
+    """Return hosts of several lengths, so that size bytes and tag sizes grow and shrink."""
     told = (b"127.0.0.1", b"p", b"proxy." * 40, host)[node_id % 4]
     return told, (port + node_id + 1) % 0x10000
 
 
 def rewritten(api, body: bytes, told=advertise) -> bytes:
-    """The body after rewriting, in a buffer with other bytes before and behind it."""
+    """Return the body after rewriting; other bytes stand before and after it in the buffer."""
     rewrite = rewriter(api)
     assert rewrite is not None
     buf = bytearray(b"before" + body + STALE)
@@ -49,7 +49,7 @@ def rewritten(api, body: bytes, told=advertise) -> bytes:
 
 
 def told_to_client(struct, owner):
-    """What the client should read in the place of one struct."""
+    """Return the struct as the client should read it."""
     if not hasattr(struct, "host") or not struct.host:
         return struct
     node_id = getattr(struct, "node_id", getattr(struct, "broker_id", None))
@@ -63,7 +63,7 @@ def told_to_client(struct, owner):
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_only_hosts_and_ports_change(api, data):
-    """A decoded response after rewriting equals the one before, but for hosts and ports."""
+    """A rewritten response decodes to the same message; only hosts and ports differ."""
     message = data.draw(messages_of(messages.response_shape(api)))
     new = rewritten(api, messages.encode(message))
     assert messages.decode_response(api, new) == changed(message, told_to_client)
@@ -72,8 +72,8 @@ def test_only_hosts_and_ports_change(api, data):
 @pytest.mark.parametrize("api", KNOWN, ids=name)
 @settings(max_examples=6, deadline=None)
 @given(data=st.data())
-def test_nothing_to_change_is_none(api, data):
-    """A response that already says what is advertised is not copied."""
+def test_a_response_that_already_names_the_advertised_address_is_not_copied(api, data):
+    """The rewriter returns None when no address in a response changes."""
     message = data.draw(messages_of(messages.response_shape(api)))
     body = bytearray(messages.encode(message))
     assert rewriter(api)(body, 0, len(body), lambda _, host, port: (host, port)) is None
@@ -83,7 +83,7 @@ def test_nothing_to_change_is_none(api, data):
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_damaged_bodies_raise_wire_error_only(api, data):
-    """Whatever is cut off or overwritten, a rewriter returns or raises WireError."""
+    """A rewriter of a cut or overwritten body returns or raises WireError, and nothing else."""
     body = bytearray(messages.encode(data.draw(messages_of(messages.response_shape(api)))))
     for at, byte in data.draw(
         st.lists(st.tuples(st.integers(0, len(body) - 1), st.integers(0, 255)), max_size=4)
@@ -97,8 +97,8 @@ def test_damaged_bodies_raise_wire_error_only(api, data):
 @pytest.mark.parametrize("api", KNOWN, ids=name)
 @settings(max_examples=6, deadline=None)
 @given(data=st.data())
-def test_bytes_behind_the_end_say_nothing(api, data):
-    """A body cut anywhere gives the same outcome whatever lies behind the cut."""
+def test_bytes_after_the_end_do_not_change_the_outcome(api, data):
+    """A body cut at any byte gives the same outcome with any bytes after the cut."""
     body = messages.encode(data.draw(messages_of(messages.response_shape(api))))
     cut = data.draw(st.integers(0, len(body)))
     asked: list[list[tuple[int, bytes, int]]] = []
@@ -117,12 +117,12 @@ def test_bytes_behind_the_end_say_nothing(api, data):
 
 @pytest.mark.parametrize("api", CARRIERS, ids=name)
 def test_every_carrier_has_a_rewriter(api):
-    """No version that the table says carries addresses is left without a rewriter."""
+    """Every version that the table marks as carrying addresses has a rewriter."""
     assert rewriter(api) is not None
 
 
-def test_others_have_none():
-    """What carries no address is not looked at."""
+def test_an_api_without_addresses_has_no_rewriter():
+    """A response that carries no address is not parsed."""
     others = [api for api in BY_KEY_AND_VERSION.values() if not api.carries_addresses]
     assert others
     assert not [api for api in others if rewriter(api)]
@@ -146,8 +146,8 @@ def test_the_table_agrees_with_the_schemas():
             assert has_host(messages.response_shape(api)) == api.carries_addresses, name(api)
 
 
-def test_only_brokers_own_listeners_teach():
-    """Keys that may name controllers do not say where a broker can be dialled."""
+def test_only_brokers_own_listeners_are_learnt():
+    """A response that may name controllers does not teach where a broker can be dialled."""
     assert {api.key for api in CARRIERS} - LISTENER_APIS == {
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_QUORUM,
@@ -159,7 +159,7 @@ def test_only_brokers_own_listeners_teach():
     [(key, v) for key, cls in KAFKA_PYTHON.items() for v in range(cls.max_version + 1)],
 )
 def test_kafka_python_reads_the_same(key, version):
-    """A second codec, kafka-python, reads from a rewritten response what we meant."""
+    """A second codec, kafka-python, reads the advertised addresses from a rewritten response."""
     response, listed = kafka_python_response(key, version)
     new = rewritten(api_of(key, version), bytes(response.encode(version=version)), by_id)
     for each in listed:
@@ -176,7 +176,7 @@ def by_id(node_id: int, *_) -> tuple[bytes, int]:
 
 
 def kafka_python_response(key, version):
-    """A response with five brokers of growing names, and these brokers."""
+    """Return a response with five brokers of growing names, and these brokers."""
     cls = KAFKA_PYTHON[key]
     brokers = [(n, "kafka-" + "x" * (n * 50), 9092 + n) for n in range(5)]
     said = {"throttle_time_ms": 0, "error_code": 0, "error_message": None}
@@ -201,7 +201,7 @@ def kafka_python_response(key, version):
 
 
 def test_find_coordinator_without_a_node_stays():
-    """A coordinator that is not available has id -1, no host (librdkafka: null) and stays so."""
+    """An unavailable coordinator has id -1 and an empty host (librdkafka: null), and keeps them."""
     never = rewriter(api_of(ApiKey.FIND_COORDINATOR, 2))
     for host in (b"\x00\x00", b"\xff\xff"):
         body = b"\x00\x00\x00\x00\x00\x0f\xff\xff\xff\xff\xff\xff" + host + b"\xff\xff\xff\xff"
@@ -212,7 +212,7 @@ def test_find_coordinator_without_a_node_stays():
 
 
 def test_unknown_tags_of_brokers_pass():
-    """A tagged field that nobody knows yet stays in its broker, byte for byte."""
+    """An unknown tagged field of a broker is kept byte for byte."""
     tags = b"\x02\x05\x01x\xe7\x24\x03new"
     brokers = b"".join(
         INT32.pack(n) + encode_compact(b"kafka-%d" % n) + INT32.pack(9092) + b"\x00" + each
@@ -228,8 +228,8 @@ def test_unknown_tags_of_brokers_pass():
 
 
 @pytest.mark.parametrize("rack", [None, "a", "r" * 200])
-def test_neighbours_alike_and_not(rack):
-    """Runs of like brokers, single ones and odd ones between them all come out right."""
+def test_equal_and_different_neighbours_are_rewritten(rack):
+    """Runs of equal brokers, single brokers and different ones between them are all rewritten."""
     hosts = ["h" * size for size in (3, 3, 3, 9, 130, 130, 3, 9, 9, 1, 126, 127, 126, 126, 3)]
     hosts[6] = ""
     brokers = tuple(

@@ -1,4 +1,4 @@
-"""Which APIs are administrative: a new one has to be judged before a client may send it."""
+"""Which APIs are administrative: a new API must be classified before a client may send it."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ NOT = {
     "DescribeShareGroupOffsets",
     "StreamsGroupTopologyDescriptionUpdate",
 }
-"""What clients do for themselves, and what only describes."""
+"""APIs of ordinary clients, and APIs that only describe."""
 
 
 def test_every_api_that_is_offered_is_administrative_or_known_not_to_be():
-    """No API is both, and none is forgotten."""
+    """No offered API is in both lists, and none is missing."""
     administrative = {name_of(key) for key in ADMINISTRATIVE}
     assert not administrative & NOT
     assert administrative | NOT == {name_of(key) for key in OFFERED}

@@ -1,6 +1,6 @@
-"""Any bytes at all: every reader of `wire` returns, says "not all there yet", or raises WireError.
+"""Every reader of `wire` returns, asks for more bytes or raises WireError, for any bytes at all.
 
-Nothing else escapes. `throttle_at` has the same property in its own test.
+No other exception escapes. `throttle_at` has the same property in its own test.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def versions_of(key: int) -> list[Api]:
 
 
 def readers() -> dict[str, Callable[[bytearray], object]]:
-    """Every reader of bytes that come from outside, in every version."""
+    """Return every reader of bytes that come from outside, in every version."""
     found: dict[str, Callable[[bytearray], object]] = {
         "metadata brokers": lambda b: metadata.read_brokers(framed(b)),
         "client id": lambda b: header.client_id_of(b, 0, len(b)),
@@ -113,14 +113,16 @@ READERS = readers()
 @settings(max_examples=15, deadline=None)
 @given(data=ANY)
 def test_any_bytes_are_read_or_refused(reader, data):
-    """The one exception that a reader knows is WireError."""
+    """A reader of any bytes raises no exception but WireError."""
     survives(READERS[reader], bytearray(data))
 
 
 @settings(max_examples=250, deadline=None)
 @given(api=st.sampled_from(apis_known()), data=ANY, is_request=st.booleans())
 def test_any_body_is_decoded_or_refused(api, data, is_request):
-    """The same for the codec behind its check."""
+    """Decoding any body raises no exception but WireError,
+    because its structure is checked before the codec reads it.
+    """
     survives(messages.decode_request if is_request else messages.decode_response, api, data)
 
 
@@ -128,7 +130,7 @@ def test_any_body_is_decoded_or_refused(api, data, is_request):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_damaged_alteration_is_read_or_refused(api, data):
-    """A real body with overwritten bytes, so that the damage lies deep inside."""
+    """A real body with overwritten bytes, damaged deep inside, raises no exception but WireError."""
     body = bytearray(messages.encode(data.draw(messages_of(messages.request_shape(api)))))
     for at, byte in data.draw(
         st.lists(
@@ -151,6 +153,8 @@ def test_a_damaged_alteration_is_read_or_refused(api, data):
     ],
 )
 def test_a_null_list_where_none_may_be_is_refused(version, body):
-    """Entries, an entry's entity, an entry's ops: none of them is nullable (AlterClientQuotasRequest.json)."""
+    """No list of AlterClientQuotas is nullable (AlterClientQuotasRequest.json):
+    entries, an entry's entity, an entry's ops.
+    """
     with pytest.raises(WireError, match=r"array \w+ is null"):
         client_quotas.read_alter(api_of(ApiKey.ALTER_CLIENT_QUOTAS, version), bytes.fromhex(body))

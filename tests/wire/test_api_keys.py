@@ -1,4 +1,4 @@
-"""The names of the keys."""
+"""The names of the API keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from wire.api_keys import ApiKey
 
 
 def test_keys_are_exactly_those_that_kafka_knows() -> None:
-    """One member for each key of the facts, with Kafka's number, and no alias."""
+    """There is one member for each key of the facts, with Kafka's number and no alias."""
     named = {f.name.upper(): f.api_key for f in facts()}
     assert {key.name.replace("_", ""): int(key) for key in ApiKey} == named
     assert len(ApiKey.__members__) == len(ApiKey)

@@ -40,14 +40,14 @@ KIO = [
 
 
 def place_of(api: apis.Api) -> str:
-    """The place of throttle_time_ms in the spelling of the checked-in facts."""
+    """Return the place of throttle_time_ms in the notation of the checked-in facts."""
     if api.throttle is ThrottleField.LAST:
         return "last"
     return "" if api.throttle is ThrottleField.ABSENT else str(api.throttle_offset)
 
 
 def test_every_fact_of_the_table_is_kafkas() -> None:
-    """Flexibility, header versions, throttle, addresses: each version, both directions."""
+    """The table and Kafka agree in every version on flexibility, header versions, throttle and addresses."""
     for fact in facts():
         api = apis.known(fact.api_key, fact.version)
         assert api is not None, fact
@@ -63,7 +63,7 @@ def test_every_fact_of_the_table_is_kafkas() -> None:
 
 
 def test_the_table_has_no_version_that_kafka_does_not_know() -> None:
-    """Each key's first and last version are known; the one after and before are not."""
+    """Each key's first and last version are known; the versions next to them are not."""
     versions: dict[int, set[int]] = {}
     for fact in facts():
         versions.setdefault(fact.api_key, set()).add(fact.version)
@@ -73,7 +73,7 @@ def test_the_table_has_no_version_that_kafka_does_not_know() -> None:
 
 
 def test_what_is_offered_is_what_a_client_may_ask_a_broker() -> None:
-    """Every version valid on a broker's listener in 3.9 to 4.4, but for the named exceptions."""
+    """Offered is every version valid on a broker's listener in 3.9 to 4.4, except the named exceptions."""
     expected: dict[int, tuple[int, int]] = {}
     for fact in facts():
         if fact.broker_listener and fact.api_key not in SPOKEN_AMONG_BROKERS:
@@ -82,8 +82,8 @@ def test_what_is_offered_is_what_a_client_may_ask_a_broker() -> None:
     assert dict(apis.OFFERED) == expected | CAPPED
 
 
-def test_what_may_wait_has_a_wait_of_its_own_or_waits_for_a_group() -> None:
-    """Nothing else is excused from the deadline for replies."""
+def test_an_api_that_may_wait_has_its_own_wait_or_waits_for_a_group() -> None:
+    """No other API is exempt from the deadline of replies."""
     own = {(f.api_key, f.version) for f in facts() if f.own_wait}
     groups = {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
     for fact in facts():
@@ -94,7 +94,7 @@ def test_what_may_wait_has_a_wait_of_its_own_or_waits_for_a_group() -> None:
 
 @pytest.mark.parametrize(("key", "version"), KIO)
 def test_the_table_agrees_with_the_schemas_of_kio(key: int, version: int) -> None:
-    """A second witness, generated from Kafka's definitions by others."""
+    """The schemas of kio, generated from Kafka's definitions, give the same facts as the table."""
     api = apis.known(key, version)
     assert api is not None
     request, response = load_request_schema(key, version), load_response_schema(key, version)
@@ -110,7 +110,7 @@ WIDTHS = {"int16": 2, "error_code": 2, "int32": 4, "int64": 8, "datetime_i64": 8
 
 
 def kio_throttle(response: type[Any]) -> str:
-    """Where kio's schema puts the field, in the spelling of the checked-in facts."""
+    """Return where kio's schema has the field, in the notation of the checked-in facts."""
     fields = [f for f in dataclasses.fields(response) if "tag" not in f.metadata]
     names = [f.name for f in fields]
     if "throttle_time" not in names:
@@ -124,9 +124,9 @@ def kio_throttle(response: type[Any]) -> str:
 
 
 def kio_hosts(struct: type[Any]) -> Iterator[str]:
-    """Structs with a broker's host and port, anywhere below `struct`.
+    """Return the structs with a broker's host and port, anywhere below `struct`.
 
-    `Endpoint` is what a Streams application says of itself (KIP-1071), no broker's address.
+    `Endpoint` describes a Streams application (KIP-1071); it is no broker address.
     """
     hints = get_type_hints(struct)
     if {"host", "port"} <= set(hints) and struct.__name__ != "Endpoint":
@@ -139,7 +139,9 @@ def kio_hosts(struct: type[Any]) -> Iterator[str]:
 
 @given(key=INT16, version=INT16)
 def test_find_knows_what_is_offered_and_nothing_else(key: int, version: int) -> None:
-    """Any two int16: the entry inside the offered range, None outside; the same object twice."""
+    """`find` gives the entry inside the offered range, the same
+    object each time, and None for any other pair of int16.
+    """
     api = apis.find(key, version)
     low, high = apis.OFFERED.get(key, (0, -1))
     assert (api is not None) == (low <= version <= high)
@@ -150,7 +152,7 @@ def test_find_knows_what_is_offered_and_nothing_else(key: int, version: int) -> 
 
 
 def test_every_offered_version_is_found() -> None:
-    """Each key and version of OFFERED, the very object that `known` gives."""
+    """`find` gives, for each key and version of OFFERED, the object that `known` gives."""
     for key, (low, high) in apis.OFFERED.items():
         for version in range(low, high + 1):
             api = apis.find(key, version)
@@ -162,7 +164,7 @@ def test_every_offered_version_is_found() -> None:
 
 
 def test_names_and_keys_lead_to_each_other() -> None:
-    """Kafka's spelling of each name gives its key; an unknown key is called by its number."""
+    """Kafka's spelling of each name gives its key; an unknown key is named by its number."""
     for key in ApiKey:
         assert apis.key_of(apis.name_of(key)) == key
     assert apis.key_of("DeleteTopics") == ApiKey.DELETE_TOPICS
@@ -171,14 +173,14 @@ def test_names_and_keys_lead_to_each_other() -> None:
 
 
 def test_only_produce_may_go_unanswered() -> None:
-    """acks=0 is the one request without a reply."""
+    """Only a Produce request with acks=0 has no reply."""
     silent = {f.api_key for f in facts() if not apis.known(f.api_key, f.version).always_replies}
     assert silent == {ApiKey.PRODUCE}
 
 
-def test_what_a_stranger_may_send_is_small() -> None:
-    """The three APIs legal before authentication have limits of their own; of the others, quotas' two, which are
-    kept whole and hold a few names and numbers.
+def test_requests_before_authentication_and_quota_requests_have_small_limits() -> None:
+    """The three APIs that are legal before authentication and
+    the two of client quotas have size limits of their own.
     """
     limits = {api.key: api.request_max_bytes for api in apis.BY_KEY_AND_VERSION.values()}
     assert {key: limit for key, limit in limits.items() if limit is not None} == {
@@ -191,27 +193,27 @@ def test_what_a_stranger_may_send_is_small() -> None:
 
 
 def test_api_versions_v5_is_not_offered() -> None:
-    """Its pair of cluster id and node id names a broker, and the client believes it is us."""
+    """A v5 request carries a cluster id and a node id: the client would take Sluice for that broker."""
     version = cases("apiversions")["apiversions-v5-pair"]["api_version"]
     assert apis.known(ApiKey.API_VERSIONS, version) is not None
     assert apis.find(ApiKey.API_VERSIONS, version) is None
 
 
 def test_no_offered_fetch_response_carries_addresses() -> None:
-    """Fetch replies stream, so versions with node endpoints at their end stay hidden."""
+    """Fetch replies stream, so versions with node endpoints at the end of a reply stay hidden."""
     low, high = apis.OFFERED[ApiKey.FETCH]
     assert not any(apis.find(ApiKey.FETCH, v).carries_addresses for v in range(low, high + 1))
     assert apis.known(ApiKey.FETCH, high + 1).carries_addresses
 
 
 def test_sasl_handshake_v0_is_hidden() -> None:
-    """After it both sides exchange tokens without Kafka headers, which nobody could frame here."""
+    """After SaslHandshake v0 both sides exchange tokens without Kafka headers, which cannot be framed."""
     assert apis.find(ApiKey.SASL_HANDSHAKE, 0) is None
     assert apis.find(ApiKey.SASL_HANDSHAKE, 1) is not None
 
 
 def test_the_table_cannot_be_changed_from_outside() -> None:
-    """OFFERED is read-only and every entry frozen: all sessions share them."""
+    """OFFERED is read-only and every entry is frozen, because all sessions share them."""
     with pytest.raises(TypeError):
         apis.OFFERED[0] = (0, 0)  # type: ignore[index] - that is the point
     api = apis.find(0, 9)

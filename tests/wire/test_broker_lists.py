@@ -1,4 +1,4 @@
-"""Broker lists: the pieces that stand in for a segment, and what counts as unchanged."""
+"""Broker lists: the parts that replace a segment, and when a list counts as unchanged."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def kept(_node_id: int, host: bytes, port: int) -> tuple[bytes, int]:
     return host, port
 
 
-def test_asks_once_per_broker_in_order():
-    """Each broker is asked about once, with its own id, host and port, in the list's order."""
+def test_each_broker_is_looked_up_once_in_order():
+    """The advertised address is looked up once for each broker, by its id, host and port, in the list's order."""
     hosts = [b"a", b"b", b"ccc", b"dd", b"ee", b"f" * 200]
     data = bytearray(b"\x07" + b"".join(broker(n, host) for n, host in enumerate(hosts)))
     asked = []
@@ -42,7 +42,7 @@ def test_asks_once_per_broker_in_order():
     assert asked == [(n, host, 9092) for n, host in enumerate(hosts)]
 
 
-def test_the_last_broker_alone_changes():
+def test_a_change_of_the_last_broker_alone_is_seen():
     """A list in which only the last host differs is not taken for unchanged."""
     data = bytearray(b"\x03" + broker(1, b"told") + broker(2, b"real"))
     parts, after = compact_brokers(data, 0, len(data), 0, lambda _, __, port: (b"told", port))
@@ -50,7 +50,7 @@ def test_the_last_broker_alone_changes():
     assert b"".join(parts) == b"\x03" + broker(1, b"told") + broker(2, b"told")
 
 
-def test_only_the_port_changes():
+def test_a_change_of_the_port_alone_is_seen():
     """The same host at another port is a change."""
     data = bytearray(b"\x02" + broker(1, b"told"))
     parts, _ = compact_brokers(data, 0, len(data), 0, told)
@@ -58,29 +58,29 @@ def test_only_the_port_changes():
 
 
 @pytest.mark.parametrize("data", [b"\x00", b"\x01"])
-def test_empty_lists(data):
-    """A null list and an empty one have nobody to ask about."""
+def test_no_address_is_looked_up_for_an_empty_list(data):
+    """A null list and an empty list contain no broker to look up."""
     assert compact_brokers(bytearray(data), 0, 1, 0, told) == (None, 1)
 
 
-def test_a_run_ends_at_the_end():
-    """The last broker of a run, cut off, is malformed even if old bytes would complete it."""
+def test_a_cut_last_broker_is_malformed():
+    """A run of brokers whose last one is cut off is malformed, even if old bytes would complete it."""
     data = bytearray(b"\x05" + broker(1, b"abc") * 4)
     for cut in range(len(data)):
         with pytest.raises(WireError):
             compact_brokers(data, 0, cut, 0, told)
 
 
-def test_a_count_that_cannot_fit():
-    """A count beyond the bytes there is refused before anything is built."""
+def test_a_count_beyond_the_body_is_refused():
+    """A count of more brokers than the body has bytes for is refused before anything is built."""
     with pytest.raises(WireError):
         compact_brokers(bytearray(b"\xff\xff\xff\xff\x0f" + bytes(99)), 0, 104, 0, told)
     with pytest.raises(WireError):
         classic_brokers(bytearray(b"\x7f\xff\xff\xff" + bytes(99)), 0, 103, told, racks=True)
 
 
-def test_classic_brokers_with_racks():
-    """v1 to v8 carry racks, null or not, which pass."""
+def test_racks_of_classic_brokers_are_kept():
+    """v1 to v8 carry racks, null or not, which are kept."""
     one = INT32.pack(1) + encode_string(b"real") + INT32.pack(9092)
     two = INT32.pack(2) + encode_string(b"real") + INT32.pack(9092)
     data = bytearray(INT32.pack(2) + one + encode_string(None) + two + encode_string(b"rack"))
@@ -92,8 +92,8 @@ def test_classic_brokers_with_racks():
     assert classic_brokers(data, 0, len(data), kept, racks=True) == (None, len(data))
 
 
-def test_addresses_without_a_host_are_left():
-    """Null and empty hosts come back as they were."""
+def test_addresses_without_a_host_are_kept():
+    """Null and empty hosts are not changed."""
     for read, data in ((compact_address, b"\x00"), (compact_address, b"\x01"),
                        (classic_address, b"\xff\xff"), (classic_address, b"\x00\x00")):  # fmt: skip
         whole = bytearray(data + bytes(4))
@@ -101,14 +101,14 @@ def test_addresses_without_a_host_are_left():
 
 
 def test_listener_ports_are_unsigned():
-    """A uint16 port above 32767 is read and written as one."""
+    """A uint16 port above 32767 is read and written unsigned."""
     data = bytearray(encode_compact(b"real") + b"\xff\xfe")
     new, after = compact_address(data, 1, 0, len(data), told, port_bytes=2)
     assert (new, after) == (encode_compact(b"told") + b"\xff\xff", len(data))
 
 
 def test_same_and_spliced():
-    """`is_unchanged` compares what the parts say, `splice` puts them in the segment's place."""
+    """`is_unchanged` compares the parts with the segment; `splice` replaces the segment by them."""
     buf = bytearray(b"..abcdef!!")
     assert is_unchanged(buf, 3, 7, [b"b", b"cde"])
     assert not is_unchanged(buf, 3, 7, [b"b", b"cd"])

@@ -1,8 +1,9 @@
 """Every nested count of every walker costs budget: each element of a list, and each tagged field.
 
-A body is made from the codec's own schema, with two elements in every list and three unknown tags in every struct; the
-maker counts what it writes. The least budget with which a walker reads that body must be exactly what lies on its way.
-A walker that forgets to pay for one list or one tag section needs less, and fails here.
+A body is made from the codec's own schema, with two elements in every list and three
+unknown tags in every struct; the maker counts what it writes. The smallest budget with
+which a walker reads that body must equal the count of the elements that the walker passes.
+A walker that does not charge for a list or a tag section needs less, and fails here.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Maker:
             self._field(field, shape.is_flexible, path)
         if not shape.is_flexible:
             return
-        # Of the known tags only the one that walkers look into: where the new leaders are.
+        # Only the known tag that walkers read is written: the new leaders.
         known = [(tag, each) for tag, each in shape.tagged.items() if each.name == "node_endpoints"]
         self.out += encode_uvarint(TAGS + len(known))
         self.paid[f"{path}tags"] += TAGS + len(known)
@@ -197,7 +198,7 @@ READERS = [
 
 
 def least(reads: Callable[[int], object]) -> int:
-    """The least budget with which this does not raise `BudgetError`."""
+    """Return the smallest budget with which the call raises no `BudgetError`."""
     low, high = 0, 1 << 12
     while low < high:
         middle = (low + high) // 2
@@ -216,7 +217,7 @@ def least(reads: Callable[[int], object]) -> int:
     ids=[f"{read.__name__}-{name(api_of(key, version))}" for read, key, version, _ in READERS],
 )
 def test_every_nested_count_of_a_reply_costs_budget(monkeypatch, read, key, version, paths):
-    """The table says what lies on the way of each walker; all of it is paid for, and nothing twice."""
+    """The walker of each reply pays for each element it passes, listed in the table, exactly once."""
     api = api_of(key, version)
     made = Maker(messages.response_shape(api))
     assert paths <= made.paid.keys()
@@ -232,7 +233,7 @@ def test_every_nested_count_of_a_reply_costs_budget(monkeypatch, read, key, vers
 
 @pytest.mark.parametrize("version", range(3, 14))
 def test_every_nested_count_of_a_produce_costs_budget(version):
-    """The two walkers of requests pay for the same: topics, partitions, and the tags of every struct."""
+    """Both walkers of requests charge for topics, partitions and the tags of every struct."""
     api = api_of(ApiKey.PRODUCE, version)
     made = Maker(messages.request_shape(api))
     body = bytes(made.out)
@@ -260,7 +261,7 @@ def test_every_nested_count_of_a_produce_costs_budget(version):
     ],
 )
 def test_every_nested_count_of_a_decoded_request_costs_budget(key, version):
-    """The check before the codec pays for lists of structs and of values, and for tags."""
+    """The check before decoding charges for lists of structs, lists of values, and tags."""
     shape = messages.request_shape(api_of(key, version))
     made = Maker(shape)
     body = bytes(made.out)

@@ -1,4 +1,4 @@
-"""The quota messages: read as the codec reads them, written as it writes them."""
+"""The quota messages are read and written as the codec reads and writes them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ NUMBER = st.floats(allow_nan=False)
 
 @pytest.mark.parametrize("api", DESCRIBE)
 @given(st.data())
-def test_a_filter_is_what_the_codec_read(api: Api, data: st.DataObject) -> None:
-    """Every component and the strictness, in their order."""
+def test_a_filter_is_read_as_the_codec_reads_it(api: Api, data: st.DataObject) -> None:
+    """The reader gives every component in order, and the strictness."""
     message = data.draw(messages_of(messages.request_shape(api)))
     told = read_describe(api, messages.encode(message))
     assert told == DescribeRequest(
@@ -50,8 +50,8 @@ def test_a_filter_is_what_the_codec_read(api: Api, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("api", ALTER)
 @given(st.data())
-def test_alterations_are_what_the_codec_read(api: Api, data: st.DataObject) -> None:
-    """Entities, keys and values; the value of a removal is not looked at."""
+def test_alterations_are_read_as_the_codec_reads_them(api: Api, data: st.DataObject) -> None:
+    """The reader gives entities, keys and values; the value of a removal is ignored."""
     message = data.draw(messages_of(messages.request_shape(api)))
     told = read_alter(api, messages.encode(message))
     assert told.validate_only == message.validate_only
@@ -75,7 +75,7 @@ def test_a_description_is_what_the_codec_writes(
     code: int,
     message: str | None,
 ) -> None:
-    """Byte for byte the codec's reply, in both versions."""
+    """The reply equals the codec's byte for byte, in both versions."""
     rows = None if entries is None else [DescribedEntity(*entry) for entry in entries]
     body = describe_reply(api, rows, code, message)
     told = messages.decode_response(api, body)
@@ -91,15 +91,15 @@ def test_a_description_is_what_the_codec_writes(
 def test_the_reply_to_alterations_is_what_the_codec_writes(
     api: Api, entries: list[tuple[tuple[tuple[str, str | None], ...], int, str | None]]
 ) -> None:
-    """Byte for byte the codec's reply, in both versions."""
+    """The reply equals the codec's byte for byte, in both versions."""
     body = alter_reply(api, [AlteredEntity(*entry) for entry in entries])
     told = messages.decode_response(api, body)
     assert messages.encode(told) == body
     assert [(named(e.entity), int(e.error_code), e.error_message) for e in told.entries] == entries
 
 
-def test_an_endless_request_is_refused() -> None:
-    """More elements than Kafka itself would write are malformed, and so is rubbish."""
+def test_a_request_of_too_many_elements_is_refused() -> None:
+    """A list of more elements than Kafka writes is malformed, and so are random bytes."""
     count = MAX_REQUEST_ELEMENTS + 1
     body = encode_compact_count(count) + b"\x01\x01\x00" * count + b"\x00\x00"
     with pytest.raises(WireError, match="budget"):
@@ -108,8 +108,8 @@ def test_an_endless_request_is_refused() -> None:
         read_describe(DESCRIBE[0], b"\xff")
 
 
-def test_an_alteration_reads_as_written() -> None:
-    """One whole request from its bytes, as a Java client would write them (v0)."""
+def test_an_alteration_is_read_from_its_bytes() -> None:
+    """One whole v0 request is read from the bytes that a Java client would write."""
     body = bytes.fromhex(
         "00000001"  # one entry
         "00000001 0004 75736572 ffff"  # of one part: the default user

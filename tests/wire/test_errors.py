@@ -1,4 +1,4 @@
-"""Kafka's error codes, as far as Sluice speaks of them."""
+"""The Kafka error codes that Sluice uses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def test_codes_have_kafkas_numbers_and_names(code: ErrorCode) -> None:
     assert KioErrorCode(code).name.upper() == code.name
 
 
-def test_a_wire_error_is_a_fault_of_values() -> None:
-    """Code that guards against bad values in general also guards against bad bytes."""
+def test_a_wire_error_is_a_value_error() -> None:
+    """Code that catches ValueError also catches malformed bytes."""
     assert issubclass(WireError, ValueError)

@@ -1,8 +1,8 @@
-"""Fetch heads, and the rules of fetch sessions as far as a proxy can keep them.
+"""Fetch heads, and the rules of fetch sessions that a proxy can keep.
 
-The golden cases of area `fetch_session` that are bytes or rules are settled here; what a broker
-does with its own sessions (`sess-full-then-incremental`, `sess-bad-epoch`, `sess-unknown-id`) only
-a broker can show. Client cases are put to a real client, kafka-python's `FetchSessionHandler`.
+The golden cases of area `fetch_session` that are bytes or rules are settled here. Only a broker
+can show how it treats its own sessions (`sess-full-then-incremental`, `sess-bad-epoch`,
+`sess-unknown-id`). Client cases are put to a real client, kafka-python's `FetchSessionHandler`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSIONS = range(19)
 
 
 def client(session_id: int, epoch: int) -> FetchSessionHandler:
-    """A kafka-python client that has just sent a fetch with this session id and epoch."""
+    """Return a kafka-python client that has just sent a fetch with this session id and epoch."""
     handler = FetchSessionHandler(1)
     handler.next_metadata = FetchMetadata(session_id, epoch)
     handler.build_next({TopicPartition("orders", 0): None})
@@ -35,7 +35,7 @@ def client(session_id: int, epoch: int) -> FetchSessionHandler:
 
 
 def after(handler: FetchSessionHandler, response: FetchResponse) -> tuple[bool, tuple[int, int]]:
-    """Whether the client took the response, and the (id, epoch) of its next fetch."""
+    """Return whether the client accepts the response, and the (id, epoch) of its next fetch."""
     taken = bool(handler.handle_response(response))
     return taken, (handler.next_metadata.session_id, handler.next_metadata.epoch)
 
@@ -47,21 +47,22 @@ def failed(error_code: int) -> FetchResponse:
 
 
 def throttled(version: int = 12, throttle_time_ms: int = 100) -> FetchResponse:
-    """Our own empty reply, as kafka-python reads it."""
+    """Return Sluice's own empty reply, as kafka-python reads it."""
     body = empty_reply(api_of(ApiKey.FETCH, version), throttle_time_ms)
     return FetchResponse.decode(body, version=version)
 
 
 def test_sess_sessionless():
-    """(0, -1) asks for no session, and the answer to it names none."""
+    """A fetch with (0, -1) asks for no session, and Sluice's answer to it names none."""
     assert FetchHead(0, 0, session_id=0, session_epoch=-1).kind is FetchKind.SESSIONLESS
     assert throttled().session_id == 0
 
 
 def test_sess_throttled_incremental():
-    """A swallowed incremental fetch is answered: error 0, no partitions, the throttle, session 0.
+    """The answer to an incremental fetch that was not forwarded
+    has error 0, no partitions, the throttle and session 0.
 
-    A broker would keep S, having advanced its epoch to 3; we have not moved it and may not.
+    A broker would keep S and advance its epoch to 3; Sluice cannot advance the broker's epoch.
     """
     assert FetchHead(0, 0, session_id=123, session_epoch=2).kind is FetchKind.INCREMENTAL
     reply = throttled()
@@ -78,36 +79,36 @@ def test_sess_throttled_full():
 
 
 def test_sess_epoch_wrap():
-    """Epochs count up, wrap to 1, and the final one stays."""
+    """Epochs count up and wrap to 1; the final epoch does not advance."""
     assert [next_epoch(epoch) for epoch in (0, 1, 2147483647, -1)] == [1, 2, 1, -1]
 
 
 def test_sess_client_full_throttled():
-    """A client that gets our empty reply to a full fetch does a full fetch again."""
+    """A client that gets Sluice's empty reply to a full fetch sends a full fetch again."""
     assert after(client(0, 0), throttled(throttle_time_ms=10)) == (False, (0, 0))
 
 
 def test_sess_client_incremental_closed_by_server():
-    """A client in a session takes our empty reply as the session's end: next is a full fetch."""
+    """A client in a session takes Sluice's empty reply as the end of the session; its next fetch is full."""
     assert after(client(123, 4), throttled()) == (True, (0, 0))
 
 
 def test_sess_client_error_70():
-    """An unknown session id makes the client begin anew with (0, 0)."""
+    """An unknown session id makes the client start a new session with (0, 0)."""
     assert after(client(123, 1), failed(70)) == (False, (0, 0))
 
 
 @pytest.mark.parametrize("error_code", [100, 71, 106])
 def test_sess_client_error_other(error_code):
-    """Any other error makes the client close its session and wish a new one: (S, 0), full."""
+    """Any other error makes the client close its session and ask for a new one: (S, 0), full."""
     assert after(client(123, 1), failed(error_code)) == (False, (123, 0))
     assert FetchHead(0, 0, session_id=123, session_epoch=0).kind is FetchKind.FULL
 
 
 def test_sess_proxy_swallow():
-    """Keeping S in an answer of our own would send (123, 5) to a broker that still expects 4.
+    """If Sluice's own answer kept S, the client would send (123, 5) to a broker that still expects 4.
 
-    Our reply makes the next fetch (0, 0) instead, which no broker can refuse.
+    Sluice's reply makes the next fetch (0, 0) instead, which no broker can refuse.
     """
     kept = throttled()
     kept.session_id = 123
@@ -116,13 +117,13 @@ def test_sess_proxy_swallow():
 
 
 def test_closing_a_session():
-    """(S, -1) closes a session; the answer to it names none either."""
+    """A fetch with (S, -1) closes the session, and the answer to it names none."""
     assert FetchHead(0, 0, session_id=123, session_epoch=-1).kind is FetchKind.CLOSE
 
 
 @pytest.mark.parametrize("version", range(1, 19))
 def test_empty_reply_in_every_version(version):
-    """The empty reply is what the codec reads as: throttled, no error, no session, no topic."""
+    """The codec reads the empty reply as: throttled, no error, no session, no topic."""
     api = api_of(ApiKey.FETCH, version)
     body = empty_reply(api, 2500)
     if not messages.is_known(api):  # v1 to v3: throttle, topics
@@ -136,7 +137,7 @@ def test_empty_reply_in_every_version(version):
 
 
 def test_empty_reply_needs_a_throttle():
-    """Without a throttle the client would call it a broker's fault; v0 cannot say one."""
+    """Without a throttle a client would count an empty reply as a broker's fault; v0 has no throttle field."""
     with pytest.raises(WireError):
         empty_reply(api_of(ApiKey.FETCH, 12), 0)
     with pytest.raises(WireError):
@@ -149,7 +150,7 @@ def test_empty_reply_needs_a_throttle():
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_head_agrees_with_the_codec(version, data):
-    """The head's fields are those that the codec reads, and are None until all there."""
+    """The head's fields equal those that the codec reads, and are None until all of them have been read."""
     message = data.draw(messages_of(messages.request_shape(api_of(ApiKey.FETCH, version))))
     body = messages.encode(message)
     head = fetch.read_head(b"xx" + body, 2, 2 + len(body), version)
@@ -168,7 +169,7 @@ def test_head_agrees_with_the_codec(version, data):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_patches_land_in_their_fields(version):
-    """A value written at a field's offset is read back as that field and no other."""
+    """A value written at a field's offset is read back as that field, and no other field changes."""
     plain = bytes(40)
     for name in ("max_wait_ms", "min_bytes", "max_bytes", "session_id", "session_epoch"):
         at = getattr(head_offsets(version), name)
@@ -182,14 +183,14 @@ def test_patches_land_in_their_fields(version):
         assert changed == fetch.read_head(plain, 0, 40, version)
 
 
-def test_defaults_before_a_field_was():
-    """Before v3 there is no max_bytes, before v7 no session: Kafka's defaults stand for them."""
+def test_missing_fields_have_kafkas_defaults():
+    """Before v3 there is no max_bytes, and before v7 no session; Kafka's defaults stand for them."""
     head = fetch.read_head(bytes(12), 0, 12, 0)
     assert (head.max_bytes, head.isolation_level) == (0x7FFFFFFF, 0)
     assert head.kind is FetchKind.SESSIONLESS
 
 
 def test_every_offered_version_is_covered():
-    """The tests above speak of every version that a client may use."""
+    """The tests above cover every version that a client may use."""
     low, high = OFFERED[ApiKey.FETCH]
     assert set(range(low, high + 1)) <= set(VERSIONS)

@@ -1,4 +1,4 @@
-"""What a Fetch reply holds of each topic."""
+"""The reader of a Fetch reply's topics: their names, partitions, bytes and records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def frame_of(version: int, body: bytes) -> bytes:
 
 
 def read(version: int, frame: bytes, cuts=()) -> FetchTopics:
-    """A reader fed with the frame cut at these places."""
+    """Return a reader that was fed the frame cut at these places."""
     reader = FetchTopics(version)
     for start, end in pairwise(sorted({0, len(frame), *cuts})):
         reader.feed(bytearray(b"\x00" + frame[start:end] + b"\x07stale"), 1, 1 + end - start)
@@ -49,7 +49,7 @@ def uses(reader: FetchTopics) -> list[tuple]:
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_any_chunking_says_what_the_codec_reads(version, data):
-    """Topics, partitions and bytes of any reply of any version, cut anywhere."""
+    """Any reply of any version, cut anywhere, gives the topics, partitions and bytes that the codec reads."""
     message = data.draw(messages_of(messages.response_shape(api_of(ApiKey.FETCH, version))))
     frame = frame_of(version, messages.encode(message))
     cuts = data.draw(st.sets(st.integers(0, len(frame)), max_size=12))
@@ -73,7 +73,7 @@ def test_any_chunking_says_what_the_codec_reads(version, data):
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_damage_raises_nothing(version, data):
-    """Overwritten bytes are read or given up, alike in one piece and byte by byte."""
+    """A reader of overwritten bytes reads or gives up without raising, the same in one chunk and byte by byte."""
     shape = messages.response_shape(api_of(ApiKey.FETCH, version))
     frame = bytearray(frame_of(version, messages.encode(data.draw(messages_of(shape)))))
     frame[data.draw(st.integers(8, len(frame) - 1))] = data.draw(st.integers(0, 255))
@@ -86,7 +86,7 @@ def test_damage_raises_nothing(version, data):
 
 
 def flexible_partition(index: int, field: bytes | None, tags: bytes = b"\x00") -> bytes:
-    """One of v13 to v17, with an aborted transaction."""
+    """Return a partition of v13 to v17, with an aborted transaction."""
     aborted = encode_compact_count(1) + INT64.pack(1) + INT64.pack(2) + tags
     return (
         INT32.pack(index) + INT16.pack(0) + 3 * INT64.pack(9) + aborted + INT32.pack(-1)
@@ -96,7 +96,9 @@ def flexible_partition(index: int, field: bytes | None, tags: bytes = b"\x00") -
 
 @pytest.mark.parametrize("step", [1, 11, 100, 10**6])
 def test_records_are_counted_by_topic(step):
-    """v17: real batches under an id, the last one cut, tags everywhere, in chunks of any size."""
+    """v17 with real batches under a topic id, the last one cut,
+    and tags everywhere: chunks of any size give the same count.
+    """
     tags = b"\x01\x07\xe8\x07" + b"t" * 1000
     fields = [batch(3) + batch(4), None, batch(9)[:-5]]
     topic_id = bytes(range(16))
@@ -112,8 +114,8 @@ def test_records_are_counted_by_topic(step):
     assert uses(reader) == [(topic_id, 3, size_bytes, 3, 16)]
 
 
-def test_the_first_version_has_no_more_than_it_needs():
-    """v0: topics at once, and of a partition only index, error, high watermark and records."""
+def test_the_first_version_is_read_without_later_fields():
+    """A v0 reply begins with topics; a partition has only index, error, high watermark and records."""
     body = INT32.pack(1) + encode_string(b"orders") + INT32.pack(1)
     body += INT32.pack(0) + INT16.pack(0) + INT64.pack(9)
     body += INT32.pack(len(batch(2, magic=0))) + batch(2, magic=0)
@@ -126,15 +128,15 @@ def test_the_first_version_has_no_more_than_it_needs():
 
 
 def test_too_many_elements_are_given_up():
-    """A reply of a hundred thousand partitions is not worth the loop's time: broken, not wrong."""
+    """The reader gives up on a reply of a hundred thousand partitions, because reading it takes too long."""
     body = INT32.pack(1) + encode_string(b"t") + INT32.pack(100_000) + bytes(18 * 100_000)
     frame = frame_of(0, body)
 
     assert read(0, frame).broken
 
 
-def test_a_read_full_of_empty_partitions_is_read_and_one_full_of_tags_is_given_up():
-    """One feed takes a bounded number of steps: the reply passes either way, and the reader says so."""
+def test_a_chunk_of_empty_partitions_is_read_and_one_of_tags_is_given_up():
+    """One feed takes a bounded number of steps; the reader says whether it gave up."""
     empty = INT32.pack(0) + INT16.pack(0) + INT64.pack(0) * 3 + b"\x01" + INT32.pack(-1) + b"\x01"
     head = bytes(10) + encode_compact_count(1) + encode_compact(b"orders")
     for tags, is_broken in (

@@ -1,4 +1,4 @@
-"""Headers across any cut, and what a hostile one can make us do: nothing but a WireError."""
+"""Headers are located across any cut, and a hostile header causes nothing but a WireError."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENT_IDS = st.none() | st.binary(max_size=200)
 
 
 def tag_section(fields: dict[int, bytes]) -> bytes:
-    """A tag section as a peer would write it."""
+    """Return a tag section as a peer would write it."""
     return encode_uvarint(len(fields)) + b"".join(
         encode_uvarint(tag) + encode_uvarint(len(fields[tag])) + fields[tag]
         for tag in sorted(fields)
@@ -30,12 +30,12 @@ def tag_section(fields: dict[int, bytes]) -> bytes:
 
 
 def framed(rest: bytes) -> bytes:
-    """A whole frame: its size, then `rest`."""
+    """Return a whole frame: its size, then `rest`."""
     return pack(">i", len(rest)) + rest
 
 
 def request(version: int, client_id: bytes | None, tags: dict[int, bytes]) -> bytes:
-    """The header of a request, size field excluded, in header version 0, 1 or 2."""
+    """Return a request's header without the size field, in header version 0, 1 or 2."""
     data = pack(">hhi", 3, 12, 7)
     if version >= 1:
         data += encode_string(client_id)
@@ -60,7 +60,7 @@ def test_a_request_body_is_found_as_soon_as_its_header_is_there(
     before: bytes,
     behind: bytes,
 ) -> None:
-    """For every cut of the stream: None before the header's last byte, then the right offset."""
+    """The reader gives None before the header's last byte, then the body's offset, for every cut of the stream."""
     head = request(version, client_id, tags)
     data = before + framed(head + body) + behind
     pos, body_at = len(before), len(before) + 4 + len(head)
@@ -75,7 +75,7 @@ def test_a_request_body_is_found_as_soon_as_its_header_is_there(
 def test_a_response_body_is_found_as_soon_as_its_header_is_there(
     version: int, tags: dict[int, bytes], body: bytes
 ) -> None:
-    """As for requests; header v1 has a tag section after the correlation id."""
+    """A response's body is found like a request's; header v1 has a tag section after the correlation id."""
     head = pack(">i", 7) + (tag_section(tags) if version else b"")
     data = framed(head + body)
     for end in range(len(data) + 1):
@@ -89,10 +89,10 @@ def test_a_response_body_is_found_as_soon_as_its_header_is_there(
     size=st.integers(0, 80) | st.integers(-(2**31), 2**31 - 1),
     rest=st.binary(max_size=80),
 )
-def test_hostile_headers_give_none_an_offset_or_a_wire_error_and_stay_with_it(
+def test_more_bytes_never_change_the_outcome_of_a_hostile_header(
     locate: Locate, version: int, size: int, rest: bytes
 ) -> None:
-    """Once judged, more bytes never change the verdict; no verdict lies outside frame or bytes."""
+    """An offset or WireError stays when more bytes come; no offset lies outside the frame or the bytes."""
     data = pack(">i", size) + rest
     verdict: int | str | None = None
     for end in range(len(data) + 1):
@@ -110,7 +110,7 @@ def test_hostile_headers_give_none_an_offset_or_a_wire_error_and_stay_with_it(
 
 
 def locate_or_error(locate: Locate, data: bytes, end: int, version: int) -> int | str | None:
-    """The verdict on the same bytes with others behind `end`."""
+    """Return the outcome for the same bytes with others after `end`."""
     try:
         return locate(data, 0, end, version)
     except WireError:
@@ -119,7 +119,7 @@ def locate_or_error(locate: Locate, data: bytes, end: int, version: int) -> int 
 
 @given(st.binary(max_size=60), st.integers(0, 60))
 def test_client_id_of_reads_inside_end_or_raises_wire_error(data: bytes, end: int) -> None:
-    """Any bytes: the client id of at most what is there, or WireError."""
+    """Any bytes give a client id that lies inside them, or WireError."""
     end = min(end, len(data))
     try:
         found = header.client_id_of(data, 0, end)
@@ -133,7 +133,9 @@ def test_client_id_of_reads_inside_end_or_raises_wire_error(data: bytes, end: in
 def test_a_request_header_longer_than_its_frame_is_refused(
     version: int, client_id: bytes | None, tags: dict[int, bytes], short: int
 ) -> None:
-    """By a single byte or by many: a frame that is all there is never waited for."""
+    """A header that is longer than its complete frame, by one
+    byte or by many, is refused; the reader does not wait.
+    """
     head = request(version, client_id, tags)
     data = pack(">i", len(head) - min(short, len(head))) + head + b"the next frame"
     for end in (4 + len(head) - 1, 4 + len(head), len(data)):
@@ -146,7 +148,7 @@ def test_a_request_header_longer_than_its_frame_is_refused(
 def test_a_response_header_longer_than_its_frame_is_refused(
     version: int, tags: dict[int, bytes], short: int
 ) -> None:
-    """As for requests."""
+    """A response header that is longer than its frame is refused like a request's."""
     head = pack(">i", 7) + (tag_section(tags) if version else b"")
     data = pack(">i", len(head) - short) + head + b"the next frame"
     for end in (4 + len(head), len(data)):
@@ -155,8 +157,8 @@ def test_a_response_header_longer_than_its_frame_is_refused(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_client_id_shorter_than_null_is_refused(version: int) -> None:
-    """-1 is null, 0 is empty, -2 is nothing."""
+def test_a_client_id_length_below_null_is_refused(version: int) -> None:
+    """Length -1 is null and 0 is empty; -2 is refused."""
     data = framed(pack(">hhih", 3, 12, 7, -2) + b"\x00")
     with pytest.raises(WireError):
         header.body_at(data, 0, len(data), version)
@@ -176,7 +178,7 @@ def test_a_client_id_shorter_than_null_is_refused(version: int) -> None:
     ],
 )
 def test_header_tags_obey_the_rules_of_every_tag_section(tags: str, fits: bool) -> None:  # noqa: FBT001 - a column of the table above
-    """At most 64, ascending, varints of at most five bytes and 32 bits."""
+    """A header has at most 64 tags in ascending order, with varints of at most five bytes and 32 bits."""
     head = pack(">i", 7) + bytes.fromhex(tags)
     data = framed(head + b"body")
     if fits:
@@ -188,7 +190,7 @@ def test_header_tags_obey_the_rules_of_every_tag_section(tags: str, fits: bool) 
 
 @pytest.mark.parametrize("locate", [header.body_at, header.response_body_at])
 def test_a_header_that_could_grow_with_its_frame_is_refused(locate: Locate) -> None:
-    """In a frame of 100 MB a tag of 50 MB is refused at once, not waited for."""
+    """A tag of 50 MB in the header of a 100 MB frame is refused at once; the reader does not wait for it."""
     version = 2 if locate is header.body_at else 1
     head = pack(">hhih", 3, 12, 7, -1) if version == 2 else pack(">i", 7)
     data = pack(">i", 100_000_000) + head + b"\x02\x00" + encode_uvarint(50_000_000) + b"\x01"
@@ -197,14 +199,14 @@ def test_a_header_that_could_grow_with_its_frame_is_refused(locate: Locate) -> N
 
 
 def test_the_request_word_joins_key_and_version() -> None:
-    """One unpack gives size, key << 16 | version, correlation id; the table is asked with it."""
+    """One unpack gives size, key << 16 | version, and correlation id; the table is looked up by the second."""
     data = framed(request(2, b"me", {}))
     size, word, correlation_id = header.REQUEST.unpack_from(data, 0)
     assert (size, word, correlation_id) == (len(data) - 4, 3 << 16 | 12, 7)
 
 
 def test_controlled_shutdown_v0_has_no_client_id() -> None:
-    """Its whole header is 8 bytes; the client id is empty by rule, not by field."""
+    """The whole header of ControlledShutdown v0 is 8 bytes; its client id is empty."""
     case = cases("wire")["hdr-controlled-shutdown-v0"]
     api = known(ApiKey.CONTROLLED_SHUTDOWN, 0)
     assert api is not None
@@ -218,7 +220,7 @@ def test_controlled_shutdown_v0_has_no_client_id() -> None:
 
 @pytest.mark.parametrize("case_id", ["hdr-v1-size", "hdr-v2-size"])
 def test_header_sizes_are_those_of_kafka(case_id: str) -> None:
-    """v1 with an empty client id takes 10 bytes; v2 adds one tag count, never a compact id."""
+    """Header v1 with an empty client id takes 10 bytes; v2 adds one tag count, and its client id is not compact."""
     case = cases("wire")[case_id]
     api = known(case["api_key"], case["api_version"])
     assert api is not None

@@ -1,6 +1,6 @@
-"""What a large cluster sends fits the budget of a reply, and lists of changing shape take linear work.
+"""Replies of a large cluster fit the budget, and lists of changing shape take linear work.
 
-The work is counted in bytes that a walker cuts out of the body to compare neighbours, not in time.
+The work is counted in bytes that a walker slices out of the body to compare neighbours, not in time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wire.primitives import encode_compact, encode_compact_count
 
 
 class Counting(bytearray):
-    """Counts what is cut out of it: the work of a walker that compares neighbours."""
+    """Counts the bytes sliced out of it: the work of a walker that compares neighbours."""
 
     cut_bytes = 0
 
@@ -35,7 +35,9 @@ class Counting(bytearray):
 def large_cluster(
     version: int, topics: int, shapes: list[tuple[int, int, int]], count: int
 ) -> Counting:
-    """A Metadata body: so many topics of `count` partitions, of these (replicas, in-sync, offline) in turn."""
+    """Return a Metadata body of `topics` topics with `count` partitions each;
+    partitions take their (replicas, in-sync, offline) from the list in turn.
+    """
     sizes = shapes * (count // len(shapes) + 1)
     partitions = b"".join(
         pack(">hiii", 0, n, n % 7, 3) + b"".join(encode_compact_count(e) + bytes(4 * e) for e in each) + b"\0"
@@ -52,7 +54,7 @@ def large_cluster(
 @pytest.mark.parametrize("version", [10, 11, 12, 13])
 @pytest.mark.parametrize(("topics", "count"), [(1_700, 12), (2_000, 100), (200_000, 1)])
 def test_a_legal_cluster_of_200_000_partitions_fits_the_budget(version, topics, count):
-    """Whole in-sync lists and cut ones, offline replicas, one partition a topic or many."""
+    """Complete and shortened in-sync lists, offline replicas, and one or many partitions a topic all fit."""
     shapes = [(3, 3, 0), (3, 3, 0), (3, 2, 1), (3, 3, 0)]
     body = large_cluster(version, topics, shapes, count)
     names = topic_names(body, 0, len(body), api_of(ApiKey.METADATA, version))
@@ -71,7 +73,7 @@ def test_a_legal_cluster_of_200_000_partitions_fits_the_budget(version, topics, 
     ],
 )
 def test_the_work_for_partitions_of_changing_shape_is_linear(shapes):
-    """Twice as many partitions take about twice the work, however their shapes change."""
+    """Twice as many partitions take about twice the work, in any sequence of shapes."""
     work = []
     for count in (4_000, 8_000):
         body = large_cluster(12, 1, shapes, count)
@@ -82,7 +84,7 @@ def test_the_work_for_partitions_of_changing_shape_is_linear(shapes):
 
 
 def test_metadata_of_a_large_cluster_passes_while_names_are_learnt():
-    """1,700 topics of 12 partitions, for a policy that looks into requests: all names, no fault."""
+    """1,700 topics of 12 partitions give all their names and no fault, for a policy that reads topic names."""
     engine = make_engine([Recorder(needs=Need.HEAD)])
     body = large_cluster(12, 1_700, [(3, 3, 0), (3, 2, 1)], 12)
     wire = Wire(engine).client(f.request(f.METADATA, 12, 1, bytes(9), tagged=True))
@@ -94,7 +96,7 @@ def test_metadata_of_a_large_cluster_passes_while_names_are_learnt():
 
 
 def test_a_produce_reply_of_200_000_partitions_fits_the_budget():
-    """Of a version that may name brokers, so that it is walked."""
+    """A version that may name brokers is walked, and fits."""
     partition = pack(">ihqqq", 0, 0, 5, -1, 0) + b"\x01\x00\x00"
     body = b"\x02" + encode_compact(b"orders") + encode_compact_count(200_000) + partition * 200_000
     body = bytearray(body + b"\0" + bytes(4) + b"\0")
@@ -104,7 +106,7 @@ def test_a_produce_reply_of_200_000_partitions_fits_the_budget():
 
 
 def brokers(sizes: list[int], count: int) -> Counting:
-    """A Metadata body of so many brokers, with hosts of these sizes in turn."""
+    """Return a Metadata body of so many brokers, with hosts of these sizes in turn."""
     listed = b"".join(
         pack(">i", n) + encode_compact(b"h" * sizes[n % len(sizes)]) + pack(">i", 9092) + bytes(2)
         for n in range(count)
@@ -118,7 +120,7 @@ def brokers(sizes: list[int], count: int) -> Counting:
     ids=["alike", "alternating", "pairs", "threes", "hundreds", "many"],
 )
 def test_the_work_for_brokers_of_changing_shape_is_linear(sizes):
-    """Twice as many brokers take about twice the work, however their shapes change."""
+    """Twice as many brokers take about twice the work, in any sequence of shapes."""
     work = []
     for count in (4_000, 8_000):
         body = brokers(sizes, count)

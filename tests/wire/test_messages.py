@@ -1,4 +1,4 @@
-"""The codec room: any API's bodies to objects and back, and only WireError on the way."""
+"""`wire.messages` converts any API's bodies to objects and back, and raises only WireError."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from wire.errors import WireError
 @pytest.mark.parametrize("api", apis_known(), ids=name)
 @settings(max_examples=2, deadline=None)
 @given(data=st.data())
-def test_what_is_encoded_is_decoded(api, data):
-    """Every API in every version that the codec knows makes the round trip."""
+def test_an_encoded_message_is_decoded(api, data):
+    """Every API makes the round trip in every version that the codec knows."""
     request = data.draw(messages_of(messages.request_shape(api)))
     assert messages.decode_request(api, bytearray(messages.encode(request))) == request
     response = data.draw(messages_of(messages.response_shape(api)))
@@ -31,7 +31,7 @@ def test_what_is_encoded_is_decoded(api, data):
 @settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_damage_is_a_wire_error(api, data):
-    """Overwritten, cut or lengthened bodies are decoded or refused, and never end the process."""
+    """An overwritten, cut or lengthened body is decoded or refused, and never ends the process."""
     for shape, decode in (
         (messages.request_shape(api), messages.decode_request),
         (messages.response_shape(api), messages.decode_response),
@@ -45,8 +45,8 @@ def test_damage_is_a_wire_error(api, data):
         assert not survives(decode, api, messages.encode(data.draw(messages_of(shape))) + b"\x00")
 
 
-def test_versions_the_codec_does_not_know():
-    """Produce v0 is offered but unknown to the codec: WireError, and `is_known` says so."""
+def test_a_version_unknown_to_the_codec_is_a_wire_error():
+    """Produce v0 is offered but unknown to the codec: it raises WireError, and `is_known` is false."""
     api = api_of(ApiKey.PRODUCE, 0)
     assert not messages.is_known(api)
     for call in (messages.decode_request, messages.decode_response):
@@ -55,8 +55,8 @@ def test_versions_the_codec_does_not_know():
     assert messages.is_known(api_of(ApiKey.PRODUCE, 3))
 
 
-def test_values_that_cannot_be_written():
-    """A message with a value of the wrong kind is a WireError, not whatever the codec raises."""
+def test_a_value_of_the_wrong_kind_is_a_wire_error():
+    """A message that cannot be encoded raises WireError, not the codec's own exception."""
     with pytest.raises(WireError):
         messages.encode(HeartbeatResponse(throttle_time="soon", error_code=0))
     with pytest.raises(WireError):
@@ -64,13 +64,13 @@ def test_values_that_cannot_be_written():
 
 
 def test_the_codec_is_imported_late():
-    """Importing the room does not bring in kio: start-up must not pay for it."""
+    """Importing `wire.messages` does not import kio, so that start-up does not pay for it."""
     code = "import sys, wire.messages, wire.replies; sys.exit('kio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_codec_can_be_loaded_ahead_of_the_first_message():
-    """So that a first refusal does not wait for it; in a process of its own, to see it happen."""
+    """`prepare` imports the codec, so that a first refusal does not wait for it (seen in a process of its own)."""
     code = """import sys; from wire import messages; assert "kio" not in sys.modules
 messages.prepare(); assert "kio.index" in sys.modules"""
     subprocess.run([sys.executable, "-c", code], check=True)

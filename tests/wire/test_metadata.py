@@ -1,4 +1,4 @@
-"""Our own Metadata question, its answer, and topic names out of others' answers."""
+"""Sluice's own Metadata request, its response, and topic names from other clients' responses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reply(*hosts: tuple[int, str, int]) -> bytes:
     return INT32.pack(len(body) + 4) + INT32.pack(5) + body
 
 
-def test_the_question_is_kafkas():
+def test_the_request_is_kafkas():
     """kafka-python reads the request as Metadata v1 from client "sluice" for no topic."""
     frame = brokers_request(77)
     body = MetadataRequest.decode(frame, version=1, header=True, framed=True)
@@ -43,8 +43,8 @@ def test_the_question_is_kafkas():
     assert body.topics == []  # an empty list is "none" from v1 on, null would be "all"
 
 
-def test_the_answer_names_brokers():
-    """Brokers come out by node id with the real host and port."""
+def test_the_response_names_brokers():
+    """Brokers are returned by node id with their real host and port."""
     frame = reply((1, "kafka-1", 9092), (7, "10.0.0.7", 65535))
     assert read_brokers(frame) == {1: (b"kafka-1", 9092), 7: (b"10.0.0.7", 65535)}
     assert read_brokers(bytearray(frame)) == read_brokers(frame)
@@ -60,14 +60,14 @@ def test_the_answer_names_brokers():
         (1, "kafka-1", 65536),
     ],
 )
-def test_an_answer_that_cannot_be_dialled(broker):
+def test_a_response_with_an_address_that_cannot_be_dialled_is_refused(broker):
     """A broker without a host or with an impossible port is refused, not handed to a dialer."""
     with pytest.raises(WireError):
         read_brokers(reply(broker))
 
 
-def test_a_cut_answer():
-    """An answer cut anywhere, or with a size that lies, is a WireError."""
+def test_a_cut_response_is_a_wire_error():
+    """A response cut anywhere, or with a wrong size, is a WireError."""
     frame = reply((1, "kafka-1", 9092))
     for cut in range(len(frame)):
         with pytest.raises(WireError):
@@ -77,8 +77,8 @@ def test_a_cut_answer():
 
 
 @given(st.binary(max_size=60))
-def test_any_answer(body):
-    """Any bytes at all give brokers or WireError."""
+def test_any_bytes_give_brokers_or_a_wire_error(body):
+    """A response of any bytes gives brokers or WireError."""
     survives(read_brokers, INT32.pack(len(body) + 4) + bytes(4) + body)
 
 
@@ -95,7 +95,7 @@ def partition(index: int, replicas=(1, 2, 3), isr=(1, 2, 3)):
 
 
 def names_in(partitions) -> dict[bytes, str]:
-    """The names of two topics, each with these partitions, among other bytes."""
+    """Return the names of two topics, each with these partitions, among other bytes."""
     topics = tuple(
         metadata12.MetadataResponseTopic(
             error_code=ErrorCode.none, name=name, topic_id=UUID(int=n), partitions=partitions
@@ -123,7 +123,7 @@ def names_in(partitions) -> dict[bytes, str]:
     ids=["none", "one", "alike", "shrinking isr", "last differs", "200 replicas"],
 )
 def test_partitions_are_stepped_over(partitions):
-    """Names are found behind partitions alike and not alike."""
+    """Names are found after equal and different partitions."""
     assert names_in(partitions) == {
         UUID(int=1).bytes: "orders",
         UUID(int=2).bytes: "payments",
@@ -134,7 +134,7 @@ def test_partitions_are_stepped_over(partitions):
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_names_agree_with_the_codec(version, data):
-    """Names and ids are those that the codec reads; damaged bytes raise WireError only."""
+    """Names and ids equal those that the codec reads; damaged bytes raise only WireError."""
     api = api_of(ApiKey.METADATA, version)
     message = data.draw(messages_of(messages.response_shape(api)))
     body = bytearray(messages.encode(message))
@@ -147,12 +147,12 @@ def test_names_agree_with_the_codec(version, data):
 
 
 def test_older_versions_have_no_ids():
-    """Below v10 there is nothing to learn, and nothing is read."""
+    """Below v10 topics have no ids, and the body is not read."""
     assert topic_names(bytearray(), 0, 0, api_of(ApiKey.METADATA, 9)) == {}
 
 
-def test_topics_without_a_name():
-    """v12 answers an unknown id with a null name, which teaches nothing."""
+def test_a_topic_without_a_name_is_skipped():
+    """v12 answers an unknown id with a null name, which is not learnt."""
     topic = metadata12.MetadataResponseTopic(
         error_code=ErrorCode.unknown_topic_id, name=None, topic_id=UUID(int=9), partitions=()
     )

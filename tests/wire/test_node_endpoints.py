@@ -1,4 +1,4 @@
-"""NodeEndpoints: found behind any topics, rewritten inside their tag, nothing else touched."""
+"""NodeEndpoints are found after any topics and rewritten inside their tag; nothing else changes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def endpoints(module):
 
 
 def told(message):
-    """The message as the client should read it."""
+    """Return the message as the client should read it."""
     nodes = tuple(replace(n, host="127.0.0.1", port=19093 + n.node_id)
                   for n in message.node_endpoints)  # fmt: skip
     return replace(message, node_endpoints=nodes)
 
 
 def produced(module, *, error=ErrorCode.none, nodes=(), topics=1, partitions=1):
-    """A Produce response; partitions with an error name their new leader in tag 0."""
+    """Return a Produce response; partitions with an error name their new leader in tag 0."""
     leader = module.LeaderIdAndEpoch(leader_id=2, leader_epoch=5)
     partition = {"base_offset": 1, "record_errors": ()}
     if error:
@@ -72,8 +72,8 @@ def rewritten(key, version, body: bytes, advertise=by_id) -> bytes | None:
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 1), (3, 2), (0, 0), (1, 0)])
-def test_produce_tells_every_endpoint(module, version, topics, partitions):
-    """Several endpoints are all rewritten; CurrentLeader in the partitions survives."""
+def test_every_endpoint_of_a_produce_reply_is_rewritten(module, version, topics, partitions):
+    """Several endpoints are all rewritten; CurrentLeader in the partitions is kept."""
     message = produced(
         module, error=MOVED, nodes=endpoints(module), topics=topics, partitions=partitions
     )
@@ -84,14 +84,14 @@ def test_produce_tells_every_endpoint(module, version, topics, partitions):
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
 @pytest.mark.parametrize("error", [ErrorCode.none, MOVED])
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 1), (3, 2), (0, 0), (1, 0)])
-def test_produce_without_endpoints_is_left(module, version, error, topics, partitions):
-    """A reply without NodeEndpoints, usual or not, asks nothing and changes nothing."""
+def test_a_produce_reply_without_endpoints_is_unchanged(module, version, error, topics, partitions):
+    """A reply without NodeEndpoints looks up no address and does not change."""
     message = produced(module, error=error, topics=topics, partitions=partitions)
     assert rewritten(ApiKey.PRODUCE, version, messages.encode(message), never) is None
 
 
-def test_the_usual_shape_cannot_hide_endpoints():
-    """A name whose size takes two bytes is not taken for the usual reply one byte off."""
+def test_a_two_byte_name_size_is_not_mistaken_for_the_quick_shape():
+    """A reply whose name size takes two bytes is not recognised as a short one, one byte off."""
     topic = produced(produce12, nodes=endpoints(produce12)[:1], partitions=0).responses[0]
     for size in range(120, 140):
         message = produce12.ProduceResponse(
@@ -102,15 +102,15 @@ def test_the_usual_shape_cannot_hide_endpoints():
 
 
 def quick_check(version, body: bytes, tags: bytes = b"\x00") -> bool:
-    """What `single_partition_produce` says of a whole response frame with this body."""
+    """Return the result of `single_partition_produce` for a whole response frame with this body."""
     frame = INT32.pack(4 + len(tags) + len(body)) + bytes(4) + tags + body
     buf = bytearray(b"xx" + frame + b"\x02stale")
     return single_partition_produce(version)(buf, 2, 2 + len(frame))
 
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
-def test_the_usual_reply_is_known_at_a_glance(module, version):
-    """One topic, one partition, error or not, no tags: there is surely no address in it."""
+def test_the_quick_check_recognises_a_plain_reply(module, version):
+    """One topic, one partition, with or without an error, and no tags: the reply has no address."""
     usual = messages.encode(produced(module))
     assert quick_check(version, usual)
     assert not quick_check(version, usual, tags=b"\x01\x05\x00")
@@ -120,8 +120,8 @@ def test_the_usual_reply_is_known_at_a_glance(module, version):
 
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
-def test_no_glance_overlooks_endpoints(module, version):
-    """However names, endpoints and lists are sized, a reply with an address is never "usual"."""
+def test_the_quick_check_never_overlooks_endpoints(module, version):
+    """A reply with an address never passes the quick check, with any sizes of names, endpoints and lists."""
     node = module.NodeEndpoint(node_id=1, host="k", port=9092, rack=None)
     for topics, partitions in ((1, 0), (1, 1), (0, 0)):
         plain = produced(module, topics=topics, partitions=partitions)
@@ -135,8 +135,8 @@ def test_no_glance_overlooks_endpoints(module, version):
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
 @given(at=st.integers(0, 70), byte=st.integers(0, 255))
-def test_the_glance_agrees_with_the_walk(module, version, at, byte):
-    """What the quick check accepts, the walk finds to be well-formed and without an address."""
+def test_the_quick_check_agrees_with_the_walk(module, version, at, byte):
+    """The walk finds each reply that the quick check accepts well-formed and without an address."""
     body = bytearray(messages.encode(produced(module)))
     body[at % len(body)] = byte
     if quick_check(version, bytes(body)):
@@ -144,7 +144,7 @@ def test_the_glance_agrees_with_the_walk(module, version, at, byte):
 
 
 def test_unknown_tags_pass():
-    """Tags behind NodeEndpoints stay, in order, byte for byte."""
+    """Tags after NodeEndpoints are kept, in order, byte for byte."""
     message = produced(produce12, error=MOVED, nodes=endpoints(produce12))
     plain = messages.encode(produced(produce12, error=MOVED))
     body = with_unknown_tag(messages.encode(message), len(plain) - 1)
@@ -153,8 +153,8 @@ def test_unknown_tags_pass():
     assert rewritten(ApiKey.PRODUCE, 12, with_unknown_tag(plain, len(plain) - 1), never) is None
 
 
-def test_bytes_behind_the_tags_are_malformed():
-    """What follows the last tag section could hide an address, so it is refused."""
+def test_bytes_after_the_tags_are_malformed():
+    """Bytes after the last tag section could hide an address, so they are refused."""
     body = messages.encode(produced(produce12))
     with pytest.raises(WireError):
         rewritten(ApiKey.PRODUCE, 12, body + b"\x00")
@@ -164,13 +164,13 @@ def test_bytes_behind_the_tags_are_malformed():
 
 
 def test_endpoints_shorter_than_their_tag_are_malformed():
-    """A tagged field with bytes behind its list is refused."""
+    """A tagged field with bytes after its list is refused."""
     plain = messages.encode(produced(produce12))
     with pytest.raises(WireError):
         rewritten(ApiKey.PRODUCE, 12, plain[:-1] + b"\x01\x00\x03\x01\x00\x00")
 
 
-def test_fetch_behind_records():
+def test_endpoints_of_a_fetch_are_found_after_records():
     """Fetch v16+ is walked across records and aborted transactions to its endpoints."""
     partition = fetch17.PartitionData(
         partition_index=0,
@@ -235,8 +235,8 @@ def test_share_acknowledge_of_the_early_access():
     assert new == messages.encode(told(message))
 
 
-def test_element_budget():
-    """A body of more elements than a frame may have is refused, not walked."""
+def test_a_body_of_too_many_elements_is_refused():
+    """A body of more elements than the budget is refused before it is walked to its end."""
     topic = b"\x02t" + b"\x01\x00"
     many = REPLY_ELEMENT_BUDGET + 1
     body = encode_compact_count(many) + topic * many + bytes(5)

@@ -1,4 +1,4 @@
-"""The few readers and writers: what they take, what they refuse, how far they look."""
+"""The primitive readers and writers: accepted values, refused values, and the bytes they read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READERS: list[Reader] = [
 
 
 def outcome(reader: Reader, buf: bytes, pos: int, end: int) -> int | tuple[int, int] | str:
-    """What the reader returns, or what it says in its WireError; anything else escapes."""
+    """Return the reader's result, or the text of its WireError; any other exception escapes."""
     try:
         return reader(buf, pos, end)
     except WireError as error:
@@ -41,10 +41,10 @@ def outcome(reader: Reader, buf: bytes, pos: int, end: int) -> int | tuple[int, 
     data=st.binary(max_size=40),
     behind=st.binary(max_size=40),
 )
-def test_readers_raise_wire_error_only_and_never_look_behind_end(
+def test_readers_raise_wire_error_only_and_never_read_past_end(
     reader: Reader, before: bytes, data: bytes, behind: bytes
 ) -> None:
-    """Any bytes give a value or a WireError, the same whatever lies behind `end`."""
+    """Any bytes give a value or a WireError, and the bytes after `end` do not matter."""
     start, end = len(before), len(before) + len(data)
     alone = outcome(reader, before + data, start, end)
     assert outcome(reader, before + data + behind, start, end) == alone
@@ -55,7 +55,7 @@ def test_readers_raise_wire_error_only_and_never_look_behind_end(
 
 @given(st.integers(0, 0xFFFF_FFFF))
 def test_uvarint_reads_what_encode_uvarint_wrote(value: int) -> None:
-    """Every 32-bit value survives, in at most five bytes."""
+    """Every 32-bit value makes the round trip, in at most five bytes."""
     data = p.encode_uvarint(value)
     assert len(data) <= 5
     assert p.uvarint(data, 0, len(data)) == (value, len(data))
@@ -66,21 +66,21 @@ def test_uvarint_reads_what_encode_uvarint_wrote(value: int) -> None:
     [("00", 0), ("7f", 127), ("8001", 128), ("8000", 0), ("ffffffff0f", 0xFFFF_FFFF)],
 )
 def test_uvarint_takes_what_kafka_takes(hexed: str, value: int) -> None:
-    """Seven bits a byte, the least first; a longer spelling of a small value is no fault."""
+    """A varint has seven bits a byte, the lowest first; a longer form of a small value is accepted."""
     data = bytes.fromhex(hexed)
     assert p.uvarint(data, 0, len(data)) == (value, len(data))
 
 
 @pytest.mark.parametrize("hexed", ["", "80", "ffffffff", "ffffffff10", "808080808000"])
 def test_uvarint_refuses_cut_long_and_wide_ones(hexed: str) -> None:
-    """No end, a sixth byte or a 33rd bit is a WireError."""
+    """A varint without an end, with a sixth byte or with a 33rd bit is a WireError."""
     data = bytes.fromhex(hexed)
     with pytest.raises(WireError):
         p.uvarint(data, 0, len(data))
 
 
 @pytest.mark.parametrize("value", [-1, 1 << 32])
-def test_encode_uvarint_refuses_what_has_no_32_bits(value: int) -> None:
+def test_encode_uvarint_refuses_a_value_beyond_32_bits(value: int) -> None:
     """Only 0 to 2^32 - 1 can be written."""
     with pytest.raises(WireError):
         p.encode_uvarint(value)
@@ -88,7 +88,7 @@ def test_encode_uvarint_refuses_what_has_no_32_bits(value: int) -> None:
 
 @given(st.none() | st.binary(max_size=300))
 def test_strings_and_bytes_are_skipped_as_they_were_encoded(value: bytes | None) -> None:
-    """Each skip ends just after what its encoder wrote; lengths say null as -1."""
+    """Each skip ends just after the bytes of its encoder; length -1 is null."""
     length = -1 if value is None else len(value)
     for encode, skip, read in (
         (p.encode_string, p.skip_string, p.string_length),
@@ -102,7 +102,7 @@ def test_strings_and_bytes_are_skipped_as_they_were_encoded(value: bytes | None)
 
 
 def test_a_string_too_long_for_its_length_field_is_refused() -> None:
-    """An int16 length ends at 32,767."""
+    """A string for an int16 length has at most 32,767 bytes."""
     assert len(p.encode_string(bytes(32_767))) == 32_769
     with pytest.raises(WireError):
         p.encode_string(bytes(32_768))
@@ -120,17 +120,17 @@ def test_a_string_too_long_for_its_length_field_is_refused() -> None:
     ],
 )
 def test_lengths_below_null_or_beyond_the_end_are_refused(read: Reader, hexed: str) -> None:
-    """Only -1 means null, and a length that overshoots `end` is no length."""
+    """A length below -1 or beyond `end` is refused; -1 means null."""
     with pytest.raises(WireError):
         read(bytes.fromhex(hexed), 0, len(hexed) // 2)
 
 
 @example(count=-1, least=7, there=0)
 @given(count=st.integers(-1, 2**31 - 2), least=st.integers(1, 40), there=st.integers(0, 200))
-def test_a_count_that_cannot_fit_is_refused_before_anybody_loops(
+def test_a_count_that_cannot_fit_is_refused_before_any_element_is_read(
     count: int, least: int, there: int
 ) -> None:
-    """`count` elements of at least `least` bytes each must fit into what is there."""
+    """`count` elements of at least `least` bytes each must fit into the bytes that are left."""
     fits = count * least <= there
     for head, read in (
         (p.encode_count(count), p.array_count),
@@ -146,7 +146,7 @@ def test_a_count_that_cannot_fit_is_refused_before_anybody_loops(
 
 @given(st.dictionaries(st.integers(0, 2**32 - 1), st.binary(max_size=200), max_size=64))
 def test_tag_sections_are_skipped_whole(fields: dict[int, bytes]) -> None:
-    """Up to 64 fields with ascending tags, of any content."""
+    """Up to 64 fields with ascending tags are skipped, with any content."""
     data = p.encode_uvarint(len(fields)) + b"".join(
         p.encode_uvarint(tag) + p.encode_uvarint(len(fields[tag])) + fields[tag]
         for tag in sorted(fields)
@@ -154,8 +154,8 @@ def test_tag_sections_are_skipped_whole(fields: dict[int, bytes]) -> None:
     assert p.skip_tags(data + b"\x07", 0, len(data)) == len(data)
 
 
-def test_sixty_four_tagged_fields_are_not_too_many() -> None:
-    """The limit itself is allowed."""
+def test_sixty_four_tagged_fields_are_allowed() -> None:
+    """A tag section at the limit is accepted."""
     data = bytes([64]) + b"".join(bytes([tag, 0]) for tag in range(64))
     assert p.skip_tags(data, 0, len(data)) == len(data)
 
@@ -171,14 +171,14 @@ def test_sixty_four_tagged_fields_are_not_too_many() -> None:
     ],
 )
 def test_tag_sections_that_break_a_rule_are_refused(hexed: str, rule: str) -> None:
-    """Descending or repeated tags, sizes beyond the end, and more than 64 fields."""
+    """Descending or repeated tags, sizes beyond the end, and more than 64 fields are refused."""
     data = bytes.fromhex(hexed)
     with pytest.raises(WireError, match=rule):
         p.skip_tags(data, 0, len(data))
 
 
 def test_an_element_budget_ends_in_a_wire_error() -> None:
-    """Spending to zero is fine, one more is not, and null arrays (-1) cost nothing."""
+    """A budget may be spent to zero; one element more raises, and null arrays (-1) cost nothing."""
     assert p.spend(10, 10) == 0
     assert p.spend(10, -1) == 10
     with pytest.raises(WireError):
@@ -186,8 +186,8 @@ def test_an_element_budget_ends_in_a_wire_error() -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [-1, 3])
-def test_skip_refuses_what_is_not_there(size_bytes: int) -> None:
-    """Neither backwards nor past the end."""
+def test_skip_refuses_a_target_outside_the_bytes(size_bytes: int) -> None:
+    """A skip neither moves backwards nor past the end."""
     assert p.skip(1, 2, 3) == 3
     with pytest.raises(WireError):
         p.skip(1, size_bytes, 3)

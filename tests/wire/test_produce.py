@@ -1,4 +1,4 @@
-"""Produce requests in any chunks: acks, timeout, topics and partitions, and no record byte."""
+"""A Produce request in any chunks gives acks, timeout, topics and partitions, and no byte of a record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSIONS = range(3, 14)
 
 
 def walked(version: int, body: bytes, cuts=()) -> ProduceWalker:
-    """A walker fed with the body cut at these places."""
+    """Return a walker that was fed the body cut at these places."""
     walker = ProduceWalker(version)
     places = sorted({0, len(body), *cuts})
     for start, end in pairwise(places):
@@ -30,7 +30,7 @@ def walked(version: int, body: bytes, cuts=()) -> ProduceWalker:
 
 
 def skeleton(version: int, message) -> list:
-    """What the walker should say of a decoded request."""
+    """Return what the walker should report of a decoded request."""
     return [
         (
             (topic.topic_id.bytes if topic.topic_id else bytes(16))
@@ -46,7 +46,7 @@ def skeleton(version: int, message) -> list:
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_any_chunking_gives_the_same(version, data):
-    """However the body is cut, the walker says what the codec reads."""
+    """The walker reports, with any chunks, what the codec reads."""
     shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
     message = data.draw(messages_of(shape))
     body = messages.encode(message)
@@ -62,7 +62,7 @@ def test_any_chunking_gives_the_same(version, data):
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_damage_is_a_wire_error(version, data):
-    """Overwritten bytes are walked or refused, alike in one piece and byte by byte."""
+    """A walker of overwritten bytes reads or refuses, the same in one chunk and byte by byte."""
     shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
     body = bytearray(messages.encode(data.draw(messages_of(shape))))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
@@ -71,7 +71,7 @@ def test_damage_is_a_wire_error(version, data):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_before_transactions(version):
+def test_versions_before_transactions_begin_with_acks(version):
     """v0 to v2 begin with acks; the rest is as in v3."""
     body = (
         b"\xff\xff" + INT32.pack(30000) + INT32.pack(1) + encode_string(b"orders")
@@ -109,8 +109,8 @@ def test_unknown_tags_are_stepped_over():
         assert walker.topics == [("a", [3])]
 
 
-def test_keeps_no_record_bytes():
-    """In the middle of records the walker holds nothing, whatever their size."""
+def test_the_walker_keeps_no_record_bytes():
+    """The walker holds nothing in the middle of records of any size."""
     body = flexible(topic(b"a", partition(0, b"r" * 10**6)))
     walker = ProduceWalker(9)
     for start in range(0, len(body), 4096):
@@ -120,8 +120,8 @@ def test_keeps_no_record_bytes():
     assert walker.done
 
 
-def test_known_as_early_as_may_be():
-    """The acks and timeout are known with the head, a topic with its name, before any record."""
+def test_acks_and_topics_are_known_before_the_records():
+    """Acks and timeout are known with the head, and a topic with its name, before any record."""
     body = flexible(topic(b"orders", partition(0, b"r" * 100)))
     walker = ProduceWalker(9)
     walker.feed(body, 0, 8)
@@ -132,7 +132,7 @@ def test_known_as_early_as_may_be():
 
 
 def test_not_done_before_the_last_byte():
-    """A walker is done exactly when the last byte was taken, records of a classic body too."""
+    """A walker is done exactly when it has taken the last byte, also after records of a classic body."""
     classic = (
         b"\xff\xff" + b"\x00\x01" + INT32.pack(1) + INT32.pack(1)
         + encode_string(b"a") + INT32.pack(1) + INT32.pack(0) + INT32.pack(3) + b"rec"
@@ -160,15 +160,15 @@ def test_not_done_before_the_last_byte():
     ],
     ids=["65 tags", "a tag twice", "null name", "not UTF-8", "null topics", "bomb", "long id"],
 )
-def test_refused(body):
-    """What Kafka would not send is refused, in one piece and byte by byte."""
+def test_a_body_that_kafka_would_not_send_is_refused(body):
+    """The walker refuses it in one chunk and byte by byte."""
     for cuts in ((), range(len(body))):
         with pytest.raises(WireError):
             walked(9, body, cuts)
 
 
-def test_element_budget():
-    """Topics and partitions are paid for; the budget is one for the whole request."""
+def test_topics_and_partitions_cost_budget():
+    """Topics and partitions are charged to one budget for the whole request."""
     few = ProduceWalker(9, budget=4)
     body = flexible(*(topic(b"a", partition(0, b"")) for _ in range(2)))
     few.feed(body, 0, len(body))
@@ -178,8 +178,8 @@ def test_element_budget():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_acks_at(version):
-    """The acks are found behind the transactional id, as soon as it is there and not before."""
+def test_acks_are_read_when_they_are_there(version):
+    """The acks are found after the transactional id, once they are there and not before."""
     for txn in (None, b"", b"t" * 200):
         compact = version >= 9
         head = encode_compact(txn) if compact else encode_string(txn)

@@ -1,4 +1,4 @@
-"""The skeleton of whole Produce bodies, and the error reply that echoes it."""
+"""The topics and partitions of whole Produce bodies, and the error reply that repeats them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDS = st.none() | st.binary(max_size=20) | st.integers(120, 300).map(bytes)
 
 
 def buried(body: bytes) -> tuple[bytearray, int, int]:
-    """As a body lies in the shared buffer: something before it, old bytes behind it."""
+    """Place a body as in the shared buffer, with other bytes before it and old bytes after it."""
     return bytearray(b"\x01\x02\x03" + body + b"\x00\x02\x07" * 30), 3, 3 + len(body)
 
 
@@ -33,7 +33,7 @@ def after_timeout(buf: bytearray, at: int, stop: int, version: int) -> int:
 
 
 def skeleton(version: int, body: bytes):
-    """What `topics` says of a body."""
+    """Return the result of `topics` for a body."""
     buf, at, stop = buried(body)
     return produce_partitions.read_topics(buf, after_timeout(buf, at, stop, version), stop, version)
 
@@ -45,15 +45,15 @@ def walked(version: int, body: bytes) -> ProduceWalker:
 
 
 def plain(found):
-    """Names and partitions, however they are kept."""
+    """Return names and partitions as plain values."""
     return [(name, list(partitions)) for name, partitions in found]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_it_says_what_the_walker_says(version, data):
-    """Of any body the codec can spell, in every version."""
+def test_it_agrees_with_the_walker(version, data):
+    """Any body that the codec can write, in every version, gives what the walker reports."""
     shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
     body = messages.encode(data.draw(messages_of(shape)))
     walker = walked(version, body)
@@ -65,7 +65,7 @@ def test_it_says_what_the_walker_says(version, data):
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_records_and_tags_of_any_size_are_stepped_over(version, data):
-    """Null, empty, and of sizes that take one byte and two; with tags that nobody knows yet."""
+    """Records may be null, empty, or have a size of one or two bytes; unknown tags are skipped."""
     name = st.binary(min_size=16, max_size=16)
     if version < 13:
         name = st.sampled_from([b"t", b"orders", b"n" * 126, b"n" * 127, b"n" * 249])
@@ -87,7 +87,7 @@ def test_records_and_tags_of_any_size_are_stepped_over(version, data):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_damage_is_a_wire_error(version, data):
-    """Whatever was overwritten, cut off or doubled: read or refused, and never beyond the frame."""
+    """An overwritten, cut or repeated body is read or refused, and never read beyond the frame."""
     shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
     body = bytearray(messages.encode(data.draw(messages_of(shape))))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -111,7 +111,7 @@ def test_damage_is_a_wire_error(version, data):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_body_cut_anywhere_is_refused(version):
-    """What lies behind the frame is never taken for a part of it, valid though it looks."""
+    """Bytes after the frame are never read as a part of it, even if they would complete it."""
     name = bytes(range(16)) if version >= 13 else b"orders"
     body = body_of(version, [(name, [(0, b"r" * 5), (7, None)]), (name, [(3, b"")])])
     head = read_acks(body, 0, len(body), version)
@@ -124,8 +124,8 @@ def test_a_body_cut_anywhere_is_refused(version):
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_a_count_that_cannot_be_costs_nothing(version):
-    """A huge count is refused before anybody loops, and so are more elements than the budget."""
+def test_an_impossible_count_costs_nothing(version):
+    """A huge count is refused before any loop, and so are more elements than the budget."""
     for count in (2**31 - 2, ELEMENT_BUDGET + 1):
         body = encode_compact_count(count) if version >= 9 else encode_count(count)
         padded = body + bytes(12 * ELEMENT_BUDGET)
@@ -139,7 +139,7 @@ def test_a_count_that_cannot_be_costs_nothing(version):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("length", [1, 40, 126, 127, 249])
 def test_one_topic_and_one_partition_are_recognised(version, length):
-    """The head ends where the records' size begins; names too long for one byte need not be."""
+    """The head ends where the records' size begins; names with a two-byte size need not be recognised."""
     name = bytes(range(16)) if version >= 13 else b"n" * length
     body = body_of(version, [(name, [(5, b"r" * 400)])])
     buf, at, stop = buried(body)
@@ -156,8 +156,8 @@ def test_one_topic_and_one_partition_are_recognised(version, length):
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_a_head_never_claims_more_than_one_of_each(version, data):
-    """Of any valid body: if it says so, a walker finds one topic with one partition, and the same."""
+def test_a_recognised_head_has_one_topic_and_one_partition(version, data):
+    """When the head of a valid body is recognised, a walker finds exactly that topic and partition."""
     if data.draw(st.booleans()):
         shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
         body = messages.encode(data.draw(messages_of(shape)))
@@ -182,8 +182,8 @@ def test_a_head_never_claims_more_than_one_of_each(version, data):
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=100, deadline=None)
 @given(body=st.binary(max_size=60))
-def test_a_head_of_nonsense_lies_inside_its_frame(version, body):
-    """Any bytes at all: no error, and no offset behind the frame."""
+def test_a_head_of_any_bytes_lies_inside_its_frame(version, body):
+    """Any bytes raise no error and give no offset after the frame."""
     buf, at, stop = buried(body)
     end = produce_partitions.single_partition_head_end(buf, at, stop, version)
     assert end == 0 or at < end < stop
@@ -199,7 +199,7 @@ def test_a_head_of_nonsense_lies_inside_its_frame(version, body):
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_the_reply_gives_every_partition_the_code(version, data):
-    """Kafka's error reply as the codec reads it: no offset, no time, no records blamed, no throttle."""
+    """The codec reads Kafka's error reply: no offset, no time, no failed records, no throttle."""
     name = (
         st.uuids(version=4).map(lambda each: each.bytes)
         if version >= 13
@@ -230,15 +230,15 @@ def test_the_reply_gives_every_partition_the_code(version, data):
             assert getattr(partition, "error_message", None) is None
 
 
-def test_a_name_that_is_no_text_ends_nothing():
-    """Kafka would not have such a topic; that is for the broker to say."""
+def test_a_name_that_is_not_utf_8_is_no_error():
+    """Kafka has no such topic, so the broker refuses the request, not Sluice."""
     body = body_of(9, [(b"\xff\xfe", [(1, b"r")])])
     ((_, partitions),) = skeleton(9, body)
     assert list(partitions) == [1]
 
 
 def test_a_topic_id_is_not_a_name():
-    """From v13 on a topic is its id, sixteen bytes and nothing else."""
+    """From v13 on a topic is its id of sixteen bytes."""
     each = UUID(int=7 << 60)
     body = body_of(13, [(each.bytes, [(1, b"r")])])
     assert plain(skeleton(13, body)) == [(each.bytes, [1])]

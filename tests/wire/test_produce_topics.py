@@ -1,4 +1,4 @@
-"""What a Produce body holds of each topic."""
+"""The walker of a Produce body's topics: their partitions, bytes and records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSIONS = range(3, 14)
 
 
 def walked(walker, body: bytes, cuts=()):
-    """The walker, fed with the body cut at these places."""
+    """Return the walker, fed the body cut at these places."""
     for start, end in pairwise(sorted({0, len(body), *cuts})):
         walker.feed(bytearray(b"\x00" + body[start:end] + b"\x07stale"), 1, 1 + end - start)
     return walker
@@ -37,8 +37,8 @@ def uses(walker: ProduceTopics) -> list[tuple]:
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-def test_it_walks_as_the_plain_walker_does(version, data):
-    """In any chunks: the same topics, acks and end, and of each topic the partitions and bytes of the codec."""
+def test_it_agrees_with_the_plain_walker_and_the_codec(version, data):
+    """Any chunks give the same topics, acks and end as the plain walker, and the partitions and bytes of the codec."""
     message = data.draw(messages_of(messages.request_shape(api_of(ApiKey.PRODUCE, version))))
     body = messages.encode(message)
     cuts = data.draw(st.sets(st.integers(0, len(body)), max_size=12))
@@ -65,8 +65,8 @@ def test_it_walks_as_the_plain_walker_does(version, data):
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-def test_damage_is_a_wire_error_or_nothing_at_all(version, data):
-    """Overwritten bytes: strict it refuses what the plain walker refuses; lenient it never raises."""
+def test_damage_is_a_wire_error_or_ignored(version, data):
+    """In overwritten bytes, strict refuses what the plain walker refuses, and lenient never raises."""
     shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
     body = bytearray(messages.encode(data.draw(messages_of(shape))))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
@@ -80,7 +80,7 @@ def test_damage_is_a_wire_error_or_nothing_at_all(version, data):
 
 
 def classic(*topics: tuple[bytes, list[bytes]]) -> bytes:
-    """A Produce v3 body."""
+    """Return a Produce v3 body."""
     body = b"\xff\xff\xff\xff" + INT32.pack(30_000) + INT32.pack(len(topics))
     for name, fields in topics:
         body += encode_string(name) + INT32.pack(len(fields))
@@ -91,7 +91,7 @@ def classic(*topics: tuple[bytes, list[bytes]]) -> bytes:
 
 @pytest.mark.parametrize("step", [1, 7, 64, 1000, 10**6])
 def test_records_are_counted_by_topic(step):
-    """Real batches of several partitions and topics, in chunks of any size."""
+    """Real batches of several partitions and topics are counted, in chunks of any size."""
     body = classic(
         (b"orders", [batch(3), batch(5)]), (b"empty", [b""]), (b"paid", [batch(2) + batch(1)])
     )
@@ -106,7 +106,7 @@ def test_records_are_counted_by_topic(step):
 
 
 def test_compact_fields_and_tags_are_stepped_over():
-    """v9: a tagged field is no record, however long."""
+    """A v9 tagged field of any length is not counted as a record."""
     tags = b"\x01\x05\xe8\x07" + b"t" * 1000
     body = (
         b"\x00\x00\x01" + INT32.pack(100) + encode_compact_count(1) + encode_compact(b"a")
@@ -119,8 +119,8 @@ def test_compact_fields_and_tags_are_stepped_over():
         assert uses(walker) == [("a", 1, len(batch(4)), 1, 4)]
 
 
-def test_what_is_broken_stays_broken():
-    """After damage nothing more is read, and the walker says it is done."""
+def test_nothing_is_read_after_damage():
+    """After damage the walker says it is done and reads nothing more."""
     walker = ProduceTopics(3, lenient=True)
     body = classic((b"\xff\xff", [batch(1)]))
 

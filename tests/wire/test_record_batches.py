@@ -1,4 +1,4 @@
-"""How many record batches and records a field holds, fed in any chunks."""
+"""The count of record batches and records in a field, fed in any chunks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wire.record_batches import BatchCounter
 
 
 def counted(field: bytes, cuts=()) -> tuple[int, int]:
-    """Batches and records of a field cut at these places."""
+    """Return the batches and records of a field cut at these places."""
     counter = BatchCounter()
     counter.begin()
     for start, end in pairwise(sorted({0, len(field), *cuts})):
@@ -22,29 +22,29 @@ def counted(field: bytes, cuts=()) -> tuple[int, int]:
 
 
 @given(sizes=st.lists(st.integers(1, 9), max_size=5), data=st.data())
-def test_batches_say_how_many_they_are(sizes, data):
-    """Several batches, cut anywhere: each counts once, with its own count of records."""
+def test_each_batch_and_its_records_are_counted_once(sizes, data):
+    """Several batches, cut anywhere, each count once, with their count of records."""
     field = b"".join(batch(count) for count in sizes)
     cuts = data.draw(st.sets(st.integers(0, len(field)), max_size=10))
 
     assert counted(field, cuts) == (len(sizes), sum(sizes))
 
 
-def test_byte_by_byte():
+def test_chunks_of_one_byte_give_the_same_count():
     """No chunk is too small."""
     field = batch(3) + batch(5)
 
     assert counted(field, range(len(field))) == (2, 8)
 
 
-def test_a_compressed_batch_says_it_too():
+def test_the_records_of_a_compressed_batch_are_counted():
     """The count is in the head, which is never compressed."""
     assert counted(batch(500, codec=GZIP)) == (1, 500)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_message_sets_count_entries(magic):
-    """The formats before magic 2: an entry is a record, unless it is compressed, which hides them."""
+    """In formats before magic 2 an entry counts as one record; a compressed entry hides its records."""
     field = batch(4, magic=magic, size_bytes=1)
 
     assert counted(field) == counted(field, range(len(field))) == (4, 4)
@@ -52,7 +52,7 @@ def test_message_sets_count_entries(magic):
 
 
 def test_a_batch_cut_in_its_head_is_not_counted():
-    """The last batch of a fetch may be cut anywhere; one whose head is there counts as a whole one."""
+    """The last batch of a fetch may be cut anywhere; one with its head counts as a whole batch."""
     field = batch(3) + batch(5)
     first = len(batch(3))
 
@@ -60,8 +60,8 @@ def test_a_batch_cut_in_its_head_is_not_counted():
     assert counted(field[: first + 61]) == (2, 8)
 
 
-def test_the_next_field_begins_anew():
-    """What was cut in one field does not swallow the next."""
+def test_a_batch_cut_in_one_field_does_not_consume_the_next_field():
+    """Counting starts again with the next field."""
     counter = BatchCounter()
     for field in (batch(3)[:70], batch(2)[:10], batch(4)):
         counter.begin()
@@ -71,8 +71,8 @@ def test_the_next_field_begins_anew():
 
 
 @given(st.binary(max_size=400), st.sets(st.integers(0, 400), max_size=8))
-def test_rubbish_comes_to_an_end(field, cuts):
-    """Whatever the bytes, it neither raises nor stands still, and chunks make no difference."""
+def test_any_bytes_are_counted_without_a_fault(field, cuts):
+    """Any bytes neither raise nor stop the progress, and chunks make no difference."""
     cuts = {cut for cut in cuts if cut <= len(field)}
 
     assert counted(field, cuts) == counted(field)

@@ -1,4 +1,4 @@
-"""Error replies: every API says no in its own shape, to each item that was asked for."""
+"""Error replies: every API refuses in its own shape, with a code for each item of the request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = "refused by policy limits of Sluice: it is forbidden here"
 
 
 def asking(shape: Shape) -> object:
-    """A request that asks for two of everything, so that every list has items to answer."""
+    """Return a request with two elements in every list, so that the reply has items to answer."""
     said: dict[str, object] = {}
     for field in shape.untagged:
         if field.is_array and field.shape is not None:
@@ -37,7 +37,7 @@ def asking(shape: Shape) -> object:
 
 
 def codes(message: object) -> list[int]:
-    """Every error code in a message."""
+    """Return every error code in a message."""
     return [
         int(getattr(struct, field.name))
         for struct in structs(message)
@@ -47,7 +47,7 @@ def codes(message: object) -> list[int]:
 
 
 def refused(key: int, version: int, request=None, code: int = CODE):
-    """The decoded error reply to a request that asks for two of everything, or to this one."""
+    """Return the decoded error reply to this request, by default one with two elements in every list."""
     api = api_of(key, version)
     body = messages.encode(request or asking(messages.request_shape(api)))
     return messages.decode_response(api, error_body(api, body, code))
@@ -55,7 +55,7 @@ def refused(key: int, version: int, request=None, code: int = CODE):
 
 @pytest.mark.parametrize("api", apis_known(), ids=name)
 def test_every_api_carries_the_code(api):
-    """The reply decodes with the codec, carries the code, and says no other code but none."""
+    """The reply decodes with the codec and carries the code; every other code in it is none."""
     body = messages.encode(asking(messages.request_shape(api)))
     found = codes(messages.decode_response(api, error_body(api, body, CODE)))
     assert CODE in found
@@ -63,7 +63,7 @@ def test_every_api_carries_the_code(api):
 
 
 def texts(message: object) -> list[tuple[int, str | None]]:
-    """Of each struct with an error code and a message: both."""
+    """Return error code and message of each struct that has both."""
     found = []
     for each in structs(message):
         names = {field.name for field in fields(each)}
@@ -73,8 +73,8 @@ def texts(message: object) -> list[tuple[int, str | None]]:
 
 
 @pytest.mark.parametrize("api", apis_known(), ids=name)
-def test_the_words_of_a_refusal_stand_beside_each_code(api):
-    """In every API and version that has a place for them; without words none is said."""
+def test_the_message_of_a_refusal_stands_beside_each_code(api):
+    """Every API and version with a field for a message carries it; without a message the field is null."""
     body = messages.encode(asking(messages.request_shape(api)))
     said = texts(messages.decode_response(api, error_body(api, body, CODE, WORDS)))
     assert said == [(CODE, WORDS)] * len(said)
@@ -95,8 +95,8 @@ def test_the_words_of_a_refusal_stand_beside_each_code(api):
         (ApiKey.DELETE_GROUPS, 2, 0),
     ],
 )
-def test_these_apis_have_a_place_for_the_words_of_a_refusal(key, version, times):
-    """Once for each item that a request of two of everything asks about, and once above them where Kafka has that."""
+def test_these_apis_have_a_message_field(key, version, times):
+    """The message stands once for each item of the request, and once at the top where Kafka has a field there."""
     api = api_of(key, version)
     body = messages.encode(asking(messages.request_shape(api)))
     said = texts(messages.decode_response(api, error_body(api, body, CODE, WORDS)))
@@ -107,7 +107,7 @@ def test_these_apis_have_a_place_for_the_words_of_a_refusal(key, version, times)
 @settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_any_request_can_be_refused(api, data):
-    """Whatever the request holds, the reply decodes; damaged requests raise WireError only."""
+    """A reply to any request decodes; damaged requests raise only WireError."""
     body = bytearray(messages.encode(data.draw(messages_of(messages.request_shape(api)))))
     reply = messages.decode_response(api, error_body(api, bytes(body), CODE))
     assert set(codes(reply)) <= {CODE}
@@ -128,7 +128,7 @@ def test_unknown_versions_have_no_reply(api):
 
 @pytest.mark.parametrize("version", range(3, 14))
 def test_produce(version):
-    """Each partition asked for is answered with the code and unknown offsets."""
+    """Each partition of the request is answered with the code and unknown offsets."""
     reply = refused(ApiKey.PRODUCE, version)
     assert len(reply.responses) == 2
     for topic in reply.responses:
@@ -147,8 +147,8 @@ def test_fetch_partitions_until_v12():
     assert newer.session_id == older.session_id == 0
 
 
-def test_list_offsets_does_not_echo_the_question():
-    """The timestamp asked for is not answered: unknown is -1."""
+def test_list_offsets_does_not_echo_the_timestamp():
+    """The timestamp of the request is not repeated: unknown is -1."""
     shape = messages.request_shape(api_of(ApiKey.LIST_OFFSETS, 7))
     partition = make_message(shape.field("topics").shape.field("partitions").shape, 0,
                       {"partition_index": 3, "timestamp": 12345})  # fmt: skip
@@ -159,7 +159,7 @@ def test_list_offsets_does_not_echo_the_question():
 
 
 def test_metadata_of_all_topics():
-    """Null topics ask for all: below v13 nothing carries the code, from v13 the top does."""
+    """Null topics mean all: below v13 no field carries the code, from v13 on the top does."""
     for version, found in ((12, []), (13, [CODE])):
         shape = messages.request_shape(api_of(ApiKey.METADATA, version))
         assert (
@@ -169,7 +169,7 @@ def test_metadata_of_all_topics():
 
 
 def test_offset_fetch_in_its_three_shapes():
-    """Each partition (v1), the top (v2 to v7), each group (v8+)."""
+    """The code stands at each partition (v1), at the top (v2 to v7) or at each group (v8+)."""
     assert codes(refused(ApiKey.OFFSET_FETCH, 1)) == [CODE] * 4
     assert refused(ApiKey.OFFSET_FETCH, 1).topics[0].partitions[0].committed_offset == -1
     assert codes(refused(ApiKey.OFFSET_FETCH, 7)) == [CODE]
@@ -178,7 +178,7 @@ def test_offset_fetch_in_its_three_shapes():
 
 
 def test_find_coordinator_names_no_node():
-    """A refused FindCoordinator gives node -1, no host, port -1: nobody to connect to."""
+    """A refused FindCoordinator gives node -1, no host and port -1."""
     older = refused(ApiKey.FIND_COORDINATOR, 3)
     assert (older.node_id, older.host, older.port) == (-1, "", -1)
     newer = refused(ApiKey.FIND_COORDINATOR, 4)
@@ -188,7 +188,7 @@ def test_find_coordinator_names_no_node():
     ]
 
 
-def test_items_that_are_bare_names():
+def test_items_without_a_struct_are_answered_by_name():
     """Lists of strings and numbers are answered item by item, under their names."""
     assert [g.group_id for g in refused(ApiKey.DELETE_GROUPS, 2).results] == ["a", "b"]
     assert [t.name for t in refused(ApiKey.DELETE_TOPICS, 5).responses] == ["a", "b"]
@@ -196,8 +196,8 @@ def test_items_that_are_bare_names():
     assert [(p.partition_index, p.error_code) for p in marked] == [(4, CODE), (5, CODE)]
 
 
-def test_nested_lists_are_flattened():
-    """AlterReplicaLogDirs asks dir by dir and answers topic by topic."""
+def test_a_nested_request_is_answered_flat():
+    """AlterReplicaLogDirs asks directory by directory and answers topic by topic."""
     results = refused(ApiKey.ALTER_REPLICA_LOG_DIRS, 2).results
     assert [r.topic_name for r in results] == ["the name"] * 4
     assert [p.partition_index for p in results[0].partitions] == [4, 5]
@@ -216,15 +216,15 @@ def test_one_answer_per_user():
     assert [(r.user, r.error_code) for r in reply.results] == [("ann", CODE), ("bob", CODE)]
 
 
-def test_codes_come_as_they_are():
-    """Kafka's unknown server error, -1, and our own list of codes are all sayable."""
+def test_a_reply_carries_any_error_code():
+    """Kafka's unknown server error, -1, and all codes of Sluice's list can be sent."""
     for code in ErrorCode:
         reply = refused(ApiKey.HEARTBEAT, 4, code=int(code))
         assert reply.error_code == KioErrorCode(int(code))
 
 
 def test_a_request_of_too_many_items_has_no_error_reply():
-    """Answering each of them would hold up everybody else (operations: T3)."""
+    """An answer for each item would delay all other connections (operations: T3)."""
     api = api_of(ApiKey.DELETE_TOPICS, 1)
 
     def body(topics: int) -> bytes:

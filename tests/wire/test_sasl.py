@@ -1,4 +1,4 @@
-"""Reading SASL: Kafka's two messages, and the names inside the mechanisms' own."""
+"""The readers of SASL: Kafka's two messages, and the user names inside the mechanisms' messages."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ VERSIONS = st.sampled_from((0, 1, 2))
 
 
 def encoded(entity: object) -> bytes:
-    """What kio makes of it."""
+    """Return the message as kio encodes it."""
     out = io.BytesIO()
     entity_writer(type(entity))(out, entity)
     return out.getvalue()
 
 
 def authenticate_body(version: int, token: bytes) -> bytes:
-    """A SaslAuthenticate request, as kio writes it."""
+    """Return a SaslAuthenticate request, as kio writes it."""
     return encoded(load_request_schema(ApiKey.SASL_AUTHENTICATE, version)(auth_bytes=token))
 
 
 def reply_body(version: int, error: int, message: str | None, token: bytes, life_ms: int) -> bytes:
-    """A SaslAuthenticate response, as kio writes it."""
+    """Return a SaslAuthenticate response, as kio writes it."""
     lifetime = {"session_lifetime": dt.timedelta(milliseconds=life_ms)} if version else {}
     return encoded(
         load_response_schema(ApiKey.SASL_AUTHENTICATE, version)(
@@ -45,7 +45,7 @@ def reply_body(version: int, error: int, message: str | None, token: bytes, life
 
 
 def saslname(name: str) -> bytes:
-    """A name as SCRAM escapes it."""
+    """Return a name as SCRAM escapes it."""
     return name.replace("=", "=3D").replace(",", "=2C").encode()
 
 
@@ -54,7 +54,7 @@ def saslname(name: str) -> bytes:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_handshake_names_its_mechanism(version: int) -> None:
-    """Both versions have the one field."""
+    """Both versions of SaslHandshake have the one field."""
     schema = load_request_schema(ApiKey.SASL_HANDSHAKE, version)
     assert sasl.mechanism(encoded(schema(mechanism="SCRAM-SHA-256"))) == "SCRAM-SHA-256"
 
@@ -62,29 +62,31 @@ def test_a_handshake_names_its_mechanism(version: int) -> None:
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("error", [0, 33, 34])
 def test_a_handshake_reply_begins_with_its_error(version: int, error: int) -> None:
-    """Which mechanisms there are instead is the client's business."""
+    """The list of supported mechanisms after the error is not read."""
     schema = load_response_schema(ApiKey.SASL_HANDSHAKE, version)
     body = encoded(schema(error_code=KioErrorCode(error), mechanisms=("PLAIN",)))
     assert sasl.handshake_error(body) == error
 
 
 @given(VERSIONS, TOKENS, st.binary(max_size=9))
-def test_a_token_comes_out_as_it_went_in(version: int, token: bytes, behind: bytes) -> None:
-    """Kafka does not look at what stands behind the fields either."""
+def test_a_token_is_read_as_it_was_written(version: int, token: bytes, behind: bytes) -> None:
+    """Bytes after the fields are ignored, as in Kafka."""
     assert sasl.auth_bytes(authenticate_body(version, token) + behind, version) == token
 
 
 @given(VERSIONS, st.none() | st.text(max_size=20), TOKENS, st.integers(0, 2**40))
-def test_a_yes_is_read_whole(version: int, message: str | None, token: bytes, life_ms: int) -> None:
-    """With the session's lifetime from v1 on (KIP-368)."""
+def test_a_successful_reply_is_read_whole(
+    version: int, message: str | None, token: bytes, life_ms: int
+) -> None:
+    """From v1 on it has the session's lifetime (KIP-368)."""
     body = reply_body(version, 0, message, token, life_ms)
     reply = sasl.authenticate_reply(body, version)
     assert reply == (0, token, life_ms if version else 0)
 
 
 @given(VERSIONS, st.binary(max_size=20))
-def test_of_a_no_only_the_code_is_read(version: int, behind: bytes) -> None:
-    """Whatever follows: nothing in a refusal is of use to us."""
+def test_only_the_code_of_a_refusal_is_read(version: int, behind: bytes) -> None:
+    """Any bytes may follow the code of a refusal."""
     assert sasl.authenticate_reply(pack(">h", 58) + behind, version) == (58, b"", 0)
 
 
@@ -104,15 +106,15 @@ def test_of_a_no_only_the_code_is_read(version: int, behind: bytes) -> None:
         lambda: sasl.authenticate_reply(b"\x00\x00\xff\xff\xff\xff\xff\xff", 0),
     ],
 )
-def test_what_is_cut_or_null_is_refused(read) -> None:
-    """No field of these may be null but the error message, and none may leave the body."""
+def test_cut_and_null_fields_are_refused(read) -> None:
+    """Only the error message may be null, and no field may extend beyond the body."""
     with pytest.raises(WireError):
         read()
 
 
 @given(st.binary(max_size=80), VERSIONS)
 def test_any_bytes_give_a_value_or_a_wire_error(data: bytes, version: int) -> None:
-    """Nothing else ever comes out, whoever sent them."""
+    """The readers raise no exception but WireError, for any bytes."""
     for read in (
         sasl.mechanism,
         sasl.handshake_error,
@@ -128,8 +130,8 @@ def test_any_bytes_give_a_value_or_a_wire_error(data: bytes, version: int) -> No
 
 
 @given(VERSIONS, st.data())
-def test_a_reader_never_looks_behind_the_body(version: int, data: st.DataObject) -> None:
-    """Cut anywhere, a request or a yes is malformed: nothing is made up for what is missing."""
+def test_a_reader_never_reads_past_the_body(version: int, data: st.DataObject) -> None:
+    """A request or a successful reply cut anywhere is malformed; missing fields get no default."""
     request = authenticate_body(version, b"token")
     reply = reply_body(version, 0, "said", b"token", 7)
     tags = version == 2  # the empty tag section at the end is not read
@@ -143,21 +145,23 @@ def test_a_reader_never_looks_behind_the_body(version: int, data: st.DataObject)
 
 
 @given(st.just("") | NAMES, NAMES, st.binary(min_size=1))
-def test_plain_names_come_out_as_they_went_in(authzid: str, authcid: str, password: bytes) -> None:
-    """Any UTF-8 without NUL, and whatever bytes the password is made of."""
+def test_plain_names_are_read_as_they_were_written(
+    authzid: str, authcid: str, password: bytes
+) -> None:
+    """A name is any UTF-8 without NUL; a password is any bytes."""
     message = b"\0".join((authzid.encode(), authcid.encode(), password))
     assert sasl.plain_names(message) == (authzid, authcid)
 
 
 @pytest.mark.parametrize("message", [b"", b"alice", b"alice\0secret", b"\0\0secret", b"\0\xff\0x"])
-def test_no_name_in_a_plain_message(message: bytes) -> None:
-    """Two NULs and a name in UTF-8 between them are the least."""
+def test_a_plain_message_without_a_name_is_refused(message: bytes) -> None:
+    """A message has at least two NULs and a name in UTF-8 between them."""
     with pytest.raises(WireError):
         sasl.plain_names(message)
 
 
-def test_a_plain_message_with_one_nul_more_still_has_its_name() -> None:
-    """Kafka has taken such messages: whoever it takes for alice is alice here."""
+def test_a_plain_message_with_one_more_nul_has_its_name() -> None:
+    """Some versions of Kafka accept such messages, and Sluice then reads the same user as Kafka."""
     assert sasl.plain_names(b"\0alice\0secret\0more") == ("", "alice")
 
 
@@ -171,10 +175,12 @@ def test_a_plain_message_with_one_nul_more_still_has_its_name() -> None:
     NAMES,
     st.sampled_from((b"", b",x=y", b",tokenauth=false", b",x=tokenauth=true")),
 )
-def test_scram_names_come_out_as_they_went_in(
+def test_scram_names_are_read_as_they_were_written(
     flag: bytes, authzid: str, reserved: bytes, name: str, extensions: bytes
 ) -> None:
-    """With commas and equals signs escaped, whatever stands around them; the authzid as it is written."""
+    """Commas and equals signs are escaped, other fields may
+    surround the name, and the authzid is returned as written.
+    """
     written = b"a=" + saslname(authzid) if authzid else b""
     message = b"%s,%s,%sn=%s,r=fyko%s" % (flag, written, reserved, saslname(name), extensions)
     assert sasl.scram_first(message) == (saslname(authzid).decode(), name, False)
@@ -191,15 +197,15 @@ def test_scram_names_come_out_as_they_went_in(
     ],
 )
 def test_escapes_are_undone_once(name: bytes, means: str) -> None:
-    """As Kafka's ScramFormatter.username does: what comes out is not looked at again."""
+    """The name is unescaped once, as in Kafka's ScramFormatter.username; the result is not unescaped again."""
     assert sasl.scram_first(b"n,,n=%s,r=x" % name).username == means
 
 
 @pytest.mark.parametrize(
     "name", [b"", b"a=b", b"a=", b"=2c", b"=3d", b"=2", b"==2C", b"\0", b"\xff"]
 )
-def test_no_name_is_made_of_a_wrong_one(name: bytes) -> None:
-    """Any other equals sign is an error, and so is what is empty, NUL or no UTF-8."""
+def test_a_wrong_scram_name_is_refused(name: bytes) -> None:
+    """Any other equals sign is an error, and so is an empty name, a NUL or bytes that are not UTF-8."""
     with pytest.raises(WireError):
         sasl.scram_first(b"n,,n=%s,r=x" % name)
 
@@ -219,8 +225,8 @@ def test_no_name_is_made_of_a_wrong_one(name: bytes) -> None:
         b"c=biws,r=x,p=cHJvb2Y=",
     ],
 )
-def test_no_first_message(message: bytes) -> None:
-    """The parts have their order, and none may be missing."""
+def test_a_wrong_first_message_is_refused(message: bytes) -> None:
+    """The fields have a fixed order, and none may be missing."""
     with pytest.raises(WireError):
         sasl.scram_first(message)
 
@@ -239,12 +245,12 @@ def test_no_first_message(message: bytes) -> None:
     ],
 )
 def test_a_delegation_token_is_told_from_a_user(extensions, by_token) -> None:
-    """As Kafka's ScramExtensions reads it: the last one counts, "true" in any case."""
+    """The last tokenauth field counts, with "true" in any case, as in Kafka's ScramExtensions."""
     assert sasl.scram_first(b"n,,n=alice,r=x" + extensions).by_token is by_token
 
 
-def test_no_message_of_an_error_repeats_what_was_sent() -> None:
-    """It may be somebody's password in the wrong place."""
+def test_no_error_message_repeats_the_bytes_received() -> None:
+    """They may be a password in the wrong field."""
     for read, data in (
         (sasl.plain_names, b"hunter2"),
         (sasl.scram_first, b"n,,n=hunter2=,r=hunter2"),

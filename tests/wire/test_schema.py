@@ -1,4 +1,4 @@
-"""Shapes read off the codec's classes; the check that must pass before its decoder may look."""
+"""Shapes read from the codec's classes, and the check that must pass before decoding."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def test_check_walks_what_the_codec_writes(api, data):
             assert not survives(check, shape, body, 0, cut, BUDGET)
 
 
-def test_a_bomb_is_refused():
-    """A count that cannot fit is refused: the codec would end the process over it."""
+def test_a_count_that_cannot_fit_is_refused():
+    """The codec would exhaust the process's memory over it."""
     for count in (b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"):
         with pytest.raises(WireError):
             check(shape_of(MetadataResponse), bytes(4) + count, 0, 9, BUDGET)
 
 
-def test_elements_are_paid_for():
-    """Elements of all lists of a body come out of one budget."""
+def test_elements_cost_budget():
+    """Elements of all lists of a body are charged to one budget."""
     body = bytes(4) + b"\x01\x00" + bytes(4) + b"\x04" + (b"\x00\x00\x00" + bytes(17) + b"\x01" +
         bytes(4) + b"\x00") * 3 + b"\x00"  # fmt: skip
     shape = shape_of(MetadataResponse)
@@ -50,7 +50,7 @@ def test_elements_are_paid_for():
         check(shape, body, 0, len(body), 2)
 
 
-def test_tags():
+def test_tags_are_checked():
     """Unknown tags pass, known ones must fill their size, and tags ascend."""
     shape = shape_of(ProduceResponse)
     head = b"\x01" + bytes(4)
@@ -60,8 +60,8 @@ def test_tags():
             check(shape, head + tags, 0, len(head + tags), BUDGET)
 
 
-def test_nullable_structs():
-    """A nullable struct is a marker byte, -1 for null."""
+def test_a_nullable_struct_has_a_marker():
+    """A nullable struct begins with a marker byte, -1 for null."""
     shape = shape_of(ConsumerGroupHeartbeatResponse)
     head = bytes(4) + b"\x00\x00" + b"\x00" + b"\x00" + bytes(4) + bytes(4)
     assert check(shape, head + b"\xff\x00", 0, len(head) + 2, BUDGET)[0] == len(head) + 2
@@ -69,8 +69,8 @@ def test_nullable_structs():
     assert check(shape, whole, 0, len(whole), BUDGET)[0] == len(whole)
 
 
-def test_blank_says_only_the_code():
-    """A make_message message holds the code, what was said, and nothing else."""
+def test_a_blank_message_holds_only_the_code_and_the_given_text():
+    """All its other fields are empty."""
     message = make_message(shape_of(HeartbeatResponse), 35)
     assert message == HeartbeatResponse(
         throttle_time=timedelta(0), error_code=type(message.error_code)(35)
@@ -79,15 +79,15 @@ def test_blank_says_only_the_code():
     assert (said.cluster_id, said.brokers, said.topics) == ("c", (), ())
 
 
-def test_a_code_that_nobody_knows():
-    """The codec has no word for an unknown code: that is said, not guessed."""
+def test_a_code_unknown_to_the_codec_is_refused():
+    """An unknown error code raises; no other code is put in its place."""
     with pytest.raises(WireError):
         make_message(shape_of(HeartbeatResponse), 12345)
 
 
 @pytest.mark.parametrize("api", apis_known(), ids=name)
 def test_every_blank_can_be_encoded(api):
-    """A make_message of every request and response is a message that the codec writes and reads."""
+    """The codec writes and reads a blank message of every request and response."""
     for shape, decode in (
         (messages.request_shape(api), messages.decode_request),
         (messages.response_shape(api), messages.decode_response),

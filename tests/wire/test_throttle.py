@@ -1,4 +1,4 @@
-"""Where throttle_time_ms lies in every response, with kio as the witness."""
+"""The place of throttle_time_ms in every response, compared with kio."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck), max_exam
 
 
 def frame(api: Api, entity: Any) -> bytearray:
-    """The whole response frame, its body encoded by kio."""
+    """Return the whole response frame, its body encoded by kio."""
     out = io.BytesIO()
     entity_writer(type(entity))(out, entity)
     rest = pack(">i", 7) + b"\x00" * api.response_header_version + out.getvalue()
@@ -42,7 +42,7 @@ def frame(api: Api, entity: Any) -> bytearray:
 
 
 def throttled(entity: Any, milliseconds: int) -> Any:
-    """The same response with another throttle time, by kio's own field."""
+    """Return the same response with another throttle time, set in kio's field."""
     delay = dt.timedelta(milliseconds=milliseconds)
     return dataclasses.replace(entity, throttle_time=delay)
 
@@ -51,7 +51,7 @@ def throttled(entity: Any, milliseconds: int) -> Any:
 @SLOW
 @given(data=st.data())
 def test_bodies_are_walked_to_a_field_at_their_end(api: Api, data: st.DataObject) -> None:
-    """Stamping bytes equals setting kio's field before encoding, and touches nothing else."""
+    """Stamping the bytes equals setting kio's field before encoding, and changes nothing else."""
     schema = load_response_schema(api.key, api.version)
     entity = data.draw(st.from_type(schema).filter(lambda e: not is_v0_shaped(api, e)))
     zero, ours = frame(api, throttled(entity, 0)), frame(api, throttled(entity, SPEC_MS))
@@ -69,7 +69,7 @@ def test_bodies_are_walked_to_a_field_at_their_end(api: Api, data: st.DataObject
     rest=st.binary(max_size=40),
 )
 def test_a_field_at_a_fixed_place_is_stamped_there(api: Api, tags: bytes, rest: bytes) -> None:
-    """Behind the header, however long its tags, at the table's offset (which kio confirms)."""
+    """The field lies at the table's offset after the header, with header tags of any length (kio confirms it)."""
     head = pack(">i", 7) + tags * api.response_header_version
     before = head + bytes(api.throttle_offset or 0)
     buf = bytearray(pack(">i", len(before) + 4 + len(rest)) + before + bytes(4) + rest)
@@ -78,7 +78,7 @@ def test_a_field_at_a_fixed_place_is_stamped_there(api: Api, tags: bytes, rest: 
 
 
 def is_v0_shaped(api: Api, entity: Any) -> bool:
-    """Error 35 of ApiVersions: a real one would have the v0 layout, which kio does not know."""
+    """Error 35 of ApiVersions has the v0 layout in every version, which kio does not know."""
     return api.key == ApiKey.API_VERSIONS and entity.error_code == KioErrorCode.unsupported_version
 
 
@@ -87,7 +87,7 @@ def is_v0_shaped(api: Api, entity: Any) -> bool:
     [case for case in cases("wire") if "hex" in cases("wire")[case] and "hdr" not in case],
 )
 def test_throttle_time_lies_where_kafka_puts_it(case_id: str) -> None:
-    """Frames written down byte by byte: the offset, and the value that lies there."""
+    """Frames written down byte by byte give the offset and the value at it."""
     case = cases("wire")[case_id]
     api = known(case["api_key"], case["api_version"])
     assert api is not None
@@ -98,8 +98,8 @@ def test_throttle_time_lies_where_kafka_puts_it(case_id: str) -> None:
         assert int.from_bytes(data[found : found + 4], "big") == SPEC_MS
 
 
-def test_ours_and_the_brokers_are_joined_by_the_larger() -> None:
-    """A reply that already asks for more keeps asking for it, and says so; more than int32 is cut."""
+def test_the_larger_of_both_throttle_times_is_kept() -> None:
+    """A reply that asks for a longer throttle keeps it and returns it; a value beyond int32 is cut."""
     api = known(ApiKey.HEARTBEAT, 4)
     assert api is not None
     buf = bytearray.fromhex(cases("wire")["wire-heartbeat-v4"]["hex"])
@@ -111,7 +111,7 @@ def test_ours_and_the_brokers_are_joined_by_the_larger() -> None:
 
 
 def test_a_reply_without_the_field_is_not_stamped() -> None:
-    """0, and not a byte changed."""
+    """Stamping returns 0 and changes no byte."""
     api = known(ApiKey.SASL_HANDSHAKE, 1)
     assert api is not None
     buf = bytearray.fromhex("0000000a 00000007 0000 00000000")
@@ -121,7 +121,7 @@ def test_a_reply_without_the_field_is_not_stamped() -> None:
 
 
 def test_a_field_near_the_front_is_stamped_before_the_rest_is_here() -> None:
-    """A large reply streams; what is not here yet is not looked at, and a field that is not is an error."""
+    """A reply that streams is stamped from its first bytes; a field that has not arrived yet is an error."""
     api = known(ApiKey.FETCH, 4)
     assert api is not None
     buf = bytearray(pack(">iii", 5000, 7, 3) + b"old bytes")
@@ -140,7 +140,7 @@ def test_a_field_near_the_front_is_stamped_before_the_rest_is_here() -> None:
 def test_any_bytes_give_an_offset_inside_the_frame_or_a_wire_error(
     api: Api, size: int | None, rest: bytes, behind: bytes
 ) -> None:
-    """And the same one, whatever lies behind the frame."""
+    """The bytes after the frame do not change the outcome."""
     data = pack(">i", len(rest) if size is None else size) + rest
     found = outcome(data, len(data), api)
     assert outcome(data + behind, len(data), api) == found
@@ -152,7 +152,7 @@ def test_any_bytes_give_an_offset_inside_the_frame_or_a_wire_error(
 @SLOW
 @given(data=st.data())
 def test_mutated_responses_give_an_offset_or_a_wire_error(api: Api, data: st.DataObject) -> None:
-    """One flipped byte of a real response: never another exception, never outside the frame."""
+    """One flipped byte of a real response causes no other exception and no offset outside the frame."""
     schema = load_response_schema(api.key, api.version)
     buf = frame(api, data.draw(st.from_type(schema)))
     buf[data.draw(st.integers(4, len(buf) - 1))] = data.draw(st.integers(0, 255))
@@ -162,7 +162,7 @@ def test_mutated_responses_give_an_offset_or_a_wire_error(api: Api, data: st.Dat
 
 
 def outcome(data: bytes, end: int, api: Api) -> int | None:
-    """The offset, or None for none and for a WireError; anything else escapes."""
+    """Return the offset, or None for no field and for a WireError; any other exception escapes."""
     try:
         return throttle.throttle_at(data, 0, end, api)
     except WireError:

@@ -1,4 +1,4 @@
-"""Topic names read along in Metadata that comes in parts: the same as from the whole, and never a fault."""
+"""Topic names read from chunks of a Metadata reply equal those of the whole reply, and nothing raises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wire.topic_names import MAX_KEPT_BYTES, TopicNames
 
 
 def fed(version: int, data: bytes, chunk: int) -> TopicNames:
-    """What it has read after these parts; each lies somewhere in a buffer, between other bytes."""
+    """Return a reader that was fed the data in chunks, each between other bytes in a buffer."""
     api = apis.find(ApiKey.METADATA, version)
     assert api is not None
     names = TopicNames(api)
@@ -35,7 +35,7 @@ def fed(version: int, data: bytes, chunk: int) -> TopicNames:
 def test_the_names_are_the_same_however_the_reply_is_cut(
     version, topics, partitions, brokers, chunk
 ):
-    """All of them, and nothing is left unread."""
+    """Any chunks give all names, and the reader has read everything."""
     data = metadata_body(version, topics, partitions, brokers)
     api = apis.find(ApiKey.METADATA, version)
     whole = metadata.topic_names(bytearray(data), 0, len(data), api)
@@ -48,25 +48,25 @@ def test_the_names_are_the_same_however_the_reply_is_cut(
 @settings(deadline=None)
 @given(st.binary(max_size=2000), st.integers(1, 300))
 def test_any_bytes_are_read_without_a_fault(data, chunk):
-    """It never raises, and what cannot be read is given up."""
+    """Any bytes raise nothing; the reader gives up on malformed ones."""
     fed(12, data, chunk)
 
 
 @pytest.mark.parametrize("cut", [1, 30])
-def test_a_body_that_is_cut_off_is_unread_and_what_came_before_is_known(cut):
-    """Names of whole topics are good."""
+def test_a_cut_body_keeps_the_names_before_the_cut(cut):
+    """The reader has given up, and the names of complete topics are known."""
     data = metadata_body(12, 3, 2)[:-cut]
     names = fed(12, data, 50)
     assert set(names.names.values()) >= {"topic-0", "topic-1"}
 
 
-def test_no_more_is_kept_than_an_element_may_have():
-    """A string that never ends is given up."""
+def test_a_string_without_end_is_given_up():
+    """The reader keeps at most the bytes that one element may have."""
     names = fed(12, bytes(4) + b"\x02" + bytes(4) + b"\xff\xff\xff\x7f" + bytes(600_000), 10_000)
     assert names.is_incomplete
     assert len(names._kept) <= MAX_KEPT_BYTES
 
 
-def test_before_ids_there_is_nothing_to_learn():
-    """Below v10."""
+def test_versions_without_topic_ids_are_not_read():
+    """Versions below v10 have no topic ids."""
     assert fed(9, bytes(100), 10).names == {}

@@ -1,4 +1,4 @@
-"""Tags that the codec does not know are dropped, wherever they stand; all else stays."""
+"""Tags that the codec does not know are dropped at every level; everything else is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STRANGER = 10_341
 
 
 def with_strangers(shape: Shape, body: bytes, pos: int, out: bytearray) -> int:
-    """Copy a struct, and put a tag that no class knows behind those of every struct in it."""
+    """Copy a struct and put a tag that no class knows after the tags of every struct in it."""
     for field in shape.untagged:
         pos = with_strangers_in(field, shape.is_flexible, body, pos, out)
     if not shape.is_flexible:
@@ -63,7 +63,7 @@ FLEXIBLE = [api for api in apis_known() if api.flexible]
 @settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_a_body_with_tags_of_the_future_is_decoded_as_without(api, data):
-    """Requests and replies of every flexible API and version, with a stranger in each struct."""
+    """Requests and replies of every flexible API and version decode alike with an unknown tag in each struct."""
     for shape, decode in (
         (messages.request_shape(api), messages.decode_request),
         (messages.response_shape(api), messages.decode_response),

@@ -1,4 +1,4 @@
-"""Narrowing an ApiVersions response: what is kept, what is dropped, what stays byte for byte."""
+"""Narrowing an ApiVersions response: which ranges are kept, dropped or passed byte for byte."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ SOME = {0: (3, 9), 3: (0, 12), 18: (0, 4)}
 
 
 def v0(ranges: list[Range], error: int = 0) -> bytes:
-    """A body in the layout of v0."""
+    """Return a body in the layout of v0."""
     return (
         pack(">h", error) + encode_count(len(ranges)) + b"".join(pack(">hhh", *r) for r in ranges)
     )
 
 
 def ranges_of(body: bytes) -> list[Range]:
-    """The ranges of a body in the layout of v0."""
+    """Return the ranges of a body in the layout of v0."""
     return list(iter_unpack(">hhh", body[6:]))  # type: ignore[arg-type] - three int16 by format
 
 
 def narrowed(body: bytes, version: int, *more: frozenset[int]) -> bytes:
-    """`narrow` for a body that lies between other bytes."""
+    """Return `narrow` of a body that lies between other bytes."""
     buf = bytearray(b"??" + body + b"\x00" * 9)
     return versions.narrow(buf, 2, 2 + len(body), version, SOME, *more)
 
 
-def test_ranges_are_intersected_and_strangers_dropped() -> None:
-    """Key 3 is cut at both ends, key 99 is not ours, key 18 has nothing in common with us."""
+def test_ranges_are_intersected_and_unknown_keys_dropped() -> None:
+    """Key 3 is cut at both ends, key 99 is unknown, and key 18 has no version in common with Sluice."""
     body = v0([(3, -1, 20), (99, 0, 1), (18, 5, 6)])
     assert narrowed(body, 0) == v0([(3, 0, 12)])
 
 
 def test_a_range_inside_ours_passes_as_it_is() -> None:
-    """Never widened: a broker older than us is not promised to do more."""
+    """A range is never widened: an older broker's newest version stays the newest."""
     body = v0([(3, 4, 9), (18, 2, 2)])
     assert narrowed(body, 0) == body
 
@@ -77,7 +77,7 @@ def test_pass_unknown_lets_single_keys_through_untouched() -> None:
 
 @given(RANGES, st.frozensets(st.integers(0, 99), max_size=3))
 def test_narrowing_twice_changes_nothing_more(ranges: list[Range], extra: frozenset[int]) -> None:
-    """What is left is offered (or opted in), in the broker's order, and stable."""
+    """Each range that remains is offered or opted in; the broker's order is kept."""
     once = narrowed(v0(ranges), 0, extra)
     assert narrowed(once, 0, extra) == once
     for key, low, high in ranges_of(once):
@@ -92,8 +92,8 @@ def test_narrowing_twice_changes_nothing_more(ranges: list[Range], extra: frozen
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 4).flatmap(lambda v: st.tuples(st.just(v), sent_by_a_broker(v))))
-def test_everything_but_the_ranges_survives(sent: tuple[int, Any]) -> None:
-    """Error, throttle time, features and other tagged fields come out as kio put them in."""
+def test_all_fields_but_the_ranges_are_kept(sent: tuple[int, Any]) -> None:
+    """Error, throttle time, features and other tagged fields equal those that kio wrote."""
     version, entity = sent
     schema = type(entity)
     after = decode(schema, narrowed(encode(schema, entity), version, frozenset({99})))
@@ -110,13 +110,13 @@ def test_everything_but_the_ranges_survives(sent: tuple[int, Any]) -> None:
 
 
 def sent_by_a_broker(version: int) -> st.SearchStrategy[Any]:
-    """Any response of this version but error 35, whose layout is another."""
+    """Return any response of this version except error 35, which has another layout."""
     schema = load_response_schema(ApiKey.API_VERSIONS, version)
     return st.from_type(schema).filter(lambda e: e.error_code != KioErrorCode.unsupported_version)
 
 
 def test_unknown_tagged_fields_pass_byte_for_byte() -> None:
-    """Tag 9 behind the body, and a tag behind a kept key, stay; a dropped key's tags go."""
+    """Tag 9 after the body and a tag of a kept key stay; a dropped key's tags are dropped."""
     one = bytes.fromhex("00030000000c010502cafe")
     two = bytes.fromhex("00630000000c010502dead")
     tail = bytes.fromhex("00000000010903beef01")
@@ -124,23 +124,23 @@ def test_unknown_tagged_fields_pass_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("asked", [0, 1, 3, 4, 5, 32767])
-def test_error_35_has_the_layout_of_v0_whatever_was_asked(asked: int) -> None:
-    """The hint is narrowed like any range: a client is not led to a version we hide."""
+def test_error_35_has_the_layout_of_v0_for_every_version(asked: int) -> None:
+    """The range in it is narrowed like any other, so that no client tries a hidden version."""
     assert narrowed(v0([(18, 0, 5)], 35), asked) == v0([(18, 0, 4)], 35)
 
 
 @pytest.mark.parametrize(
     "case_id", ["apiversions-unsupported-with-hint", "apiversions-unsupported-no-hint"]
 )
-def test_a_brokers_hint_reaches_the_client(case_id: str) -> None:
-    """A range below ours, or none at all, passes: the client asks again with 2, or with 0."""
+def test_a_brokers_range_in_error_35_reaches_the_client(case_id: str) -> None:
+    """A range below Sluice's, or none at all, passes: the client retries with 2, or with 0."""
     case = cases("apiversions")[case_id]
     body = bytes.fromhex(case["body"])
     assert narrowed(body, case["asked"]) == body
 
 
 def test_our_own_answer_to_a_too_new_request_is_kafkas() -> None:
-    """v0 layout, error 35, key 18 with our range, behind a header v0 (KIP-511)."""
+    """It has the v0 layout, error 35, and key 18 with Sluice's range, after a header v0 (KIP-511)."""
     case = cases("apiversions")["apiversions-server-unsupported"]
     assert versions.unsupported_version(OFFERED) == bytes.fromhex(case["body"])
     assert OFFERED[ApiKey.API_VERSIONS][1] < case["asked"]
@@ -152,7 +152,7 @@ def test_our_own_answer_to_a_too_new_request_is_kafkas() -> None:
     assert decode(schema, bytes.fromhex(case["body"])).error_code == 35
 
 
-def test_a_refusal_laid_out_otherwise_passes_as_it_is() -> None:
+def test_error_35_in_another_layout_passes_unchanged() -> None:
     """The mock of librdkafka 2.16 answers v3 and v4 with error 35 in a layout of no version."""
     refusal = bytes.fromhex("0023 01 0012 0000 0002 00000000")
 
@@ -160,7 +160,7 @@ def test_a_refusal_laid_out_otherwise_passes_as_it_is() -> None:
 
 
 def test_a_version_whose_layout_is_unknown_is_refused() -> None:
-    """Without error 35 a response of v6 could have any shape."""
+    """A response of v6 without error 35 could have any layout."""
     with pytest.raises(WireError, match="v6"):
         narrowed(v0([]), 6)
 
@@ -179,14 +179,14 @@ def test_a_version_whose_layout_is_unknown_is_refused() -> None:
     ],
 )
 def test_malformed_responses_are_refused(version: int, hexed: str) -> None:
-    """Cut, null, impossible in count, or with bytes behind the end."""
+    """A response is refused if it is cut or null, has an impossible count, or has bytes after its end."""
     with pytest.raises(WireError):
         narrowed(bytes.fromhex(hexed), version)
 
 
 @given(version=st.integers(-1, 7), data=st.binary(max_size=80), behind=st.binary(max_size=30))
 def test_any_bytes_give_a_body_or_a_wire_error(version: int, data: bytes, behind: bytes) -> None:
-    """And the same one, whatever lies behind `end`."""
+    """The bytes after `end` do not change the outcome."""
     assert outcome(data + behind, len(data), version) == outcome(data, len(data), version)
 
 
@@ -198,7 +198,7 @@ def test_any_bytes_give_a_body_or_a_wire_error(version: int, data: bytes, behind
 def test_cut_and_mutated_responses_give_a_body_or_a_wire_error(
     sent: tuple[int, Any], data: st.DataObject
 ) -> None:
-    """Every truncation is refused, every flipped byte gives a body or a WireError."""
+    """Every truncation is refused; every flipped byte gives a body or a WireError."""
     version, entity = sent
     body = bytearray(encode(type(entity), entity))
     cut = data.draw(st.integers(0, len(body) - 1))
@@ -209,7 +209,7 @@ def test_cut_and_mutated_responses_give_a_body_or_a_wire_error(
 
 
 def outcome(buf: bytes, end: int, version: int) -> bytes | None:
-    """The narrowed body, or None for a WireError; anything else escapes."""
+    """Return the narrowed body, or None for a WireError; any other exception escapes."""
     try:
         return versions.narrow(buf, 0, end, version, SOME)
     except WireError:
@@ -217,7 +217,7 @@ def outcome(buf: bytes, end: int, version: int) -> bytes | None:
 
 
 def response(schema: type[Any], ranges: list[Range]) -> bytes:
-    """A response without error, encoded by kio."""
+    """Return a response without error, encoded by kio."""
     inner = schema.__annotations__["api_keys"].__args__[0]
     keys = tuple(inner(api_key=k, min_version=low, max_version=high) for k, low, high in ranges)
     more = {"throttle_time": timedelta()} if "throttle_time" in schema.__slots__ else {}
@@ -225,19 +225,19 @@ def response(schema: type[Any], ranges: list[Range]) -> bytes:
 
 
 def pairs(entity: Any) -> list[Range]:
-    """The ranges of a decoded response."""
+    """Return the ranges of a decoded response."""
     return [(k.api_key, k.min_version, k.max_version) for k in entity.api_keys]
 
 
 def encode(schema: type[Any], entity: Any) -> bytes:
-    """Kio's encoding."""
+    """Return the message as kio encodes it."""
     out = io.BytesIO()
     entity_writer(schema)(out, entity)
     return out.getvalue()
 
 
 def decode(schema: type[Any], body: bytes) -> Any:
-    """Kio's decoding, which must use up the whole body."""
+    """Return the message as kio decodes it; the body must be used up."""
     entity, size = entity_reader(schema)(body, 0)
     assert size == len(body)
     return entity
