@@ -1,4 +1,4 @@
-"""How hypothesis plays: the same examples each time and no deadline, so that a busy machine fails nothing.
+"""Hypothesis plays the same examples each time and has no deadline, so that no test fails on a busy machine.
 
 `HYPOTHESIS_PROFILE=default` looks for new ones.
 

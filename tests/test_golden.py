@@ -1,4 +1,4 @@
-"""The table of golden cases: complete, honest, and every proof it names exists."""
+"""The table of golden cases is complete, and every proof that it names exists."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROOM = re.compile(r"to be settled by (wire|policies|proxy/core|proxy/shell)/[a-z
 
 @cache
 def functions_of(file: str) -> frozenset[str]:
-    """The test functions that a file defines."""
+    """Return the names of the test functions that a file defines."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     return frozenset(
         node.name
@@ -48,7 +48,7 @@ def functions_of(file: str) -> frozenset[str]:
 
 
 def test_every_golden_case_has_a_verdict() -> None:
-    """The table names each case once, none invented, none left out."""
+    """The table names each case once, none invented and none missing."""
     known = (GOLDEN / "case_ids.txt").read_text(encoding="utf-8").split("\n")
     assert [f"{case.area} {case.id}" for case in table()] == [line for line in known if line]
     assert len({case.id for case in table()}) == len(table())
@@ -56,7 +56,7 @@ def test_every_golden_case_has_a_verdict() -> None:
 
 @pytest.mark.parametrize("case", table(), ids=lambda case: case.id)
 def test_each_verdict_is_backed(case: Case) -> None:
-    """A proof exists where one is claimed, a reason where none is, and a room for what is open."""
+    """A case has a proof if it holds, a reason if it does not, and a room if it is open."""
     assert case.verdict in VERDICTS
     if case.proof:
         file, _, function = case.proof.partition("::")
@@ -73,14 +73,14 @@ def test_each_verdict_is_backed(case: Case) -> None:
 
 @pytest.mark.parametrize("area", sorted(SETTLED - {"client"}))
 def test_copied_cases_are_used_by_the_tests_that_the_table_names(area: str) -> None:
-    """No data without a reader: each case of cases.toml is in the table, with a proof."""
+    """Each case of cases.toml is in the table, with a proof."""
     proofs = {case.id: case.proof for case in table() if case.area == area}
     for case_id in cases(area):
         assert proofs[case_id]
 
 
 def test_max_wait_ms_lies_where_kafka_puts_it() -> None:
-    """At offset 4 behind the replica id, at 0 from v15; kio encodes it there too."""
+    """It lies at offset 4 after the replica id, at 0 from v15 on; kio encodes it there too."""
     case = cases("wire")["wire-fetch-request-maxwait"]
     for version, offset in zip(case["versions"], case["offsets"], strict=True):
         assert fetch.head_offsets(version).max_wait_ms == offset
@@ -104,13 +104,13 @@ def test_max_wait_ms_lies_where_kafka_puts_it() -> None:
 
 
 def test_session_epochs_follow_kafkas_rule() -> None:
-    """They count up, wrap to 1 and never leave the final one."""
+    """Epochs count up, wrap to 1, and do not leave the final one."""
     case = cases("fetch_session")["sess-epoch-wrap"]
     assert [fetch.next_epoch(epoch) for epoch in case["epochs"]] == case["next"]
 
 
-def test_our_own_empty_fetch_reply_ends_the_session() -> None:
-    """Error 0, session id 0, no partitions, the throttle: in every version a client may use."""
+def test_sluices_own_empty_fetch_reply_ends_the_session() -> None:
+    """It has error 0, session id 0, no partitions and the throttle, in every version that a client may use."""
     case = cases("fetch_session")["sess-throttled-full"]
     for version in range(4, OFFERED[ApiKey.FETCH][1] + 1):
         api = find(ApiKey.FETCH, version)

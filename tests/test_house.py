@@ -104,7 +104,7 @@ def test_each_test_says_what_must_hold(path: Path) -> None:
 
 
 def sleeps(tree: ast.Module) -> list[int]:
-    """Return the lines that call `time.sleep`, under whatever name it was imported."""
+    """Return the lines that call `time.sleep`, under any name of the import."""
     names = {
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -142,7 +142,7 @@ def test_sleeping_is_found_under_any_name() -> None:
 
 @pytest.mark.parametrize("path", TEXT_FILES, ids=name)
 def test_no_file_names_a_machine_or_a_registry(path: Path) -> None:
-    """No path of somebody's machine, no package index: the project runs wherever it is cloned."""
+    """No file has a path of one machine or a package index, so that the project runs wherever it is cloned."""
     text = path.read_text("utf-8")
 
     assert not MACHINE.findall(text)

@@ -1,4 +1,4 @@
-"""Documents: what they show can be typed, what they link is there, what they configure is valid."""
+"""Documents: their commands can be typed, their links lead somewhere, and their configurations are valid."""
 
 from __future__ import annotations
 

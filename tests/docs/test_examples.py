@@ -1,5 +1,5 @@
-"""Examples: the example policy is tested by its own test, found as a stranger's, and shown whole; the
-example files are settings that hold, and the timeline of the quotas is what the policy does.
+"""The example policy passes its own test, is found as an installed plug-in and is shown whole;
+the example files are valid settings, and the timeline of the quotas matches the policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLIENT_IDS = ROOT / "examples" / "client_ids"
 
 
 def test_the_example_policy_passes_its_own_test() -> None:
-    """The test an author is shown runs as it stands, with nothing but Sluice installed."""
+    """The example's test runs as it stands, with nothing but Sluice installed."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
 
     ran = subprocess.run(
@@ -51,7 +51,7 @@ def test_the_documents_show_the_files_as_they_are() -> None:
 
 
 def test_the_entry_point_names_the_policy() -> None:
-    """What the example registers is in the module it registers."""
+    """The package registers the class that its module defines."""
     settings = tomllib.loads((CLIENT_IDS / "pyproject.toml").read_text("utf-8"))
     points = settings["project"]["entry-points"]["sluice.policies"]
 
@@ -63,12 +63,12 @@ def test_the_entry_point_names_the_policy() -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda f: f.name)
 def test_each_example_file_is_valid(file: Path) -> None:
-    """`sluice run` would take it."""
+    """`sluice run` accepts each of them."""
     load(file, {}, {})
 
 
 def test_the_quotas_of_the_example_are_those_of_the_document() -> None:
-    """The file and the page on quotas show the same lines, and they mean what they seem to."""
+    """The file and the page on quotas show the same lines, and the policy reads them as the page explains them."""
     entry = load(ROOT / "examples" / "quotas.yaml", {}, {}).config.policies[0]
     page = (ROOT / "docs" / "quotas.md").read_text("utf-8")
     lines = re.compile(r"^ +- (\{(?:user|client_id):.*\})$", re.MULTILINE)
@@ -92,7 +92,7 @@ def test_the_quotas_of_the_example_are_those_of_the_document() -> None:
 
 
 def passed_each_second(enforcement: str, connections: int, seconds: int) -> list[int]:
-    """Let clients with a quota of ten do the next request as soon as they may, a millisecond each."""
+    """Return how many requests pass each second if clients with a quota of ten send as soon as they may."""
     quota = {"user": "alice", "request_rate": 10}
     bench = PolicyBench(Quota, {"enforcement": enforcement, "quotas": [quota]})
     passed: Counter[int] = Counter()
@@ -128,10 +128,8 @@ def _length_ms(verdict: object) -> int:
 
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
 @pytest.mark.parametrize(("connections", "words"), [(1, "1 connection"), (50, "50 connections")])
-def test_the_timeline_is_what_the_policy_does(
-    enforcement: str, connections: int, words: str
-) -> None:
-    """Each row of the table in docs/quota-enforcement.md is what the policy lets through, second by second."""
+def test_the_timeline_is_that_of_the_policy(enforcement: str, connections: int, words: str) -> None:
+    """Each row of the table in docs/quota-enforcement.md equals the policy's count, second by second."""
     page = (ROOT / "docs" / "quota-enforcement.md").read_text("utf-8")
     row = re.search(rf"^\| {enforcement}, {words} \|([0-9 |]+)\|$", page, re.MULTILINE)
     assert row is not None

@@ -1,4 +1,4 @@
-"""Generated parts of the site: they come from the sources, and a page that asks for what is not there fails."""
+"""Generated parts of the site come from the sources, and a page with an unknown marker fails the build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts, runbooks and dashboard: they speak of metrics that there are, and fire when they should."""
+"""Alerts, runbooks and dashboard name existing metrics, and alerts fire when they should."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SELECTOR = re.compile(r"\b((?:sluice|process)_\w+)(?:\{([^}]*)\})?")
 GROUPING = re.compile(r"\b(?:by|on) \(([^)]*)\)")
 LABEL = re.compile(r'(\w+)(?:=~|!=|!~|=)"')
 EVERYWHERE = {"job", "instance"}
-"""What Prometheus adds to each series."""
+"""The labels that Prometheus adds to each series."""
 RUN_SECONDS = 60
 
 
 def series() -> dict[str, set[str]]:
-    """Every series that there may be, with its labels."""
+    """Return every series with its labels."""
     found: dict[str, set[str]] = {}
     for metric in ALL:
         labels = {*metric.labels, *EVERYWHERE}
@@ -49,7 +49,7 @@ def series() -> dict[str, set[str]]:
 
 
 def mistakes(query: str) -> list[str]:
-    """Metrics that there are not, labels that they do not have."""
+    """Return metrics that do not exist and labels that their metrics do not have."""
     known = series()
     wrong = []
     used: set[str] = set()
@@ -77,8 +77,8 @@ def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_asks_for_metrics_that_there_are(rule: dict[str, Any]) -> None:
-    """With labels that they have; and it says what is wrong, how bad that is, and where to read on."""
+def test_an_alert_names_existing_metrics_and_labels(rule: dict[str, Any]) -> None:
+    """It also has a summary, a severity and a link to its runbook."""
     assert mistakes(rule["expr"]) == []
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
     assert {"summary", "description", "runbook"} == set(rule["annotations"])
@@ -86,8 +86,8 @@ def test_an_alert_asks_for_metrics_that_there_are(rule: dict[str, Any]) -> None:
     assert f"Alert: `{rule['alert']}`" in runbook.read_text("utf-8")
 
 
-def test_a_wrong_name_would_be_found() -> None:
-    """The check above can fail: a metric, a label, a grouping that there is not."""
+def test_a_wrong_name_is_found() -> None:
+    """The check above finds an unknown metric, label or grouping."""
     assert mistakes("rate(sluice_request_total[5m])") == ["sluice_request_total"]
     assert mistakes('sluice_connections{reason="x"}') == ["sluice_connections: reason"]
     assert mistakes("sum by (user) (sluice_connections)") == ["user"]
@@ -95,7 +95,7 @@ def test_a_wrong_name_would_be_found() -> None:
 
 
 def test_each_alert_has_one_runbook_and_each_runbook_its_alert() -> None:
-    """And the page that lists them names both."""
+    """The page that lists them names both."""
     named = Counter(rule["annotations"]["runbook"] for rule in RULES)
     assert set(named.values()) == {1}
     assert set(named) == {path.relative_to(ROOT).as_posix() for path in RUNBOOKS}
@@ -115,7 +115,7 @@ def test_each_alert_has_one_runbook_and_each_runbook_its_alert() -> None:
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
 def test_a_runbook_says_where_to_look_and_what_to_do(path: Path) -> None:
-    """What it links is there, and the metrics it names are."""
+    """The pages that it links exist, and so do the metrics it names."""
     text = path.read_text("utf-8")
     assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == ["Look", "Do"]
     links = re.findall(r"\]\(([^)#]+)", text)
@@ -123,7 +123,7 @@ def test_a_runbook_says_where_to_look_and_what_to_do(path: Path) -> None:
     assert [name for name in re.findall(r"\bsluice_\w+", text) if name not in series()] == []
 
 
-def test_every_alert_is_played_through() -> None:
+def test_every_alert_is_tested_with_series() -> None:
     """Each has a time at which it fires and one at which it does not."""
     for rule in RULES:
         (test,) = (each for each in TESTS if each["name"] == rule["alert"])
@@ -132,14 +132,14 @@ def test_every_alert_is_played_through() -> None:
 
 
 def test_prometheus_can_read_rules_and_configuration() -> None:
-    """As an operator would check them."""
+    """Both pass `promtool check`."""
     checked = promtool("check", "config", "prometheus.yaml")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"SUCCESS: {len(RULES)} rules found" in checked.stdout
 
 
 def test_alerts_fire_when_they_should_and_not_before() -> None:
-    """Prometheus itself plays the series through, and compares what is said to whom."""
+    """Prometheus itself plays the series, and the alerts are compared."""
     tested = promtool("test", "rules", "alerts_test.yaml")
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
@@ -148,8 +148,8 @@ def test_alerts_fire_when_they_should_and_not_before() -> None:
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
-def test_a_panel_asks_for_metrics_that_there_are(panel: dict[str, Any]) -> None:
-    """It says what it shows, in which unit, for the chosen instances only."""
+def test_a_panel_names_existing_metrics(panel: dict[str, Any]) -> None:
+    """It has a description and a unit, and queries the chosen instances only."""
     assert panel["description"]
     assert panel["fieldConfig"]["defaults"]["unit"]
     for target in panel["targets"]:
@@ -160,8 +160,8 @@ def test_a_panel_asks_for_metrics_that_there_are(panel: dict[str, Any]) -> None:
         }
 
 
-def test_panels_stand_beside_each_other() -> None:
-    """No two on the same place, none over the edge, each with an id of its own."""
+def test_panels_do_not_overlap() -> None:
+    """No two panels share a place, none crosses the edge, and each has an id of its own."""
     taken: set[tuple[int, int]] = set()
     for panel in BOARD["panels"]:
         place = panel["gridPos"]
@@ -177,7 +177,7 @@ def test_panels_stand_beside_each_other() -> None:
 
 
 def test_every_metric_of_requests_and_waits_is_on_the_dashboard() -> None:
-    """Of those that are about traffic none is forgotten."""
+    """No metric about traffic is missing."""
     shown = " ".join(QUERIES)
     about = ("sluice_request", "sluice_user", "sluice_pool_used", "sluice_purgatory_oldest")
     missing = [m.name for m in ALL if m.name.startswith(about) and m.name not in shown]
@@ -185,7 +185,7 @@ def test_every_metric_of_requests_and_waits_is_on_the_dashboard() -> None:
 
 
 def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
-    """As a recording rule, with the variables filled in."""
+    """Each is checked as a recording rule, with the variables filled in."""
     filled = [
         re.sub(r"\$(job|instance|user)\b", ".*", query.replace("$__rate_interval", "1m"))
         for query in QUERIES
@@ -197,8 +197,8 @@ def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_the_board_holds_nothing_of_the_machine_it_was_made_on() -> None:
-    """Its data source is chosen by whoever imports it."""
+def test_the_dashboard_names_no_machine() -> None:
+    """The person who imports it chooses the data source."""
     sources = {json.dumps(panel["datasource"], sort_keys=True) for panel in PANELS}
     assert sources == {'{"type": "prometheus", "uid": "${datasource}"}'}
     names = [each["name"] for each in BOARD["templating"]["list"]]

@@ -1,4 +1,4 @@
-"""What the documents' configurations promise is what a running Sluice does."""
+"""A running Sluice keeps the promises that the documents make of their configurations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCES = ("README.md", "docs/quotas.md", "examples/quotas.yaml")
 
 
 def noisy_policies(name: str) -> list[object]:
-    """The policies of the first configuration in this document that has a quota of `noisy`."""
+    """Return the policies of the first configuration in this document that has a quota of `noisy`."""
     text = (ROOT / name).read_text("utf-8")
     blocks = [text] if name.endswith(".yaml") else YAML.findall(text)
     block = next(each for each in blocks if "client_id: noisy" in each)
@@ -48,8 +48,8 @@ def sluice(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SluicePro
         running.stop()
 
 
-def test_the_noisy_client_gets_what_the_document_says_and_not_more(sluice: SluiceProcess) -> None:
-    """It sends 250 requests at once: a burst passes, and the others at fifty a second."""
+def test_the_noisy_client_gets_the_documented_rate(sluice: SluiceProcess) -> None:
+    """It sends 250 requests at once: a burst passes, and the others pass at fifty a second."""
     with socket.create_connection(("127.0.0.1", sluice.port)) as client:
         began = time.monotonic()
         client.sendall(b"".join(f.heartbeat(n, client_id="noisy") for n in range(REQUESTS)))

@@ -1,4 +1,4 @@
-"""A stub broker and a `sluice run` before it, which must end with 0 and without a traceback whatever a test did."""
+"""Fixtures: a stub broker and a `sluice run` before it, which must end with exit code 0 and without a traceback."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def broker() -> Iterator[StubBroker]:
-    """The usual one."""
+    """A stub broker with its usual answers."""
     with StubBroker() as stub:
         yield stub
 
 
 @pytest.fixture
 def far() -> Iterator[str]:
-    """HOST:PORT of the usual one, in a process of its own."""
+    """HOST:PORT of a usual stub broker in a process of its own."""
     with module_process("tests.support.stub_broker") as server:
         yield server
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a Sluice before `upstream` (HOST:PORT); further words are SluiceProcess's."""
+    """A function that starts a Sluice before `upstream` (HOST:PORT); further arguments are SluiceProcess's."""
     started: list[SluiceProcess] = []
 
     def begin(upstream: str, **words: object) -> SluiceProcess:

@@ -1,4 +1,4 @@
-"""What is no Kafka at all ends its own connection, at once, and costs nobody else anything."""
+"""Bytes that are not Kafka end their own connection at once and affect no other connection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GROWTH_BYTES = 5 << 20
 
 
 def provoke(port: int, data: bytes, *, half: bool, reset: bool) -> None:
-    """Say this and be hung up on, sooner than any time-out of Sluice's would."""
+    """Send these bytes and expect a disconnect, sooner than any timeout of Sluice's."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         with suppress(ConnectionError):  # it may be quicker than we
             client.sendall(data)
@@ -46,7 +46,7 @@ def provoke(port: int, data: bytes, *, half: bool, reset: bool) -> None:
 
 
 def attack(port: int, count: int) -> None:
-    """`count` bad connections, some at a time, and each is hung up on."""
+    """Open `count` bad connections, some at a time; Sluice disconnects each."""
     ended: list[bytes] = []
     kinds = itertools.cycle(
         [*((each, False) for each in BAD), *((each, True) for each in HALF_HEADS)]
@@ -69,12 +69,12 @@ def attack(port: int, count: int) -> None:
     assert len(ended) == count, "an attacker was not hung up on"
 
 
-def test_thousands_of_bad_connections_cost_nobody_anything(start, broker) -> None:
-    """Each is closed at once without a byte; honest clients notice nothing, and memory stays where it was."""
+def test_thousands_of_bad_connections_affect_no_other_client(start, broker) -> None:
+    """Each is closed at once without a byte; honest clients are served, and memory does not grow."""
     sluice = start(broker.server)
     process = psutil.Process(sluice.pid)
     with Crowd(sluice.port, 4, pid=sluice.pid) as crowd:
-        attack(sluice.port, 200)  # whatever is made once is made now
+        attack(sluice.port, 200)  # so that what is allocated once is allocated now
         before = process.memory_info().rss
         attack(sluice.port, CONNECTIONS)
         growth = process.memory_info().rss - before
@@ -82,8 +82,8 @@ def test_thousands_of_bad_connections_cost_nobody_anything(start, broker) -> Non
     assert growth < GROWTH_BYTES
 
 
-def test_the_log_names_the_usual_victims_and_does_not_storm(start, broker) -> None:
-    """HTTP and TLS are called by their names; of a storm, a few lines a second and a count."""
+def test_the_log_names_http_and_tls_and_its_rate_is_limited(start, broker) -> None:
+    """HTTP and TLS clients are named as such; many bad connections give a few lines a second and a count."""
     sluice = start(broker.server)
     for data in (b"GET / HTTP/1.1\r\n\r\n", TLS_HELLO):
         provoke(sluice.port, data, half=False, reset=False)
@@ -100,7 +100,7 @@ def test_the_log_names_the_usual_victims_and_does_not_storm(start, broker) -> No
 
 
 def provoke_next_second(port: int) -> None:
-    """Once more in another second, so that the count of what was not written comes out."""
+    """Provoke once more in another second, so that the count of dropped lines is written."""
     second = int(time.time())
     while int(time.time()) < second + 2:
         provoke(port, BAD[0], half=False, reset=False)

@@ -1,4 +1,4 @@
-"""Connections that have lived and gone leave nothing behind."""
+"""Closed connections leave no memory in use."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ROUNDS = 6
 GROWTH_BYTES = 2 << 20
 
 
-def test_memory_does_not_grow_with_those_who_left(start, broker) -> None:
-    """Five hundred clients live side by side, leave and come anew: the memory of the first serves the others."""
+def test_memory_does_not_grow_with_closed_connections(start, broker) -> None:
+    """Five hundred clients connect, leave and come again; the memory of the first ones is used again."""
     sluice = start(broker.server)
     process = psutil.Process(sluice.pid)
     nap = threading.Event()

@@ -1,4 +1,6 @@
-"""Few descriptors and many clients: those who are in are served, the others wait in the kernel, and nothing spins."""
+"""With few descriptors and many clients, connected clients are
+served, the others wait in the kernel, and CPU use stays low.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ RECOVERY_SECONDS = 60.0
 
 
 def test_running_out_of_descriptors_does_not_spin(start, broker) -> None:
-    """While 400 clients want in CPU use stays low and those inside are served; when they leave, everybody is."""
+    """While 400 clients connect, CPU use stays low and connected
+    clients are served; when some leave, all others are served.
+    """
     sluice = start(broker.server, descriptors=DESCRIPTORS)
     process = psutil.Process(sluice.pid)
     nap = threading.Event()
@@ -53,8 +57,8 @@ def test_running_out_of_descriptors_does_not_spin(start, broker) -> None:
     )
 
 
-def test_who_waits_outside_is_served_when_there_is_room(start, broker) -> None:
-    """A client that came while it was full, and sent its request, gets its reply once others leave."""
+def test_a_waiting_client_is_served_when_there_is_room(start, broker) -> None:
+    """A client that connects at the limit and sends its request gets its reply once others leave."""
     sluice = start(broker.server, variables={"SLUICE_LIMITS_MAX_CONNECTIONS": "4"})
     with ExitStack() as inside:
         for number in range(4):

@@ -1,4 +1,4 @@
-"""A log that nobody reads, or that cannot be written, costs its lines and nothing else."""
+"""A log that is not read, or cannot be written, loses its own lines and affects nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 20
 
 
 def junk(port: int) -> None:
-    """Many connections that each end with a line in the log."""
+    """Open many connections that each end with a line in the log."""
     for _ in range(JUNK_CONNECTIONS):
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as client:
             with suppress(ConnectionError):
@@ -36,7 +36,7 @@ def junk(port: int) -> None:
 
 
 def is_served(port: int) -> bool:
-    """Whether a client gets an answer."""
+    """Return whether a client gets an answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as client:
         client.sendall(f.heartbeat(5))
         return bool(client.recv(100))
@@ -44,7 +44,7 @@ def is_served(port: int) -> bool:
 
 @pytest.fixture
 def full_pipe():
-    """(the end that nobody reads, the other one, which takes nothing more)."""
+    """Return a full pipe: the end that is not read, and the end that takes no more bytes."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     os.set_blocking(writer, False)
@@ -57,8 +57,8 @@ def full_pipe():
     os.close(writer)
 
 
-def test_a_log_that_nobody_reads_freezes_neither_clients_nor_the_end(start, broker, full_pipe):
-    """Standard error is a full pipe: started, served, attacked, served, and drained by SIGTERM."""
+def test_an_unread_log_blocks_neither_clients_nor_the_shutdown(start, broker, full_pipe):
+    """With a full pipe as standard error Sluice starts, serves, is attacked, serves, and drains on SIGTERM."""
     _, writer = full_pipe
     sluice = start(broker.server, stderr=writer)
     assert is_served(sluice.port)
@@ -67,8 +67,8 @@ def test_a_log_that_nobody_reads_freezes_neither_clients_nor_the_end(start, brok
     sluice.stop()  # insists on exit code 0
 
 
-def test_a_reader_that_comes_late_gets_every_line(start, broker):
-    """The pipe was full for a while; the queue had room for what came meanwhile."""
+def test_a_late_reader_of_the_log_gets_every_line(start, broker):
+    """While the pipe is full, the queue holds the lines."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     variables = {"SLUICE_LOG_FORMAT": "json", "SLUICE_LOG_LEVEL": "debug"}
@@ -88,7 +88,9 @@ def test_a_reader_that_comes_late_gets_every_line(start, broker):
 
 @pytest.mark.parametrize("stderr", [">&-", ">/dev/full"])
 def test_a_log_that_cannot_be_written_ends_nothing(start, broker, stderr):
-    """Closed, or a full disk: started, served, attacked, served, and the exit code is 0."""
+    """With a closed standard error or a full disk Sluice starts,
+    serves, is attacked, serves, and exits with code 0.
+    """
     sluice = start(broker.server, stderr=stderr)
     junk(sluice.port)
     assert is_served(sluice.port)
@@ -96,7 +98,7 @@ def test_a_log_that_cannot_be_written_ends_nothing(start, broker, stderr):
 
 
 def test_a_log_whose_reader_has_gone_ends_nothing(start, broker):
-    """EPIPE, while it runs."""
+    """Sluice serves on after EPIPE."""
     reader, writer = os.pipe()
     sluice = start(broker.server, stderr=writer)
     os.close(writer)
@@ -106,8 +108,8 @@ def test_a_log_whose_reader_has_gone_ends_nothing(start, broker):
     sluice.stop()
 
 
-def test_a_hangup_after_logrotate_begins_the_files_again(start, broker, tmp_path):
-    """Log, traces and usage log: what comes after the signal is in new files."""
+def test_sighup_after_logrotate_opens_the_files_again(start, broker, tmp_path):
+    """Log, traces and usage log: later lines go to the new files."""
     traces, usage = tmp_path / "traces.jsonl", tmp_path / "usage"
     variables = {
         "SLUICE_TRACES_FILE": str(traces),
@@ -139,8 +141,8 @@ def run(*arguments: str, **streams) -> subprocess.Popen[bytes]:
     ],
     ids=["settings", "port taken"],
 )
-def test_why_it_cannot_start_is_said_before_it_ends(arguments, code, said):
-    """And where it cannot be said, the exit code says as much as ever."""
+def test_the_reason_of_a_failed_start_is_written_before_the_exit(arguments, code, said):
+    """The exit code is the same if the reason cannot be written."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         words = [each.format(taken=port) for each in arguments]
@@ -153,7 +155,7 @@ def test_why_it_cannot_start_is_said_before_it_ends(arguments, code, said):
 
 
 def test_a_start_that_fails_does_not_hang_on_a_full_pipe(full_pipe):
-    """The words are lost; the exit code is not."""
+    """The message is lost; the exit code is not."""
     with run("--upstream", "no port", stderr=full_pipe[1]) as process:
         assert process.wait(PATIENCE_SECONDS) == 2
 
@@ -173,8 +175,8 @@ runpy.run_module("proxy", run_name="__main__")
 
 
 @pytest.mark.parametrize("module", ["click", "proxy.config.sources", "trio", "proxy.app"])
-def test_a_hangup_during_the_start_is_obeyed_once_it_runs(broker, module):
-    """It does not end the process; the settings are read again, for they may have been read before it."""
+def test_sighup_during_the_start_is_obeyed_once_sluice_runs(broker, module):
+    """It does not end the process; the settings are read again, because they may have been read before it."""
     listen = f"127.0.0.1:{free_ports(count=2)}"
     words = ("run", "--upstream", broker.server, "--listen", listen, "--nodes", "0")
     command = [sys.executable, "-c", HANGUP_WHEN_IMPORTED, module, *words]

@@ -1,4 +1,4 @@
-"""Many flows that always have more: each makes as much progress as any other, over real sockets, judged by counts."""
+"""Flows that always have more to send make equal progress over real sockets, judged by counts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MAX_WAIT_STEPS = 2 * (2 * FLOWS + 2)
 
 @pytest.fixture
 def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step has time for three or four flows of twelve."""
+    """Give a step time for three or four flows of twelve."""
     monkeypatch.setattr(event_loop_module, "STEP_BYTES", 200_000)
 
 
 @pytest.fixture
 def make_bench() -> Iterator[Callable[[Engine], Bench]]:
-    """An event loop with this engine."""
+    """A function that returns an event loop with this engine."""
     made: list[Bench] = []
 
     def make(engine: Engine) -> Bench:
@@ -67,7 +67,7 @@ class Flow:
 
 
 def run(bench: Bench) -> list[int]:
-    """How many bytes of each flow came through."""
+    """Return how many bytes of each flow arrived."""
     flows = [Flow(*bench.link()[:2], number) for number in range(FLOWS)]
     small, small_broker, _ = bench.link()
     small_broker.setblocking(False)
@@ -93,8 +93,8 @@ def run(bench: Bench) -> list[int]:
 
 
 @pytest.mark.usefixtures("small_budget")
-def test_no_flow_starves_whatever_order_the_poll_set_has(make_bench) -> None:
-    """Each is within 30 % of the mean, and a small client is served between them."""
+def test_no_flow_starves_in_any_order_of_the_poll_set(make_bench) -> None:
+    """Each flow is within 30 % of the mean, and a small client is served between them."""
     moved = run(make_bench(make_engine()))
     mean = sum(moved) / len(moved)
     assert all(abs(each - mean) <= 0.3 * mean for each in moved), moved
@@ -102,7 +102,7 @@ def test_no_flow_starves_whatever_order_the_poll_set_has(make_bench) -> None:
 
 @pytest.mark.usefixtures("small_budget")
 def test_no_flow_starves_while_memory_is_short(make_bench) -> None:
-    """Reads with care take less, from everybody alike."""
+    """Near the limit of memory each read is smaller, equally for all flows."""
     engine = small_engine(64 << 20)
     engine.request_pool.force_allocate(61 << 20)
     assert engine.request_pool.near_limit

@@ -1,4 +1,4 @@
-"""No client ever gets a byte that is another's, whatever clients and brokers do to their connections."""
+"""No client ever gets a byte of another client's reply, while clients and brokers break their connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = 25
 
 
 class Restless(threading.Thread):
-    """Pipelines, and now and then leaves in the middle; `problems` is what it got that was not its own."""
+    """Pipelines, and sometimes leaves inside a frame; `problems` lists the bytes it got that were not its own."""
 
     def __init__(self, port: int, number: int) -> None:
         super().__init__(name=f"restless{number}", daemon=True)
@@ -44,7 +44,7 @@ class Restless(threading.Thread):
                         socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
                     )
                     client.socket.close()
-                elif turn < 0.2:  # says its last byte, and listens on
+                elif turn < 0.2:  # half-closes and keeps reading
                     client.socket.shutdown(socket.SHUT_WR)
                     self._compare(receive_until_closed(client.socket), expected)
                     client.socket.close()
@@ -87,19 +87,19 @@ def test_every_byte_is_the_clients_own(start, hanging_up: float) -> None:
 
 
 def other_id(request: bytes, reply: bytes) -> bytes:
-    """The reply to a request that was not asked."""
+    """Return the reply with a correlation id that was not sent."""
     ident = struct.unpack_from(">i", reply, 4)[0]
     return reply[:4] + struct.pack(">i", ident + 1) + reply[8:]
 
 
 def unasked(request: bytes, reply: bytes) -> bytes:
-    """The right reply, and behind it one that nobody asked for."""
+    """Return the right reply and after it one without a request."""
     return reply + f.reply(99, b"SECRET")
 
 
 @pytest.mark.parametrize("lie", [other_id, unasked], ids=["another id", "nothing asked"])
-def test_a_reply_out_of_turn_costs_that_session_and_nobody_else(start, lie) -> None:
-    """Both its sides are closed, its client gets no byte of that reply, and others do not notice."""
+def test_an_unmatched_reply_ends_that_session_and_no_other(start, lie) -> None:
+    """Both its sides are closed, its client gets no byte of that reply, and other clients are served."""
 
     def answer(request: bytes) -> bytes | None:
         reply = stub.usual(request)
@@ -113,9 +113,9 @@ def test_a_reply_out_of_turn_costs_that_session_and_nobody_else(start, lie) -> N
             request, expected = lied_to.next_request()
             lied_to.socket.sendall(request)
             got = receive_until_closed(lied_to.socket)
-            # The right reply may go down with the wrong one behind it, but never in part.
+            # The right reply may be lost with the wrong one after it, but never in part.
             assert got == b"" or (lie is unasked and got == expected)
             other.ask()
             assert stub.open == 1
-        # The log tells of a session when both its sides are closed.
+        # A session is logged when both its sides are closed.
         await_that(lambda: "broker_protocol" in sluice.said(), "the log to tell of it")

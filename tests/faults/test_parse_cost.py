@@ -1,4 +1,4 @@
-"""Bytes made to be dear to read hold up nobody but their sender.
+"""Bytes that are expensive to parse delay no client but their sender.
 
 The honest client's wait is counted in the proxy's own CPU time (see tests.support.honest), so that a busy machine does
 not fail these tests, and a quick one does not hide what they look for.
@@ -30,7 +30,7 @@ FORBIDDEN = "[{use: limits, config: {forbidden_apis: [DeleteTopics]}}]"
 
 
 def begin(start, upstream: str) -> SluiceProcess:
-    """A Sluice that refuses DeleteTopics, and has done so once: whatever it loads for that is loaded."""
+    """Start a Sluice that refuses DeleteTopics and has done so once, so that the modules for it are loaded."""
     sluice = start(upstream, variables={"SLUICE_POLICIES": FORBIDDEN})
     with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
         client.sendall(delete_topics(1))
@@ -39,7 +39,7 @@ def begin(start, upstream: str) -> SluiceProcess:
 
 
 class Attack:
-    """Sends the same bytes over and over, and comes again when hung up on; from entering to leaving."""
+    """Sends the same bytes again and again while it is entered, and reconnects after each disconnect."""
 
     def __init__(self, port: int, data: bytes, attackers: int = 1) -> None:
         self.sent_bytes = 0
@@ -60,7 +60,7 @@ class Attack:
             assert not thread.is_alive(), "an attacker hangs"
 
     def last(self, seconds: float) -> None:
-        """Go on for so long."""
+        """Attack for so many seconds."""
         self._ending.wait(seconds)
 
     def _run(self) -> None:
@@ -82,7 +82,7 @@ class Attack:
 
     @staticmethod
     def _read(client: socket.socket) -> None:
-        """Or its replies would pile up, and stop it by themselves."""
+        """Read the replies, because unread replies would stop the attack by backpressure."""
         with suppress(OSError):
             while client.recv(1 << 20):
                 pass
@@ -117,13 +117,13 @@ def produce_of_tags(partitions: int = 8_000) -> bytes:
 
 
 def delete_topics(names: int, ident: int = 1) -> bytes:
-    """So many topics without a name."""
+    """Return a request that names so many topics, with empty names."""
     body = struct.pack(">i", names) + bytes(2 * names) + struct.pack(">i", 1_000)
     return f.request(f.DELETE_TOPICS, 1, ident, body)
 
 
 def flood_of_tags() -> bytes:
-    """As many tagged fields as a header may have, in frames no two of which look alike."""
+    """Return frames with as many tagged fields as a header may have, each frame different."""
     tags = bytes([64]) + b"".join(bytes([tag, 0]) for tag in range(64))
     return b"".join(
         f.request(f.HEARTBEAT, 4, n, bytes(8), client_id=str(n), tagged=True, tags=tags)
@@ -132,7 +132,7 @@ def flood_of_tags() -> bytes:
 
 
 def too_many_tags() -> bytes:
-    """More tagged fields than a header may have, and each of a size that is not there."""
+    """Return a frame with more tagged fields than a header may have, each with a size beyond the frame."""
     tags = b"\xff\xff\xff\xff\x0f" + b"".join(bytes([tag % 128, 127]) for tag in range(30_000))
     return f.request(f.METADATA, 9, 1, b"\x00", tagged=True, tags=tags)
 
@@ -148,7 +148,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_large_frames_of_tiny_elements_hold_up_nobody(start, far, kind: str) -> None:
+def test_large_frames_of_tiny_elements_delay_no_other_client(start, far, kind: str) -> None:
     """An honest client's longest wait stays short, memory stays bounded, and the process lives."""
     sluice = begin(start, far)
     data = LARGE[kind]()
@@ -174,8 +174,8 @@ SMALL = {
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_many_small_frames_hold_up_nobody(start, far, kind: str) -> None:
-    """Two attackers send as many dear little requests as they can; an honest client still gets its turn."""
+def test_many_small_frames_delay_no_other_client(start, far, kind: str) -> None:
+    """Two attackers send expensive small requests as fast as they can; an honest client's longest wait stays short."""
     sluice = begin(start, far)
     data = SMALL[kind]()
     with Crowd(sluice.port, 1, pid=sluice.pid) as crowd, Attack(sluice.port, data, 2) as attack:

@@ -1,4 +1,4 @@
-"""A plugin with every kind of bug: the process serves on, and ends when it is told to."""
+"""A plug-in with every kind of bug neither ends the process nor stops its shutdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.sluice_process import STOP_TIMEOUT_SECONDS, SluiceProcess
 
 
 def asked(port: int, client_id: str) -> bytes:
-    """All that comes back to one Heartbeat."""
+    """Return all bytes that answer one Heartbeat."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         client.sendall(f.request(f.HEARTBEAT, 0, 7, b"body", client_id=client_id))
         client.shutdown(socket.SHUT_WR)
@@ -23,7 +23,7 @@ def asked(port: int, client_id: str) -> bytes:
 
 
 def test_a_policy_is_made_once_per_start_and_once_per_reload(broker, tmp_path) -> None:
-    """To check the settings, to plan the memory and to serve: all by the same instance."""
+    """One instance serves to check the settings, to plan the memory and to decide requests."""
     sluice = SluiceProcess(broker.server, tmp_path, variables=buggy.install(tmp_path))
     sluice.start()
     try:
@@ -40,7 +40,7 @@ def test_a_policy_is_made_once_per_start_and_once_per_reload(broker, tmp_path) -
 
 
 def test_a_plugin_with_every_bug_ends_no_process_and_sigterm_is_obeyed(broker, tmp_path) -> None:
-    """Each bug closes its own connection and is named in the log; whoever comes behind is served."""
+    """Each bug closes its own connection and is named in the log; the next client is served."""
     sluice = SluiceProcess(broker.server, tmp_path, variables=buggy.install(tmp_path))
     sluice.start()
     try:

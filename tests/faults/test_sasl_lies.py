@@ -1,6 +1,7 @@
-"""A broker that says yes to everybody: what it can make of Sluice is no more than what it says itself.
+"""A broker that accepts every login can change what Sluice does for its own sessions only.
 
-The table of its lies is in `tests/proxy/core/test_session_sasl.py`; here are a process, its log and its policies.
+`tests/proxy/core/session/test_session_sasl.py` has the table of wrong replies; here are a
+process, its log and its policies.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from tests.support.sasl_talk import Talk
 from tests.support.stub_broker import StubBroker, body_of
 from tests.support.witness import install
 
-PASSWORD = "hunter2-3b9c"  # noqa: S105 - nobody's
+PASSWORD = "hunter2-3b9c"  # noqa: S105 - a made-up password
 ALICE = plain("alice", PASSWORD)
 BY_SCRAM = Scram("SCRAM-SHA-256", "alice", PASSWORD)
 
 
 def yes(request: bytes) -> bytes | None:
-    """Agrees to whatever it is asked; plays SCRAM without knowing any password."""
+    """Accepts every request, and plays SCRAM without knowing any password."""
     key, version, ident = struct.unpack_from(">hhi", request, 4)
     if key == f.SASL_HANDSHAKE:
         return sasl.handshake_reply(ident)
@@ -56,7 +57,7 @@ def by_ticket(talk: Talk) -> object:
 
 @pytest.mark.parametrize("change", [as_bob, by_scram, by_ticket])
 def test_a_change_of_principal_ends_that_session_and_no_other(start, tmp_path, change) -> None:
-    """The client does not get the yes, the log says why, and a neighbour stays who he is."""
+    """The client does not get the reply, the log gives the reason, and another client keeps its principal."""
     variables, seen = install(tmp_path)
     with StubBroker(yes) as stub:
         sluice = start(stub.server, variables=variables)
@@ -73,7 +74,7 @@ def test_a_change_of_principal_ends_that_session_and_no_other(start, tmp_path, c
 
 
 def test_no_secret_is_ever_written(start, tmp_path) -> None:
-    """Neither a password nor a proof, whatever the log level, in success and in every kind of failure."""
+    """Neither a password nor a proof is logged at any level, in success and in every kind of failure."""
     variables, seen = install(tmp_path)
     with StubBroker(yes) as stub:
         sluice = start(stub.server, variables=variables | {"SLUICE_LOG_LEVEL": "debug"})

@@ -1,4 +1,4 @@
-"""A broker that is slow but alive: its own replies reach the client, whatever the request's own deadline was."""
+"""A slow but living broker's own replies reach the client, with any deadline of the request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRODUCE_SECONDS = 0.6
 
 
 def quick_produce(correlation_id: int) -> bytes:
-    """acks=all, with a timeout of a second."""
+    """Return a Produce with acks=all and a timeout of a second."""
     return f.produce(correlation_id).replace(struct.pack(">i", 30_000), struct.pack(">i", 1_000), 1)
 
 
@@ -36,7 +36,7 @@ def quick_produce(correlation_id: int) -> bytes:
 def test_a_slow_broker_is_waited_for(
     start, seconds: float, ask: Callable[[int], bytes], reply: Callable[[int], bytes]
 ) -> None:
-    """Three in a row get the broker's own reply. A slower machine only makes the broker slower, for 10 s it may be."""
+    """Three in a row get the broker's own reply; on a slower machine the broker is only slower, up to 10 s."""
 
     def answer(request: bytes) -> bytes | None:
         key, _, ident = struct.unpack_from(">hhi", request, 4)

@@ -1,4 +1,4 @@
-"""A client that does not read for a while loses nothing by it, not even when Sluice is told to end meanwhile."""
+"""A client that does not read for a while loses no reply, even when Sluice is told to end meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ NAP = threading.Event()
 
 
 def test_every_reply_arrives_though_sluice_is_told_to_end(start) -> None:
-    """Requests pipelined, nothing read, SIGTERM, more requests behind it: each reply the broker sent arrives."""
+    """A client pipelines requests, reads nothing, and sends more
+    after SIGTERM: each reply that the broker sent arrives.
+    """
 
     def answer(request: bytes) -> bytes:
         return big_reply(struct.unpack_from(">i", request, 8)[0])
@@ -42,7 +44,7 @@ def test_every_reply_arrives_though_sluice_is_told_to_end(start) -> None:
             assert memory().rss - before < GROWTH_BYTES
             sluice.terminate()
             await_words(sluice, "draining")
-            with suppress(ConnectionError):  # nobody reads these any more
+            with suppress(ConnectionError):  # these are no longer read
                 client.sendall(b"".join(f.heartbeat(n) for n in range(REQUESTS, REQUESTS + 5)))
             got = f.split(receive_until_closed(client))
         sluice.await_exit()
@@ -53,7 +55,7 @@ def test_every_reply_arrives_though_sluice_is_told_to_end(start) -> None:
 
 
 def test_a_client_that_reads_late_gets_everything(start) -> None:
-    """Backpressure reaches the broker, memory stays bounded, others are served, and not a byte is missing."""
+    """Backpressure reaches the broker, memory stays bounded, others are served, and no byte is missing."""
 
     def answer(request: bytes) -> bytes | None:
         if b"honest" in request:
@@ -71,7 +73,7 @@ def test_a_client_that_reads_late_gets_everything(start) -> None:
 
 
 def await_standstill(stub: StubBroker) -> None:
-    """Until nothing more gets through to the client, or the broker has said everything."""
+    """Wait until no more bytes reach the client, or the broker has sent everything."""
     give_up = time.monotonic() + 60
     seen = -1
     while seen != stub.sent_bytes:
@@ -81,7 +83,7 @@ def await_standstill(stub: StubBroker) -> None:
 
 
 def await_words(sluice: SluiceProcess, words: str) -> None:
-    """Until it has said so."""
+    """Wait until the log has these words."""
     give_up = time.monotonic() + 60
     while words not in sluice.said():
         assert time.monotonic() < give_up, f"never said {words!r}"
@@ -89,7 +91,7 @@ def await_words(sluice: SluiceProcess, words: str) -> None:
 
 
 def slow_client(port: int) -> socket.socket:
-    """With a small window, so that what it does not read stands in front of it soon."""
+    """Return a client with a small window, so that unread replies soon wait in Sluice."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
     client.settimeout(20)
@@ -98,5 +100,5 @@ def slow_client(port: int) -> socket.socket:
 
 
 def big_reply(ident: int) -> bytes:
-    """Alike for nobody else."""
+    """Return a large reply that differs from every other."""
     return f.reply(ident, struct.pack(">i", ident) * (REPLY_BYTES // 4))

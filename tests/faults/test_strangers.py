@@ -1,4 +1,4 @@
-"""Keys and versions that Sluice does not know end here, and no broker address gets past it in any reply."""
+"""Unknown keys and versions end at Sluice, and no reply carries a broker address."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ MINE = socket.inet_aton(ADDRESS)
 
 
 def strange_versions(key: int) -> list[int]:
-    """Beyond what is offered, by one, by two, and as far as it goes."""
+    """Return versions beyond the offered ones: by one, by two, and the largest."""
     newest = OFFERED[key][1] if key in OFFERED else NEVER_OFFERED
     return [newest + 1, newest + 2, 32767, -1]
 
 
 def ask(port: int, request: bytes) -> bytes:
-    """Everything that comes back before the end; the client half-closes, so that an answer ends too."""
+    """Return all bytes before the end; the client half-closes, so that an answered connection ends too."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
         return receive_until_closed(client)
 
 
-def test_strange_keys_and_versions_end_here(start, broker) -> None:
-    """Every key at versions nobody offered: closed or answered here, and the broker hears of none of them."""
+def test_unknown_keys_and_versions_end_here(start, broker) -> None:
+    """Every key at versions that are not offered is closed or answered by Sluice, and the broker sees none of them."""
     sluice = start(broker.server)
     received: dict[tuple[int, int], bytes] = {}
     for key in KEYS:
@@ -71,5 +71,5 @@ def test_replies_name_no_broker(start, broker) -> None:
 
 
 def leaks(data: bytes, port: int) -> bool:
-    """Whether the broker's address stands in there, as text or as numbers."""
+    """Return whether the broker's address is in the bytes, as text or as numbers."""
     return ADDRESS.encode() in data or MINE in data or struct.pack(">i", port) in data

@@ -1,4 +1,4 @@
-"""A bootstrap broker that wants TLS, and is spoken to in plain."""
+"""A bootstrap broker that expects TLS but is spoken to in plaintext."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENTS = 20
 
 
 def _hang_up_on_plain_bytes(listener: socket.socket) -> None:
-    """What a TLS listener does: it needs no certificate to refuse what is not TLS."""
+    """Play a TLS listener; it needs no certificate to refuse bytes that are not TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     while True:
         try:
@@ -30,8 +30,10 @@ def _hang_up_on_plain_bytes(listener: socket.socket) -> None:
             accepted.close()
 
 
-def test_a_tls_listener_spoken_to_in_plain_is_named_in_the_log_a_few_times(tmp_path: Path) -> None:
-    """Each client is closed, and one line says where and why; a storm of clients brings no storm of lines."""
+def test_a_tls_listener_spoken_to_in_plaintext_is_named_in_a_few_lines_of_log(
+    tmp_path: Path,
+) -> None:
+    """Each client is closed, and one line gives address and reason; many clients give few lines."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_hang_up_on_plain_bytes, args=(listener,), daemon=True).start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"

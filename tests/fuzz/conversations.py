@@ -1,6 +1,6 @@
-"""The corpus: conversations that once broke something, or well might. One file each, `corpus/NAME.hex`.
+"""The corpus: conversations that broke something once, or that well might. One file each, `corpus/NAME.hex`.
 
-A line is `client HEX`, `broker HEX` (what that side sends next), `again` (on a new connection) or a comment.
+A line is `client HEX` or `broker HEX` (the next bytes of that side), `again` (on a new connection) or a comment.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ FOLDER: Final = Path(__file__).parent / "corpus"
 
 
 class Line(NamedTuple):
-    """What one side sends."""
+    """Bytes of one side."""
 
     by_client: bool
     data: bytes
 
 
 Conversation = list[Line]
-"""What happens on one connection, in order."""
+"""The bytes of one connection, in order."""
 
 
 def names() -> list[str]:
-    """Every entry."""
+    """Return the names of all entries."""
     return sorted(path.stem for path in FOLDER.glob("*.hex"))
 
 
 def read(name: str) -> list[Conversation]:
-    """The conversations of an entry."""
+    """Return the conversations of an entry."""
     found: list[Conversation] = [[]]
     for text in (FOLDER / f"{name}.hex").read_text("ascii").splitlines():
         word, _, data = text.partition(" ")

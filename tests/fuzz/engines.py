@@ -1,4 +1,4 @@
-"""The engines that a fuzzer's bytes meet: every kind of chain and setting, small pools, a policy that says anything."""
+"""The engines of the fuzzer: every kind of chain and setting, small pools, a policy with random verdicts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ KINDS: Final = (
 
 
 class Services:
-    """What the application does for policies, for an engine that comes later."""
+    """The application's services for policies, for an engine that comes later."""
 
     name = "fuzz"
     observes = False
@@ -109,11 +109,11 @@ class Services:
         return None
 
     def save(self, path: str, data: bytes) -> None:
-        """Nothing is kept."""
+        """Discard the data."""
 
 
 class Whim(Policy):
-    """Says whatever may be said, as the seed has it; insists on being told once how each request ended."""
+    """Returns any verdict, chosen by the seed, and checks that each request's end is reported once."""
 
     Config = dict
 
@@ -158,7 +158,7 @@ class Whim(Policy):
 
 
 def configured(*policies: tuple[type[Policy], object], **options: object) -> Engine:
-    """An engine with these policies and settings, which reach it as they do in the application."""
+    """Return an engine with these policies and settings, passed as the application passes them."""
     services = Services()
     engine = make_engine([kind(config, services) for kind, config in policies], **options)
     services.engine = engine
@@ -166,7 +166,7 @@ def configured(*policies: tuple[type[Policy], object], **options: object) -> Eng
 
 
 def engine_of(kind: str, seed: int) -> Engine:
-    """The proxy that the bytes of an episode meet; one of KINDS."""
+    """Return the engine of an episode, of one of KINDS."""
     if kind == "bare":
         return make_engine(request_timeout_ms=_TIMEOUT_MS)
     if kind == "watched":

@@ -1,7 +1,7 @@
 """Kafka frames by grammar: every API and version that is offered, written straight from the codec's schemas.
 
 The writer is the tests' own, so that it can write what the codec would refuse. A string of a reply that names a host
-is the broker's real address, a port its real port: whatever of these reaches a client is a leak.
+is the broker's real address, a port its real port: if one of these reaches a client, it leaks.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _BITS: Final = {name: 8 * struct.calcsize(form) for name, form in _FORMATS.items
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a reply says about brokers: the host of all of them, and their port."""
+    """The host and port that a reply gives for all brokers."""
 
     name: bytes
     port: int
@@ -72,12 +72,12 @@ LYING_HOST: Final = Host(LYING_ADDRESS.encode(), 1)
 
 @cache
 def apis() -> tuple[Api, ...]:
-    """Every version that is offered, in a fixed order."""
+    """Return every offered version, in a fixed order."""
     return tuple(sorted(BY_KEY_AND_VERSION.values(), key=lambda api: (api.key, api.version)))
 
 
 def request(api: Api, correlation_id: int, chance: random.Random) -> bytes:
-    """A grammatical request frame."""
+    """Return a grammatical request frame."""
     client_id = (
         chance.choice(CLIENT_IDS[:5]) if chance.random() < 0.95 else chance.choice(CLIENT_IDS)
     )
@@ -92,7 +92,7 @@ def request(api: Api, correlation_id: int, chance: random.Random) -> bytes:
 
 
 def reply(api: Api, correlation_id: int, chance: random.Random, host: Host = TRUE_HOST) -> bytes:
-    """A grammatical reply frame whose brokers are at `host`."""
+    """Return a grammatical reply frame whose brokers are at `host`."""
     head = struct.pack(">i", correlation_id) + b"\x00" * api.response_header_version
     if not messages.is_known(api):
         return f.frame(head + chance.randbytes(chance.randrange(60)))
@@ -102,7 +102,7 @@ def reply(api: Api, correlation_id: int, chance: random.Random, host: Host = TRU
 
 
 def body(shape: Shape, chance: random.Random, host: Host, depth: int = 0) -> bytes:
-    """Any message of this shape."""
+    """Return any message of this shape."""
     parts = [_field(each, shape, chance, host, depth) for each in shape.untagged]
     if shape.is_flexible:
         parts.append(_tags(shape, chance, host, depth))

@@ -1,10 +1,10 @@
-"""Clients as a process of their own that talk by grammar; those with an even number mutate, as often as told.
+"""Clients in a process of their own that send frames by grammar; those with an even number mutate a share of them.
 
     python -m tests.fuzz.hostile_client PORT NODES SEED WILD SECONDS
 
 They send whole and half frames, slowly or pipelined, to the bootstrap port and the nodes'; read, or not; leave with a
-FIN, in the middle, or with a RST; or stand still. What Sluice sends is read as the protocol says: no host but ours.
-At the end stands one line of JSON: connections, frames, replies, problems.
+FIN, inside a frame, or with a RST; or stand still. Sluice's replies are decoded and checked: no host but Sluice's.
+The last output is one line of JSON: connections, frames, replies, problems.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ RST: Final = struct.pack("ii", 1, 0)
 
 
 class Hostile(threading.Thread):
-    """One after another, from `number` on in steps of THREADS; `standing` are those that stand still."""
+    """Connects again and again, numbered from `number` in steps of
+    THREADS; `standing` are the connections that stand still.
+    """
 
     def __init__(self, ports: list[int], number: int, seed: int, wild: float, stock: Stock) -> None:
         super().__init__(name=f"hostile{number}", daemon=True)
@@ -106,7 +108,7 @@ class Hostile(threading.Thread):
         self.replies += answered.frames
 
     def _send(self, client: socket.socket, data: bytes, answered: Answered, *, reads: bool) -> None:
-        """All of it, or what goes within a time; replies are read meanwhile."""
+        """Send all bytes, or those that are accepted within a time; replies are read meanwhile."""
         chance = self._chance
         slow = chance.random() < 0.1
         give_up = time.monotonic() + TALK_SECONDS
@@ -123,7 +125,7 @@ class Hostile(threading.Thread):
                 self._receive(client, answered, 0.001 if slow else 0)
 
     def _receive(self, client: socket.socket, answered: Answered, quiet_s: float) -> None:
-        """What comes until nothing comes for so long."""
+        """Read until no byte arrives for `quiet_s`."""
         while select.select([client], [], [], quiet_s)[0]:
             data = client.recv(1 << 16)
             if not data:
@@ -137,7 +139,7 @@ class Hostile(threading.Thread):
 
 
 def main() -> None:
-    """Attack for so many seconds and say what happened."""
+    """Attack for so many seconds and print the outcome."""
     port, nodes, seed = map(int, sys.argv[1:4])
     stock = Stock()
     stock.fill()

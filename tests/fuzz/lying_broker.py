@@ -1,4 +1,4 @@
-"""A broker as a process of its own that answers by grammar, and lies as often as it is told to.
+"""A broker in a process of its own that answers by grammar and sends a share of wrong replies.
 
     python -m tests.fuzz.lying_broker SEED LIES
 
@@ -31,7 +31,7 @@ _SILENT_EVERY: Final = 40
 
 
 class LyingBroker:
-    """Behind a StubBroker, whose `answer` this is."""
+    """The answers of a StubBroker."""
 
     def __init__(self, seed: int, lies: float) -> None:
         self.stub = StubBroker(self.answer)
@@ -43,11 +43,11 @@ class LyingBroker:
         self._kept: dict[int, bytes] = {}
 
     def answer(self, request: bytes) -> bytes | None:
-        """What to send for this request."""
+        """Return the bytes to send for this request."""
         (word, correlation_id) = struct.unpack_from(">ii", request, 4)
         api = BY_KEY_AND_VERSION.get(word)
         client = correlation_id >> CLIENT_SHIFT
-        assert api is not None, "a request that nobody was offered"
+        assert api is not None, "a request of a version that was not offered"
         if word == f.HEARTBEAT << 16 or (client < FIRST_CLIENT and api.key == f.METADATA):
             return self.stub.usual(request)
         if is_silent(request, api):
@@ -66,7 +66,7 @@ class LyingBroker:
         if turn == 2:
             return frame[:4] + struct.pack(">i", correlation_id + 1) + frame[8:]
         if turn == 3:
-            self._kept = {client: frame}  # behind the next one
+            self._kept = {client: frame}  # sent after the next reply
             return None
         if turn == 4:
             return self.stock.reply(
@@ -85,7 +85,7 @@ class LyingBroker:
 
 
 def main() -> None:
-    """Serve until whoever started this lets go of its standard input."""
+    """Serve until standard input is closed."""
     broker = LyingBroker(int(sys.argv[1]), float(sys.argv[2]))
     with broker.stub:
         print(broker.stub.server, flush=True)  # noqa: T201 - this is how it is found

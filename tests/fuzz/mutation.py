@@ -1,4 +1,4 @@
-"""What a broken or hostile peer makes of a frame: other lengths, counts and tags, cuts, junk, slices twice."""
+"""Mutations of a frame by a broken or hostile peer: lengths, counts, tags, cuts, random bytes, repeated slices."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ HEAD_BYTES: Final = 12
 
 
 def refit(frame: bytes) -> bytes:
-    """The frame with the size that it has."""
+    """Return the frame with its size field corrected."""
     return struct.pack(">i", len(frame) - 4) + frame[4:]
 
 
 def mutated(frame: bytes, chance: random.Random, *, head_too: bool = True) -> bytes:
-    """The frame after one to three mutations; nearly always with its right size, so that its body is looked at."""
+    """Return the frame after one to three mutations; nearly always with its right size, so that its body is read."""
     found = frame
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         change = chance.choice(_CHANGES)
@@ -110,7 +110,7 @@ def _strange(data: bytes, chance: random.Random) -> bytes:
 
 
 def _many(data: bytes, chance: random.Random) -> bytes:
-    """Sections of one-byte elements: what costs most per byte."""
+    """Return sections of one-byte elements, which cost most per byte."""
     return data + chance.choice((b"\x00", b"\x01", b"\x02\x00")) * chance.choice((64, 2000))
 
 

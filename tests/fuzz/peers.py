@@ -1,4 +1,4 @@
-"""Both ends of a connection as a fuzzer plays them: what is sent, what is due, and what came back.
+"""Both ends of a connection as the fuzzer plays them: bytes sent, requests due, and replies received.
 
 `Asked` reads requests out of a byte stream as a broker does, `Answered` reads replies as a client does.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wire.apis import Api
 
 OURS: Final = "127.0.0.1"
-"""What clients are told to dial."""
+"""The host that clients are told to dial."""
 _HEAD: Final = struct.Struct(">iii")
 
 
@@ -34,7 +34,7 @@ class Due(NamedTuple):
 
 
 class Asked:
-    """The requests in a stream of bytes that goes to a broker; `due` waits to be answered."""
+    """The requests in a stream of bytes to a broker; `due` holds those without a reply."""
 
     def __init__(self) -> None:
         self.due: deque[Due] = deque()
@@ -42,7 +42,7 @@ class Asked:
         self._unread = b""
 
     def read(self, data: bytes) -> None:
-        """More of the stream."""
+        """Take more bytes of the stream."""
         self._unread += data
         at, end = 0, len(self._unread)
         while end - at >= _HEAD.size:
@@ -61,7 +61,7 @@ class Asked:
 
 
 class Answered:
-    """The replies in a stream that goes to a client, against the requests that it sent."""
+    """The replies in a stream to a client, checked against the requests that it sent."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -69,7 +69,7 @@ class Answered:
         self._unread = b""
 
     def sent(self, frame: bytes) -> None:
-        """The client has sent this; what it is if two have the same correlation id cannot be told."""
+        """Note a request of the client; two with one correlation id cannot be told apart."""
         if len(frame) >= _HEAD.size:
             _, word, correlation_id = _HEAD.unpack_from(frame)
             known = correlation_id in self._apis
@@ -78,14 +78,14 @@ class Answered:
             )
 
     def sent_stream(self, data: bytes) -> None:
-        """The client has sent these frames."""
+        """Note the requests in these frames."""
         at = 0
         while len(data) - at >= _HEAD.size:
             self.sent(data[at:])
             at += 4 + max(0, struct.unpack_from(">i", data, at)[0])
 
     def read(self, data: bytes) -> None:
-        """More of the stream: no byte of it is the broker's address, in no reply is a host but ours."""
+        """Take more bytes of the stream; check that none is the broker's address and each host is Sluice's."""
         seen = self._unread[-len(ADDRESS) :] + data
         assert ADDRESS.encode() not in seen, f"the broker's address went to the client: {seen!r}"
         self._unread += data
@@ -104,18 +104,18 @@ class Answered:
 
 
 def check_hosts(api: Api, frame: bytes) -> None:
-    """Every host in this reply is ours, or none."""
+    """Check that every host in this reply is Sluice's or empty."""
     try:
         message = messages.decode_response(api, frame[8 + api.response_header_version :])
     except WireError:
-        return  # what nobody can read tells nobody anything
+        return  # a body that cannot be decoded gives no client an address
     for struct_ in structs(message):
         host = getattr(struct_, "host", OURS)
         assert host in {OURS, "", None}, f"{api.name} v{api.version} names {host!r}: {frame.hex()}"
 
 
 def structs(message: object) -> Iterator[object]:
-    """The message and every struct in it."""
+    """Yield the message and every struct in it."""
     if isinstance(message, tuple):
         for item in message:
             yield from structs(item)
@@ -126,7 +126,7 @@ def structs(message: object) -> Iterator[object]:
 
 
 def is_silent(frame: bytes, api: Api) -> bool:
-    """Whether a Produce asks for no reply (acks=0); one that cannot be read gets one."""
+    """Return whether a Produce asks for no reply (acks=0); a malformed one gets a reply."""
     if api.key != ApiKey.PRODUCE:
         return False
     end = len(frame)

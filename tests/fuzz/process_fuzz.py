@@ -1,6 +1,6 @@
 """A real `sluice run` between hostile clients and a lying broker, with honest clients beside them.
 
-Everything is on: a quota, metrics, traces into a file, a usage log, topic names, small pools. What must hold:
+Everything is on: a quota, metrics, traces into a file, a usage log, topic names, small pools. These rules must hold:
 
 - The process lives, its log has no traceback, its metrics count no internal error and no policy's.
 - Each honest client gets exactly its own replies, all the time.
@@ -55,7 +55,7 @@ _POLICIES: Final = [
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What happened, in figures; `waits_s` are the honest requests' times, sorted."""
+    """The figures of a run; `waits_s` are the honest requests' times, sorted."""
 
     connections: int
     frames: int
@@ -65,7 +65,7 @@ class Outcome:
     growth_bytes: int
 
     def p99_ms(self) -> float:
-        """Of the honest requests."""
+        """The 99th percentile of the honest requests' times, in milliseconds."""
         return self.waits_s[len(self.waits_s) * 99 // 100] * 1000
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Outcome:
 
 
 class Fuzzed:
-    """A Sluice before `upstream`, and what is known of it."""
+    """A Sluice before `upstream`, and its figures."""
 
     def __init__(self, upstream: str, directory: Path) -> None:
         self._admin = f"127.0.0.1:{free_ports()}"
@@ -106,7 +106,7 @@ class Fuzzed:
         self._process = psutil.Process(self.sluice.pid)
 
     def metrics(self) -> dict[str, float]:
-        """The sum of each family's samples, of the gauges and counters."""
+        """Return the sum of each family's samples, for gauges and counters."""
         with urllib.request.urlopen(f"http://{self._admin}/metrics", timeout=30) as reply:
             page = reply.read().decode()
         found: dict[str, float] = {}
@@ -116,20 +116,20 @@ class Fuzzed:
         return found
 
     def descriptors(self) -> int:
-        """How many are open."""
+        """Return how many descriptors are open."""
         return self._process.num_fds()
 
     def cpu_s(self) -> float:
-        """Spent so far."""
+        """Return the CPU seconds spent so far."""
         times = self._process.cpu_times()
         return times.user + times.system
 
     def rss_bytes(self) -> int:
-        """What is resident."""
+        """Return the resident bytes."""
         return self._process.memory_info().rss
 
     def await_rest(self, descriptors: int) -> None:
-        """Until nothing is left of those who went: connections, descriptors, pools, what was parked."""
+        """Wait until connections, descriptors, pools and held requests are back at rest."""
         gauges = (
             "sluice_connections",
             "sluice_pool_used_bytes",
@@ -153,7 +153,7 @@ class Fuzzed:
             ) from None
 
     def check(self) -> None:
-        """It is to blame for nothing that happened, and idle."""
+        """Check that Sluice had no fault of its own and is idle."""
         now = self.metrics()
         for name in ("sluice_internal_errors_total", "sluice_policy_errors_total"):
             assert not now.get(name), f"{name} {now[name]}: {self.sluice.said()[-4000:]}"
@@ -167,7 +167,7 @@ class Fuzzed:
 
 
 def attack(port: int, seed: int, wild: float, seconds: float) -> dict[str, int]:
-    """What the hostile clients have seen in so many seconds."""
+    """Return the figures that the hostile clients report after so many seconds."""
     arguments = [str(each) for each in (port, NODES, seed, wild, seconds)]
     command = [sys.executable, "-m", "tests.fuzz.hostile_client", *arguments]
     ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
@@ -178,13 +178,13 @@ def attack(port: int, seed: int, wild: float, seconds: float) -> dict[str, int]:
 
 
 def fuzz(directory: Path, seed: int, seconds: float, *, wild: float, lies: float) -> Outcome:
-    """Attack a new Sluice; `wild` is how often a request is mutated, `lies` how often a reply is wrong."""
+    """Attack a new Sluice; `wild` is the share of mutated requests, `lies` that of wrong replies."""
     with module_process("tests.fuzz.lying_broker", str(seed), str(lies)) as upstream:
         fuzzed = Fuzzed(upstream, directory)
         sluice = fuzzed.sluice
         try:
             with Honest(sluice.port) as first:
-                first.ask()  # whatever is opened once is open now
+                first.ask()  # so that what is opened once is open now
             descriptors, rss, cpu = fuzzed.descriptors(), fuzzed.rss_bytes(), fuzzed.cpu_s()
             with Crowd(sluice.port, HONEST, pause_s=PAUSE_SECONDS) as honest:
                 told = attack(sluice.port, seed, wild, seconds)

@@ -1,12 +1,12 @@
-"""A fuzzer of `Session` inside this process: both sides, time and every kind of end, thousands of frames a second.
+"""A fuzzer of `Session` in this process: both peers, time and every kind of end, thousands of frames a second.
 
-An episode is a few sessions that share one engine; its seed says all that happens in it. What must hold:
+An episode is a few sessions that share one engine; its seed decides all of its events. These rules must hold:
 
 - A session ends for a reason that its peers gave; never INTERNAL, never a policy's fault.
-- To the broker goes nothing that is no request of an API that is offered.
-- To the client goes no host but ours.
-- A client that has said its last byte does not wait for ever, whatever the broker does: its session ends.
-- When all are gone the pools are empty, nothing is parked, nobody waits and no timer is left.
+- The broker receives only requests of offered APIs.
+- The client receives no host but Sluice's.
+- The session of a client that has half-closed ends, also if the broker never answers.
+- When all sessions have ended the pools are empty, no request is held, no client waits and no timer is left.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENDS: Final = frozenset(CloseReason) - {CloseReason.INTERNAL, CloseReason.POLICY
 
 
 class Pair:
-    """One session and both its ends."""
+    """One session and both its peers."""
 
     def __init__(self, engine: Engine, chance: random.Random) -> None:
         self.wire = Wire(engine, node_id=chance.choice((None, 1)))
@@ -42,7 +42,7 @@ class Pair:
         self._read_broker = self._read_client = 0
 
     def look(self) -> None:
-        """Both ends read what has come."""
+        """Let both peers read the bytes that have arrived."""
         wire = self.wire
         self.asked.read(wire.to_broker[self._read_broker :])
         self._read_broker = len(wire.to_broker)
@@ -51,7 +51,9 @@ class Pair:
 
 
 class SessionFuzz:
-    """Episodes, each on an engine of its own. `frames` counts what was fed, both ways; `reasons` why sessions ended."""
+    """Plays episodes, each on an engine of its own. `frames` counts frames
+    of both directions; `reasons` are the reasons of ended sessions.
+    """
 
     def __init__(self) -> None:
         self.frames = 0
@@ -61,7 +63,7 @@ class SessionFuzz:
         self._wild = self._lies = 0.0
 
     def play(self, seed: int) -> None:
-        """One episode."""
+        """Play one episode."""
         chance = self._chance = random.Random(seed)
         self._ids = 0
         engine = engine_of(chance.choice(KINDS), seed)
@@ -76,7 +78,7 @@ class SessionFuzz:
         self._settle(engine, timers)
 
     def replay(self, kind: str, conversation: Conversation, chunk: int) -> None:
-        """One conversation of the corpus, in reads of so many bytes."""
+        """Play one conversation of the corpus in reads of `chunk` bytes."""
         engine = engine_of(kind, chunk)
         timers = engine.timers.size
         pair = Pair(engine, random.Random(chunk))
@@ -154,13 +156,13 @@ class SessionFuzz:
             pair.wire.broker(data, self._chunk(len(data)))
 
     def _lie(self, pair: Pair) -> bytes:
-        """A reply as no broker should send it; it may be none at all."""
+        """Return a wrong reply; it may be empty."""
         chance, due = self._chance, pair.asked.due
         api, correlation_id = due[0]
         frame = STOCK.reply(api, correlation_id, chance, host=LYING_HOST)
         turn = chance.randrange(8)
         if turn == 0:
-            return frame  # and once more, when it is its turn
+            return frame  # and again when its turn comes
         if turn == 1 and len(due) > 1:
             return STOCK.reply(due[1].api, due[1].correlation_id, chance, host=LYING_HOST)
         if turn == 2:
@@ -176,7 +178,7 @@ class SessionFuzz:
         return frame
 
     def _chunk(self, size: int) -> int:
-        """How much comes in one read: small ones for what is not large."""
+        """Return the size of one read; only large frames get large ones."""
         chunk = self._chance.choice(CHUNKS)
         return max(chunk, size // 200, 1)
 
@@ -190,7 +192,7 @@ class SessionFuzz:
             elif turn == 4:
                 session.client_gone(now_ms)
                 wire.settle()
-                for _ in range(3):  # what is behind the first has its own time
+                for _ in range(3):  # each later exchange has a deadline of its own
                     wire.advance(SETTLE_MS)
                 is_throttled = (
                     session.throttled_until_ms > wire.now_ms
@@ -207,7 +209,9 @@ class SessionFuzz:
         wire.release()
 
     def _settle(self, engine: Engine, timers: int) -> None:
-        """All are gone: nobody else was to blame, nothing is left; minutes later not even a timer of a policy's."""
+        """Check that only the peers ended the sessions, nothing
+        is held, and minutes later no policy's timer is left.
+        """
         watcher = engine.observer
         assert isinstance(watcher, Watcher)
         if watcher.internal:

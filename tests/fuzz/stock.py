@@ -1,4 +1,4 @@
-"""Ready-made frames by grammar, so that a fuzzer of a process's inside is held up by nothing but what it tests."""
+"""Ready-made frames by grammar, so that writing frames does not slow down the fuzzer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USUAL: Final = ((0, 0.25), (1, 0.15), (3, 0.12), (12, 0.1), (10, 0.06), (48, 0.
 
 
 class Stock:
-    """Some requests and replies of every API and version, always the same."""
+    """Some requests and replies of every API and version, the same in each run."""
 
     def __init__(self) -> None:
         self._requests: dict[int, list[bytes]] = {}
@@ -28,7 +28,7 @@ class Stock:
             self._by_key.setdefault(api.key, []).append(api)
 
     def fill(self, *hosts: Host) -> None:
-        """Make all there is now, with replies for these hosts: the first of an API takes time, and not the peer's."""
+        """Make all frames now, with replies for these hosts, because the first of an API takes long."""
         chance = random.Random()
         for api in grammar.apis():
             self.request(api, 0, chance)
@@ -36,7 +36,7 @@ class Stock:
                 self.reply(api, 0, chance, host=host)
 
     def pick(self, chance: random.Random) -> Api:
-        """Any API in any version; the usual ones more often."""
+        """Return any API in any version; common ones more often."""
         turn = chance.random()
         for key, share in _USUAL:
             turn -= share
@@ -45,7 +45,7 @@ class Stock:
         return chance.choice(grammar.apis())
 
     def request(self, api: Api, correlation_id: int, chance: random.Random) -> bytes:
-        """A request of this API."""
+        """Return a request of this API."""
         word = api.key << 16 | api.version
         if word not in self._requests:
             made = random.Random(word)
@@ -56,7 +56,7 @@ class Stock:
     def reply(
         self, api: Api, correlation_id: int, chance: random.Random, *, host: Host = TRUE_HOST
     ) -> bytes:
-        """A reply of this API whose brokers are at `host`."""
+        """Return a reply of this API whose brokers are at `host`."""
         kind = (api.key << 16 | api.version, host)
         if kind not in self._replies:
             made = random.Random(kind[0])

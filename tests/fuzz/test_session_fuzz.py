@@ -1,4 +1,4 @@
-"""`Session` against peers of every kind: see `session_fuzz` for what must hold."""
+"""`Session` against peers of every kind; `session_fuzz` lists the rules."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.fuzz.session_fuzz import SessionFuzz
 
 SEED = int(os.environ.get("SEED", "0"))
 EPISODES = 1500 if "SECONDS" not in os.environ else int(float(os.environ["SECONDS"]) * 100)
-"""So many in the tests, whatever the machine: about ten seconds. By `make fuzz` a hundred for each second."""
+"""A fixed number in the tests, about ten seconds. `make fuzz` plays a hundred for each second."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 + EPISODES)
 def test_no_bytes_and_no_order_of_events_break_a_session() -> None:
-    """Episodes of both peers, honest and hostile, in every setting: each ends well and leaves nothing behind."""
+    """Episodes of honest and hostile peers, in every setting, all end well and leave nothing behind."""
     fuzz = SessionFuzz()
     for seed in range(SEED, SEED + EPISODES):
         try:
@@ -30,8 +30,10 @@ def test_no_bytes_and_no_order_of_events_break_a_session() -> None:
 
 
 @pytest.mark.parametrize("name", conversations.names())
-def test_the_corpus_ends_well_however_it_is_read(name: str) -> None:
-    """Each conversation of the corpus, before every chain, in whole reads and in reads of 1, 3 and 13 bytes."""
+def test_the_corpus_ends_well_in_any_chunks(name: str) -> None:
+    """Each conversation of the corpus ends well before every
+    chain, in whole reads and in reads of 1, 3 and 13 bytes.
+    """
     fuzz = SessionFuzz()
     for conversation in conversations.read(name):
         for kind in KINDS:

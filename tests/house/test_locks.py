@@ -58,7 +58,7 @@ def test_locks_agree() -> None:
 
 
 def test_every_dependency_is_locked() -> None:
-    """What the wheel declares is in the lock that installs it."""
+    """Every dependency that the wheel declares is in the lock file that installs it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     run, demo = (pins(ROOT / "requirements" / f"{n}.txt") for n in ("run", "demo"))
 
@@ -83,7 +83,7 @@ def named_files(tree: ast.Module) -> list[re.Pattern[str]]:
 
 
 def test_every_list_of_the_tests_is_used() -> None:
-    """A lock list of the tests' own that no helper opens by its name would be dead weight."""
+    """Each lock list of the tests is opened by its name in a helper."""
     lists = files_below(ROOT / "tests" / "support" / "locks")
     named = [
         pattern

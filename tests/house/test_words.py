@@ -26,11 +26,8 @@ CEILINGS = {
     "proxy/demo": 0,
     "proxy/telemetry": 92,
     "bench": 8,
-    "tests": 3,
+    "tests": 0,
     "tests/bench": 31,
-    "tests/docs": 5,
-    "tests/faults": 36,
-    "tests/fuzz": 29,
     "tests/integration": 98,
     "tests/policies": 145,
     "tests/proxy": 30,
@@ -90,7 +87,7 @@ def test_banned_turns_of_speech_become_fewer() -> None:
     ],
 )
 def test_a_banned_turn_is_found(text: str) -> None:
-    """Each of the patterns sees what it is for."""
+    """Each pattern finds an example of its turn of speech."""
     assert count(text)
 
 
@@ -106,7 +103,7 @@ def test_a_banned_turn_is_found(text: str) -> None:
     ],
 )
 def test_plain_english_is_not_banned(text: str) -> None:
-    """Questions, relative clauses and places are left alone."""
+    """Questions, relative clauses and places are not counted."""
     assert not count(text)
 
 
