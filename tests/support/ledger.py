@@ -82,7 +82,7 @@ class TimedWire(Wire):
             engine.advance(at_us // 1000, at_us)
             self._attend()
             self.settle()
-            self._go_on()
+            self.proceed()
             if at_us >= until_us:
                 return
 

@@ -79,7 +79,7 @@ class Link(Wire):
         """Its broker reads again."""
         self.stuck = False
         self.settle()
-        self._go_on()
+        self.proceed()
         self._attend()
 
     def _read(self, channel, take, data, name):

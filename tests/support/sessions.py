@@ -141,7 +141,7 @@ class Wire:
     def client(self, data: bytes, chunk: int = 256 << 10) -> Wire:
         """The client sends this; reads of at most `chunk` bytes, while it is not muted."""
         self._unread.extend(data[at : at + chunk] for at in range(0, len(data), chunk))
-        self._go_on()
+        self.proceed()
         self._attend()
         return self
 
@@ -153,7 +153,7 @@ class Wire:
             self._read(
                 self.session.broker, self.session.from_broker, data[at : at + chunk], "to_client"
             )
-            self._go_on()
+            self.proceed()
         self._attend()
         return self
 
@@ -193,7 +193,7 @@ class Wire:
         """The client has closed its side while it was not read."""
         self.session.client_hung_up(self.now_ms)
         self.settle()
-        self._go_on()
+        self.proceed()
 
     def _attend(self) -> None:
         ready = self.engine.ready
@@ -204,9 +204,9 @@ class Wire:
             if isinstance(wire, Wire):
                 wire.attended += 1
                 wire.settle()
-                wire._go_on()
+                wire.proceed()
 
-    def _go_on(self) -> None:
+    def proceed(self) -> None:
         """Turns that are due, and reads while there is something and the client is heard."""
         session = self.session
         while not session.ended:

@@ -186,6 +186,6 @@ def test_a_long_head_needs_memory_like_a_body():
     for _ in links:
         for link in links:
             link._attend()
-            link._go_on()
+            link.proceed()
     assert all(link.to_broker == head for link in links)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0

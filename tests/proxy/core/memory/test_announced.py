@@ -1,4 +1,4 @@
-"""What is announced to a broker and not sent: how much at once, who waits for it, and when it is given back."""
+"""Announced bytes: the bound on bytes that a broker was promised and not sent, and the queue for it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def large(number: int = 1, size_bytes: int = LARGE, acks: int = 1) -> bytes:
 
 
 def begun(engine, number: int = 1, size_bytes: int = LARGE, node_id: int | None = 1) -> Wire:
-    """A session that has announced this much and sent a little of it."""
+    """Return a session that has announced a request of this size and sent a little of it."""
     return Wire(engine, node_id).client(large(number, size_bytes)[:1000])
 
 
@@ -43,8 +43,8 @@ def waits(wire: Wire) -> bool:
     return bool(wire.session.client.muted & Mute.OUT_OF_MEMORY)
 
 
-def test_no_more_is_announced_to_a_broker_than_the_bound():
-    """Whoever comes then waits, and nothing of its request reaches the broker."""
+def test_the_announced_bytes_of_a_broker_are_bounded():
+    """A further request waits, and none of its bytes reaches the broker."""
     engine = bounded()
     wires = [begun(engine) for _ in range(5)]
     assert [waits(wire) for wire in wires] == [False, False, True, True, True]
@@ -53,8 +53,8 @@ def test_no_more_is_announced_to_a_broker_than_the_bound():
     assert engine.request_pool.used_bytes == 3 * 1000
 
 
-def test_those_who_wait_are_served_in_the_order_they_came_and_nothing_is_lost():
-    """Each as soon as enough is finished; a smaller one does not pass a larger one."""
+def test_waiting_requests_are_forwarded_in_order_of_arrival():
+    """Each is forwarded as soon as enough bytes were sent; a small one does not pass a large one."""
     engine = bounded()
     wires = [begun(engine), begun(engine), begun(engine, 1, 900_000), begun(engine, 1, 90_000)]
     assert [waits(wire) for wire in wires] == [False, False, True, True]
@@ -70,8 +70,8 @@ def test_those_who_wait_are_served_in_the_order_they_came_and_nothing_is_lost():
     assert engine.announced.bytes_of(1) == engine.request_pool.used_bytes == 0
 
 
-def test_small_requests_pass_whoever_waits():
-    """Up to 64 KiB, in however many reads; and what is whole in one read."""
+def test_small_requests_do_not_wait():
+    """They are requests of up to 64 KiB in any number of reads, and requests that one read completes."""
     engine = bounded()
     begun(engine, size_bytes=3 * BOUND)
     assert waits(begun(engine))
@@ -83,8 +83,8 @@ def test_small_requests_pass_whoever_waits():
     assert whole.to_broker == large(1, 200_000)
 
 
-def test_one_request_is_always_let_in_however_large():
-    """Else it would wait for ever; the next one waits."""
+def test_one_request_larger_than_the_bound_is_accepted():
+    """It would wait for ever otherwise; the next request waits."""
     engine = bounded()
     wire = begun(engine, 1, 3 * BOUND)
     behind = begun(engine)
@@ -95,7 +95,7 @@ def test_one_request_is_always_let_in_however_large():
 
 
 def test_each_node_has_a_bound_of_its_own():
-    """One that is full holds up nobody at another."""
+    """A full bound of one node delays no request to another node."""
     engine = bounded()
     full = [begun(engine, node_id=1) for _ in range(3)]
     other, bootstrap = begun(engine, node_id=2), begun(engine, node_id=None)
@@ -105,8 +105,8 @@ def test_each_node_has_a_bound_of_its_own():
 
 
 @pytest.mark.parametrize("how", ["lost", "gone"])
-def test_what_will_never_be_whole_counts_until_the_connection_to_the_broker_is_closed(how):
-    """So long the broker has its memory."""
+def test_an_abandoned_request_counts_until_the_brokers_connection_is_closed(how):
+    """The broker keeps its memory until then."""
     engine = bounded(LARGE)
     wire, behind = begun(engine), begun(engine)
     if how == "lost":
@@ -121,8 +121,8 @@ def test_what_will_never_be_whole_counts_until_the_connection_to_the_broker_is_c
     assert engine.announced.bytes_of(1) == len(large())
 
 
-def test_a_session_that_waits_and_goes_leaves_the_line():
-    """The next one has its place."""
+def test_a_waiting_session_that_ends_leaves_the_queue():
+    """The next session takes its place."""
     engine = bounded(LARGE)
     first, second, third = (begun(engine) for _ in range(3))
     second.session.client_lost(engine.now_ms)
@@ -136,8 +136,8 @@ def test_a_session_that_waits_and_goes_leaves_the_line():
     assert engine.request_pool.used_bytes == 0
 
 
-def test_a_streamed_request_that_does_not_come_is_closed():
-    """Less than a KiB a second, judged from five seconds on; one that comes slowly enough may take its time."""
+def test_a_streamed_request_that_stalls_is_closed():
+    """The least rate is 1 KiB a second, judged after five seconds; a request that keeps it may take its time."""
     engine = bounded(limits=ReadLimits())
     silent, slow = begun(engine), begun(engine, 2)
     at = 1000
@@ -152,8 +152,8 @@ def test_a_streamed_request_that_does_not_come_is_closed():
     assert slow.to_broker == large(2)
 
 
-def test_the_deadline_holds_once_others_wait():
-    """A request at the least rate could else keep a node to itself for hours."""
+def test_the_deadline_applies_while_others_wait():
+    """Otherwise a request at the least rate could occupy a node for hours."""
     engine = bounded(LARGE, limits=ReadLimits())
     engine.reservations.unread_bytes = lambda _: 1 << 16
     slow, at = begun(engine), 1000
@@ -175,7 +175,7 @@ def test_the_deadline_holds_once_others_wait():
 
 
 def test_a_verdict_is_kept_while_the_request_waits():
-    """It is not asked about twice; a throttle begins behind it."""
+    """The policies are not asked again; a throttle begins when the request is forwarded."""
     judge = Recorder(lambda _: Throttle(50), apis={f.PRODUCE})
     engine = bounded(LARGE, judge)
     first, wire = begun(engine), begun(engine)
@@ -190,8 +190,8 @@ def test_a_verdict_is_kept_while_the_request_waits():
     assert len(judge.asked) == 2
 
 
-def test_another_bound_serves_the_line_at_once():
-    """And no bound lets all of them in."""
+def test_a_changed_bound_serves_the_queue_at_once():
+    """Without a bound all waiting requests are forwarded."""
     engine = bounded(LARGE)
     wires = [begun(engine) for _ in range(5)]
     engine.announced.resize(3 * len(large()))
@@ -212,8 +212,8 @@ def test_another_bound_serves_the_line_at_once():
     st.sampled_from([None, Need.HEADER, Need.HEAD]),
     st.sampled_from([0, 1, -1]),
 )
-def test_whatever_the_sizes_and_reads_all_of_it_arrives(sizes, chunk, bound, need, acks):
-    """Several sessions at once, several requests on each; the count ends at nothing."""
+def test_all_requests_arrive_for_any_sizes_and_reads(sizes, chunk, bound, need, acks):
+    """Several sessions send several requests each; the count ends at 0."""
     policies = [] if need is None else [Recorder(needs=need)]
     engine = bounded(bound, *policies)
     sent = b"".join(large(n, size, acks) for n, size in enumerate(sizes))
@@ -223,7 +223,7 @@ def test_whatever_the_sizes_and_reads_all_of_it_arrives(sizes, chunk, bound, nee
             wire.client(sent[at : at + chunk])
             assert engine.announced.bytes_of(0) <= max(bound, 4 * LARGE)
     for wire in wires:
-        wire._go_on()
+        wire.proceed()
         assert wire.to_broker == sent
         wire.release()
     assert engine.announced._nodes == {}

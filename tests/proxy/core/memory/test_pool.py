@@ -1,4 +1,4 @@
-"""MemoryPool: Kafka's rules for what is granted, and what is taken is counted and given back."""
+"""MemoryPool: Kafka's rules for what is granted; every byte granted is counted and released once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def refused(pool: MemoryPool, size_bytes: int) -> str:
     return str(caught.value)
 
 
-def test_a_pool_has_a_size_and_its_largest_request_fits():
-    """Kafka's constructor: both positive, the request no larger than the pool."""
+def test_a_pool_and_its_largest_request_have_valid_sizes():
+    """As in Kafka's constructor both are positive, and the request is no larger than the pool."""
     for size, most in ((MEMPOOL["pool-ctor-0"]["size"], 7), (-2, 1), (10, 0), (10, 11)):
         with pytest.raises(ValueError, match="a pool of"):
             MemoryPool(size, most, strict=True)
@@ -27,8 +27,8 @@ def test_a_pool_has_a_size_and_its_largest_request_fits():
 
 
 @pytest.mark.parametrize("case_id", ["pool-alloc-11", "pool-alloc-0", "pool-alloc--1"])
-def test_a_size_that_no_request_has_is_an_error_and_no_lack_of_memory(case_id):
-    """It is raised, the pool stays as it is, and no outage begins."""
+def test_an_invalid_size_is_an_error_and_no_lack_of_memory(case_id):
+    """It is raised; the pool is unchanged, and no depletion begins."""
     case = MEMPOOL[case_id]
     pool = MemoryPool(case["size"], case["max_single"])
     assert str(case["alloc"]) in refused(pool, case["alloc"])
@@ -37,8 +37,8 @@ def test_a_size_that_no_request_has_is_an_error_and_no_lack_of_memory(case_id):
 
 
 @pytest.mark.parametrize("case_id", ["pool-non-strict-bound", "pool-strict"])
-def test_what_is_granted_is_what_kafka_grants(case_id):
-    """Non-strict: any byte that is left lets any request in; strict: it has to fit."""
+def test_the_pool_grants_what_kafkas_pool_grants(case_id):
+    """A non-strict pool grants any size while a byte is free; a strict pool grants what fits."""
     case = MEMPOOL[case_id]
     pool = MemoryPool(case["size"], case["max_single"], strict=case["strict"])
     results = []
@@ -52,8 +52,8 @@ def test_what_is_granted_is_what_kafka_grants(case_id):
     assert results == case["results"]
 
 
-def test_nothing_left_is_out_of_memory():
-    """At zero, and below."""
+def test_a_pool_without_a_free_byte_is_out_of_memory():
+    """It is so at 0 free bytes and below."""
     case = MEMPOOL["pool-oom-flag"]
     for left, out in zip(case["available"], case["results"], strict=True):
         pool = MemoryPool(10)
@@ -61,8 +61,8 @@ def test_nothing_left_is_out_of_memory():
         assert (pool.available_memory(), pool.is_out_of_memory()) == (left, out)
 
 
-def test_without_bound_nothing_is_refused_and_all_is_counted():
-    """As Kafka's MemoryPool.NONE, but for `used`, which is the truth here."""
+def test_an_unbounded_pool_refuses_nothing_and_counts_everything():
+    """It is like Kafka's MemoryPool.NONE, except that `used_bytes` is correct."""
     case = MEMPOOL["pool-none"]
     pool = MemoryPool(case["size"])
     assert case["size"] == NO_BOUND == pool.size_bytes
@@ -73,8 +73,8 @@ def test_without_bound_nothing_is_refused_and_all_is_counted():
     assert not pool.is_low()
 
 
-def test_giving_back_more_than_is_taken_is_a_fault():
-    """A double release would silently inflate the pool; so would a negative one deflate it."""
+def test_releasing_more_than_was_granted_is_a_fault():
+    """A double release would inflate the pool unnoticed, a negative one would deflate it."""
     pool = MemoryPool(100)
     assert pool.try_allocate(MEMPOOL["pool-double-free"]["alloc"])
     pool.release(5)
@@ -85,16 +85,16 @@ def test_giving_back_more_than_is_taken_is_a_fault():
         pool.release(-1)
 
 
-def test_less_than_a_tenth_is_low_and_nothing_is_not():
-    """Strictly less; with nothing left there is no order to be fair in."""
+def test_a_pool_is_low_while_less_than_a_tenth_is_free():
+    """The comparison is strict, and a pool without a free byte is not low."""
     for left, low in ((101, False), (100, False), (99, True), (1, True), (0, False), (-5, False)):
         pool = MemoryPool(1000)
         pool.force_allocate(1000 - left)
         assert pool.is_low() is low
 
 
-def test_an_outage_counts_while_it_runs_and_ends_when_something_is_left():
-    """From the first refusal to the release that leaves something; overdrafts and more refusals change nothing."""
+def test_a_depletion_lasts_from_the_first_refusal_until_memory_is_free():
+    """Its time is counted while it lasts; overdrafts and further refusals do not change it."""
     now_ms = [1000]
     told: list[object] = []
     pool = MemoryPool(10, now_ms=lambda: now_ms[0])
@@ -118,8 +118,8 @@ def test_an_outage_counts_while_it_runs_and_ends_when_something_is_left():
     assert told == ["dry", 50]
 
 
-def test_an_outage_goes_on_while_what_comes_back_is_taken_again():
-    """Whoever waits is served in the release; it is over when something is left after that."""
+def test_a_depletion_lasts_while_released_memory_is_taken_again():
+    """A release serves the queue first; the depletion ends if memory is free after that."""
     now_ms = [0]
     pool = MemoryPool(10, now_ms=lambda: now_ms[0])
     waiting = [7, 7]
@@ -142,8 +142,8 @@ def test_an_outage_goes_on_while_what_comes_back_is_taken_again():
     assert pool.depleted_ms(99) == 50
 
 
-def test_a_strict_refusal_ends_with_the_next_that_is_granted():
-    """Kafka's rule: a successful allocation stops the clock, too."""
+def test_a_depletion_after_a_strict_refusal_ends_with_the_next_grant():
+    """As in Kafka a successful allocation stops the clock too."""
     now_ms = [0]
     pool = MemoryPool(10, strict=True, now_ms=lambda: now_ms[0])
     assert pool.try_allocate(4)
@@ -154,8 +154,8 @@ def test_a_strict_refusal_ends_with_the_next_that_is_granted():
     assert pool.depleted_ms(9) == 5
 
 
-def test_a_pool_may_get_another_size():
-    """What is held stays. More of it ends an outage; less is felt at once."""
+def test_the_size_of_a_pool_can_be_changed():
+    """Memory in use stays in use. A larger size ends a depletion; a smaller one applies at once."""
     now_ms = [0]
     pool = MemoryPool(10, now_ms=lambda: now_ms[0])
     assert pool.try_allocate(10)
@@ -182,8 +182,8 @@ def test_a_pool_may_get_another_size():
         (NO_BOUND, 100, 1 << 62, 1 << 40, False),
     ],
 )
-def test_a_pool_says_when_whoever_reads_has_to_look(size, spare, most, used, pressed):
-    """Less than the spare is left, or so much is used; and no more when it is back."""
+def test_a_pool_reports_when_it_is_near_its_limit(size, spare, most, used, pressed):
+    """It is near the limit while less than the reserve is free or more than the maximum is used."""
     pool = MemoryPool(size)
     pool.press_at(spare, most)
     pool.force_allocate(used)
@@ -193,8 +193,8 @@ def test_a_pool_says_when_whoever_reads_has_to_look(size, spare, most, used, pre
 
 
 @given(st.integers(1, 1000), st.lists(st.integers(1, 300)))
-def test_used_bytes_are_the_sum_of_what_was_granted_and_end_at_zero(size, wanted):
-    """Under any sequence; the bound is the pool and the largest request, but for a byte."""
+def test_used_bytes_are_the_sum_of_all_grants_and_end_at_zero(size, wanted):
+    """For any sequence they stay below the size of the pool plus the largest request."""
     most = min(size, 300)
     pool = MemoryPool(size, most)
     granted = [each for each in wanted if each <= most and pool.try_allocate(each)]

@@ -1,4 +1,4 @@
-"""PoolLimits: what an engine makes of them."""
+"""PoolLimits: the bounds that an engine derives from them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.support.memory import Link, kept, small_engine
 from tests.support.sessions import make_engine
 
 
-def test_without_any_nothing_is_bounded():
-    """An engine by itself counts and refuses nothing."""
+def test_an_engine_without_limits_refuses_nothing():
+    """It counts all the same."""
     engine = make_engine()
     assert engine.request_pool.size_bytes == engine.reply_pool.size_bytes == -1
     assert engine.reservations.max_requests == -1
@@ -18,8 +18,8 @@ def test_without_any_nothing_is_bounded():
     assert engine.reply_reservations.max_bytes == 2 * MAX_REPLY_BYTES
 
 
-def test_the_pools_may_get_other_sizes():
-    """Everything that follows from them does: the largest, when to read with care, who may go on."""
+def test_the_limits_of_an_engine_can_be_changed():
+    """The largest frame, the limit for short reads and the waiting sessions follow from them."""
     engine = small_engine(1000, max_share=0.5)
     holder = Link(engine).client(kept(1, 600)[:100])
     waiting = Link(engine)
@@ -38,8 +38,8 @@ def test_the_pools_may_get_other_sizes():
     assert holder.to_broker == kept(1, 600)
 
 
-def test_each_bound_has_its_place():
-    """The largest frame kept whole is the largest request, or the pool; replies have a part of their own besides."""
+def test_each_limit_sets_its_own_bound():
+    """A frame kept whole has at most the size of the largest request or of the pool; replies have an own part."""
     bounds = PoolLimits(request_bytes=5000, response_bytes=7000, requests=3, max_share=0.5)
     engine = make_engine(bounds=bounds)
     assert engine.request_pool.size_bytes == engine.request_pool.max_single_bytes == 5000

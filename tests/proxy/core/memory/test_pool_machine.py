@@ -1,10 +1,10 @@
 """A stateful machine over the pool and real sessions: arrive in parts, wait, be held, throttled, cut, resized.
 
-What must hold: used + free is the size, always, and what is used is what the sessions hold; the bound is the
-pool and the largest request (and the crumbs of those inside a frame); whoever waits, waits for something; and
-in the end every session that lives has sent all it was asked to, in order, and nothing is left.
+Invariants: used + free bytes are the size, and the used bytes are those that the sessions hold. Used bytes exceed
+the pool by the largest request at most (and by the short reads of clients inside a frame). A waiting client has a
+reason to wait. At the end every open session has sent all its requests in order, and no memory is in use.
 
-`SLUICE_MACHINE_STEPS=10000` makes the long lives so long.
+`SLUICE_MACHINE_STEPS=10000` sets the length of the long runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STEPS = int(os.environ.get("SLUICE_MACHINE_STEPS", "5000"))
 
 
 class MemoryMachine(RuleBasedStateMachine):
-    """Model: per session what it was asked to send, what of it must reach the broker, what is not sent yet."""
+    """Model: the requests of each session, the part that must reach the broker, and the part not sent yet."""
 
     max_share = 0.5
     requests = 6
@@ -59,7 +59,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.replied: dict[Link, int] = {}
         self.number = 0
         for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
-            self.somebody_connects(host)
+            self.a_client_connects(host)
 
     def decide(self, request):
         moods = self.moods.get(request.correlation_id)
@@ -69,7 +69,7 @@ class MemoryMachine(RuleBasedStateMachine):
         return self.links[which % len(self.links)] if self.links else None
 
     @rule(host=st.sampled_from(["10.0.0.1", "10.0.0.1", "10.0.0.2"]))
-    def somebody_connects(self, host):
+    def a_client_connects(self, host):
         if len(self.links) < MOST_SESSIONS:
             link = Link(self.engine, host)
             self.links.append(link)
@@ -96,7 +96,7 @@ class MemoryMachine(RuleBasedStateMachine):
             self.moods[number] = [Hold(100, number % 3), Hold(50, number % 3)][: 1 + number % 2]
         elif mood == "throttle":
             self.moods[number] = [Throttle(30)]
-        elif mood == "patch":  # its first bytes as they are; but it has to be kept whole for that
+        elif mood == "patch":  # its first bytes are as they were, but it has to be kept whole
             self.moods[number] = [Throttle(30, Forward((Patch(0, NO_ID),)))]
         elif mood == "respond":
             self.moods[number] = [Respond(ANSWERED)]
@@ -163,7 +163,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.attend()
 
     @rule(key=st.integers(0, 2))
-    def somebody_wakes(self, key):
+    def a_policy_wakes(self, key):
         self.engine.wake(key)
         self.attend()
 
@@ -173,14 +173,14 @@ class MemoryMachine(RuleBasedStateMachine):
         self.attend()
 
     def attend(self) -> None:
-        """As the event loop: also what is freed and woken in the course of it."""
+        """Do as the event loop, also for memory that is freed and requests that are woken meanwhile."""
         for _ in range(3 * MOST_SESSIONS):
             if not self.engine.ready:
                 return
             for link in self.links[:1]:
                 link._attend()
 
-    # -- what must hold --------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------
 
     @invariant()
     def what_is_used_is_what_is_held(self):
@@ -203,7 +203,7 @@ class MemoryMachine(RuleBasedStateMachine):
         assert room.requests == held
 
     @invariant()
-    def whoever_waits_waits_for_something(self):
+    def waiting_clients_have_a_reason(self):
         room, pool = self.engine.reservations, self.pool
         waiting = [link for link in self.links if link.waits]
         assert len(room) == len(waiting)
@@ -231,7 +231,7 @@ class MemoryMachine(RuleBasedStateMachine):
             read_limits.CRUMB_BYTES, read_limits.START_BYTES = self.crumbs
 
     def deliver_everything(self) -> None:
-        """Brokers read, clients send what they have: all that was asked for comes through."""
+        """Let brokers read and clients send: every request arrives."""
         for link in self.links:
             link.unstick()
         for _ in range(200):
@@ -269,7 +269,7 @@ def whole_frames(stream: bytes) -> list[bytes]:
 
 
 def is_silent(frame: bytes) -> bool:
-    """A Produce v3 with acks=0: behind the head and the null transactional id."""
+    """Return whether it is a Produce v3 with acks=0, which stands after the head and the null transactional id."""
     return frame[4:6] == b"\x00\x00" and frame[21:23] == b"\x00\x00"
 
 
@@ -286,7 +286,7 @@ STATES = (
 
 
 def walk(machine: MemoryMachine, steps: int, seed: int) -> Counter[str]:
-    """One life of so many steps; how often the interesting states were seen."""
+    """Take so many random steps; return how often each interesting state was seen."""
     dice = Random(seed)
     seen: Counter[str] = Counter()
     sizes = [60, 500, 3_000, 9_000, LARGEST]
@@ -294,14 +294,14 @@ def walk(machine: MemoryMachine, steps: int, seed: int) -> Counter[str]:
         machine.what_is_used_is_what_is_held,
         machine.the_bound_holds,
         machine.the_requests_held_are_counted,
-        machine.whoever_waits_waits_for_something,
+        machine.waiting_clients_have_a_reason,
         machine.nothing_was_our_own_fault,
     ]
     for _ in range(steps):
         which = dice.randrange(MOST_SESSIONS)
         roll = dice.random()
         if not machine.links or roll < 0.04:
-            machine.somebody_connects(dice.choice(["10.0.0.1", "10.0.0.1", "10.0.0.2"]))
+            machine.a_client_connects(dice.choice(["10.0.0.1", "10.0.0.1", "10.0.0.2"]))
         elif roll < 0.30:
             machine.a_client_asks(which, dice.choice(sizes), dice.choice(MOODS))
         elif roll < 0.66:
@@ -317,7 +317,7 @@ def walk(machine: MemoryMachine, steps: int, seed: int) -> Counter[str]:
         elif roll < 0.95:
             machine.time_passes(dice.choice([1, 20, 60, 120]))
         elif roll < 0.99:
-            machine.somebody_wakes(dice.randrange(3))
+            machine.a_policy_wakes(dice.randrange(3))
         else:
             machine.the_pool_is_resized(
                 dice.choice([LARGEST + 4, POOL // 2 + 4, POOL, POOL, 3 * POOL])
@@ -348,12 +348,12 @@ class Few(MemoryMachine):
     requests = 3
 
 
-def test_a_long_life():
-    """Each state that is hard to reach is reached; `SLUICE_MACHINE_STEPS` says how long it is."""
+def test_a_long_random_run_reaches_every_state():
+    """Its length is `SLUICE_MACHINE_STEPS`."""
     seen: Counter[str] = Counter()
     for seed, kind in enumerate((MemoryMachine, Unshared, Few)):
         seen += play(kind(), seed)
-    print(3 * STEPS, "steps:", dict(seen))  # noqa: T201 - shown with -s, for whoever plays the long one
+    print(3 * STEPS, "steps:", dict(seen))  # noqa: T201 - shown with -s, to see the states of a long run
     assert {state for state, times in seen.items() if times} == set(STATES)
 
 

@@ -1,4 +1,4 @@
-"""How much may be read at once while memory is short: never so much that nothing is left."""
+"""Read limits: while memory is short, reads are so small that they never use up the pool."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.support.memory import Link, kept, small_engine
 MIB = 1 << 20
 
 
-def test_with_enough_left_nobody_has_to_ask():
-    """The event loop looks at `pressed` once a step; it is set when a step could use up what is left."""
+def test_a_pool_with_enough_memory_is_not_near_its_limit():
+    """The event loop checks `near_limit` once a step; it is set when a step could use up the free memory."""
     engine = small_engine(64 * MIB, response_bytes=64 * MIB)
     assert not engine.request_pool.near_limit
     engine.request_pool.force_allocate(57 * MIB)
     assert not engine.request_pool.near_limit
-    engine.request_pool.force_allocate(2 * MIB)  # less than a tenth is left
+    engine.request_pool.force_allocate(2 * MIB)  # less than a tenth is free
     assert engine.request_pool.near_limit
     assert small_engine(3 * MIB).request_pool.near_limit
     assert small_engine(64 * MIB, requests=5).request_pool.near_limit
@@ -37,7 +37,7 @@ def test_with_enough_left_nobody_has_to_ask():
 
 @given(st.integers(1, 8 * MIB))
 def test_reads_alone_never_use_up_the_pool(left):
-    """Each takes a sixteenth of what is left, but for crumbs."""
+    """A read takes a sixteenth of the free memory at most, or CRUMB_BYTES."""
     engine = small_engine(8 * MIB)
     pool = engine.request_pool
     link = Link(engine)
@@ -47,8 +47,8 @@ def test_reads_alone_never_use_up_the_pool(left):
     assert most <= max(left / 16, CRUMB_BYTES)
 
 
-def test_with_nothing_left_crumbs_are_read():
-    """No further than a frame's end; a frame that has its memory as ever, up to its end."""
+def test_without_free_memory_reads_are_short():
+    """They end with the frame; a frame whose memory is reserved is read as usual, up to its end."""
     engine = small_engine(8 * MIB)
     reads, pool = engine.read_limits, engine.request_pool
     idle, begun, passing, gathering, dropped = (Link(engine) for _ in range(5))
@@ -67,8 +67,8 @@ def test_with_nothing_left_crumbs_are_read():
     assert reads.request_bytes(dropped.session) == 70_000
 
 
-def test_with_too_many_requests_held_nobody_begins_another():
-    """Though there is memory: what it has sent is kept, and looked at when there is room."""
+def test_a_client_over_the_limit_of_requests_begins_no_other():
+    """There is free memory: its bytes are kept, and parsed when a request has ended."""
     engine = small_engine(8 * MIB, requests=1)
     link = Link(engine)
     assert engine.read_limits.request_bytes(link.session) == FULL_BYTES
@@ -98,7 +98,7 @@ def test_with_too_many_requests_held_nobody_begins_another():
     ],
 )
 def test_replies_are_read_in_smaller_parts_as_their_pool_fills(size, used, most):
-    """Never nothing: they free what waits. In a pool of a MiB no read is whole."""
+    """They are never 0, because they free memory. In a pool of 1 MiB no read has its full size."""
     replies = MemoryPool(size)
     requests = MemoryPool(MIB)
     reads = Reads(requests, replies, Reservations(requests))

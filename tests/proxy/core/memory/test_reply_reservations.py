@@ -1,4 +1,4 @@
-"""Who waits for the memory of a reply that is kept whole, and who is closed for it."""
+"""Reservations of replies that are kept whole: the queue for them, and slow clients that are closed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support.sessions import Wire
 MIB = 1 << 20
 
 
-def test_replies_kept_whole_wait_for_memory_and_go_on_in_order():
-    """Who finds too little is not read from the broker's side; a release serves the line; small ones pass."""
+def test_replies_kept_whole_wait_for_memory_in_order():
+    """A broker whose reply must wait is not read; a release serves the queue; small replies do not wait."""
     engine = bounded(MIB)
     asked, reply = share_fetch(1, 3 * MIB)
     wires = [Wire(engine).client(asked) for _ in range(4)]
@@ -39,8 +39,8 @@ def test_replies_kept_whole_wait_for_memory_and_go_on_in_order():
 
 
 @pytest.mark.parametrize("who", ["client", "broker"])
-def test_a_reply_that_waits_and_is_not_wanted_any_more_leaves_the_line(who):
-    """The next one goes on; nothing is kept for the one that has gone."""
+def test_a_waiting_reply_of_a_closed_session_leaves_the_queue(who):
+    """The next reply takes its place; no memory is kept for the closed session."""
     engine = bounded(MIB)
     asked, reply = share_fetch(1, 3 * MIB)
     first, second, third = (Wire(engine).client(asked) for _ in range(3))
@@ -60,7 +60,7 @@ def test_a_reply_that_waits_and_is_not_wanted_any_more_leaves_the_line(who):
 
 
 class Unread(Wire):
-    """A session whose client reads nothing."""
+    """A session whose client does not read."""
 
     reads = False
 
@@ -70,8 +70,8 @@ class Unread(Wire):
         self.session.attention = False
 
 
-def test_a_client_that_takes_nothing_is_closed_when_another_reply_waits_for_its_memory():
-    """After ten seconds, and as many as are needed; without anybody waiting it may take its time."""
+def test_a_client_that_does_not_read_is_closed_when_another_reply_needs_its_memory():
+    """It is closed after ten seconds, and so are as many others as necessary; alone it may take its time."""
     engine = bounded(MIB)
     asked, reply = share_fetch(1, 3 * MIB)
     stuck = Unread(engine).client(asked)
@@ -92,8 +92,8 @@ def test_a_client_that_takes_nothing_is_closed_when_another_reply_waits_for_its_
     assert engine.reply_pool.used_bytes == 0
 
 
-def test_a_larger_pool_lets_waiting_replies_go_on():
-    """A live change serves the line at once."""
+def test_a_larger_pool_serves_the_waiting_replies():
+    """A live change of the pool serves the queue at once."""
     engine = bounded(MIB)
     asked, reply = share_fetch(1, 3 * MIB)
     wires = [Wire(engine).client(asked).broker(reply[:1000]) for _ in range(2)]

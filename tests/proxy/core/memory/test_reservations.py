@@ -1,4 +1,4 @@
-"""Who waits for memory, in which order, and who never does."""
+"""Reservations of requests: the queue for memory, its order, and clients that never wait."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support.policies import Recorder
 from tests.support.sessions import forget_ready
 
 
-def test_memory_is_taken_when_the_size_is_known_and_once():
-    """Before the body is here; not again as it comes."""
+def test_memory_is_reserved_once_when_the_size_is_known():
+    """It is reserved before the body arrives, and not again as the body arrives."""
     engine = small_engine(1000)
     link = begun(engine)
     assert engine.request_pool.used_bytes == link.session.reserved_bytes == 600
@@ -28,8 +28,8 @@ def test_memory_is_taken_when_the_size_is_known_and_once():
     assert link.to_broker == kept(1, 600)
 
 
-def test_those_who_wait_are_served_in_the_order_they_came():
-    """Each as soon as something is left; a small one does not pass a large one."""
+def test_waiting_clients_are_served_in_order_of_arrival():
+    """Each is served as soon as a byte is free; a small request does not pass a large one."""
     engine = small_engine(1000)
     links = [begun(engine, size=1000)]
     links += [begun(engine, size=size) for size in (700, 100, 900)]
@@ -40,7 +40,7 @@ def test_those_who_wait_are_served_in_the_order_they_came():
     assert [link.waits for link in links] == [False, False, False, False]
     assert (
         engine.request_pool.used_bytes == 1600
-    )  # 700, and 900 beyond: non-strict; the small one is through
+    )  # 700, and 900 more because the pool is not strict; the small one is forwarded
     late = begun(engine)
     assert late.waits
     for link, size in ((links[1], 700), (links[3], 900)):
@@ -52,12 +52,12 @@ def test_those_who_wait_are_served_in_the_order_they_came():
 
 @pytest.mark.parametrize("bounds", [{"pool": 1000}, {"pool": 1 << 20, "requests": 1}])
 @pytest.mark.parametrize("size", [1000, 9000])
-def test_everybody_has_one_request_done_before_anybody_has_two(bounds, size):
-    """A place for one request, many who sent one and send the next as soon as it is done: a round each, in order."""
+def test_each_client_is_served_once_before_any_is_served_twice(bounds, size):
+    """There is memory for one request; the clients send three each, one after the other, and take turns."""
     engine = small_engine(**{**bounds, "pool": max(size, bounds["pool"])})
     links = [Link(engine) for _ in range(20)]
     for link in links:
-        link.stuck = True  # so that whoever has the place keeps it until it is done
+        link.stuck = True  # so that it keeps its memory until its request is forwarded
         link.client(kept(1, size))
     done = []
     for turn in range(3 * len(links)):
@@ -66,24 +66,24 @@ def test_everybody_has_one_request_done_before_anybody_has_two(bounds, size):
         holder.stuck = False
         holder.settle()
         holder.stuck = True
-        holder._go_on()
+        holder.proceed()
         holder.client(kept(turn, size))
         holder._attend()
     assert done == 3 * list(range(len(links)))
 
 
-def test_whoever_is_called_keeps_its_place_until_it_was_heard():
-    """Nobody else begins in its stead; if it goes instead, the next is called."""
+def test_a_client_that_is_granted_memory_keeps_its_place_until_it_is_read():
+    """No other client takes its place; if it ends instead, the next one is granted the memory."""
     engine = small_engine(1 << 20, requests=1)
     first, second, third, late = (Link(engine) for _ in range(4))
     first.stuck = True
     for link in (first, second, third):
         link.client(kept(1))
     first.stuck = False
-    first.settle()  # there is room, and nobody has had a turn yet
+    first.settle()  # there is memory, and no client has had a turn yet
     assert (second.waits, third.waits) == (False, True)
     late._unread.append(kept(1))
-    late._go_on()
+    late.proceed()
     assert late.waits
     second.session.client_lost(engine.now_ms)
     assert (third.waits, late.waits) == (False, True)
@@ -92,8 +92,8 @@ def test_whoever_is_called_keeps_its_place_until_it_was_heard():
     assert len(engine.reservations) == 0
 
 
-def test_what_needs_no_memory_passes_whoever_waits_for_it():
-    """A heartbeat holds nothing, so a dry pool does not stop it."""
+def test_a_request_that_needs_no_memory_does_not_wait():
+    """A Heartbeat is not kept, so a depleted pool does not stop it."""
     engine = small_engine(600)
     holder, waiting = begun(engine), begun(engine)
     other = Link(engine).client(f.heartbeat(1))
@@ -102,8 +102,8 @@ def test_what_needs_no_memory_passes_whoever_waits_for_it():
     assert other.to_broker == f.heartbeat(1)
 
 
-def test_a_newcomer_does_not_pass_those_who_wait():
-    """Even if there were something left for it: the line is served first."""
+def test_a_new_client_does_not_pass_the_waiting_ones():
+    """It waits even if its request would fit: the queue is served first."""
     engine = small_engine(1000, requests=1)
     first, second = begun(engine), begun(engine)
     third = begun(engine)
@@ -113,8 +113,8 @@ def test_a_newcomer_does_not_pass_those_who_wait():
     assert not third.waits
 
 
-def test_whoever_waits_and_goes_gives_its_place_to_the_next():
-    """And what is granted to one that goes is granted to the next."""
+def test_a_waiting_client_that_ends_gives_its_place_to_the_next():
+    """Memory that is granted to a client as it ends is granted to the next one."""
     engine = small_engine(1000)
     first, second, third = (begun(engine, size=1000) for _ in range(3))
     second.session.client_lost(engine.now_ms)
@@ -128,8 +128,8 @@ def test_whoever_waits_and_goes_gives_its_place_to_the_next():
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
 
-def test_beginnings_of_those_who_wait_never_stop_everybody():
-    """The pool is full of them and nothing else: the first in line gets in, one at a time."""
+def test_incomplete_requests_of_waiting_clients_never_block_all_clients():
+    """They alone fill the pool: the first client in the queue is served, one at a time."""
     engine = small_engine(1000)
     throttled = [Link(engine) for _ in range(4)]
     for link in throttled:
@@ -148,8 +148,8 @@ def test_beginnings_of_those_who_wait_never_stop_everybody():
     assert [link.to_broker for link in throttled] == [kept(1, 600)] * 4
 
 
-def test_who_may_be_muted_for_memory():
-    """Not who holds memory, not inside a frame that passes; but who has come no further than its size."""
+def test_only_a_client_before_its_requests_body_is_muted_for_memory():
+    """A client is not muted when it holds memory or is inside a streamed frame, but after the frame's size."""
     engine = small_engine(600)
     passing = Link(engine).client(f.produce(1, size_bytes=500)[:100])
     holder = begun(engine)
@@ -173,7 +173,7 @@ def test_who_may_be_muted_for_memory():
 
 
 def test_other_reasons_to_be_muted_survive_a_recovery():
-    """A throttled client that waited for memory is not read before its throttle is over."""
+    """A throttled client that waited for memory is not read before its throttle ends."""
     engine = small_engine(600)
     holder = begun(engine)
     waiting = Link(engine)
@@ -189,8 +189,8 @@ def test_other_reasons_to_be_muted_survive_a_recovery():
     assert waiting.to_broker == kept(2)
 
 
-def test_the_number_of_requests_is_a_bound_too():
-    """Gathered, parked, not taken by a broker: each counts one. Default: none."""
+def test_the_number_of_kept_requests_is_bounded():
+    """Requests that are gathered, parked or unsent count as one each; by default there is no bound."""
     engine = small_engine(1 << 20, requests=2)
     first, second, third = begun(engine), Link(engine), Link(engine)
     second.stuck = True
@@ -204,8 +204,8 @@ def test_the_number_of_requests_is_a_bound_too():
     assert begun(small_engine(1 << 20)).session.engine.reservations.max_requests == -1
 
 
-def test_a_line_for_the_number_is_served_when_memory_was_short_meanwhile():
-    """A release serves whoever waits, for whatever reason it began to."""
+def test_the_queue_for_the_number_of_requests_is_served_after_a_lack_of_memory():
+    """A release serves every waiting client, independently of its reason to wait."""
     engine = small_engine(1000, requests=1)
     first, second = begun(engine), begun(engine)
     engine.request_pool.force_allocate(2000)
@@ -215,8 +215,8 @@ def test_a_line_for_the_number_is_served_when_memory_was_short_meanwhile():
     assert not second.waits
 
 
-def test_one_user_at_one_address_has_a_share():
-    """Over it, its clients wait among themselves; others go on. Then they have their turn."""
+def test_one_user_at_one_address_has_a_share_of_the_pool():
+    """Over the share its clients wait in a queue of their own; other clients are served meanwhile."""
     engine = small_engine(1000, max_share=0.5)
     greedy = [begun(engine, size=400, host="10.0.0.1") for _ in range(3)]
     assert [link.waits for link in greedy] == [False, False, True]
@@ -224,7 +224,7 @@ def test_one_user_at_one_address_has_a_share():
     same_host = Link(engine, "10.0.0.1", "alice").client(kept(1, 60))
     assert not other.waits
     assert same_host.to_broker == kept(1, 60)
-    assert not engine.request_pool.is_depleted  # there is memory, and they may not have it
+    assert not engine.request_pool.is_depleted  # there is memory, and these clients may not have it
     finish(greedy[0], size=400)
     assert not greedy[2].waits
     for link in greedy[1:]:
@@ -233,8 +233,8 @@ def test_one_user_at_one_address_has_a_share():
     assert engine.reservations._shares == {}
 
 
-def test_who_waited_for_its_share_stands_behind_who_waits_for_the_pool():
-    """Its share is free again, the pool is not."""
+def test_a_client_that_waited_for_its_share_queues_for_the_pool():
+    """Its share is free, the pool is not, and a client that waited for the pool is served first."""
     engine = small_engine(1000, max_share=0.5)
     greedy = [begun(engine, size=500, host="10.0.0.1") for _ in range(2)]
     rest = [begun(engine, size=500, host=f"10.0.0.{n}") for n in (2, 3)]
@@ -247,14 +247,14 @@ def test_who_waited_for_its_share_stands_behind_who_waits_for_the_pool():
     assert not greedy[1].waits
 
 
-def test_without_bound_nobody_has_a_share():
-    """There is nothing to have a part of."""
+def test_an_unbounded_pool_has_no_shares():
+    """No client waits, although `max_share` is set."""
     engine = small_engine(-1, max_share=0.1)
     assert not any(begun(engine, size=5000).waits for _ in range(5))
 
 
-def test_the_pool_tells_when_it_is_dry_and_when_nobody_waits_any_more():
-    """Once per outage, however many waited, with how long it took."""
+def test_a_depletion_and_its_end_are_reported_once():
+    """The end is reported when no client waits any more, with the depletion's duration."""
     engine = small_engine(600)
     first, second, third = (begun(engine) for _ in range(3))
     outages = first.watcher.outages
@@ -270,8 +270,8 @@ def test_the_pool_tells_when_it_is_dry_and_when_nobody_waits_any_more():
 
 
 @pytest.mark.parametrize("verdict", ["throttle", "refuse"])
-def test_a_request_that_was_judged_already_waits_with_its_verdict(verdict):
-    """It is not asked about twice; a throttle begins when it goes on."""
+def test_a_request_that_waits_keeps_its_verdict(verdict):
+    """The policies are not asked again; a throttle begins when the request is forwarded."""
     from policies.api import Forward, Patch, Reject  # noqa: PLC0415 - two words for one test
     from wire.errors import ErrorCode  # noqa: PLC0415 - as above
 
@@ -298,8 +298,8 @@ def test_a_request_that_was_judged_already_waits_with_its_verdict(verdict):
     assert request_bytes_of([link]) == 0
 
 
-def test_memory_for_a_frame_that_nobody_wants_whole_any_more_is_given_back():
-    """A policy's wishes changed while it waited: it streams."""
+def test_memory_is_released_when_no_policy_wants_the_frame_whole_any_more():
+    """The policies' needs changed while the request waited: it is streamed."""
     keeper = Keeper()
     engine = small_engine(600, keeper)
     holder, link = begun(engine), Link(engine)

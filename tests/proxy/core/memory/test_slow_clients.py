@@ -1,4 +1,4 @@
-"""A frame that holds memory has to come: its deadline, its rate, and what is not its fault."""
+"""Slow clients: a frame that holds memory must arrive by a deadline and at a least rate."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LIMITS = ReadLimits()
 
 
 def begun(limits: ReadLimits = LIMITS, **options) -> Link:
-    """A session inside a large request; 100 bytes of it are here."""
+    """Return a session that has sent 100 bytes of a large request."""
     return Link(small_engine(1 << 20, limits=limits, **options)).client(kept(1, SIZE)[:100])
 
 
-def test_who_sends_next_to_nothing_is_closed_after_a_short_start():
-    """A byte every ten seconds holds nothing for long; the reason and the figures are told."""
+def test_a_client_that_sends_almost_nothing_is_closed_after_a_short_time():
+    """A byte every ten seconds is too slow; the reason and the figures are reported."""
     link = begun()
     link.advance(START_MS - 1)
     assert not link.session.ended
@@ -35,8 +35,8 @@ def test_who_sends_next_to_nothing_is_closed_after_a_short_start():
     assert link.engine.timers.next_ms() is None
 
 
-def test_who_is_fast_enough_and_never_done_is_closed_at_the_deadline():
-    """As fast as the least rate asks for, and no faster."""
+def test_a_client_at_the_least_rate_is_closed_at_the_deadline():
+    """Its request is not complete by then."""
     link = begun()
     sent = 100
     for _ in range(29):
@@ -49,8 +49,8 @@ def test_who_is_fast_enough_and_never_done_is_closed_at_the_deadline():
     assert "in 30000 ms" in link.session.detail
 
 
-def test_a_frame_that_comes_in_time_is_let_through_and_the_next_one_has_its_own_time():
-    """One timer serves both, and is not set again for frames that come at once."""
+def test_each_frame_has_its_own_deadline():
+    """One timer serves all frames; it is not set again for frames that arrive at once."""
     link = begun()
     timer = link.session.read_timer
     link.advance(4000)
@@ -69,8 +69,8 @@ def test_a_frame_that_comes_in_time_is_let_through_and_the_next_one_has_its_own_
 
 
 @pytest.mark.parametrize("limits", [ReadLimits(0, 0), ReadLimits(30_000, 0), ReadLimits(0, 1024)])
-def test_each_limit_can_be_left_out(limits):
-    """0 is none."""
+def test_each_limit_can_be_switched_off(limits):
+    """0 means no limit."""
     link = begun(limits)
     link.advance(START_MS)
     assert link.session.ended == bool(limits.bytes_per_second)
@@ -78,8 +78,8 @@ def test_each_limit_can_be_left_out(limits):
     assert link.session.ended == bool(limits.bytes_per_second or limits.timeout_ms)
 
 
-def test_time_counts_from_when_there_was_memory():
-    """Before that it was not read."""
+def test_the_time_of_a_frame_starts_with_its_reservation():
+    """It was not read before."""
     engine = small_engine(SIZE, limits=LIMITS)
     holder = Link(engine).client(kept(1, SIZE)[:100])
     link = Link(engine)
@@ -97,8 +97,8 @@ def test_time_counts_from_when_there_was_memory():
     assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
 
 
-def be_patient_with(link: Link) -> None:
-    """It may take its time, so that it is still there when others are judged."""
+def switch_off_limits_of(link: Link) -> None:
+    """Let it take its time, so that it is still open when others are judged."""
     if link.session.read_timer is not None:
         link.session.read_timer.cancel()
     if link.session.share is not None:
@@ -108,11 +108,11 @@ def be_patient_with(link: Link) -> None:
 def waiting(
     limits: ReadLimits = LIMITS, sent: bytes = kept(2, SIZE)[:128], unread_bytes: int = 0, **options
 ) -> tuple[Link, Link]:
-    """A patient session that has all the memory, and one that waits; so much of its request is in the kernel."""
+    """Return a session that has all the memory and one that waits with this many unread bytes in the kernel."""
     engine = small_engine(SIZE, limits=limits, **options)
     holder = Link(engine)
     holder.client(kept(1, SIZE)[:100])
-    be_patient_with(holder)
+    switch_off_limits_of(holder)
     link = Link(engine)
     engine.reservations.unread_bytes = lambda s: len(s.handle.unread) + unread_bytes
     link.client(sent)
@@ -120,8 +120,8 @@ def waiting(
     return holder, link
 
 
-def test_who_waits_and_has_nothing_to_send_is_closed_as_if_it_did_not_wait():
-    """It would have its memory in turn, and hold it for nothing. Its place is the next one's."""
+def test_a_waiting_client_that_sent_too_little_is_closed():
+    """It would otherwise reserve memory in its turn without using it. The next client takes its place."""
     holder, link = waiting()
     behind = Link(link.engine).client(kept(3))
     link.advance(START_MS - 1)
@@ -148,8 +148,8 @@ def test_who_waits_and_has_nothing_to_send_is_closed_as_if_it_did_not_wait():
         (kept(2, 300)[:200], 100),
     ],
 )
-def test_who_waits_and_has_something_to_send_may_wait_for_ever(sent, unread_bytes):
-    """Some KiB, read or not; or the whole of a smaller request. Its time begins when it has its memory."""
+def test_a_waiting_client_that_sent_enough_may_wait_for_ever(sent, unread_bytes):
+    """Enough is some KiB, read or unread, or a whole smaller request. Its time starts with its reservation."""
     holder, link = waiting(sent=sent, unread_bytes=unread_bytes)
     link.advance(10 * 60_000)
     assert link.waits
@@ -170,8 +170,8 @@ def test_who_waits_and_has_something_to_send_may_wait_for_ever(sent, unread_byte
         (ReadLimits(7_000, 20), 7_000),
     ],
 )
-def test_what_is_shown_by_when_is_what_the_limits_say(limits, closed_ms):
-    """1000 bytes are enough for as long as they are at the least rate; at the deadline they are too few."""
+def test_the_bytes_a_waiting_client_must_send_follow_from_the_limits(limits, closed_ms):
+    """1,000 bytes are enough for as long as they exceed the least rate; at the deadline they are too few."""
     _, link = waiting(limits, kept(2, SIZE)[:400], 600)
     last_ms = closed_ms or 600_000
     for at_ms in range(1000, last_ms, 1000):
@@ -181,8 +181,8 @@ def test_what_is_shown_by_when_is_what_the_limits_say(limits, closed_ms):
     assert link.session.ended is (closed_ms is not None)
 
 
-def test_who_shows_more_and_more_may_wait_until_it_has_shown_enough():
-    """A slow line, but not too slow."""
+def test_a_waiting_client_at_the_least_rate_may_wait():
+    """Its unread bytes grow by 1,100 a second."""
     _, link = waiting()
     shown = 128
     link.engine.reservations.unread_bytes = lambda _: shown - 128
@@ -192,21 +192,21 @@ def test_who_shows_more_and_more_may_wait_until_it_has_shown_enough():
     assert link.waits
 
 
-def test_where_nobody_knows_what_is_unread_nobody_is_judged():
-    """The shell says; without it there is no proof."""
+def test_without_the_number_of_unread_bytes_no_waiting_client_is_closed():
+    """The shell sets the function that returns it."""
     _, link = waiting()
     link.engine.reservations.unread_bytes = None
     link.advance(100_000)
     assert link.waits
 
 
-def test_who_waits_among_its_own_or_to_be_looked_at_is_judged_alike():
-    """Over its share of the pool; or behind too many requests, when nobody knows its size."""
+def test_clients_that_wait_for_a_share_or_a_number_are_judged_alike():
+    """A client may wait over its share of the pool, or over the number of requests with its size unknown."""
     engine = small_engine(1 << 20, limits=LIMITS, max_share=0.1)
     engine.reservations.unread_bytes = lambda _: 0
     first, second = (Link(engine).client(kept(n, SIZE)[:100]) for n in (1, 2))
     assert (first.waits, second.waits) == (False, True)
-    be_patient_with(first)
+    switch_off_limits_of(first)
     engine.advance(START_MS)
     assert second.session.reason is CloseReason.REQUEST_READ_TIMEOUT
     engine = small_engine(1 << 20, limits=LIMITS, requests=1)
@@ -220,8 +220,8 @@ def test_who_waits_among_its_own_or_to_be_looked_at_is_judged_alike():
     assert not whole.session.ended
 
 
-def test_who_cannot_send_because_its_broker_does_not_read_is_not_slow():
-    """Its time begins anew when it can."""
+def test_a_client_under_backpressure_of_its_broker_is_not_slow():
+    """Its time starts again when the broker reads."""
     link = Link(small_engine(1 << 20, limits=LIMITS))
     link.stuck = True
     link.client(f.heartbeat(1))
@@ -238,16 +238,16 @@ def test_who_cannot_send_because_its_broker_does_not_read_is_not_slow():
     assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
 
 
-def test_who_takes_no_replies_is_slow_all_the_same():
-    """It is not read for its own doing, and holds memory meanwhile."""
+def test_a_client_that_does_not_read_its_replies_is_slow():
+    """The client causes its own mute and holds memory meanwhile."""
     link = begun()
-    link.session.client.mute(8)  # BACKPRESSURE, for what it does not read
+    link.session.client.mute(8)  # BACKPRESSURE, for replies that it does not read
     link.advance(START_MS)
     assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
 
 
 def test_a_parked_request_is_not_slow():
-    """It is here."""
+    """All its bytes have arrived."""
     link = Link(small_engine(1 << 20, Keeper(lambda _: Hold(90_000, "key")), limits=LIMITS))
     link.client(kept(1, SIZE)[:100]).client(kept(1, SIZE)[100:])
     assert link.session.held is not None
@@ -255,16 +255,16 @@ def test_a_parked_request_is_not_slow():
     assert not link.session.ended
 
 
-def test_a_request_that_streams_may_take_as_long_as_it_likes():
-    """It holds nothing."""
+def test_a_streamed_request_has_no_deadline():
+    """It holds no memory."""
     link = Link(small_engine(1 << 20, limits=LIMITS)).client(f.produce(1, size_bytes=5000)[:100])
     link.advance(100_000)
     assert not link.session.ended
     assert link.session.read_timer is None
 
 
-def test_a_long_head_that_does_not_end_is_judged_alike():
-    """An ordinary one is shorter, and is not looked at."""
+def test_a_long_head_that_does_not_end_is_slow():
+    """An ordinary head is shorter and has no deadline."""
     head = f.request(f.PRODUCE, 3, 1, f.string("x" * 20_000))
     short = Link(small_engine(1 << 20, limits=LIMITS)).client(head[:1000])
     assert short.session.read_timer is None
