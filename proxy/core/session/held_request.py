@@ -145,7 +145,7 @@ class HeldRequest(DelayedOperation):
             kind = "throttle"
             self.throttled.blocked.change(-1, now_ms)
             waited_ms = (now_us - self.since_us) // 1000
-            self.throttled.throttle(waited_ms, anew=not exchange.delayed)
+            self.throttled.throttle(waited_ms, first=not exchange.delayed)
             exchange.delayed = True
         else:
             exchange.plan.meter.left(self.outcome, now_us - self.since_us)

@@ -353,7 +353,7 @@ class SessionState(SessionAccount):
             trail.excess = why or trail.excess
         if until_ms > self.throttled_until_ms:
             more_ms = until_ms - max(now_ms, self.throttled_until_ms)
-            self.usage.throttle(more_ms, anew=not exchange.delayed)
+            self.usage.throttle(more_ms, first=not exchange.delayed)
             exchange.delayed = True
             self.throttle_trail = trail
             self.throttled_by = why

@@ -113,9 +113,9 @@ class Usage:
         self.connections += 1
         self.max_connections = max(self.max_connections, self.connections)
 
-    def throttle(self, throttle_time_ms: int, *, anew: bool) -> None:
-        """A request of it was delayed, or its reply asks for quiet, for so long. `anew`: for the first time."""
-        self.throttled += anew
+    def throttle(self, throttle_time_ms: int, *, first: bool) -> None:
+        """Count a delay of a request or of its reply. `first`: no delay of the request was counted before."""
+        self.throttled += first
         self.throttle_ms += throttle_time_ms
         self.throttle_ms_max = max(self.throttle_ms_max, throttle_time_ms)
 

@@ -1,4 +1,4 @@
-"""The purgatory, by Kafka's own cases: its order and its counts."""
+"""The purgatory with Kafka's own cases: its order and its counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.purgatory import FAR_MS, Disturbed, Room, Waiting
 
 
 def test_an_operation_completes_when_its_key_is_checked_and_its_condition_holds():
-    """Not before, not without a check, and not twice; a key nobody waits for gives nothing."""
+    """It completes once, and not without a check; a check of an unwatched key completes nothing."""
     case = cases("purgatory")["purg-satisfaction"]
     room = Room()
     assert [room.call(line) for line in case["calls"]] == case["results"]
@@ -18,8 +18,8 @@ def test_an_operation_completes_when_its_key_is_checked_and_its_condition_holds(
     assert room.lists() == {}
 
 
-def test_one_that_nobody_completes_completes_at_its_deadline():
-    """Exactly then; the other goes on waiting."""
+def test_an_operation_that_is_not_completed_expires_at_its_deadline():
+    """It expires exactly then; the other one keeps waiting."""
     case = cases("purgatory")["purg-expiry"]
     room = Room()
     for name in case["timeout_ms"]:
@@ -34,7 +34,7 @@ def test_one_that_nobody_completes_completes_at_its_deadline():
 
 
 def test_a_completed_operation_leaves_the_timer_and_its_lists_at_once():
-    """So both counts are exact, and nothing keeps what has ended."""
+    """Both counts are exact, and no reference to the operation is kept."""
     case = cases("purgatory")["purg-purge-counts"]
     room = Room()
     num_delayed, watched = [], []
@@ -47,8 +47,8 @@ def test_a_completed_operation_leaves_the_timer_and_its_lists_at_once():
     assert watched == case["watched"]
 
 
-def test_cancelling_a_key_gives_back_its_operations_uncompleted():
-    """They leave the timer; completing them is the caller's business, and still happens once."""
+def test_cancelling_a_key_returns_its_operations_uncompleted():
+    """They leave the timer; the caller completes them, still once."""
     case = cases("purgatory")["purg-cancel-key"]
     room = Room()
     for line in case["calls"]:
@@ -63,8 +63,8 @@ def test_cancelling_a_key_gives_back_its_operations_uncompleted():
     assert room.purgatory.cancel_for_key(case["key"]) == []
 
 
-def test_what_is_already_complete_is_never_watched():
-    """Only what cannot complete takes the other way."""
+def test_an_operation_that_is_complete_is_never_watched():
+    """Only an operation that cannot complete is added to the lists."""
     case = cases("purgatory")["purg-safe-or-else"]
     for allowed, result, watched in zip(
         case["allowed"], case["result"], case["watched"], strict=True
@@ -77,7 +77,7 @@ def test_what_is_already_complete_is_never_watched():
 
 
 def test_an_operation_without_a_key_is_refused():
-    """Nothing could ever wake it; it is not even tried."""
+    """No check could ever complete it; its condition is not even tried."""
     case = cases("purgatory")["purg-empty-keys"]
     room = Room()
     operation = Waiting(allowed=True)
@@ -86,8 +86,8 @@ def test_an_operation_without_a_key_is_refused():
     assert not operation.completed
 
 
-def test_the_estimate_begins_again_when_more_than_the_interval_are_done():
-    """Strictly more, as Kafka's purge; then it is the number still pending. The lists hold no more at any time."""
+def test_the_estimate_is_reset_when_more_than_the_interval_are_completed():
+    """Strictly more, as in Kafka's purge; the estimate is then the number pending. The lists hold no others."""
     case = cases("purgatory")["purg-threshold"]
     for completed, purged in zip(case["completed"], case["purged"], strict=True):
         room = Room(case["purge_interval"])
@@ -104,7 +104,7 @@ def test_the_estimate_begins_again_when_more_than_the_interval_are_done():
 
 
 def test_the_estimate_counts_operations_not_keys():
-    """Once each, whatever the number of keys."""
+    """An operation counts once, for any number of keys."""
     case = cases("purgatory")["purg-estimate-counts-ops-not-keys"]
     room = Room()
     room.call(" ".join(["watch", "r1", *(f"key{nth}" for nth in range(case["keys"]))]))
@@ -113,8 +113,8 @@ def test_the_estimate_counts_operations_not_keys():
     assert (found.watched, found.num_delayed) == (case["watched"], case["num_delayed"])
 
 
-def test_what_completes_after_the_second_try_is_not_put_on_the_timer():
-    """It was not this call that completed it, so it says False."""
+def test_an_operation_completed_after_the_second_try_is_not_put_on_the_timer():
+    """Another call completed it, so this one returns False."""
     case = cases("purgatory")["purg-completed-between"]
     room = Room()
     operation = Disturbed(lambda it: it.force_complete(0))
@@ -125,8 +125,8 @@ def test_what_completes_after_the_second_try_is_not_put_on_the_timer():
     assert operation.happened == [("complete", 0)] * case["completions"]
 
 
-def test_what_completes_while_it_is_watched_is_watched_no_further():
-    """As in Kafka from 4.0 on."""
+def test_an_operation_that_completes_while_its_keys_are_added_is_added_to_no_more():
+    """Kafka does so from 4.0 on."""
     case = cases("purgatory")["purg-stop-after-complete"]
     room = Room()
     operation = Waiting()
@@ -144,7 +144,7 @@ def test_what_completes_while_it_is_watched_is_watched_no_further():
 
 
 class Future(DelayedOperation):
-    """Kafka's DelayedFuture: waits for several results; what is not there in time is an error."""
+    """Kafka's DelayedFuture: it waits for several results; a result that is late is an error."""
 
     __slots__ = ("results", "sum", "timed_out")
 
@@ -162,7 +162,7 @@ class Future(DelayedOperation):
         self.sum = sum(result for result in self.results if result >= 0)
 
 
-def test_an_operation_of_results_that_are_there_completes_at_once():
+def test_an_operation_whose_results_have_all_arrived_completes_at_once():
     """It never waits."""
     case = cases("purgatory")["future-two-complete"]
     room = Room()
@@ -172,8 +172,8 @@ def test_an_operation_of_results_that_are_there_completes_at_once():
     assert room.timers.size == 0
 
 
-def test_an_operation_of_results_takes_at_its_deadline_what_is_there():
-    """The others are errors."""
+def test_an_operation_takes_the_results_that_arrived_by_its_deadline():
+    """The missing results are errors."""
     case = cases("purgatory")["future-timeout"]
     room = Room()
     future = Future(case["futures"])

@@ -1,4 +1,4 @@
-"""What comes back into the purgatory while it works, and what it costs to be in it."""
+"""Calls into the purgatory from inside its own callbacks, and the memory that an operation costs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from proxy.core.purgatory.timing_wheel import TimerEntry
 from tests.support.purgatory import Chained, Disturbed, Room, Waiting
 
 
-def test_the_second_try_sees_what_happened_since_the_first():
-    """The operation is on its lists by then, so an event in between is not missed; it waits for nothing."""
+def test_the_second_try_sees_events_after_the_first():
+    """The operation is on its lists by then, so no event in between is missed."""
     room = Room()
     seen: list[object] = []
 
@@ -30,8 +30,8 @@ def test_the_second_try_sees_what_happened_since_the_first():
     assert room.purgatory.estimated_total == 1
 
 
-def test_one_cancelled_before_it_could_wait_never_does():
-    """Whoever took the key away has it in hand and completes it."""
+def test_an_operation_that_is_cancelled_while_it_is_added_never_waits():
+    """The caller that cancelled its key completes it."""
     room = Room()
     taken: list[DelayedOperation] = []
     operation = Disturbed(lambda _: taken.extend(room.purgatory.cancel_for_key("key")))
@@ -43,8 +43,8 @@ def test_one_cancelled_before_it_could_wait_never_does():
     assert operation.happened == [("complete", 3)]
 
 
-def test_completing_one_may_complete_its_neighbours_and_watch_new_ones():
-    """Also those the walk has passed, by the very key being checked; what is new stays."""
+def test_completing_an_operation_may_complete_others_and_watch_new_ones():
+    """It may do so under the key that is checked, before and after its own place; new operations stay."""
     room = Room()
 
     def then():
@@ -67,8 +67,8 @@ def test_completing_one_may_complete_its_neighbours_and_watch_new_ones():
     assert [one.happened for one in done] == [[("complete", 0)]] * 3
 
 
-def test_a_list_that_was_emptied_meanwhile_is_not_taken_for_the_one_that_came_after():
-    """The key belongs to the new list."""
+def test_a_list_that_is_emptied_during_a_check_is_not_taken_for_its_successor():
+    """The key belongs to the new list then."""
     room = Room()
 
     def then():
@@ -83,8 +83,8 @@ def test_a_list_that_was_emptied_meanwhile_is_not_taken_for_the_one_that_came_af
     assert room.lists() == {"key": ["new"]}
 
 
-def test_a_purge_in_the_middle_of_a_check_hides_nobody_from_it():
-    """The list grows shorter under the walk."""
+def test_a_purge_during_a_check_hides_no_operation_from_it():
+    """The list becomes shorter while it is walked."""
     room = Room()
     room.operations["first"] = Chained("first", room.purgatory.purge)
     for name in ("first", "second", "third"):
@@ -94,8 +94,8 @@ def test_a_purge_in_the_middle_of_a_check_hides_nobody_from_it():
     assert room.lists() == {}
 
 
-def test_what_is_complete_is_left_in_peace():
-    """It is not tried again when its key is checked, and its deadline, come late, changes nothing."""
+def test_a_completed_operation_is_not_tried_again():
+    """A check of its key skips it, and its deadline changes nothing."""
     room = Room()
     operation = Disturbed(lambda _: None)
     room.purgatory.try_complete_else_watch(operation, ["key"], 20, 0)
@@ -106,8 +106,8 @@ def test_what_is_complete_is_left_in_peace():
     assert operation.happened == [("complete", 5)]
 
 
-def test_one_that_fails_takes_no_other_with_it():
-    """What it had not come to yet is still watched; it itself is done."""
+def test_an_operation_that_raises_leaves_the_others_watched():
+    """Operations that the check had not reached stay; the one that raised is completed."""
     room = Room()
 
     def then():
@@ -138,8 +138,8 @@ def test_a_deadline_that_has_passed_completes_with_the_next_advance():
     assert room.purgatory.num_delayed == 0
 
 
-def test_the_purge_begins_with_a_new_estimate():
-    """So what is watched after it counts anew; asked again there is nothing to do."""
+def test_a_purge_resets_the_estimate():
+    """Operations watched after it are counted from 0; a second purge finds nothing."""
     room = Room(purge_interval=2)
     for name in ("a", "b", "c"):
         room.call(f"watch {name} {name}")
@@ -150,8 +150,8 @@ def test_the_purge_begins_with_a_new_estimate():
     assert room.purgatory.purge() == 0
 
 
-def test_one_that_was_cancelled_is_in_no_list_any_more():
-    """Whoever took its key away has it in hand; its other keys find nothing to try."""
+def test_a_cancelled_operation_is_in_no_list():
+    """The caller that cancelled its key completes it; a check of its other keys tries nothing."""
     room = Room(purge_interval=0)
     room.call("watch r1 a b")
     (taken,) = room.purgatory.cancel_for_key("a")
@@ -162,8 +162,8 @@ def test_one_that_was_cancelled_is_in_no_list_any_more():
     assert room.purgatory.maybe_purge() is None
 
 
-def test_one_that_completes_another_on_its_way_leaves_no_trace_of_either():
-    """Both are out of all lists when the check returns, also of those that it did not look at."""
+def test_an_operation_that_completes_another_removes_both_from_all_lists():
+    """They are removed when the check returns, also from lists of other keys."""
     room = Room()
     room.operations["first"] = Chained("first", lambda: room.call("force second"))
     room.call("watch first a c")
@@ -174,8 +174,8 @@ def test_one_that_completes_another_on_its_way_leaves_no_trace_of_either():
     assert room.purgatory.estimated_total == 2
 
 
-def test_a_subclass_says_when_it_is_complete_and_what_happens_then():
-    """There is no empty default to forget about, but that nothing more need happen at the deadline."""
+def test_a_subclass_must_define_its_condition_and_its_completion():
+    """There are no empty defaults for them; only `on_expiration` has one."""
     operation = DelayedOperation()
     with pytest.raises(NotImplementedError):
         operation.try_complete(0)
@@ -184,8 +184,8 @@ def test_a_subclass_says_when_it_is_complete_and_what_happens_then():
     operation.on_expiration(0)
 
 
-def test_it_costs_no_more_than_three_words_over_a_timers_entry():
-    """No dict of attributes hangs on an operation."""
+def test_an_operation_costs_three_words_more_than_a_timer_entry():
+    """It has no attribute dictionary."""
     assert not hasattr(DelayedOperation(), "__dict__")
     assert set(DelayedOperation.__slots__) == {"completed", "keys", "purgatory"}
     assert issubclass(DelayedOperation, TimerEntry)

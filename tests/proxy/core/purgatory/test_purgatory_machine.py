@@ -1,4 +1,4 @@
-"""Whatever comes between, an operation completes exactly once, and the purgatory's counts are right."""
+"""A stateful machine: an operation completes exactly once under any interleaving, and the counts are right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PURGE_INTERVAL = 3
 
 
 class Request(DelayedOperation):
-    """Complete once its reply is there; when it completes it may meddle with others."""
+    """Completes when its reply has arrived; its completion may act on other operations."""
 
     __slots__ = ("completions", "expirations", "keys", "meddle", "replied", "since_ms")
 
@@ -69,7 +69,7 @@ class Broker(RuleBasedStateMachine):
         return request
 
     def do(self, what, which, key):
-        """One thing that happens, perhaps while another is happening."""
+        """Do one thing, perhaps from inside a completion."""
         request = self.requests[which % len(self.requests)]
         if what == "check":
             self.purgatory.check_and_complete(key, self.now_ms)
@@ -105,7 +105,7 @@ class Broker(RuleBasedStateMachine):
             self.do(*deed)
 
     @rule(by_ms=st.integers(0, 60))
-    def time_goes_on(self, by_ms):
+    def time_passes(self, by_ms):
         self.now_ms += by_ms
         self.timers.advance(self.now_ms)
         for request in self.requests:
@@ -130,7 +130,7 @@ class Broker(RuleBasedStateMachine):
         assert not any(one.completed for ones in self.purgatory._watchers.values() for one in ones)
 
     @invariant()
-    def each_completed_once_or_still_waits(self):
+    def each_operation_completed_once_or_waits(self):
         for request in self.requests:
             assert len(request.completions) == int(request.completed)
 
@@ -148,11 +148,11 @@ class Broker(RuleBasedStateMachine):
         assert self.purgatory.estimated_total >= len(distinct)
 
     def teardown(self):
-        """Time ends everything that is still waiting."""
-        for _ in range(2):  # the last ones may leave others behind
+        """Let the deadline of every waiting operation pass."""
+        for _ in range(2):  # the last ones may add others
             self.now_ms += 1000
             self.timers.advance(self.now_ms)
-        self.each_completed_once_or_still_waits()
+        self.each_operation_completed_once_or_waits()
         assert self.purgatory.num_delayed == 0
         assert all(request.completed for request in self.requests)
 

@@ -1,4 +1,4 @@
-"""Timers: due ones fire once, in order; cancelled ones never."""
+"""Timers: due ones fire once and in order; cancelled ones never fire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_MS = 1_763_000_000_123
 
 
 class Heap:
-    """The oracle: the same interface on a heap, soonest first, equal times in the order set."""
+    """The oracle: the same interface over a heap, sorted by time and then by the order of arming."""
 
     def __init__(self, _start_ms: int) -> None:
         self.heap: list[tuple[int, int, Timer]] = []
@@ -56,9 +56,9 @@ scripts = st.lists(
 
 
 def play(timers, script):
-    """Run the script; who fired when, and how many waited after each advance.
+    """Run the script; return which timers fired when, and the number waiting after each advance.
 
-    A timer that fires does its deeds: it arms others from its own time on, or cancels some.
+    A timer that fires runs its actions: it arms others relative to its own time, or cancels some.
     """
     now_ms = START_MS
     made: list[Timer] = []
@@ -95,14 +95,14 @@ def play(timers, script):
 
 
 @given(scripts)
-def test_they_fire_exactly_as_from_a_sorted_list(script):
-    """Whatever is armed and cancelled, from outside or by those that fire, in the past or far ahead."""
+def test_timers_fire_exactly_as_from_a_sorted_list(script):
+    """This holds for any script: armed and cancelled from outside or while firing, in the past or far ahead."""
     assert play(Timers(START_MS), script) == play(Heap(START_MS), script)
 
 
 @given(st.lists(st.tuples(delays, st.booleans()), max_size=20))
-def test_who_advances_when_told_to_is_late_for_none(wanted):
-    """Each fires at its very millisecond; when nothing waits, there is no next time."""
+def test_no_timer_is_late_when_time_advances_to_each_next_time(wanted):
+    """Each fires in its own millisecond; without a waiting timer the next time is None."""
     timers = Timers(START_MS)
     fired: list[tuple[int, int]] = []
     expected = []
@@ -130,7 +130,7 @@ def test_a_timer_may_arm_another_that_is_due_now():
     assert fired == [7]
 
 
-def test_what_is_armed_for_now_fires_although_time_stands_still():
+def test_a_timer_armed_for_now_fires_although_time_stands_still():
     """Several steps may fall into one millisecond."""
     timers = Timers()
     fired: list[int] = []
@@ -141,8 +141,8 @@ def test_what_is_armed_for_now_fires_although_time_stands_still():
     assert fired == [7]
 
 
-def test_the_next_time_passes_over_cancelled_ones():
-    """So the driver does not wake for nothing."""
+def test_the_next_time_ignores_cancelled_timers():
+    """The driver is not woken without a due timer."""
     timers = Timers()
     first = timers.arm(5, lambda _: None)
     timers.arm(9, lambda _: None)
@@ -156,8 +156,8 @@ def test_the_next_time_passes_over_cancelled_ones():
     assert timers.next_ms() == 9
 
 
-def test_a_cancelled_timer_holds_nothing():
-    """Neither its call, nor a place."""
+def test_a_cancelled_timer_keeps_no_reference():
+    """It drops its call and its place in the wheel."""
     timers = Timers()
     timer = timers.arm(500, lambda _: None)
     timer.cancel()
@@ -167,8 +167,8 @@ def test_a_cancelled_timer_holds_nothing():
     timer.fire(500)
 
 
-def test_a_quiet_hour_wakes_a_handful_of_times():
-    """Also from a start long before the first time anybody names."""
+def test_an_hour_without_timers_needs_at_most_twenty_wake_ups():
+    """This holds too when the first timer is far from the start of the clock."""
     timers = Timers()
     fired: list[int] = []
     timers.arm(START_MS, fired.append)
@@ -181,8 +181,8 @@ def test_a_quiet_hour_wakes_a_handful_of_times():
     assert wakes <= 20
 
 
-def test_a_call_that_fails_takes_no_other_with_it():
-    """What is left fires the next time, though the clock may not have moved."""
+def test_a_call_that_raises_leaves_the_other_timers():
+    """The remaining ones fire in the next advance, even if the clock has not moved."""
     timers = Timers()
     fired: list[int] = []
 
@@ -198,7 +198,7 @@ def test_a_call_that_fails_takes_no_other_with_it():
 
 
 class Entry(TimerEntry):
-    """Remembers when it fired; may want to be added again."""
+    """Remembers when it fired; adds itself again if asked to."""
 
     __slots__ = ("again_ms", "fired", "timers")
 
@@ -215,8 +215,8 @@ class Entry(TimerEntry):
             self.timers.add(self)
 
 
-def test_an_entry_of_ones_own_needs_no_timer_beside_it():
-    """It fires at its time, is moved while it waits, and may be added again when it fires."""
+def test_an_entry_of_a_subclass_fires_without_a_timer_of_its_own():
+    """It fires at its time, can be moved while it waits, and can be added again when it fires."""
     timers = Timers()
     entry = Entry(timers, 50, again_ms=80)
     timers.add(entry)
@@ -228,8 +228,8 @@ def test_an_entry_of_ones_own_needs_no_timer_beside_it():
     assert entry.fired == [40, 80]
 
 
-def test_an_entry_that_is_late_or_cancelled_is_treated_as_any_timer():
-    """The late one fires on the next advance, the cancelled one never."""
+def test_a_late_or_cancelled_entry_is_treated_like_a_timer():
+    """The late one fires in the next advance, the cancelled one never."""
     timers = Timers()
     timers.advance(10)
     late, cancelled, dropped = (Entry(timers, at_ms) for at_ms in (9, 9, 20))
@@ -243,8 +243,8 @@ def test_an_entry_that_is_late_or_cancelled_is_treated_as_any_timer():
     assert (late.fired, cancelled.fired, dropped.fired) == ([30], [], [])
 
 
-def test_a_thousand_at_once_are_fired_in_turns():
-    """In order, so many an advance; the rest is due at once, however little the clock goes on."""
+def test_a_thousand_due_timers_fire_over_several_advances():
+    """They fire in order, a bounded number an advance; the rest is due at once, even if the clock stands still."""
     timers = Timers(START_MS)
     fired: list[int] = []
     for number in range(MAX_FIRED * 2 + 1):
@@ -258,11 +258,11 @@ def test_a_thousand_at_once_are_fired_in_turns():
     assert timers.next_ms() is None
 
 
-# -- Kafka's throttled channels: here a timer each ------------------------------------------------
+# -- Kafka's throttled channels, here one timer each ----------------------------------------------
 
 
-def test_a_throttled_channel_knows_how_long_it_still_has():
-    """Its timer's time less the clock; it is released when nothing is left."""
+def test_a_throttled_channel_reports_its_remaining_time():
+    """It is its timer's time minus the clock; the channel is released when none is left."""
     case = cases("throttle.channel")["throttled-channel-delay"]
     timers = Timers()
     channels = [timers.arm(delay_ms, lambda _: None) for delay_ms in case["delays_ms"]]
@@ -273,7 +273,7 @@ def test_a_throttled_channel_knows_how_long_it_still_has():
 
 
 def test_throttled_channels_are_counted_until_they_are_released():
-    """Not a millisecond before their time."""
+    """None is released before its time."""
     case = cases("throttle.channel")["throttled-channel-queue-gauge"]
     timers = Timers(START_MS)
     released: list[int] = []
@@ -288,7 +288,7 @@ def test_throttled_channels_are_counted_until_they_are_released():
 
 
 class Moving(TimerEntry):
-    """Notes when it fires, and then does what it is given."""
+    """Records when it fires, then runs the given action."""
 
     def __init__(self, at_ms, fired, then=lambda: None):
         super().__init__(at_ms)
@@ -302,8 +302,8 @@ class Moving(TimerEntry):
 
 @pytest.mark.parametrize(("at_ms", "when_ms"), [(20, 20), (5, 10), (10, 10), (5000, 5000)])
 @pytest.mark.parametrize("times", [1, 2])
-def test_an_entry_that_its_neighbour_moves_in_the_same_batch_fires_once(at_ms, when_ms, times):
-    """Whether it is moved into the future or to a time that has passed."""
+def test_an_entry_that_another_one_moves_in_the_same_batch_fires_once(at_ms, when_ms, times):
+    """It may be moved into the future or into the past."""
     timers, fired = Timers(), []
     second = Moving(10, fired)
 

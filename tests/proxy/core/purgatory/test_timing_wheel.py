@@ -1,4 +1,4 @@
-"""The wheel: Kafka's arithmetic to the millisecond, and under any use the same as a sorted list."""
+"""The timing wheel: Kafka's arithmetic to the millisecond, and the behaviour of a sorted list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.golden import cases
 
 
 class Entry(TimerEntry):
-    """Prints itself as its time."""
+    """Prints as its time."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ def wheel_of(case):
 
 
 def arrive(wheel, now_ms):
-    """Everything that comes up by `now_ms`, as one list."""
+    """Return all entries that are due by `now_ms`."""
     come = []
     while due := wheel.advance(now_ms):
         come += due
@@ -40,7 +40,7 @@ def arrive(wheel, now_ms):
 
 
 def pops(wheel):
-    """Let each bucket come up at its time: when, and the times of what was due then."""
+    """Advance to each bucket's time; return the times and the due entries' times."""
     found = []
     while (next_ms := wheel.next_ms()) is not None:
         found.append([next_ms, [entry.at_ms for entry in arrive(wheel, next_ms)]])
@@ -52,7 +52,7 @@ def pops(wheel):
 
 @pytest.mark.parametrize("name", ["wheel-add", "wheel-expired", "wheel-current-tick-runs-now"])
 def test_an_entry_waits_unless_it_falls_into_the_current_tick(name):
-    """Then it is refused, and the queue stays as it was."""
+    """Such an entry is refused, and the queue is unchanged."""
     case = cases("wheel")[name]
     wheel = wheel_of(case)
     assert wheel.add(Entry(case["add_ms"])) is case["accepted"]
@@ -61,7 +61,7 @@ def test_an_entry_waits_unless_it_falls_into_the_current_tick(name):
 
 
 def test_a_cancelled_entry_is_refused_and_never_due():
-    """Whatever its time."""
+    """This holds for any time of the entry."""
     case = cases("wheel")["wheel-cancelled"]
     wheel = wheel_of(case)
     entry = Entry(case["add_ms"])
@@ -74,15 +74,15 @@ def test_a_cancelled_entry_is_refused_and_never_due():
     "name", ["wheel-advance-within-tick", "wheel-advance-next-tick", "wheel-start-rounded-down"]
 )
 def test_the_clock_stands_at_the_beginning_of_its_tick(name):
-    """Where it starts and where it goes."""
+    """This holds at the start and after each advance."""
     case = cases("wheel")[name]
     wheel = wheel_of(case)
     wheel.advance(case["advance_ms"])
     assert wheel.now_ms == case["now_ms"]
 
 
-def test_what_the_wheel_does_not_reach_makes_one_overflow_wheel():
-    """On demand, once; its buckets are as wide as the wheel below, at multiples of that."""
+def test_an_entry_beyond_the_wheel_creates_one_overflow_wheel():
+    """It is created once; its buckets are as wide as the wheel below and start at multiples of that width."""
     case = cases("wheel")["wheel-overflow-created-once"]
     wheel = wheel_of(case)
     assert wheel._finest.overflow is None
@@ -96,7 +96,7 @@ def test_what_the_wheel_does_not_reach_makes_one_overflow_wheel():
 
 
 def test_each_level_has_its_own_clock():
-    """Rounded down to its own tick; an entry of the overflow wheel is due at its own time."""
+    """It is rounded down to the level's tick; an entry of the overflow wheel is due at its own time."""
     case = cases("wheel")["wheel-advance-overflow"]
     wheel = wheel_of(case)
     entry = Entry(case["add_ms"])
@@ -104,12 +104,14 @@ def test_each_level_has_its_own_clock():
     assert arrive(wheel, case["advance_ms"]) == [entry]
     assert wheel.now_ms == case["now_ms"]
     overflow = wheel._finest.overflow
-    wheel.add(Entry(case["advance_ms"] + 1000))  # the levels' clocks follow when they are needed
+    wheel.add(
+        Entry(case["advance_ms"] + 1000)
+    )  # the levels' clocks are updated when they are needed
     assert overflow.turns_ms - overflow.tick_ms == case["overflow_now_ms"]
 
 
 def test_a_distant_entry_moves_down_level_by_level():
-    """It comes up with its coarse bucket, with a finer one, and at last with its own."""
+    """It becomes due with its coarse bucket, then with a finer one, at last with its own."""
     case = cases("wheel")["wheel-cascade-519"]
     wheel = wheel_of(case)
     wheel.add(Entry(case["add_ms"]))
@@ -117,7 +119,7 @@ def test_a_distant_entry_moves_down_level_by_level():
 
 
 def test_every_entry_is_due_once_and_at_its_own_millisecond():
-    """With wheels so small that entries move often."""
+    """The wheels are so small that entries move often."""
     case = cases("timer")["timer-expiration-all"]
     wheel = TimingWheel(0, case["tick_ms"], case["wheel_size"])
     delays = [
@@ -134,8 +136,8 @@ def test_every_entry_is_due_once_and_at_its_own_millisecond():
     assert wheel.size == 0
 
 
-def test_a_bucket_knows_how_long_it_still_waits():
-    """Its time less the clock."""
+def test_a_bucket_reports_its_remaining_time():
+    """It is the bucket's time minus the clock."""
     case = cases("timer")["tasklist-delay"]
     wheel = TimingWheel(0, tick_ms=1000)
     wheel.add(Entry(case["expires_in_ms"]))
@@ -144,7 +146,7 @@ def test_a_bucket_knows_how_long_it_still_waits():
 
 
 def test_a_bucket_is_queued_once_a_turn():
-    """However many enter it and leave it; on the next turn, once more."""
+    """This holds for any number of entries that enter and leave; in its next turn it is queued again."""
     wheel = TimingWheel(100)
     entries = [Entry(105), Entry(105)]
     for entry in entries:
@@ -160,8 +162,8 @@ def test_a_bucket_is_queued_once_a_turn():
     assert len(wheel._queue) == 1
 
 
-def test_an_emptied_bucket_still_comes_up():
-    """The count drops at once; who does not want to wake for nothing prunes it."""
+def test_an_emptied_bucket_still_becomes_due():
+    """The count drops at once; `prune` removes empty buckets to avoid the wake-up."""
     wheel = TimingWheel(100)
     for at_ms in (105, 109):
         entry = Entry(at_ms)
@@ -175,18 +177,18 @@ def test_an_emptied_bucket_still_comes_up():
     assert wheel.next_ms() is None
 
 
-# -- what else must hold --------------------------------------------------------------------------
+# -- further properties ---------------------------------------------------------------------------
 
 
 def test_a_wheel_of_no_width_is_refused():
-    """A tick of at least 1 ms, two buckets or more."""
+    """A tick has at least 1 ms, a wheel at least two buckets."""
     for tick_ms, wheel_size in ((0, 20), (1, 1)):
         with pytest.raises(ValueError, match="tick_ms"):
             TimingWheel(0, tick_ms, wheel_size)
 
 
-def test_a_quiet_hour_costs_nothing_and_spoils_nothing():
-    """What is added after it lies in the finest wheel at once."""
+def test_an_hour_without_entries_needs_no_steps():
+    """An entry that is added after it lies in the finest wheel at once."""
     wheel = TimingWheel(0)
     wheel.add(Entry(600_000))
     assert len(pops(wheel)) <= 4
@@ -195,8 +197,8 @@ def test_a_quiet_hour_costs_nothing_and_spoils_nothing():
     assert wheel.next_ms() == 4_200_015
 
 
-def test_equal_times_come_in_the_order_they_were_added():
-    """Also when the older has come down from above after the newer was put below."""
+def test_entries_of_equal_time_are_due_in_the_order_of_adding():
+    """This holds too when the older one moved down after the newer one was added below."""
     wheel = TimingWheel(0)
     old, new = Entry(518), Entry(518)
     wheel.add(old)
@@ -206,8 +208,8 @@ def test_equal_times_come_in_the_order_they_were_added():
     assert [entry is old for entry in arrive(wheel, 518)] == [True, False]
 
 
-def test_equal_times_come_in_order_from_buckets_that_come_up_together():
-    """The oldest lies in the coarsest, the newest in the finest."""
+def test_entries_of_equal_time_are_due_in_order_across_buckets():
+    """The oldest lies in the coarsest bucket, the newest in the finest."""
     wheel = TimingWheel(0)
     entries = []
     for now_ms in (0, 100, 385):
@@ -219,8 +221,8 @@ def test_equal_times_come_in_order_from_buckets_that_come_up_together():
     assert wheel.advance(400) == entries
 
 
-def test_within_a_wide_tick_earlier_ones_come_first():
-    """However they were added."""
+def test_within_a_wide_tick_earlier_entries_are_due_first():
+    """Their order of adding does not matter."""
     wheel = TimingWheel(1000, tick_ms=10)
     for at_ms in (1059, 1051, 1055, 1051):
         wheel.add(Entry(at_ms))
@@ -229,14 +231,14 @@ def test_within_a_wide_tick_earlier_ones_come_first():
 
 @pytest.mark.parametrize(("at_ms", "bucket_ms"), [(24, 24), (25, 20), (399, 380), (420, 400)])
 def test_a_wheel_reaches_just_before_the_end_of_its_turn(at_ms, bucket_ms):
-    """Counted from the beginning of its current tick; beyond that the next wheel takes over."""
+    """Its reach is counted from the start of its current tick; later times belong to the next wheel."""
     wheel = TimingWheel(5)
     wheel.add(Entry(at_ms))
     assert wheel.next_ms() == bucket_ms
 
 
-def test_an_entry_may_be_cancelled_wherever_it_is():
-    """Coarse bucket, on its way down, due but not yet looked at; its siblings are not touched."""
+def test_an_entry_can_be_cancelled_in_every_place():
+    """It may lie in a coarse bucket, be on its way down, or be due; its siblings are not affected."""
     for now_ms in (0, 400, 500, 519):
         wheel = TimingWheel(0)
         entry, sibling = Entry(519), Entry(519)
@@ -248,8 +250,8 @@ def test_an_entry_may_be_cancelled_wherever_it_is():
         assert [one for one in [*due, *arrive(wheel, 519)] if not one.cancelled] == [sibling]
 
 
-def test_cancelling_what_was_due_does_not_touch_the_buckets_next_turn():
-    """The entry still names the bucket it lay in."""
+def test_cancelling_a_due_entry_does_not_affect_the_buckets_next_turn():
+    """The entry still refers to its former bucket."""
     wheel = TimingWheel(0)
     old, new = Entry(5), Entry(25)
     wheel.add(old)
@@ -260,14 +262,14 @@ def test_cancelling_what_was_due_does_not_touch_the_buckets_next_turn():
     assert arrive(wheel, 25) == [new]
 
 
-def test_what_an_entry_does_when_it_is_due_is_the_subclasss():
-    """There is no empty default to forget about."""
+def test_a_subclass_must_define_what_an_entry_does_when_it_is_due():
+    """There is no empty default."""
     with pytest.raises(NotImplementedError):
         TimerEntry(1).fire(1)
 
 
 class SortedList(RuleBasedStateMachine):
-    """The wheel beside a list of what waits, sorted by time and then by order of arrival."""
+    """The wheel beside a list of waiting entries, sorted by time and then by order of adding."""
 
     @initialize(
         start_ms=st.sampled_from([0, 1003, 1_763_000_000_123]),
@@ -331,7 +333,7 @@ class SortedList(RuleBasedStateMachine):
 
     @rule(data=st.data(), by_ms=st.one_of(near, near, delays.map(abs)), between=st.booleans())
     def advance(self, data, by_ms, between):
-        """Tick by tick; in between others may come and go."""
+        """Advance tick by tick; entries may be added and cancelled in between."""
         until_ms = self.now_ms + by_ms
         while due := self.wheel.advance(until_ms):
             tick = min(self.tick_of(entry.at_ms) for entry in self.waiting)
@@ -361,7 +363,7 @@ class SortedList(RuleBasedStateMachine):
             self.now_ms = next_ms
 
     @invariant()
-    def the_count_is_exact_and_nobody_sleeps_too_long(self):
+    def the_count_is_exact_and_no_entry_is_late(self):
         assert self.wheel.size == len(self.waiting)
         next_ms = self.wheel.next_ms()
         if self.waiting:
@@ -369,5 +371,5 @@ class SortedList(RuleBasedStateMachine):
 
 
 def test_the_wheel_equals_a_sorted_list():
-    """Under any interleaving of add, move, cancel and advance, with ticks and sizes great and small."""
+    """This holds for any interleaving of add, move, cancel and advance, and for all ticks and sizes."""
     run_state_machine_as_test(SortedList, settings=settings(max_examples=200, deadline=None))

@@ -1,4 +1,4 @@
-"""Watch keys: a policy's own kinds of keys run no code of theirs that could raise into the purgatory."""
+"""Watch keys: a policy's own key types run none of their code inside the purgatory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from proxy.core.purgatory.watch_keys import held_key, text_of, watch_key
 
 
 class Named:
-    """Equal by its name."""
+    """Equality is by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -21,7 +21,7 @@ class Named:
 
 
 class Odd:
-    """Always the same hash; comparing or printing it raises."""
+    """Has a constant hash; comparing or printing it raises."""
 
     def __hash__(self) -> int:
         return hash("a")
@@ -34,13 +34,13 @@ class Odd:
 
 
 @pytest.mark.parametrize("key", ["a", 5, b"a", None, True, 2.5, object()])
-def test_a_key_of_a_built_in_kind_stays_as_it_is(key):
-    """And so does one that equals itself alone."""
+def test_a_key_of_a_built_in_type_is_used_as_it_is(key):
+    """So is a key with identity as its equality."""
     assert watch_key(key) is key
 
 
-def test_a_key_of_a_policys_own_kind_finds_what_it_equals():
-    """In both directions, and among plain keys."""
+def test_a_key_of_a_policys_own_type_matches_equal_keys():
+    """It matches in both directions, and among built-in keys."""
     watched = {watch_key(Named("a")): 1, watch_key(("b", 2)): 2, watch_key("c"): 3}
     assert watched[watch_key(Named("a"))] == 1
     assert watched[watch_key("a")] == 1
@@ -49,8 +49,8 @@ def test_a_key_of_a_policys_own_kind_finds_what_it_equals():
     assert watch_key(Named("d")) not in watched
 
 
-def test_a_key_whose_comparison_raises_equals_itself_alone():
-    """Another policy's key with the same hash is found all the same."""
+def test_a_key_whose_comparison_raises_matches_itself_only():
+    """Another key with the same hash is found all the same."""
     odd = Odd()
     watched = {watch_key(odd): 1, watch_key("a"): 2}
     assert watched[watch_key(odd)] == 1
@@ -58,20 +58,20 @@ def test_a_key_whose_comparison_raises_equals_itself_alone():
     assert watch_key(Odd()) not in watched
 
 
-def test_a_key_that_cannot_be_hashed_raises_where_it_enters():
-    """In the hook of whoever used it."""
+def test_a_key_without_a_hash_raises_in_the_policys_hook():
+    """It never reaches the purgatory."""
     with pytest.raises(TypeError):
         watch_key(["a"])  # type: ignore[arg-type]
 
 
-def test_a_key_whose_text_raises_has_a_text():
-    """A trace says what is wrong with it."""
+def test_a_key_whose_str_raises_gets_a_replacement_text():
+    """A trace shows what is wrong with it."""
     assert text_of(Odd()) == "a Odd whose str raises SystemExit"
     assert text_of("orders") == "orders"
     assert len(text_of("x" * 10_000)) == 249
 
 
-def test_what_cannot_be_hashed_any_more_is_held_under_what_waits():
-    """Nothing finds it, and nothing is raised."""
+def test_a_key_that_lost_its_hash_is_replaced_by_the_default():
+    """No check finds it, and nothing is raised."""
     assert held_key(["a"], "held") == "held"  # type: ignore[arg-type]
     assert held_key("a", "held") == "a"

@@ -1,4 +1,4 @@
-"""Every request and whatever the policies were asked about it."""
+"""A capture has every request and each question to the policies about it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def told(capture: Capture) -> list[Seen]:
     return sorted(capture.take(), key=lambda seen: seen.number)
 
 
-def test_each_asking_has_the_next_number() -> None:
-    """Requests and replies of two sessions, in the order in which the policy saw them, at the times it saw."""
+def test_each_question_has_the_next_number() -> None:
+    """Requests and replies of two sessions are numbered in the order, and with the times, that the policy saw."""
     policy = Recorder()
     first, capture = captured(policy, now_ms=1000)
     second = Wire(first.engine)
@@ -47,8 +47,8 @@ def test_each_asking_has_the_next_number() -> None:
     assert told(capture) == []
 
 
-def test_requests_that_nobody_asks_about_are_seen_too() -> None:
-    """Without a policy each request has its row all the same, and its reply's size."""
+def test_requests_without_a_question_are_captured_too() -> None:
+    """Without a policy each request has a row with its size and its reply's size."""
     wire, capture = captured()
     wire.client(f.heartbeat(1) + f.produce(2) + f.produce(3, acks=0))
     wire.broker(f.heartbeat_reply(1) + f.produce_reply(2))
@@ -62,8 +62,8 @@ def test_requests_that_nobody_asks_about_are_seen_too() -> None:
 
 
 @pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-def test_a_held_request_says_when_it_was_asked_again(needs: Need) -> None:
-    """The first asking, each further one, and the last word with its delay."""
+def test_a_held_request_is_captured_with_each_question(needs: Need) -> None:
+    """The capture has the first question, each further one, and the final verdict with its delay."""
     verdicts = [Hold(1000, "key"), Hold(1000, "key"), Throttle(70)]
     wire, capture = captured(Recorder(lambda _: verdicts.pop(0), needs=needs))
     wire.client(f.heartbeat(1))
@@ -81,8 +81,8 @@ def test_a_held_request_says_when_it_was_asked_again(needs: Need) -> None:
     assert seen.replied_event == 4
 
 
-def test_what_a_reply_brings_is_seen() -> None:
-    """A throttle decided when the reply leaves, and the one that the broker wrote."""
+def test_a_reply_is_captured_with_its_throttle_times() -> None:
+    """It has the throttle that a policy decides at the reply, and the one that the broker wrote."""
     wire, capture = captured(Recorder(hear=lambda _: Throttle(300)))
     wire.client(f.beat(1)).broker(f.beat_reply(1, 40))
 
@@ -91,8 +91,8 @@ def test_what_a_reply_brings_is_seen() -> None:
     assert (seen.delay_ms, seen.reply_delay_ms, seen.reply_throttle_time_ms) == (0, 300, 40)
 
 
-def test_what_no_quota_counts_is_marked() -> None:
-    """The first ApiVersions, and whatever a policy exempts, be it with a throttle."""
+def test_requests_that_no_quota_counts_are_marked() -> None:
+    """They are the first ApiVersions and those that a policy exempts, with or without a throttle."""
     verdicts = [FORWARD, EXEMPT, Throttle(5, EXEMPT), Throttle(5)]
     wire, capture = captured(Recorder(lambda _: verdicts.pop(0)))
     wire.client(versions(1, 1)).broker(versions_reply(1, 0, 1, 15))
@@ -106,8 +106,8 @@ def test_what_no_quota_counts_is_marked() -> None:
     assert [seen.verdict for seen in rows] == ["forward", "exempt", "throttle", "throttle"]
 
 
-def test_refused_and_lost_requests_end_too() -> None:
-    """Answered here, or their connection gone: each is told once."""
+def test_refused_and_lost_requests_are_captured_once() -> None:
+    """They are answered by Sluice, or their connection ends."""
     verdicts = [Reject(44), FORWARD, Hold(1000, "key")]
     wire, capture = captured(Recorder(lambda _: verdicts.pop(0)))
     wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
@@ -123,8 +123,8 @@ def test_refused_and_lost_requests_end_too() -> None:
     assert rows[0].verdict == "reject"
 
 
-def test_it_ends_and_those_in_flight_are_still_told() -> None:
-    """After `end_capture` no request is captured, the one that waits for its reply is, and the fast loop is back."""
+def test_requests_in_flight_at_the_end_of_a_capture_are_captured() -> None:
+    """After `end_capture` no further request is captured, and the fast loop handles requests again."""
     wire, capture = captured()
     wire.client(f.heartbeat(1))
     assert not any(plan.fast for plan in wire.session.plans.values())
@@ -138,8 +138,8 @@ def test_it_ends_and_those_in_flight_are_still_told() -> None:
     assert all(plan.fast for plan in wire.session.plans.values())
 
 
-def test_too_many_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody takes them: the memory has an end, and the count says what is missing."""
+def test_rows_over_the_bound_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not read in time: memory is bounded, and the count says how many are missing."""
     monkeypatch.setattr(captures, "MAX_ENDED", 2)
     wire, capture = captured()
     for number in range(1, 6):

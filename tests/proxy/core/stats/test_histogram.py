@@ -1,4 +1,4 @@
-"""Durations in buckets: where each one goes, and what can be read back."""
+"""Histograms of durations: the bucket of each duration, and the statistics read from the buckets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from proxy.core.stats.histogram import (
 
 ANY_US = st.integers(-(1 << 40), 1 << 50) | st.integers(0, 1 << 17)
 COARSE = 1 + 2 / (FINE_US >> 6)
-"""Beyond FINE_US an edge may be off by so much: a duration keeps ten bits at least."""
+"""Above FINE_US an edge may differ by this factor: a duration keeps at least ten bits."""
 
 
 def counted(durations: list[int]) -> list[int]:
@@ -29,8 +29,8 @@ def counted(durations: list[int]) -> list[int]:
     return counts
 
 
-def test_the_table_is_right_to_the_microsecond() -> None:
-    """A duration lies above its bucket's lower edge and not above its upper one."""
+def test_the_table_of_buckets_is_exact_to_the_microsecond() -> None:
+    """A duration is above its bucket's lower edge and not above the upper one."""
     assert len(BUCKET) == FINE_US
     for us in range(FINE_US):
         bucket = BUCKET[us]
@@ -41,7 +41,7 @@ def test_the_table_is_right_to_the_microsecond() -> None:
 
 
 def test_every_eighth_edge_is_a_power_of_two() -> None:
-    """So scales can be halved without loss, as OpenTelemetry's exponential buckets are."""
+    """Scales can be halved without loss, as in OpenTelemetry's exponential histograms."""
     assert [edge_us(PER_DOUBLING * n) for n in range(31)] == [2.0**n for n in range(31)]
 
 
@@ -53,7 +53,7 @@ def test_every_eighth_edge_is_a_power_of_two() -> None:
 @example(0)
 @example(-1)
 def test_any_duration_has_its_bucket(us: int) -> None:
-    """To the microsecond where the table reaches, and within 1.6 % of an edge beyond; the last takes the rest."""
+    """It is exact within the table and within 1.6 % of an edge above it; the last bucket takes the rest."""
     bucket = bucket_of(us)
     assert 0 <= bucket < BUCKETS
     if us <= 1:
@@ -67,14 +67,14 @@ def test_any_duration_has_its_bucket(us: int) -> None:
 
 
 @given(ANY_US, ANY_US)
-def test_who_took_longer_is_never_in_an_earlier_bucket(one: int, other: int) -> None:
-    """The order of durations is the order of buckets, over the joints of the table too."""
+def test_a_longer_duration_is_never_in_an_earlier_bucket(one: int, other: int) -> None:
+    """This holds across the joints of the table too."""
     less, more = sorted((one, other))
     assert bucket_of(less) <= bucket_of(more)
 
 
-def test_the_joints_of_the_table_fit() -> None:
-    """Wherever the next coarser look begins, the bucket goes on from the one before."""
+def test_no_bucket_is_skipped_at_the_joints_of_the_table() -> None:
+    """Where the table changes to a coarser step, the bucket stays or is the next one."""
     for shift in (16, 22, 28, 30):
         before, at = bucket_of((1 << shift) - 1), bucket_of(1 << shift)
         assert at - before in (0, 1)
@@ -82,26 +82,26 @@ def test_the_joints_of_the_table_fit() -> None:
 
 @given(st.lists(st.integers(2, 1 << 29), min_size=1, max_size=60), st.floats(0.01, 1))
 def test_a_quantile_is_the_edge_above_the_exact_one(durations: list[int], share: float) -> None:
-    """Never more than a bucket (and the table's 1.6 %) from what sorting would say."""
+    """Its error is one bucket and the table's 1.6 % at most."""
     rank = max(0, -int(-share * len(durations) // 1) - 1)
     exact = sorted(durations)[rank]
     told = quantile_us(counted(durations), share)
     assert exact / 1.016 <= told <= exact * 2 ** (1 / PER_DOUBLING) * 1.016
 
 
-def test_of_none_there_is_no_quantile() -> None:
-    """Nothing is 0, and takes no time."""
+def test_an_empty_histogram_has_the_quantile_0() -> None:
+    """Its sum is 0 too."""
     assert quantile_us([0] * BUCKETS, 0.99) == 0
     assert total_us([0] * BUCKETS) == 0
 
 
 @given(st.lists(st.integers(2, 1 << 29), min_size=1, max_size=60))
-def test_the_sum_is_good_to_a_few_per_cent(durations: list[int]) -> None:
-    """Each is taken for the middle of its bucket: within half a bucket and the table's 1.6 %."""
+def test_the_sum_is_exact_to_half_a_bucket(durations: list[int]) -> None:
+    """Each duration counts as the middle of its bucket; the table's 1.6 % are added."""
     assert abs(total_us(counted(durations)) / sum(durations) - 1) < 0.065
 
 
 @given(st.lists(st.lists(ANY_US, max_size=20), max_size=5))
-def test_histograms_add(parts: list[list[int]]) -> None:
-    """Joined, they are as if all had been counted in one."""
+def test_histograms_can_be_added(parts: list[list[int]]) -> None:
+    """The sum equals a histogram of all their durations."""
     assert joined(map(counted, parts)) == counted([us for part in parts for us in part])

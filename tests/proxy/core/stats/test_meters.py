@@ -1,4 +1,4 @@
-"""Counts of requests, by API or by who asked."""
+"""Meters count requests, by API or by API and client."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from proxy.core.stats.histogram import bucket_of
 from proxy.core.stats.meters import STAGES, Meter, MeterBook
 
 
-def test_what_was_replied_to_is_what_upstream_holds() -> None:
-    """The fast loop adds in one place only."""
+def test_the_number_of_replies_is_the_count_of_the_upstream_histogram() -> None:
+    """The fast loop adds to one place only."""
     meter = Meter(12, "Heartbeat")
     for us in (5, 70, 70_000_000):
         meter.upstream[bucket_of(us)] += 1
@@ -18,8 +18,8 @@ def test_what_was_replied_to_is_what_upstream_holds() -> None:
     assert meter.outcome(Outcome.ANSWERED) == 0
 
 
-def test_a_stage_has_a_histogram_once_something_waited_there() -> None:
-    """Most APIs never wait anywhere, and carry no list for it."""
+def test_a_stage_has_a_histogram_after_its_first_wait() -> None:
+    """Most APIs never wait in most stages and need no list for them."""
     meter = Meter(0, "Produce")
     assert meter.waits == {}
     meter.waited("throttle", 900)
@@ -29,8 +29,8 @@ def test_a_stage_has_a_histogram_once_something_waited_there() -> None:
     assert "throttle" in STAGES
 
 
-def test_all_speakers_of_an_api_share_its_meter() -> None:
-    """Unless each is to have its own."""
+def test_all_clients_of_an_api_share_its_meter() -> None:
+    """With `by_key` each client has its own."""
     book = MeterBook()
     one = book.find(0, "Produce", "alice", "a")
     assert book.find(0, "Produce", "bob", "b") is one
@@ -39,8 +39,8 @@ def test_all_speakers_of_an_api_share_its_meter() -> None:
     assert book.each() == (one, book.find(1, "Fetch", "", ""))
 
 
-def test_with_meters_by_key_the_api_is_their_sum() -> None:
-    """In the order of the API keys; and what is summed is a copy."""
+def test_the_meter_of_an_api_is_the_sum_of_its_clients_meters() -> None:
+    """Sums are sorted by API key, and they are copies."""
     book = MeterBook(by_key=True)
     fetch, alice, bob = (
         book.find(1, "Fetch", "alice", "a"),
@@ -71,8 +71,8 @@ def test_with_meters_by_key_the_api_is_their_sum() -> None:
         assert (produce.request_bytes, produce.response_bytes) == (30, 60)
 
 
-def test_a_key_that_is_gone_stays_in_the_sum() -> None:
-    """A counter never goes back; the meter itself is not shown any more."""
+def test_a_retired_meter_stays_in_the_sum() -> None:
+    """A counter never falls; the meter itself is not listed any more."""
     book = MeterBook(by_key=True)
     meter = book.find(0, "Produce", "alice", "a")
     meter.upstream[7] += 4
@@ -85,8 +85,8 @@ def test_a_key_that_is_gone_stays_in_the_sum() -> None:
     assert [each.replied for each in book.by_api()] == [5]
 
 
-def test_nobody_is_retired_twice() -> None:
-    """Nor somebody else under the same name."""
+def test_a_meter_is_retired_once() -> None:
+    """A second call does not retire the meter that replaced it under the same name."""
     book = MeterBook(by_key=True)
     old = book.find(0, "Produce", "alice", "a")
     old.upstream[7] += 1
@@ -98,14 +98,14 @@ def test_nobody_is_retired_twice() -> None:
 
 
 def parted(max_parts: int) -> MeterBook:
-    """One with meters of one client and broker."""
+    """Return a book with meters of one client and broker."""
     book = MeterBook()
     book.part(max_parts)
     return book
 
 
-def test_meters_of_one_client_and_broker_are_so_many_and_the_others_share_one() -> None:
-    """The sums by API are the same with and without them."""
+def test_meters_of_one_client_and_broker_are_bounded() -> None:
+    """Further pairs share one meter; the sums by API are the same with and without them."""
     book = parted(2)
     first = book.find(0, "Produce", "alice", "a", 1)
     second = book.find(0, "Produce", "alice", "a", 2)
@@ -123,7 +123,7 @@ def test_meters_of_one_client_and_broker_are_so_many_and_the_others_share_one() 
     assert book.of("alice", "a") == [first, second]
 
 
-def test_a_swept_meter_makes_room_for_another_client() -> None:
+def test_a_retired_meter_makes_room_for_another_client() -> None:
     """It is retired at the second sweep without a connection."""
     book = parted(1)
     book.find(0, "Produce", "alice", "a", 1).upstream[9] += 1

@@ -1,4 +1,4 @@
-"""How one request fared: what a trail says, of whom there is one, and what it costs the others."""
+"""Request traces: which requests have one, and what it contains."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def wired(decide=lambda _: FORWARD, *policies, **options) -> tuple[TimedWire, Le
 
 
 def once(verdict):
-    """Says it to the first request, and FORWARD from then on."""
+    """Return a policy function with this verdict for the first request and FORWARD for all others."""
     left = [verdict]
     return lambda _: left.pop() if left else FORWARD
 
 
-def test_a_throttled_request_tells_when_it_came_went_on_and_was_answered():
-    """And whose limit it was, how long its client is to be quiet, and when that was over."""
+def test_the_trace_of_a_throttled_request_has_its_times():
+    """It has arrival, forwarding and reply, the policy, the length of the throttle, and its end."""
     wire, ledger = wired(once(Throttle(300, why=WHY)))
     wire.client(f.beat(1))
     wire.pass_us(40_500)
@@ -53,8 +53,8 @@ def test_a_throttled_request_tells_when_it_came_went_on_and_was_answered():
     assert ledger.unmuted == [(trail, NOW_US + 300_000)]
 
 
-def test_a_wait_for_a_quota_and_one_for_a_policy_are_told_apart():
-    """By their stages: who waits for its quota is throttled, who waits for a condition stands in the purgatory."""
+def test_a_wait_for_a_quota_and_a_wait_for_a_condition_are_told_apart():
+    """The stage of the first is `throttled`, of the second `purgatory`."""
     verdicts = [FORWARD, Hold(9000, "key"), Hold(500, "line", throttles=True, why=WHY)]
     wire, ledger = wired(lambda _: verdicts.pop())
     wire.client(f.heartbeat(1))
@@ -77,8 +77,8 @@ def test_a_wait_for_a_quota_and_one_for_a_policy_are_told_apart():
     assert (trail.forwarded_us, trail.ended_us) == (NOW_US + 250_000, NOW_US + 257_000)
 
 
-def test_a_wait_that_runs_out_says_so():
-    """What was left word of is done, and the wait has expired."""
+def test_a_hold_that_expires_is_marked_in_its_trace():
+    """Its `then` verdict is applied."""
     wire, ledger = wired(once(Hold(300, "key")))
     wire.client(f.heartbeat(1))
     wire.pass_us(301_000)
@@ -87,8 +87,8 @@ def test_a_wait_that_runs_out_says_so():
     assert (stage.outcome, stage.ended_us - stage.began_us) == ("expired", 300_000)
 
 
-def test_who_leaves_while_it_is_held_never_went_on():
-    """Its trail ends where it stood."""
+def test_a_request_whose_client_leaves_during_a_hold_is_not_forwarded():
+    """Its trace ends with the hold."""
     wire, ledger = wired(once(Hold(9000, "key")))
     wire.client(f.heartbeat(1))
     wire.pass_us(20_000)
@@ -98,8 +98,8 @@ def test_who_leaves_while_it_is_held_never_went_on():
     assert trail.stages[0].outcome == "client_gone"
 
 
-def test_a_refused_request_tells_the_error_and_never_went_on():
-    """The broker has not seen it."""
+def test_the_trace_of_a_refused_request_has_its_error():
+    """The request is not forwarded."""
     wire, ledger = wired(once(Reject(ErrorCode.POLICY_VIOLATION)))
     wire.client(f.heartbeat(1))
     (trail,) = ledger.trails
@@ -107,8 +107,8 @@ def test_a_refused_request_tells_the_error_and_never_went_on():
     assert trail.reply_bytes == len(f.split(wire.to_client)[0]) - 4
 
 
-def test_a_fetch_that_the_broker_forgot_is_told():
-    """It was forwarded, and answered here."""
+def test_a_fetch_answered_in_the_brokers_place_has_a_trace():
+    """The request was forwarded, and Sluice answered it at its deadline."""
     wire, ledger = wired()
     wire.client(fetch_waiting(1))
     wire.pass_us((FETCH_MS + 1) * 1000)
@@ -119,8 +119,8 @@ def test_a_fetch_that_the_broker_forgot_is_told():
     assert trail.reply_bytes > 0
 
 
-def test_a_slow_reply_is_told_and_a_quick_one_is_not():
-    """What took longer than the operator's word; a fetch that may wait half a second may take it."""
+def test_a_slow_reply_has_a_trace_and_a_quick_one_has_none():
+    """A reply over `slow_ms` is slow; the wait that a Fetch asks for does not count."""
     wire, ledger = wired(slow_ms=100)
     for number, us in ((1, 99_999), (2, 100_000)):
         wire.client(f.heartbeat(number))
@@ -132,9 +132,9 @@ def test_a_slow_reply_is_told_and_a_quick_one_is_not():
     assert [(trail.correlation_id, trail.slow) for trail in ledger.trails] == [(2, True)]
 
 
-@pytest.mark.parametrize("policies", [(), (Recorder(),)], ids=["nobody", "asked"])
-def test_one_in_so_many_is_sampled(policies):
-    """Of every session, over whatever path; the others are not told."""
+@pytest.mark.parametrize("policies", [(), (Recorder(),)], ids=["fast", "general"])
+def test_one_request_in_sample_every_is_sampled(policies):
+    """This holds for each session and on both paths; the other requests have no trace."""
     engine, ledger = make_counting_engine(
         policies, now_ms=NOW_MS, keeps_traces=True, sample_every=10
     )
@@ -145,11 +145,11 @@ def test_one_in_so_many_is_sampled(policies):
     assert len(ledger.trails) == 60
     assert all(trail.sampled for trail in ledger.trails)
     first = {trail.correlation_id for trail in ledger.trails if trail.correlation_id <= 10}
-    assert len(first) > 5  # not always the same place
+    assert len(first) > 5  # the samples are not at one place
 
 
 def test_a_batch_is_sampled_once():
-    """Whoever sends a thousand at once has one told, and it is the newest."""
+    """One of a thousand requests in one read has a trace, and it is the newest."""
     wire, ledger = wired(sample_every=10)
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     wire.client(b"".join(f.heartbeat(n) for n in range(2, 1002)))
@@ -157,8 +157,8 @@ def test_a_batch_is_sampled_once():
     assert [trail.correlation_id for trail in ledger.trails] == [1001]
 
 
-def test_ordinary_requests_have_no_trail():
-    """Not even an empty one."""
+def test_an_ordinary_request_has_no_trace():
+    """Not even an empty one is made."""
     wire, ledger = wired()
     wire.client(f.heartbeat(1))
     (exchange,) = wire.session.queue
@@ -168,7 +168,7 @@ def test_ordinary_requests_have_no_trail():
     assert ledger.trails == []
 
 
-def test_where_nobody_wants_to_hear_none_is_made():
+def test_without_an_exporter_no_trace_is_made():
     """A throttle works all the same."""
     wire, ledger = wired(once(Throttle(300)), keeps_traces=False, slow_ms=1, sample_every=1)
     wire.client(f.beat(1))
@@ -179,8 +179,8 @@ def test_where_nobody_wants_to_hear_none_is_made():
     assert wire.to_client == f.beat_reply(1, 250)
 
 
-def test_a_request_that_took_its_time_to_come_says_how_long():
-    """From its first byte to its last; the broker's time begins behind that."""
+def test_the_trace_of_a_slow_request_has_the_time_it_took_to_arrive():
+    """It runs from the request's first byte to its last; the broker's time starts after it."""
     wire, ledger = wired(slow_ms=100)
     frame = f.produce(1, size_bytes=500)
     wire.client(frame[:100])
@@ -194,8 +194,8 @@ def test_a_request_that_took_its_time_to_come_says_how_long():
     assert (trail.forwarded_us, trail.ended_us) == (NOW_US + 150_000, NOW_US + 153_000)
 
 
-def test_a_throttle_that_grows_is_unmuted_once():
-    """By the request that asked for the longest quiet."""
+def test_the_end_of_a_throttle_that_grew_is_reported_once():
+    """It is reported for the request with the longest throttle."""
     verdicts = [Throttle(800), Throttle(300)]
     wire, ledger = wired(lambda _: verdicts.pop())
     wire.client(f.produce(1, acks=0) + f.produce(2, acks=0))
@@ -204,8 +204,8 @@ def test_a_throttle_that_grows_is_unmuted_once():
     assert told == [1, 2]
 
 
-def test_a_client_that_goes_is_unmuted_then():
-    """Nobody is left to be quiet."""
+def test_the_end_of_a_throttle_is_reported_when_its_client_leaves():
+    """The throttle ends with the connection."""
     wire, ledger = wired(once(Throttle(5000)))
     wire.client(f.beat(1))
     wire.pass_us(10_000)
@@ -214,8 +214,8 @@ def test_a_client_that_goes_is_unmuted_then():
     assert [(trail.correlation_id, us - NOW_US) for trail, us in ledger.unmuted] == [(1, 10_000)]
 
 
-def test_what_is_left_of_a_throttle_is_never_negative():
-    """The reply came when it was over."""
+def test_the_rest_of_a_throttle_is_never_negative():
+    """The reply arrived after its end."""
     trail = RequestTrace(NOW_US)
     trail.throttle_until_ms = NOW_MS + 10
     trail.ended_us = NOW_US + 15_000

@@ -1,4 +1,4 @@
-"""Who used which topic in the second that runs."""
+"""The use of each topic by each user in the current second."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def flows(book: TopicUsage) -> dict[tuple[str, str], tuple]:
 
 
 def fetched(topic: bytes, field: bytes) -> bytes:
-    """A Fetch v4 reply frame of one partition."""
+    """Return a Fetch v4 reply frame of one partition."""
     body = struct.pack(">iih", 0, 1, len(topic)) + topic + struct.pack(">i", 1)
     body += struct.pack(">ihqqi", 0, 0, 9, 9, 0) + struct.pack(">i", len(field)) + field
     return f.reply(1, body)
 
 
 def test_requests_and_replies_add_up_by_user_and_topic() -> None:
-    """Two produces and a fetch: what each user sent to and read of each topic, and then a new second."""
+    """Two produces and a fetch add to what each user sent to and read from each topic; a new second starts at 0."""
     book = TopicUsage()
     for user, topic in (("alice", "orders"), ("alice", "orders"), ("bob", "paid")):
         book.produced_whole(user, 3, f.produce(1, topic=topic), BODY_AT, {})
@@ -52,8 +52,8 @@ def test_requests_and_replies_add_up_by_user_and_topic() -> None:
     assert flows(book) == {}
 
 
-def test_a_body_may_come_in_pieces() -> None:
-    """What streams is walked as it passes."""
+def test_a_streamed_body_is_counted_piece_by_piece() -> None:
+    """It is walked as it passes."""
     book = TopicUsage()
     walker = book.walker(3, lenient=True)
     body = f.produce(1)[BODY_AT:]
@@ -64,8 +64,8 @@ def test_a_body_may_come_in_pieces() -> None:
     assert flows(book)["alice", "t"][0][:3] == (1, 1, 50)
 
 
-def test_an_id_is_shown_by_its_name_once_that_is_known() -> None:
-    """Before, it stands as Kafka writes it."""
+def test_a_topic_id_is_shown_by_its_name_once_it_is_known() -> None:
+    """Before that it is shown as Kafka writes it."""
     book = TopicUsage()
     topic_id = bytes(range(16))
 
@@ -74,8 +74,8 @@ def test_an_id_is_shown_by_its_name_once_that_is_known() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 30, 60])
-def test_what_cannot_be_read_is_counted_and_no_more(cut: int) -> None:
-    """Half a body, or rubbish, raises nothing and adds nothing."""
+def test_a_malformed_body_adds_nothing(cut: int) -> None:
+    """An incomplete or random body is counted as unreadable and raises nothing."""
     book = TopicUsage()
     book.produced_whole("alice", 3, f.produce(1)[: BODY_AT + cut], BODY_AT, {})
     book.produced_whole("alice", 3, b"\xff" * 60, 0, {})
@@ -85,8 +85,8 @@ def test_what_cannot_be_read_is_counted_and_no_more(cut: int) -> None:
     assert book.unread == 3
 
 
-def test_a_plain_walker_is_not_ours() -> None:
-    """A walker that was made before the book was asked for counts nothing."""
+def test_a_walker_made_before_the_book_counts_nothing() -> None:
+    """Its body was begun before topic usage was switched on."""
     from wire.produce import ProduceWalker  # noqa: PLC0415 - only here
 
     book = TopicUsage()
@@ -95,8 +95,8 @@ def test_a_plain_walker_is_not_ours() -> None:
     assert (book.unread, flows(book)) == (0, {})
 
 
-def test_a_flood_of_topics_shares_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound newcomers are counted together, and the sums stay right."""
+def test_topics_over_the_bound_share_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sums stay right."""
     monkeypatch.setattr(topic_usage, "MAX_KEYS", 3)
     book = TopicUsage()
     for number in range(10):

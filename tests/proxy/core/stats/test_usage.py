@@ -1,4 +1,4 @@
-"""Who used what in which second: the rows, the seconds, and that nothing is lost between them."""
+"""Usage rows: the use of each user and client id in each second; nothing is lost between two seconds."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def row_of(usage: Usage) -> UsageRow:
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 700), st.booleans()), max_size=30))
-def test_what_lasts_is_integrated_wherever_it_is_looked_at(steps: list[tuple[int, int, bool]]):
-    """How many there are times how long: however often it changes, and whenever somebody takes what there is."""
+def test_a_duration_is_the_integral_of_its_count(steps: list[tuple[int, int, bool]]):
+    """The result does not depend on the number of changes, nor on the times at which it is taken."""
     lasting, now_ms, count, due_ms, taken_ms = Duration(NOW_MS), NOW_MS, 0, 0, 0
     for by, elapsed_ms, takes in steps:
         now_ms += elapsed_ms
@@ -39,15 +39,15 @@ def test_what_lasts_is_integrated_wherever_it_is_looked_at(steps: list[tuple[int
     assert taken_ms + lasting.take(now_ms) == due_ms
 
 
-def test_a_second_in_which_nothing_happened_has_no_row():
-    """A million idle connections write nothing."""
+def test_a_second_without_activity_has_no_row():
+    """Idle connections write no rows."""
     usage = Usage("alice", "c", 0)
     usage.open()
     assert usage.take(0, 1000) is None
 
 
-def test_a_row_is_made_once_and_the_count_begins_anew():
-    """All columns, and how many connections there were at most."""
+def test_taking_a_row_resets_its_counts():
+    """The row has all columns, also the highest number of connections."""
     usage = Usage("alice", "c", 0)
     for _ in range(3):
         usage.open()
@@ -55,9 +55,9 @@ def test_a_row_is_made_once_and_the_count_begins_anew():
     usage.requests, usage.request_bytes, usage.response_bytes = 5, 500, 900
     usage.mark_exempt(30)
     usage.defer(40)
-    usage.throttle(70, anew=True)
-    usage.throttle(20, anew=True)
-    usage.throttle(5, anew=False)
+    usage.throttle(70, first=True)
+    usage.throttle(20, first=True)
+    usage.throttle(5, first=False)
     usage.blocked.change(1, 400)
     usage.muted.change(2, 900)
     assert usage.take(0, 1000) == UsageRow(
@@ -88,15 +88,15 @@ def test_a_row_is_made_once_and_the_count_begins_anew():
     assert usage.take(2000, 3000) is None
 
 
-def test_what_only_lasts_is_worth_a_row():
-    """Somebody is quiet, and that is what the second was."""
+def test_a_second_of_a_throttle_alone_has_a_row():
+    """The client is muted and sends nothing."""
     usage = Usage("alice", "c", 0)
     usage.blocked.change(1, 0)
     assert row_of(usage).blocked_ms == 1000
 
 
-def test_seconds_are_whole_ones_of_the_clock():
-    """Whenever the process began."""
+def test_seconds_start_at_whole_seconds_of_the_clock():
+    """The start of the process does not matter."""
     made, told = book(NOW_MS)
     assert made.ends_ms == 1_700_000_001_000
     made.roll(1_700_000_001_003)
@@ -105,7 +105,7 @@ def test_seconds_are_whole_ones_of_the_clock():
 
 
 def test_connections_of_one_name_count_together():
-    """And are forgotten with the second in which the last has gone."""
+    """The name is dropped with the second in which its last connection ends."""
     made, told = book()
     one, other = (made.join("alice", "c", NOW_MS) for _ in range(2))
     assert one is other
@@ -122,8 +122,8 @@ def test_connections_of_one_name_count_together():
     assert made.keys == {}
 
 
-def test_whoever_comes_back_in_the_same_second_goes_on_counting():
-    """A reconnect makes no second row."""
+def test_a_client_that_reconnects_within_a_second_has_one_row():
+    """Its counts are added up."""
     made, told = book()
     usage = made.join("alice", "c", NOW_MS)
     usage.requests += 1
@@ -133,8 +133,8 @@ def test_whoever_comes_back_in_the_same_second_goes_on_counting():
     assert [row.requests for _, rows in told for row in rows] == [2]
 
 
-def test_beyond_the_most_keys_newcomers_share_one(monkeypatch):
-    """Somebody who invents names costs no memory, and no request is lost."""
+def test_clients_over_the_bound_on_keys_share_one_row(monkeypatch):
+    """Invented names cost no memory, and no request is lost."""
     monkeypatch.setattr(module, "MAX_KEYS", 3)
     made, told = book()
     for n in range(10):
@@ -146,8 +146,8 @@ def test_beyond_the_most_keys_newcomers_share_one(monkeypatch):
     assert {row.user: row.requests for row in rows}[OTHER] == 7
 
 
-def test_the_engine_wakes_for_the_seconds_end_while_somebody_is_connected():
-    """And sleeps without end when nobody is."""
+def test_the_engine_wakes_at_the_end_of_a_second_while_a_client_is_connected():
+    """Without a client it has no timer."""
     engine, ledger = make_counting_engine(now_ms=NOW_MS)
     assert engine.next_ms() is None
     wire = TimedWire(engine)
@@ -162,7 +162,7 @@ def test_the_engine_wakes_for_the_seconds_end_while_somebody_is_connected():
 
 
 def test_a_second_is_over_before_anything_of_the_next_one_is_counted():
-    """A request in the very millisecond in which the next one begins belongs to that."""
+    """A request in the first millisecond of a second belongs to that second."""
     engine, ledger = make_counting_engine(now_ms=NOW_MS)
     wire = TimedWire(engine).client(f.heartbeat(1))
     wire.pass_us(750_000)
@@ -175,8 +175,8 @@ def test_a_second_is_over_before_anything_of_the_next_one_is_counted():
     ]
 
 
-def test_bytes_are_those_on_the_wire_and_the_charge_is_kafkas():
-    """Both ways with their lengths; a quota counts a request's own bytes."""
+def test_bytes_include_the_length_prefix_and_the_charge_does_not():
+    """Both directions count bytes on the wire; a quota counts a request's own bytes, as Kafka does."""
     engine, ledger = make_counting_engine(now_ms=NOW_MS)
     wire = TimedWire(engine)
     for n in range(1, 4):
@@ -189,7 +189,7 @@ def test_bytes_are_those_on_the_wire_and_the_charge_is_kafkas():
 
 
 def test_each_client_id_of_a_connection_has_its_own_row():
-    """A proxy in front of us mixes them; each request counts for whom it names."""
+    """A proxy in front of Sluice mixes clients; each request counts for the client id in its header."""
     engine, ledger = make_counting_engine(now_ms=NOW_MS)
     wire = TimedWire(engine)
     for n, client_id in enumerate(("a", "b", "a", "b", "b"), 1):
@@ -199,8 +199,8 @@ def test_each_client_id_of_a_connection_has_its_own_row():
     assert counted == {"a": 2, "b": 3}
 
 
-def test_who_renames_itself_while_it_is_quiet_takes_its_quiet_along():
-    """The time until then is the old name's, what is left is the new one's: no millisecond twice."""
+def test_a_throttle_follows_a_client_that_changes_its_name():
+    """The time before counts for the old name, the rest for the new one; no millisecond counts twice."""
     made, told = book(0)
     old, new = made.join("", "c", 0), made.join("alice", "c", 0)
     old.blocked.change(1, 100)
@@ -213,8 +213,8 @@ def test_who_renames_itself_while_it_is_quiet_takes_its_quiet_along():
     }
 
 
-def test_a_standstill_is_shared_among_its_seconds():
-    """Each has what lasted in it, and only the first what was counted; a second with nothing in it has no row."""
+def test_a_stall_is_divided_into_its_seconds():
+    """Each has the durations within it, and the first has all counts; a second without any has no row."""
     made, told = book(0)
     quiet, busy = made.join("alice", "c", 0), made.join("bob", "c", 0)
     busy.requests += 7
@@ -239,8 +239,8 @@ def test_a_standstill_is_shared_among_its_seconds():
     assert [(row.blocked_ms, row.mute_ms) for row in told[-1][1]] == [(600, 1200)]
 
 
-def test_a_standstill_in_which_nothing_lasted_is_passed_over():
-    """Nobody is told of seconds without anything in them."""
+def test_a_stall_without_durations_has_no_rows():
+    """Seconds without activity are not reported."""
     made, told = book(0)
     made.join("alice", "c", 0).requests += 1
     made.roll(9_999)
@@ -248,8 +248,8 @@ def test_a_standstill_in_which_nothing_lasted_is_passed_over():
     assert made.ends_ms == 10_000
 
 
-def test_a_very_long_standstill_is_told_as_its_last_minute():
-    """A machine that slept for a day: the sum is right, and the loop does not write a day's rows at once."""
+def test_a_very_long_stall_is_reported_as_its_last_minute():
+    """After a day of sleep the sum is right, and the loop does not write a day of rows at once."""
     made, told = book(0)
     made.join("alice", "c", 0).blocked.change(1, 0)
     day_ms = 86_400_000
