@@ -33,7 +33,7 @@ from policies.verdicts import (
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from policies.api import EffectiveQuota, Outcome, Peer, Response, Verdict
     from policies.interests import Interests
@@ -54,7 +54,10 @@ _START = ChainPosition()
 
 
 class Chain:
-    """The compiled order of policies. Immutable; a reload builds a new one beside it."""
+    """The compiled order of policies. Immutable; a reload builds a new one beside it.
+
+    Raises PolicyFault when the interests of an entry cannot be read.
+    """
 
     def __init__(
         self, entries: Sequence[Entry], reporter: Reporter, hook_runner: HookRunner | None = None
@@ -63,7 +66,7 @@ class Chain:
         self.hook_runner = hook_runner or HookRunner(reporter)
         self._reporter = reporter
         self._hooks: dict[tuple[int, bool], Hooks] = {}
-        self._interests = self._read_interests()
+        self._interests = self._read_interests(None)
         self.ticks: dict[int, list[Entry]] = {}
         """How often, in ms, to the entries that want `on_tick` so often."""
         for entry in self.entries:
@@ -124,9 +127,9 @@ class Chain:
     def reconsider(self) -> None:
         """Compile the hooks again after a policy's interests have changed.
 
-        Raises TypeError, and changes nothing, when they are no interests.
+        An entry whose interests cannot be read is reported and keeps those it had.
         """
-        self._interests = self._read_interests()
+        self._interests = self._read_interests(self._interests)
         self._hooks.clear()
 
     def resume_position(
@@ -342,8 +345,17 @@ class Chain:
 
     # -- what they wish for ----------------------------------------------------------------------
 
-    def _read_interests(self) -> dict[str, Interests]:
-        return {entry.name: interests_of(entry.policy) for entry in self.entries}
+    def _read_interests(self, before: Mapping[str, Interests] | None) -> dict[str, Interests]:
+        found: dict[str, Interests] = {}
+        for entry in self.entries:
+            try:
+                found[entry.name] = interests_of(entry.policy)
+            except BaseException as error:  # an attribute may be a property: a policy's code
+                fault = self.hook_runner.fault(entry.name, "interests", error)
+                if before is None:
+                    raise fault from error
+                found[entry.name] = before[entry.name]
+        return found
 
     def _wants(self, entry: Entry, api_key: int, hook: str) -> bool:
         """Whether the entry cares for this API, and (if one is named) has this hook for it."""

@@ -25,8 +25,11 @@ REST_S: Final = 0.001
 
 
 async def run_in_bursts(work: Callable[[], T]) -> T:
-    """Returns what `work` returns, or raises what it raises. It runs in a thread; the loop is not kept waiting."""
-    return await trio.to_thread.run_sync(in_bursts, work)
+    """Returns what `work` returns, or raises what it raises. It runs in a thread; the loop is not kept waiting.
+
+    A cancellation does not wait for `work`, which may wait for a disk: its result is dropped.
+    """
+    return await trio.to_thread.run_sync(in_bursts, work, abandon_on_cancel=True)
 
 
 def in_bursts(work: Callable[[], T]) -> T:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,7 @@ import msgspec
 import structlog
 
 from policies import registry
-from policies.chain import Chain
+from policies.chain import Chain, PolicyFault
 from policies.validation import SettingsError, join_path
 from proxy.pacing import run_in_bursts
 
@@ -91,18 +92,18 @@ class Reloader:
         self._reporter = reporter
         self._dynamic = dynamic
         self._now_ms = now_ms
-        self._running = False
+        self._reading: object = None  # stands for the reload that runs
         self._log = structlog.get_logger()
 
     async def reload(self) -> Result:
         """Read and apply the configuration. Raises BusyError while another reload is running."""
-        if self._running:
+        if self._reading is not None:
             raise BusyError("a reload is running")
-        self._running = True
+        self._reading = reading = object()
         try:
-            result = await self._reload()
+            result = await self._reload(reading)
         finally:
-            self._running = False
+            self._reading = None
         tally = self.tally
         tally.last_ok, tally.last_ms = result.ok, self._now_ms()
         if result.ok:
@@ -114,10 +115,10 @@ class Reloader:
             self._log.warning("config_reload_failed", problems=list(result.problems))
         return result
 
-    async def _reload(self) -> Result:
+    async def _reload(self, reading: object) -> Result:
         try:
             # Policies are made, and files are read: off the loop.
-            config, compared = await run_in_bursts(self._read)
+            config, compared = await run_in_bursts(partial(self._read, reading))
         except SettingsError as error:
             return Result(ok=False, problems=tuple(map(str, error.problems)))
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a policy may raise either
@@ -125,12 +126,19 @@ class Reloader:
             return Result(ok=False, problems=(words,))
         try:
             return self._take_over(config, compared)
+        except PolicyFault as fault:
+            return Result(ok=False, problems=(str(fault),))
+        except Exception as error:  # noqa: BLE001 - a bug of ours ends no process
+            self._engine.report(error)
+            return Result(ok=False, problems=(f"it cannot be applied: {type(error).__name__}",))
         finally:
             registry.discard(config.policies)  # those that were not built
 
-    def _read(self) -> tuple[Config, Compared]:
+    def _read(self, reading: object) -> tuple[Config, Compared]:
         """In a thread: what the file says now, and how it compares with what runs."""
         config = self._load()
+        if self._reading is not reading:  # the reload was cancelled meanwhile
+            registry.discard(config.policies)
         return config, Compared(tuple(changes(self.config, config)), hash_of(config))
 
     def _take_over(self, config: Config, compared: Compared) -> Result:

@@ -8,7 +8,7 @@ import socket
 
 from tests.support import buggy
 from tests.support import frames as f
-from tests.support.honest import receive_frames
+from tests.support.honest import Honest, receive_frames
 from tests.support.load import await_that
 from tests.support.raw import receive_until_closed
 from tests.support.sluice_process import STOP_TIMEOUT_SECONDS, SluiceProcess
@@ -37,6 +37,30 @@ def test_a_policy_is_made_once_per_start_and_once_per_reload(broker, tmp_path) -
             assert (tmp_path / "made").read_text() == "x" * count
     finally:
         sluice.kill()
+
+
+def test_bugs_in_adopt_tick_disconnect_and_close_cost_no_client_a_reply(start, broker, tmp_path):
+    """The policy is replaced, replaced again and removed, while one client stays and others come and leave."""
+    variables = buggy.install(tmp_path)
+    variables.pop("SLUICE_POLICIES")  # they are in the file, which a reload changes
+    odd = {"use": "buggy", "name": "odd"}
+    other = {"use": "limits", "config": {"forbidden_apis": ["DeleteTopics"]}}
+    chains = [[odd], [{**odd, "on_error": "forward"}, other], [odd, other], [other], [odd]]
+    sluice = start(broker.server, variables=variables, settings={"policies": chains[0]})
+    with Honest(sluice.port) as honest:
+        for number, policies in enumerate(chains[1:], 1):
+            sluice.reload(policies=policies)
+            await_that(lambda: sluice.said().count("config_reloaded") == number, "the reload")  # noqa: B023
+            honest.ask()
+            assert asked(sluice.port, "honest") == f.reply(7, b"body")
+        sluice.terminate()
+        assert sluice.process is not None
+        assert sluice.process.wait(STOP_TIMEOUT_SECONDS) == 0
+    sluice.process = None
+    said = sluice.said()
+    for hook in ("adopt", "on_tick", "interests", "on_disconnect", "close"):
+        assert f"hook={hook}" in said, said
+    assert "internal_error" not in said
 
 
 def test_a_plugin_with_every_bug_ends_no_process_and_sigterm_is_obeyed(broker, tmp_path) -> None:

@@ -81,6 +81,17 @@ def test_a_bug_is_laid_at_the_door_of_who_has_the_hook_even_if_it_wishes_for_les
     assert [name for name, _, _ in reporter.errors] == ["mine"]
 
 
+def test_interests_that_cannot_be_read_again_are_reported_and_the_last_ones_stay():
+    """Another policy asked for the chain to be compiled again; its own change counts."""
+    diary: list[str] = []
+    broken, sound = Told("broken", diary), Told("sound", diary)
+    chain, reporter = make(broken, sound)
+    broken.apis, sound.apis = "nonsense", frozenset()
+    chain.reconsider()
+    assert chain.hooks(ApiKey.HEARTBEAT).asked == ("broken",)
+    assert [(name, hook) for name, hook, _ in reporter.errors] == [("broken", "interests")]
+
+
 def test_what_was_blamed_once_is_not_blamed_again():
     """The joined hook has reported it already."""
     chain, reporter = make(Told("a", []))

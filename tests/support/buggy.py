@@ -33,6 +33,15 @@ class Key:
         raise SystemExit(3)
 
 
+class UnprintableError(Exception):
+    """Its text raises."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+    __repr__ = __str__
+
+
 def _recurse() -> Verdict:
     return _recurse()
 
@@ -102,13 +111,18 @@ class Buggy(Policy):
     def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
         sys.exit(3)
 
-    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
-        sys.exit(3)
+    def on_disconnect(self, peer: Peer, now_ms: int) -> Key:  # type: ignore[override]
+        if peer.client_id == "printed":
+            return Key()
+        raise UnprintableError
 
     def on_tick(self, now_ms: int) -> None:
-        sys.exit(3)
+        self.host.reconsider()
+        raise UnprintableError
 
     def adopt(self, previous: Policy) -> None:
+        self.apis = "nonsense"  # type: ignore[assignment]
+        self.tick_ms = -1
         sys.exit(3)
 
     def close(self) -> None:
