@@ -103,12 +103,6 @@ def test_max_wait_ms_lies_where_kafka_puts_it() -> None:
         assert head.max_wait_ms == 0x01020304
 
 
-def test_session_epochs_follow_kafkas_rule() -> None:
-    """Epochs count up, wrap to 1, and do not leave the final one."""
-    case = cases("fetch_session")["sess-epoch-wrap"]
-    assert [fetch.next_epoch(epoch) for epoch in case["epochs"]] == case["next"]
-
-
 def test_sluices_own_empty_fetch_reply_ends_the_session() -> None:
     """It has error 0, session id 0, no partitions and the throttle, in every version that a client may use."""
     case = cases("fetch_session")["sess-throttled-full"]

@@ -1,7 +1,7 @@
-"""The language: Kafka's bytes, without behaviour.
+"""The wire room: Kafka's bytes, without behaviour.
 
-Frames, headers and bodies are read where they lie, as offsets into one buffer; nothing here reads a
-socket or a clock. The names below are what the other rooms use most; each file has its own rules.
+Frames, headers and bodies are read in place, as offsets into one buffer. No module here reads a socket or a
+clock. The names below are the ones that other rooms use most; each module states its own rules.
 """
 
 from wire.apis import Api, ApiKey, find

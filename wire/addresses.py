@@ -1,12 +1,12 @@
-"""Broker addresses in responses: which bodies carry them, and their rewriting.
+"""Broker addresses in responses: which bodies carry them, and how they are rewritten.
 
-- No real broker address reaches a client (law 8): every API of the table with `carries_addresses`
-  has a rewriter here.
-- Only the segment with the addresses is touched. What lies before and behind it (topics,
-  partitions, tagged fields known or not) is copied byte for byte.
-- A rewriter takes a whole response body and gives a new one, or None: nothing had to change.
-- A null or empty host names no broker (FindCoordinator with an error) and stays as it is. Hosts
-  that are not brokers (ACL entries, Streams user endpoints) are no business of this file.
+- No real broker address reaches a client (law 8): every API of the table with `carries_addresses` has a rewriter
+  here.
+- Only the segment with the addresses changes. The bytes before and after it (topics, partitions, tagged fields known
+  or not) are copied unchanged.
+- A rewriter takes a whole response body and returns a new one, or None when nothing had to change.
+- A null or empty host names no broker (FindCoordinator with an error) and stays as it is. Hosts that are not brokers
+  (ACL entries, Streams user endpoints) are not rewritten.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ LISTENER_APIS: Final = frozenset(
         ApiKey.SHARE_ACKNOWLEDGE,
     }
 )
-"""Keys whose responses say where a broker's own listener is, so that one may be dialled there.
-DescribeQuorum names controllers' listeners, and DescribeCluster does if asked for controllers."""
+"""Keys whose responses name a broker's own listener, so that Sluice may dial it. DescribeQuorum names listeners of
+controllers, and so does DescribeCluster if the request asks for controllers."""
 
 LEADING_APIS: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
-"""Keys whose responses have all addresses in their first part. Their rewriters look no further, so they may be given
-what is here of a body, and raise `WireError` while the list of brokers is not whole."""
+"""Keys whose responses have all addresses in their first part. Their rewriters read no further, so they accept the
+first part of a body, and raise `WireError` while the list of brokers is incomplete."""
 
 _REPLICA_FIXED_BYTES: Final = 4 + 16 + 8 + 8 + 8  # id, directory, end offset, two timestamps
 
 
 def rewriter(api: Api) -> Rewriter | None:
-    """The rewriter of an API's responses; None if they name no broker.
+    """Return the rewriter of an API's responses; None if they name no broker.
 
-    A rewriter raises `WireError` for a malformed body. Ask once per API, not once per frame.
+    A rewriter raises `WireError` for a malformed body. Call this once per API, not once per frame.
     """
     if not api.carries_addresses:
         return None
@@ -86,7 +86,7 @@ def rewriter(api: Api) -> Rewriter | None:
 
 
 def quick_check(api: Api) -> QuickCheck | None:
-    """For responses that may name brokers and hardly ever do: the cheap look before the walk."""
+    """Return a cheap check for responses that may name brokers and hardly ever do; None if the API has none."""
     if api.key == ApiKey.PRODUCE and api.carries_addresses:
         return node_endpoints.single_partition_produce(api.version)
     return None
@@ -136,7 +136,7 @@ def _find_coordinator(version: int) -> Rewriter:
 def _coordinator(
     version: int, buf: bytearray, start: int, end: int, advertise: Advertise
 ) -> bytes | None:
-    """v0 to v3: throttle time (v1+), error code, message (v1+), node id, host, port."""
+    """Rewrite v0 to v3: throttle time (v1+), error code, message (v1+), node id, host, port."""
     at = skip(start, 6 if version >= 1 else 2, end)
     if version >= 1:
         at = skip_compact(buf, at, end) if version >= 3 else skip_string(buf, at, end)
@@ -149,7 +149,7 @@ def _coordinator(
 
 
 def _coordinators(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
-    """v4+: throttle time, [key, node id, host, port, error code, message, tags]."""
+    """Rewrite v4+: throttle time, [key, node id, host, port, error code, message, tags]."""
     at = skip(start, 4, end)
     count, pos = compact_count(buf, at, end, 14)
     budget = spend(REPLY_ELEMENT_BUDGET, count)
@@ -172,7 +172,7 @@ def _describe_quorum(_version: int) -> Rewriter:
 
 
 def _quorum(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
-    """v2+: the listeners of the controllers, each told under its node's id."""
+    """Rewrite v2+: the listeners of the controllers, each advertised under its node's id."""
     at, budget = _after_quorum_topics(buf, start, end)
     count, pos = compact_count(buf, at, end, 6)
     budget = spend(budget, count)

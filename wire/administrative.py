@@ -1,7 +1,7 @@
-"""Which APIs are administrative: they change the cluster, its rights, its quotas or somebody else's groups.
+"""The administrative APIs: they change the cluster, its access rights, its quotas or the groups of other clients.
 
-Those that describe are not, nor is what every producer and consumer does for itself. The list is Kafka's admin
-protocol without its describing half; a test keeps it complete.
+APIs that only describe are not administrative, and neither are those that every producer and consumer uses for
+itself. The list is Kafka's admin protocol without the describing APIs; a test keeps it complete.
 """
 
 from __future__ import annotations

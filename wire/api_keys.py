@@ -1,8 +1,8 @@
-"""The names Kafka gives its API keys, one line each.
+"""The names that Kafka gives its API keys, one line each.
 
-- Every key that a Kafka 3.9 to 4.4 broker or controller knows is here, offered by Sluice or not:
-  a log line names what was asked for, a policy names what it forbids.
-- What holds for a key and version is in `wire.apis`; a test keeps the two in step.
+- Every key that a Kafka 3.9 to 4.4 broker or controller knows is listed, offered by Sluice or not: log lines
+  name the API of any request, and policies may forbid any API.
+- The facts about a key and version are in `wire.apis`; a test keeps both modules in step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """`api_key` of a request header (Kafka: `ApiKeys`)."""
+    """The `api_key` of a request header (Kafka: `ApiKeys`)."""
 
     PRODUCE = 0
     FETCH = 1

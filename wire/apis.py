@@ -1,14 +1,15 @@
-"""One table of facts per API and version: what the core must know of a frame without its body.
+"""One table of facts per API and version: what the core must know about a frame without reading its body.
 
-- Facts are Kafka's (its message definitions, releases 3.9 to 4.4), one line an API; `N+` reads
-  "from version N on". Nothing here is a choice of Sluice's but the `offered` column.
-- Offered is what a client may ask on a broker's listener. Not offered: what brokers and
-  controllers say among themselves (`_hidden`), Fetch from v16 (broker addresses at the end of a
-  reply that streams), ApiVersions from v5 (KIP-1242 names a cluster and node that are not ours),
-  SaslHandshake v0 (raw tokens without headers follow it).
-- `find` answers for offered versions only: None ends the connection. `known` answers for all.
-- Two headers break the rule "flexible body, flexible header": an ApiVersions response always has
-  header v0 (KIP-511), a ControlledShutdown v0 request has header v0, without a client id.
+- The facts are Kafka's (its message definitions, releases 3.9 to 4.4), one line per API; `N+` means "from version N
+  on". Only the `offered` column is Sluice's choice.
+- Offered versions are those that a client may use on a broker's listener. Not offered are APIs that only brokers and
+  controllers use (`_hidden`), Fetch from v16 (broker addresses at the end of a reply that streams), ApiVersions from
+  v5 (KIP-1242 names a cluster and node that differ from Sluice's), and SaslHandshake v0 (raw tokens without headers
+  follow it).
+- `find` returns offered versions only; any other version ends the connection. `known` returns every version in the
+  table.
+- Two headers break the rule "flexible body, flexible header": an ApiVersions response always has header v0
+  (KIP-511), and a ControlledShutdown v0 request has header v0, without a client id.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ __all__ = [
 
 
 class ThrottleField(IntEnum):
-    """Where a response body has its throttle_time_ms; never tagged, never nested."""
+    """Where the throttle_time_ms of a response body is. It is never tagged and never nested."""
 
     ABSENT = 0
     FIRST = 1
     LAST = 2
-    """The last untagged field, behind fields of variable length."""
+    """The last untagged field, after fields of variable length."""
     FIXED = 3
-    """At `Api.throttle_offset` bytes from the body's start."""
+    """`Api.throttle_offset` bytes after the body's start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """What holds for one API key and version."""
+    """The facts about one API key and version."""
 
     key: int
     version: int
@@ -59,22 +60,20 @@ class Api:
     response_header_version: int
     throttle: ThrottleField
     throttle_offset: int | None
-    """Bytes from the body's start; 0 for FIRST, None for ABSENT and LAST."""
+    """Bytes from the body's start to throttle_time_ms; 0 for FIRST, None for ABSENT and LAST."""
     carries_addresses: bool
-    """The response may name brokers by host and port."""
+    """Whether the response may name brokers by host and port."""
     may_wait: bool
-    """The broker may hold the reply on purpose: by a wait or timeout of the request's own, or
-    until a group is complete."""
+    """Whether the broker may delay the reply on purpose: because the request sets a wait or timeout, or until a group
+    is complete."""
     request_max_bytes: int | None
-    """Largest request worth accepting, size field excluded; None: the general limit holds.
-    For those a stranger may send before authentication (Kafka: sasl.server.max.receive.size), and for
-    quotas, which are kept whole to be answered here."""
-    always_replies: bool
-    """False for Produce alone: acks=0 has no reply."""
+    """The largest accepted request in bytes, size field excluded; None: only the general limit applies. It is set for
+    requests that clients may send before authentication (Kafka: sasl.server.max.receive.size), and for quota requests,
+    which Sluice buffers whole."""
 
 
 BY_KEY_AND_VERSION: Final[dict[int, Api]] = {}
-"""Offered facts by `api_key << 16 | api_version`, the word that `header.REQUEST` unpacks."""
+"""The offered versions by `api_key << 16 | api_version`, the word that `header.REQUEST` unpacks."""
 
 _known: Final[dict[int, Api]] = {}
 _offered: Final[dict[int, tuple[int, int]]] = {}
@@ -82,26 +81,29 @@ _keys: Final[dict[str, int]] = {}
 _names: Final[dict[int, str]] = {}
 
 OFFERED: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(_offered)
-"""Key to (min, max) of the versions a client may use through Sluice."""
+"""API key to the (min, max) versions that a client may use through Sluice."""
 
 
 def find(api_key: int, api_version: int) -> Api | None:
-    """The facts of an offered version, the same object every time; both numbers are int16."""
+    """Return the facts of an offered version, the same object every time; None if it is not offered.
+
+    Both numbers are int16.
+    """
     return BY_KEY_AND_VERSION.get(api_key << 16 | api_version)
 
 
 def known(api_key: int, api_version: int) -> Api | None:
-    """The facts of any version in the table, offered or not."""
+    """Return the facts of any version in the table, offered or not; None if the table does not have it."""
     return _known.get(api_key << 16 | api_version)
 
 
 def name_of(api_key: int) -> str:
-    """Kafka's name of a key; a key outside the table is called by its number."""
+    """Return Kafka's name of an API key, or `api N` for a key outside the table."""
     return _names.get(api_key) or f"api {api_key}"
 
 
 def key_of(name: str) -> int | None:
-    """The key that Kafka calls `name` ("DeleteTopics")."""
+    """Return the key of the API that Kafka calls `name` ("DeleteTopics"); None if there is none."""
     return _keys.get(name)
 
 
@@ -111,12 +113,12 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def _from(text: str | None, version: int) -> bool:
-    """Whether `version` lies in "N+"; None is no version."""
+    """Return whether `version` is in "N+"; None contains no version."""
     return text is not None and version >= int(text.rstrip("+"))
 
 
 def _place(text: str | None, version: int) -> tuple[ThrottleField, int | None]:
-    """The place that "N+", "N+ last" or "N+ at OFFSET" gives to `version`."""
+    """Return the place that "N+", "N+ last" or "N+ at OFFSET" gives to `version`."""
     since, _, where = (text or "").partition(" ")
     if not _from(since or None, version):
         return ThrottleField.ABSENT, None
@@ -139,7 +141,7 @@ def _api(
     waits: str | None = None,
     max_bytes: int | None = None,
 ) -> None:
-    """Enter one API: `flexible` is its first flexible version, the rest as in `Api`."""
+    """Add one API to the table: `flexible` is its first flexible version; for the others see `Api`."""
     _names[key] = name
     _keys[name] = key
     lowest, highest = _range(versions)
@@ -161,7 +163,6 @@ def _api(
             carries_addresses=_from(addresses, version),
             may_wait=_from(waits, version),
             request_max_bytes=max_bytes,
-            always_replies=key != ApiKey.PRODUCE,
         )
         word = key << 16 | version
         _known[word] = api
@@ -178,7 +179,7 @@ def _hidden(
     throttle: str | None = None,
     addresses: str | None = None,
 ) -> None:
-    """Enter an API that is no client's to ask; its facts stay for logs and tests."""
+    """Add an API that clients may not use. Its facts serve logs and tests."""
     _api(key, name, versions, offered="", flexible=flexible, throttle=throttle, addresses=addresses)
 
 
@@ -258,7 +259,7 @@ _api(92, "DeleteShareGroupOffsets", "0", flexible=0, throttle="0+")
 _api(93, "StreamsGroupTopologyDescriptionUpdate", "0", flexible=0, throttle="0+")
 _api(94, "UnregisterController", "0", flexible=0, throttle="0+")
 
-# Spoken among brokers and controllers only.
+# Used between brokers and controllers only.
 _hidden(4, "LeaderAndIsr", "0-7", flexible=4)
 _hidden(5, "StopReplica", "0-4", flexible=2)
 _hidden(6, "UpdateMetadata", "0-8", flexible=6)

@@ -1,10 +1,10 @@
-"""DescribeClientQuotas and AlterClientQuotas (48, 49; KIP-546): what is asked, and the replies.
+"""DescribeClientQuotas and AlterClientQuotas (48, 49; KIP-546): reading the requests, writing the replies.
 
 - An entity is a tuple of (type, name) pairs; name None is the default of that type.
-- Requests are read by the codec library, with a budget: any client may send them.
-- Replies are written here, ten times as fast as by the codec: a list of quotas may have ten thousand
-  entries, and nobody else is served while it is written.
-- throttle_time_ms is the first field of both replies, and written as 0: whoever sends them stamps it.
+- Requests are read by the codec library, with an element budget: any client may send them.
+- Replies are written here, ten times as fast as by the codec: a list of quotas may have ten thousand entries, and the
+  event loop serves no other client meanwhile.
+- throttle_time_ms is the first field of both replies, and written as 0; the sender of the reply raises it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 MAX_REQUEST_ELEMENTS: Final = 10_000
-"""Array elements that one request may have; Kafka writes at most 10 000 records for one either."""
+"""Array elements that one request may have; Kafka, too, writes at most 10,000 records for one request."""
 
 _NOT_THROTTLED: Final = bytes(4)
 _FLOAT64: Final = Struct(">d")
@@ -50,7 +50,7 @@ class Match(IntEnum):
 
 
 class Component(NamedTuple):
-    """One condition of a filter. `match_type` may be a number that no `Match` has."""
+    """One condition of a filter. `match_type` may be a number that `Match` does not have."""
 
     entity_type: str
     match_type: int
@@ -58,21 +58,21 @@ class Component(NamedTuple):
 
 
 class DescribeRequest(NamedTuple):
-    """A filter; `strict`: entities with types that it does not name are left out."""
+    """A filter. If `strict`, entities with types that the filter does not name are left out."""
 
     components: tuple[Component, ...]
     strict: bool
 
 
 class Alteration(NamedTuple):
-    """What one entry of an AlterClientQuotas asks; a value of None removes the key."""
+    """The changes that one entry of an AlterClientQuotas asks for; a value of None removes the key."""
 
     entity: Entity
     ops: tuple[tuple[str, float | None], ...]
 
 
 class AlterRequest(NamedTuple):
-    """Alterations, in the order of the request."""
+    """The alterations, in the order of the request."""
 
     entries: tuple[Alteration, ...]
     validate_only: bool
@@ -94,14 +94,14 @@ class AlteredEntity(NamedTuple):
 
 
 def read_describe(api: Api, body: Buffer) -> DescribeRequest:
-    """The filter in a DescribeClientQuotas body; `WireError` if it is malformed or too long."""
+    """Return the filter in a DescribeClientQuotas body. Raises `WireError` if it is malformed or too long."""
     asked = cast("_DescribeMessage", decode_request(api, body, MAX_REQUEST_ELEMENTS))
     components = (Component(c.entity_type, c.match_type, c.match) for c in asked.components)
     return DescribeRequest(tuple(components), asked.strict)
 
 
 def read_alter(api: Api, body: Buffer) -> AlterRequest:
-    """The alterations in an AlterClientQuotas body; `WireError` if it is malformed or too long."""
+    """Return the alterations in an AlterClientQuotas body. Raises `WireError` if it is malformed or too long."""
     asked = cast("_AlterMessage", decode_request(api, body, MAX_REQUEST_ELEMENTS))
     entries = (
         Alteration(
@@ -116,7 +116,7 @@ def read_alter(api: Api, body: Buffer) -> AlterRequest:
 def describe_reply(
     api: Api, entries: Sequence[DescribedEntity] | None, code: int = 0, message: str | None = None
 ) -> bytes:
-    """The body of a DescribeClientQuotas reply; with an error `entries` is None, as Kafka's."""
+    """Return the body of a DescribeClientQuotas reply; with an error `entries` is None, as in Kafka."""
     text, count, tags = _spelling(api)
     out = [_NOT_THROTTLED, INT16.pack(code), text(_utf8(message))]
     out.append(count(-1 if entries is None else len(entries)))
@@ -135,7 +135,7 @@ def describe_reply(
 
 
 def alter_reply(api: Api, entries: Sequence[AlteredEntity]) -> bytes:
-    """The body of an AlterClientQuotas reply."""
+    """Return the body of an AlterClientQuotas reply."""
     text, count, tags = _spelling(api)
     out = [_NOT_THROTTLED, count(len(entries))]
     for entity, code, message in entries:
@@ -154,7 +154,7 @@ def _write_entity(out: list[bytes], api: Api, entity: Entity) -> None:
 
 
 def _spelling(api: Api) -> tuple[Callable[[bytes | None], bytes], Callable[[int], bytes], bytes]:
-    """How this version writes a string, an array's count, and the end of a struct."""
+    """Return how this version writes a string, an array's count, and the end of a struct."""
     if api.flexible:
         return encode_compact, encode_compact_count, b"\x00"
     return encode_string, encode_count, b""
@@ -164,7 +164,7 @@ def _utf8(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-# -- the codec's classes, as far as they are read here --------------------------------------------
+# -- the fields of the codec's classes that are read here -----------------------------------------
 
 
 class _ComponentData(Protocol):

@@ -1,7 +1,7 @@
-"""What can be wrong with bytes, and Kafka's own error codes.
+"""The exceptions for malformed bytes, and Kafka's own error codes.
 
-`WireError` means: these bytes are not what the protocol allows. It never says whose fault that is;
-the core knows which side sent them and closes that session alone.
+`WireError` means that the protocol does not allow these bytes. It does not say whose fault that is: the core
+knows which side sent them and closes that session alone.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from enum import IntEnum
 
 
 class WireError(ValueError):
-    """Bytes that no Kafka peer may send. The message says which rule they break."""
+    """The bytes are not valid in the Kafka protocol. The message says which rule they break."""
 
 
 class BudgetError(WireError):
-    """The bytes may be right, but a frame has more elements than a walker visits."""
+    """A frame has more elements than a walker may visit. Its bytes may still be valid."""
 
 
 class ErrorCode(IntEnum):
-    """The error codes Sluice itself reads or writes (Kafka: `Errors`)."""
+    """The error codes that Sluice reads or writes, or that policies often need (Kafka: `Errors`)."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

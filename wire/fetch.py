@@ -1,13 +1,13 @@
-"""Fetch requests: the fixed-width head, its place for patches, and the rules of fetch sessions.
+"""Fetch requests: the fixed-width head, the offsets for patches, and the rules of fetch sessions.
 
-- v15 moved the replica id into a tag; before it, every field of the head is 4 bytes further on.
-- (session id, epoch) says what a fetch means (KIP-227; Kafka: `FetchMetadata`): (0, -1) no
-  session; (0, 0) full, a session wished; (S, 0) close S, full, a new one wished; (S, -1) close S;
-  (S, n > 0) incremental, which lists only what changed.
-- Who answers a fetch itself must not keep its session alive: the broker never saw that epoch and
-  would refuse the next one (error 71), and the partitions it added or forgot would be lost. So the
-  empty reply says session id 0 and throttle_time_ms > 0, to a full fetch as to an incremental one:
-  clients take it as "throttled" and begin anew with a full fetch.
+- v15 moved the replica id into a tag; before v15 every field of the head is 4 bytes further on.
+- The pair (session id, epoch) says what a fetch means (KIP-227; Kafka: `FetchMetadata`): (0, -1) no session;
+  (0, 0) full, asks for a session; (S, 0) close S, full, asks for a new session; (S, -1) close S; (S, n > 0)
+  incremental, lists only what changed.
+- When Sluice answers a fetch itself, the session must not stay alive. The broker never saw that epoch and would
+  refuse the next one (error 71), and the partitions that the request added or removed would be lost. So the empty
+  reply has session id 0 and throttle_time_ms > 0, for a full fetch and for an incremental one: clients treat it as a
+  throttle and start again with a full fetch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from wire.primitives import INT32, Buffer, encode_compact_count, encode_count
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
-MAX_EPOCH: Final = 0x7FFF_FFFF
 
 _MAX_BYTES_DEFAULT: Final = 0x7FFF_FFFF  # FetchRequest.json: before v3, and isolation before v4
 _HEAD_V0: Final = Struct(">ii")  # max wait, min bytes
@@ -34,19 +33,19 @@ _HEAD_V7: Final = Struct(">iiibii")  # ..., session id, session epoch
 
 
 class FetchKind(Enum):
-    """What a (session id, epoch) pair asks for."""
+    """The meaning of a (session id, epoch) pair."""
 
     SESSIONLESS = "sessionless"
     FULL = "full"
-    """A full fetch that wishes a new session, and closes the one it names."""
+    """A full fetch that asks for a new session, and closes the session it names."""
     INCREMENTAL = "incremental"
     CLOSE = "close"
-    """A last, full fetch that only closes the session it names."""
+    """A last full fetch that only closes the session it names."""
 
 
 @dataclass(slots=True)
 class FetchHead:
-    """The head of a Fetch request; times in ms, sizes in bytes, Kafka's defaults where absent."""
+    """The head of a Fetch request; times in ms, sizes in bytes. Fields that the version lacks have Kafka's defaults."""
 
     max_wait_ms: int
     min_bytes: int
@@ -57,7 +56,7 @@ class FetchHead:
 
     @property
     def kind(self) -> FetchKind:
-        """What the request means; any negative epoch is treated as the final one."""
+        """The meaning of the request; any negative epoch is treated as the final one."""
         if self.session_epoch == INITIAL_EPOCH:
             return FetchKind.FULL
         if self.session_epoch > 0:
@@ -67,9 +66,9 @@ class FetchHead:
 
 @dataclass(frozen=True, slots=True)
 class HeadOffsets:
-    """Offsets of the head's fields from the body's start; None: not in this version.
+    """Offsets in bytes of the head's fields from the body's start; None if the version lacks the field.
 
-    All are int32 but the isolation level, an int8: a patch never changes the frame's length.
+    All are int32 except the isolation level, an int8: a patch never changes the frame's length.
     """
 
     max_wait_ms: int
@@ -81,7 +80,7 @@ class HeadOffsets:
 
 
 def head_offsets(version: int) -> HeadOffsets:
-    """Where the fields are in `version`."""
+    """Return where the fields of the head are in `version`."""
     at = 0 if version >= 15 else 4  # replica id
     return HeadOffsets(
         max_wait_ms=at,
@@ -94,7 +93,7 @@ def head_offsets(version: int) -> HeadOffsets:
 
 
 def read_head(buf: Buffer, body_at: int, end: int, version: int) -> FetchHead | None:
-    """The head of the Fetch body at `body_at`; None if not all there yet."""
+    """Return the head of the Fetch body at `body_at`; None if `end` comes before the head's end."""
     head = (
         _HEAD_V7
         if version >= 7
@@ -110,23 +109,20 @@ def read_head(buf: Buffer, body_at: int, end: int, version: int) -> FetchHead | 
     return FetchHead(*head.unpack_from(buf, at))
 
 
-def next_epoch(epoch: int) -> int:
-    """The epoch after `epoch`: it wraps to 1, for 0 is the initial one; the final one stays."""
-    if epoch < 0:
-        return FINAL_EPOCH
-    return 1 if epoch == MAX_EPOCH else epoch + 1
-
-
 def empty_reply(api: Api, throttle_time_ms: int) -> bytes:
-    """A Fetch response body without partitions, for a client that is to come again later.
+    """Return a Fetch response body without partitions, for a client that should fetch again later.
 
-    Session id 0 always (see above). Raises `WireError` for a throttle of 0: to a client an empty
-    full response without one is a broker's fault; and below v1, which cannot say it.
+    The session id is always 0 (see the module's rules). Raises `WireError` for v0, which has no throttle field, and
+    for a throttle of 0: clients treat an empty full response without a throttle as a broker's fault.
     """
     if api.key != ApiKey.FETCH or api.version < 1:
-        raise WireError(f"{api.name} v{api.version} has no empty reply with a throttle")
+        raise WireError(
+            f"{api.name} v{api.version} has no throttle_time_ms, expected Fetch v1 or later"
+        )
     if throttle_time_ms <= 0:
-        raise WireError("an empty fetch reply needs throttle_time_ms > 0")
+        raise WireError(
+            f"throttle_time_ms {throttle_time_ms} of an empty Fetch reply is outside 1..{0x7FFF_FFFF}"
+        )
     body = INT32.pack(throttle_time_ms)
     if api.version >= 7:
         body += b"\x00\x00" + INT32.pack(INVALID_SESSION_ID)  # error code, session id

@@ -1,11 +1,11 @@
-"""A Fetch reply and what it holds of each topic: partitions, bytes, batches and records. It is never changed.
+"""The topics of a Fetch reply: the partitions, bytes, batches and records of each. The reply is never changed.
 
-- Fed with the whole frame, its length included, in any chunks. Between chunks it keeps the few bytes of an
-  element that was cut, never a record.
-- One generator reads: it asks for so many bytes, or to step over so many.
-- Before v13 topics are named, from then on they have ids. v12 brought compact sizes and tags.
-- Whatever cannot be read, or is too much, ends the reading: `broken`. The reply passes all the same. Too
-  much are more elements than a reply's budget, or more steps in one `feed` than MAX_FEED_STEPS.
+- The reader is fed the whole frame, length included, in chunks of any size. Between chunks it keeps only the few
+  bytes of an element that was cut, never a record.
+- One generator reads: it asks for a number of bytes, or to step over a number of bytes.
+- Topics have names before v13 and ids from v13 on. v12 brought compact sizes and tags.
+- A reply that is malformed or too large ends the reading and sets `broken`; the reply still passes. It is too large
+  if it has more elements than the budget of a reply, or needs more than MAX_FEED_STEPS steps in one `feed`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from wire.errors import BudgetError, WireError
 from wire.primitives import (
     INT16,
     INT32,
-    MAX_TAGS_PER_STRUCT,
     REPLY_ELEMENT_BUDGET,
     Buffer,
+    check_tag_count,
     spend,
 )
 from wire.produce_topics import TopicBytes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 MAX_FEED_STEPS: Final = 32_768
-"""Values that one `feed` reads. 256 KiB of empty partitions are fewer."""
+"""Values that one `feed` reads. 256 KiB of empty partitions need fewer."""
 
 _ASK: Final = 0
 _STEP_OVER: Final = 1
@@ -45,7 +45,11 @@ if TYPE_CHECKING:
 
 
 class FetchTopics:
-    """See the module. `per_topic` grows as the reply comes; `done` when its last field was read."""
+    """Reads what a Fetch reply holds of each topic.
+
+    `per_topic` grows with the bytes that are fed. `done` is True after the last field, `broken` after a reply that
+    cannot be read.
+    """
 
     __slots__ = ("_by_id", "_carry", "_flexible", "_left", "_reader", "_version", "_wish", "broken",
                  "done", "per_topic")  # fmt: skip
@@ -63,7 +67,7 @@ class FetchTopics:
         self._wish = next(self._reader)
 
     def feed(self, buf: Buffer, start: int, end: int) -> None:
-        """Take the frame's next bytes `buf[start:end]`. Raises nothing."""
+        """Take the frame's next bytes `buf[start:end]`. A malformed reply raises nothing: it sets `broken`."""
         if self.broken or self.done:
             return
         try:
@@ -77,7 +81,9 @@ class FetchTopics:
         while not self.done:
             steps += 1
             if steps > MAX_FEED_STEPS:
-                raise BudgetError(f"more than {MAX_FEED_STEPS} values in one read")
+                raise BudgetError(
+                    f"more than {MAX_FEED_STEPS} values in one chunk of a Fetch reply"
+                )
             kind, size_bytes = self._wish
             if kind == _ASK:
                 lacking = size_bytes - len(carry)
@@ -105,7 +111,7 @@ class FetchTopics:
             except StopIteration:
                 self.done = True
 
-    # -- what comes in which order ---------------------------------------------------------------
+    # -- the fields of a reply, in order ------------------------------------------------------------
 
     def _frame(self) -> Reading:
         yield _STEP_OVER, 8  # size and correlation id
@@ -129,7 +135,7 @@ class FetchTopics:
             yield from self._tags()
 
     def _compact_partition(self) -> Reading:
-        """Of v12 and later: asked for in as few pieces as may be, because there are many."""
+        """Read a partition of v12 or later in as few steps as possible, because replies have many partitions."""
         aborted = (yield _ASK, _FIXED_BYTES + 1)[-1]
         if aborted > 1:
             aborted = yield from self._uvarint(aborted)
@@ -137,7 +143,7 @@ class FetchTopics:
             for _ in range(aborted - 1):
                 yield _STEP_OVER, _ABORTED.size
                 yield from self._tags()
-        size_bytes = (yield _ASK, 5)[-1]  # behind the preferred read replica
+        size_bytes = (yield _ASK, 5)[-1]  # the preferred read replica, then the size of the records
         if size_bytes >= 0x80:
             size_bytes = yield from self._uvarint(size_bytes)
         yield from self._records(size_bytes - 1)
@@ -165,7 +171,7 @@ class FetchTopics:
     # -- values ----------------------------------------------------------------------------------
 
     def _count(self) -> IntReading:
-        """An array's count, paid for; a null array is an empty one."""
+        """Read an array's count and spend the budget for it; a null array is empty."""
         count = max((yield from self._size()), 0)
         self._left = spend(self._left, count)
         return count
@@ -182,16 +188,16 @@ class FetchTopics:
             else int(INT16.unpack((yield _ASK, 2))[0])
         )
         if not 0 <= length <= 0x7FFF:
-            raise WireError(f"topic name of {length} bytes")
+            raise WireError(f"topic name length {length} is outside 0..{0x7FFF}")
         return length
 
     def _uvarint(self, first: int = -1) -> IntReading:
-        """A varint; `first` is its first byte, if that is read already."""
+        """Read a varint; `first` is its first byte if that was read already."""
         byte = first if first >= 0 else (yield _ASK, 1)[0]
         value, shift = byte & 0x7F, 7
         while byte >= 0x80:
             if shift == 35:
-                raise WireError("varint longer than five bytes")
+                raise WireError("varint is longer than 5 bytes")
             byte = (yield _ASK, 1)[0]
             value |= (byte & 0x7F) << shift
             shift += 7
@@ -201,9 +207,7 @@ class FetchTopics:
         count = (yield _ASK, 1)[0]
         if not count:
             return
-        count = yield from self._uvarint(count)
-        if count > MAX_TAGS_PER_STRUCT:
-            raise WireError(f"{count} tagged fields in one struct")
+        count = check_tag_count((yield from self._uvarint(count)))
         self._left = spend(self._left, count)
         for _ in range(count):
             yield from self._uvarint()
@@ -214,4 +218,4 @@ def _decoded(name: bytes) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError as error:
-        raise WireError("topic name is not UTF-8") from error
+        raise WireError("topic name is not valid UTF-8") from error

@@ -1,8 +1,9 @@
-"""Readers for bytes that may not all be there yet, for walkers that are fed in chunks.
+"""Readers for bytes that may be incomplete, for walkers that are fed in chunks.
 
-- As in `wire.primitives`, `(value, pos)`; but a value cut off by `end` is `(0, -1)`: come again.
-- Only what no further byte can mend is a `WireError`.
-- A size is read without looking for what it measures: that is for the walker to step over.
+- They return `(value, pos)` as in `wire.primitives`. A value that `end` cuts off is `(0, -1)`: try again with more
+  bytes.
+- `WireError` is raised only for what no further byte can mend.
+- A size is read without checking that the bytes it measures are there: the walker steps over them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _INCOMPLETE: Final = (0, -1)
 
 
 def try_uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """An unsigned varint, bounded as `primitives.uvarint` bounds it."""
+    """Return an unsigned varint and the offset after it, with the limits of `primitives.uvarint`."""
     value = shift = 0
     while pos < end:
         byte = buf[pos]
@@ -26,16 +27,16 @@ def try_uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if value > 0xFFFF_FFFF:
-                raise WireError("varint exceeds 32 bits")
+                raise WireError(f"varint {value} is outside 0..{0xFFFF_FFFF}")
             return value, pos
         shift += 7
         if shift == 35:
-            raise WireError("varint longer than five bytes")
+            raise WireError("varint is longer than 5 bytes")
     return _INCOMPLETE
 
 
 def try_string(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, int]:
-    """Length (-1: null) and start of a string; its bytes need not be there yet."""
+    """Return the length (-1: null) and start of a string. Its bytes need not be there yet."""
     if compact:
         length, pos = try_uvarint(buf, pos, end)
         length -= 1
@@ -45,12 +46,12 @@ def try_string(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, 
         length = int16_at(buf, pos)[0]
         pos += 2
     if not -1 <= length <= MAX_STRING_BYTES:
-        raise WireError(f"string of {length} bytes")
+        raise WireError(f"string length {length} is outside -1..{MAX_STRING_BYTES}")
     return length, pos
 
 
 def try_size(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, int]:
-    """An array's count or a records field's size (-1: null)."""
+    """Return an array's count or the size of a records field in bytes (-1: null), and the offset after it."""
     if compact:
         size, pos = try_uvarint(buf, pos, end)
         return size - 1, pos
@@ -58,5 +59,5 @@ def try_size(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, in
         return _INCOMPLETE
     size = int32_at(buf, pos)[0]
     if size < -1:
-        raise WireError(f"size of {size}")
+        raise WireError(f"size {size} is outside -1..{0x7FFF_FFFF}")
     return size, pos + 4

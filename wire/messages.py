@@ -1,11 +1,11 @@
-"""Bodies as typed objects, for whoever asks: the only file that speaks to the codec library.
+"""Bodies as typed objects: the only module that uses the codec library.
 
 - A message is an instance of one of kio's classes, generated from Kafka's own definitions
   (`kio.schema.<api>.v<N>.request:...Request`): fields in snake_case, frozen, compared by value.
-- Decoding is for the slow path: 100 times the cost of a peek. Encoding is dearer still.
-- kio comes in with the first message asked for, not at start-up: it costs 90 ms and 8 MB.
-- Its decoder trusts what it reads, so every body is checked first (`schema.check`). What cannot be
-  decoded or encoded, and an API or version that kio does not know, is a `WireError`.
+- Decoding is for the slow path: it costs 100 times as much as reading single fields. Encoding costs even more.
+- kio is imported with the first message, not at start-up: the import costs 90 ms and 8 MB.
+- kio's decoder trusts its input, so every body is checked first (`schema.check`). A body or message that kio cannot
+  decode or encode, and an API or version that it does not know, raises `WireError`.
 - Tagged fields that kio does not know are dropped; a decoded body encoded again lacks them.
 """
 
@@ -26,45 +26,49 @@ if TYPE_CHECKING:
 
 
 def prepare() -> None:
-    """Load the codec now, so that the first message asked for does not wait for it."""
+    """Load the codec now, so that the first message does not wait for it."""
     import kio.index  # noqa: PLC0415 - lazily, see above
     import kio.serial  # noqa: PLC0415, F401 - lazily, see above
 
 
 def decode_request(api: Api, body: Buffer, budget: int = ELEMENT_BUDGET) -> object:
-    """The request whose body is `body`, whole; `WireError` beyond `budget` array elements."""
+    """Return the request whose whole body is `body`.
+
+    Raises `WireError` if it is malformed, and `BudgetError` if it has more than `budget` array elements and tagged
+    fields.
+    """
     return _decode(request_shape(api), body, budget)
 
 
 def decode_response(api: Api, body: Buffer) -> object:
-    """The response whose body is `body`, whole."""
+    """Return the response whose whole body is `body`. Raises `WireError` if it is malformed."""
     return _decode(response_shape(api), body, ELEMENT_BUDGET)
 
 
 def encode(message: object) -> bytes:
-    """The body of a message, request or response, as its own class spells it."""
+    """Return the body of a message, request or response. Raises `WireError` if a value does not fit its field."""
     from kio.serial import entity_writer  # noqa: PLC0415 - lazily, see above
 
     out = BytesIO()
     try:
         entity_writer(type(message))(out, message)  # type: ignore[type-var] # checked by kio itself
-    except Exception as error:  # whatever a value of the wrong kind makes of it
+    except Exception as error:  # what kio raises depends on the wrong value
         raise WireError(f"{type(message).__name__} cannot be encoded: {error!r}") from error
     return out.getvalue()
 
 
 def request_shape(api: Api) -> Shape:
-    """The shape of an API's requests."""
+    """Return the shape of an API's requests. Raises `WireError` if the codec does not know the version."""
     return shape_of(_class_of(api, "request"))
 
 
 def response_shape(api: Api) -> Shape:
-    """The shape of an API's responses."""
+    """Return the shape of an API's responses. Raises `WireError` if the codec does not know the version."""
     return shape_of(_class_of(api, "response"))
 
 
 def is_known(api: Api) -> bool:
-    """Whether the codec knows this API in this version."""
+    """Return whether the codec knows this API in this version."""
     try:
         request_shape(api)
     except WireError:
@@ -92,7 +96,9 @@ def _decode(shape: Shape, body: Buffer, budget: int) -> object:
     body = bytes(body)
     after, _ = check(shape, body, 0, len(body), budget)
     if after != len(body):
-        raise WireError(f"{len(body) - after} bytes behind the end of {shape.type_.__name__}")
+        raise WireError(
+            f"{len(body) - after} bytes follow the last field of {shape.type_.__name__}"
+        )
     try:
         message: object = _read(entity_reader(shape.type_), shape, body)
     except Exception as error:  # invalid text, a null where none may be, an unknown error code
@@ -103,5 +109,5 @@ def _decode(shape: Shape, body: Buffer, budget: int) -> object:
 def _read(reader: Callable[[bytes, int], tuple[object, int]], shape: Shape, body: bytes) -> object:
     try:
         return reader(body, 0)[0]
-    except KeyError:  # what the decoder says of a tag that it does not know
+    except KeyError:  # the decoder raises it for a tag that it does not know
         return reader(without_unknown_tags(shape, body), 0)[0]

@@ -1,10 +1,10 @@
-"""Metadata of our own asking, and what passing Metadata teaches.
+"""Metadata requests that Sluice sends itself, and the topic names in other Metadata replies.
 
-- `brokers_request` asks for brokers and no topics: v1, which every broker from 0.10 to 4.x answers, and
-  in which an empty topic list means none (in v0 it means all).
-- `read_brokers` reads the reply to it: whole frame in, real addresses out, for the topology alone.
-- `topic_names` reads the names and ids of the topics from somebody else's response (v10+). Its
-  partitions are stepped over a topic at a time when they are alike, as they nearly always are.
+- `brokers_request` asks for brokers and no topics: v1, which every broker from 0.10 to 4.x answers, and in which an
+  empty topic list means none (in v0 it means all).
+- `read_brokers` reads the reply: it takes a whole frame and returns the real addresses, for the topology only.
+- `topic_names` reads the names and ids of topics from a reply to a client (v10+). The partitions of a topic are
+  stepped over together when they have the same shape, as they nearly always have.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ _MIN_PARTITION_BYTES: Final = _PARTITION_FIXED_BYTES + 4  # three empty arrays, 
 
 
 def brokers_request(correlation_id: int = 0) -> bytes:
-    """A whole Metadata v1 request frame that asks for the brokers and for no topic."""
+    """Return a whole Metadata v1 request frame that asks for the brokers and for no topic."""
     header = _HEADER.pack(ApiKey.METADATA, REQUEST_VERSION, correlation_id)
     frame = header + encode_string(CLIENT_ID) + encode_count(0)
     return encode_count(len(frame)) + frame
 
 
 def read_brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
-    """Node id to (host, port) from the whole reply frame to `brokers_request`.
+    """Return node id to (host, port) from the whole reply frame to `brokers_request`.
 
-    Raises `WireError` for a malformed frame, for a host that is empty or holds a NUL byte, and for a
-    port outside 1 to 65535: none of them can be dialled.
+    Raises `WireError` for a malformed frame, for a host that is empty or holds a NUL byte, and for a port outside
+    1..65535: a broker cannot be dialled at any of them.
     """
     end = len(frame)
     if end < _RESPONSE_HEADER_BYTES or int32_at(frame, 0)[0] != end - 4:
-        raise WireError(f"no whole Metadata reply in {end} bytes")
+        raise WireError(f"a Metadata reply of {end} bytes is not a whole frame")
     found: dict[int, tuple[bytes, int]] = {}
     count, pos = array_count(frame, _RESPONSE_HEADER_BYTES, end, 12)
     if count < 0:
-        raise WireError("the array of brokers is null")
+        raise WireError("array brokers is null, expected 0 or more elements")
     spend(REPLY_ELEMENT_BUDGET, count)
     for _ in range(count):
         at = skip(pos, 4, end)
@@ -76,7 +76,8 @@ def read_brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
         host = bytes(frame[at : at + max(length, 0)])
         if not host or b"\0" in host or not 0 < port < 0x10000:
             raise WireError(
-                f"node {node_id} has no address that can be dialled: {host!r}, port {port}"
+                f"node {node_id} has the address {host!r}, port {port}; "
+                "expected a host without NUL and a port in 1..65535"
             )
         found[node_id] = host, port
         pos = skip_string(frame, pos, end)  # rack
@@ -84,11 +85,10 @@ def read_brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
 
 
 def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[bytes, str]:
-    """Topic id (16 bytes) to name, from a Metadata v10+ response body; {} below v10.
+    """Return topic id (16 bytes) to name, from a Metadata v10+ response body; {} below v10.
 
-    Topics without a name (v12+: an id nobody knows), with a name longer than Kafka allows (249 bytes)
-    or without an id are left out. Raises `WireError` for malformed bytes, and `BudgetError` beyond the
-    element budget of a reply.
+    Topics without a name (v12+: an unknown id), without an id, or with a name longer than Kafka allows (249 bytes) are
+    left out. Raises `WireError` for malformed bytes, and `BudgetError` beyond the element budget of a reply.
     """
     names: dict[bytes, str] = {}
     if api.key != ApiKey.METADATA or api.version < 10:
@@ -121,15 +121,15 @@ def _name(buf: Buffer, start: int, end: int) -> str:
     try:
         return buf[start:end].decode()
     except UnicodeDecodeError as error:
-        raise WireError("topic name is not UTF-8") from error
+        raise WireError("topic name is not valid UTF-8") from error
 
 
 def _after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple[int, int]:
-    """The offset after `count` partitions, and what is left of `budget`.
+    """Return the offset after `count` partitions, and what is left of `budget`.
 
-    Behind two partitions of one shape (short arrays of the same sizes, no tags), `lookahead` more are looked
-    at in one go: their size bytes stand at the same places. The work stays linear, because `lookahead` grows
-    with success only.
+    After two partitions of one shape (short arrays of the same sizes, no tags), the next `lookahead` partitions are
+    compared in one go: their size bytes are at the same places. The work stays linear, because `lookahead` grows with
+    success only.
     """
     lookahead, last = _LOOKAHEAD, -1
     while count > 0:
@@ -154,11 +154,13 @@ def _after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) 
 
 
 def _partition_shape(buf: Buffer, pos: int, end: int) -> tuple[int, int, int, int]:
-    """Of the partition at `pos`: where its in-sync and its offline replicas are; and the offset after it
-    and a number for its shape. Is that number -1, then the offset is the one of its tags.
+    """Return the shape of the partition at `pos`: (offset of its in-sync replicas, offset of its offline replicas,
+    offset after it, a number for its shape).
+
+    If the number is -1, the third value is the offset of its tags.
     """
     at = in_sync_at = offline_at = skip(pos, _PARTITION_FIXED_BYTES, end)
-    if at < end and (replicas := buf[at]) < 0x80:  # the usual ones, without a call
+    if at < end and (replicas := buf[at]) < 0x80:  # short arrays, without a call
         in_sync_at = at + (replicas * 4 - 3 if replicas else 1)
         if in_sync_at < end and (in_sync := buf[in_sync_at]) < 0x80:
             offline_at = in_sync_at + (in_sync * 4 - 3 if in_sync else 1)

@@ -1,12 +1,12 @@
-"""NodeEndpoints (KIP-951, KIP-932): where the new leaders are, behind the topics of a response.
+"""NodeEndpoints (KIP-951, KIP-932): the addresses of new leaders, after the topics of a response.
 
-- Produce v10+ and Fetch v16+ have them as tag 0 of the body's last tag section, so the topics are
-  walked to find it; the share APIs have them untagged, always, as the last field but the tags.
-- A Produce response is on the request path and nearly always says "one topic, one partition, no
-  tags": `single_partition_produce` recognises that shape with one unpack, before anything is walked.
+- Produce v10+ and Fetch v16+ have them as tag 0 of the body's last tag section, so the topics are walked to find it.
+  The share APIs always have them untagged, as the last field before the tags.
+- A Produce response is on the request path and nearly always has one topic, one partition and no tags:
+  `single_partition_produce` recognises that shape with one unpack, before any walk.
 - CurrentLeader inside a partition names a node id only; it passes with the partition's tags.
-- The walk ends where the body ends. Bytes behind the last tag section could hide anything, so they
-  are malformed.
+- The walk ends where the body ends. Bytes after the last tag section are malformed, because they could hide an
+  address.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _ABORTED_FIXED_BYTES: Final = 8 + 8
 _LEADER_FIXED_BYTES: Final = 4 + 4
 _ACQUIRED_FIXED_BYTES: Final = 8 + 8 + 2
 
-# Behind size and correlation id: no header tags, one topic (its name or id follows).
+# After size and correlation id: no header tags, one topic (its name or id follows).
 _ONE_TOPIC: Final = b"\x00\x02"
-# Behind the topic: one partition; no record errors, no message, no tags of partition and topic;
+# After the topic: one partition; no record errors, no message, no tags of partition and topic;
 # throttle time; no tags of the body.
 _TAIL: Final = Struct(f">B{_PRODUCE_FIXED_BYTES}xI4xB")
 _unpack_tail: Final = _TAIL.unpack_from
@@ -53,15 +53,15 @@ _BY_ID_FRAME_BYTES: Final = 8 + len(_ONE_TOPIC) + _TOPIC_ID_BYTES + _TAIL_BYTES
 
 
 def produce(version: int) -> _Rewriter:
-    """v10 to v12 name topics, v13+ give their ids."""
+    """Return the rewriter of Produce responses: v10 to v12 name topics, v13+ give their ids."""
     return partial(_produce, by_id=version >= 13)
 
 
 def single_partition_produce(version: int) -> Callable[[bytearray, int, int], bool]:
     """Return a check of a whole Produce v10+ response frame that is True if the frame surely names no broker.
 
-    False means only that it has to be walked. Cheaper than the walk, because this is on the
-    request path: (buf, frame start, frame stop), nothing made.
+    False means only that the frame must be walked. The check (buf, frame start, frame stop) is cheaper than the walk
+    and makes no objects, because it is on the request path.
     """
     return _is_single_by_id if version >= 13 else _is_single_by_name
 
@@ -109,7 +109,9 @@ def _produce(
 
 
 def fetch(_version: int) -> _Rewriter:
-    """v16 to v18; capped at v15 in `wire.apis`, here so that raising the cap leaks nothing."""
+    """Return the rewriter of Fetch responses v16 to v18. `wire.apis` offers v15 at most; it exists in case that
+    changes.
+    """
     return _fetch
 
 
@@ -138,10 +140,10 @@ def _fetch(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes 
 def _rewrite_tag(
     buf: bytearray, start: int, tags_at: int, end: int, advertise: Advertise, budget: int
 ) -> bytes | None:
-    """Rewrites tag 0 of the body's own tag section, the first one since tags ascend."""
+    """Rewrite tag 0 of the body's own tag section, which comes first because tags ascend."""
     after, budget = spend_tags(buf, tags_at, end, budget)
     if after != end:
-        raise WireError("bytes behind a response's last field")
+        raise WireError(f"{end - after} bytes follow the last field of the response")
     count, pos = uvarint(buf, tags_at, end)
     if count == 0:
         return None
@@ -152,7 +154,7 @@ def _rewrite_tag(
     stop = at + size_bytes
     new, after = compact_brokers(buf, at, stop, 0, advertise, budget)
     if after != stop:
-        raise WireError("NodeEndpoints shorter than its tagged field")
+        raise WireError(f"NodeEndpoints ends {stop - after} bytes before its tagged field")
     if new is None:
         return None
     new_size = encode_uvarint(sum(map(len, new)))
@@ -160,7 +162,7 @@ def _rewrite_tag(
 
 
 def share_fetch(version: int) -> _Rewriter:
-    """v0 (early access) lacks the acquisition lock timeout."""
+    """Return the rewriter of ShareFetch responses; v0 (early access) lacks the acquisition lock timeout."""
     lead_bytes = 4 if version >= 1 else 0
 
     def rewrite(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
@@ -170,7 +172,7 @@ def share_fetch(version: int) -> _Rewriter:
 
 
 def share_acknowledge(version: int) -> _Rewriter:
-    """v2 brings the acquisition lock timeout (KIP-1222)."""
+    """Return the rewriter of ShareAcknowledge responses; v2 added the acquisition lock timeout (KIP-1222)."""
     lead_bytes = 4 if version >= 2 else 0
 
     def rewrite(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
@@ -198,7 +200,7 @@ def _share(
         pos, budget = spend_tags(buf, pos, end, budget)
     new, after = compact_brokers(buf, pos, end, 0, advertise, budget)
     if skip_tags(buf, after, end) != end:
-        raise WireError("bytes behind a response's last field")
+        raise WireError("bytes follow the last field of the response")
     return splice(buf, start, end, new, pos, after)
 
 

@@ -1,12 +1,12 @@
-"""The few readers and writers that every walker of Kafka bytes is made of.
+"""The readers and writers from which every walker of Kafka bytes is built.
 
-- A reader takes `(buf, pos, end)` and never looks at or behind `end`: what lies there is another
-  frame or an older one. Bytes that would need it are malformed: `WireError`.
-- Readers of a length return `(value, pos)`: the value, and the offset just after what was read.
-- A count is checked against the bytes that its elements need at least, before anybody loops.
-- Looping over elements costs budget (`spend`), and so does each tagged field (`spend_tags`): a frame of
-  one-byte elements must not hold the loop. An empty tag section is part of its struct's own step.
-- Integers are read with the bound `..._at` functions after `skip` has checked the room for them.
+- A reader takes `(buf, pos, end)` and never looks at `end` or beyond it: those bytes belong to another frame. Bytes
+  that end too early are malformed: `WireError`.
+- Readers of a length return `(value, pos)`: the value, and the offset after the bytes that were read.
+- A count is checked against the least number of bytes that its elements need, before any loop.
+- A loop over elements costs budget (`spend`), and so does each tagged field (`spend_tags`): a frame of one-byte
+  elements must not block the event loop. An empty tag section costs nothing.
+- Integers are read with the bound `..._at` functions after `skip` has checked that their bytes are there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ int32_at: Final = INT32.unpack_from
 int64_at: Final = INT64.unpack_from
 
 ELEMENT_BUDGET: Final = 20_000
-"""Steps that a walker takes in one request: array elements and tagged fields (parse-time denial of service)."""
+"""Array elements and tagged fields that a walker visits in one request; the limit prevents denial of service."""
 
 REPLY_ELEMENT_BUDGET: Final = 500_000
-"""The same for one reply. A cluster of 200,000 partitions fits, even if each has a topic of its own."""
+"""The same for one reply. A cluster of 200,000 partitions fits, even if each partition has a topic of its own."""
 
 MAX_TAGS_PER_STRUCT: Final = 64
 
@@ -42,18 +42,18 @@ _UINT32_MAX: Final = 0xFFFF_FFFF
 
 
 def skip(pos: int, size_bytes: int, end: int) -> int:
-    """`pos + size_bytes`, if that many bytes are there."""
+    """Return `pos + size_bytes`. Raises `WireError` if fewer bytes are left before `end`."""
     stop = pos + size_bytes
     if stop > end or size_bytes < 0:
-        raise WireError(f"{size_bytes} bytes needed at {pos}, {end - pos} there")
+        raise WireError(f"{size_bytes} bytes needed at offset {pos}, expected 0..{end - pos}")
     return stop
 
 
 def uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes and 32 bits, as `(value, pos)`.
+    """Return `(value, pos)` of an unsigned varint of at most five bytes and 32 bits.
 
-    A longer spelling of a small value (`80 00` for 0) is accepted, as Kafka's
-    `ByteUtils.readUnsignedVarint` accepts it; a sixth byte or a 33rd bit is not.
+    A longer encoding of a small value (`80 00` for 0) is accepted, as Kafka's `ByteUtils.readUnsignedVarint`
+    accepts it. A sixth byte or a 33rd bit raises `WireError`.
     """
     if pos < end and (byte := buf[pos]) < 0x80:
         return byte, pos + 1
@@ -64,124 +64,144 @@ def uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if value > _UINT32_MAX:
-                raise WireError("varint exceeds 32 bits")
+                raise WireError(f"varint {value} is outside 0..{_UINT32_MAX}")
             return value, pos
         shift += 7
         if shift == 35:
-            raise WireError("varint longer than five bytes")
-    raise WireError("varint cut off")
+            raise WireError("varint is longer than 5 bytes")
+    raise WireError(f"varint is cut off at offset {end}")
 
 
 def string_length(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """The int16 length of a string whose bytes are all there; -1 is null."""
+    """Return the int16 length of a string (-1: null) and the offset of its first byte.
+
+    Raises `WireError` unless all of its bytes are before `end`.
+    """
     if pos + 2 > end:
-        raise WireError("string length cut off")
+        raise WireError(f"string length is cut off at offset {end}")
     length: int = int16_at(buf, pos)[0]
     pos += 2
     if length < -1 or pos + length > end:
-        raise WireError(f"string of {length} bytes, {end - pos} there")
+        raise WireError(f"string length {length} is outside -1..{end - pos}")
     return length, pos
 
 
 def compact_length(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """The length of a compact string, bytes or records field, all there; -1 is null."""
+    """Return the length of a compact string, bytes or records field (-1: null) and the offset of its first byte.
+
+    Raises `WireError` unless all of its bytes are before `end`.
+    """
     length, pos = uvarint(buf, pos, end)
     length -= 1
     if pos + length > end:
-        raise WireError(f"compact string of {length} bytes, {end - pos} there")
+        raise WireError(f"compact string length {length} is outside -1..{end - pos}")
     return length, pos
 
 
 def bytes_length(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """The int32 length of a bytes or records field, all there; -1 is null."""
+    """Return the int32 length of a bytes or records field (-1: null) and the offset of its first byte.
+
+    Raises `WireError` unless all of its bytes are before `end`.
+    """
     if pos + 4 > end:
-        raise WireError("bytes length cut off")
+        raise WireError(f"bytes length is cut off at offset {end}")
     length: int = int32_at(buf, pos)[0]
     pos += 4
     if length < -1 or pos + length > end:
-        raise WireError(f"bytes field of {length} bytes, {end - pos} there")
+        raise WireError(f"bytes length {length} is outside -1..{end - pos}")
     return length, pos
 
 
 def array_count(buf: Buffer, pos: int, end: int, min_item_bytes: int = 1) -> tuple[int, int]:
-    """The int32 count of an array; -1 is null.
+    """Return the int32 count of an array (-1: null) and the offset of its first element.
 
-    Each element takes at least `min_item_bytes`, so a count that cannot fit is refused here.
+    Each element needs at least `min_item_bytes`; a count that cannot fit before `end` raises `WireError`.
     """
     if pos + 4 > end:
-        raise WireError("array count cut off")
+        raise WireError(f"array count is cut off at offset {end}")
     count: int = int32_at(buf, pos)[0]
     pos += 4
     if count < -1 or count * min_item_bytes > end - pos:
-        raise WireError(f"array of {count} elements, {end - pos} bytes there")
+        raise WireError(f"array count {count} does not fit in the {end - pos} bytes left")
     return count, pos
 
 
 def compact_count(buf: Buffer, pos: int, end: int, min_item_bytes: int = 1) -> tuple[int, int]:
-    """The count of a compact array, checked as `array_count` does; -1 is null."""
+    """Return the count of a compact array (-1: null) and the offset of its first element.
+
+    The count is checked as in `array_count`.
+    """
     count, pos = uvarint(buf, pos, end)
     count -= 1
     if count * min_item_bytes > end - pos:
-        raise WireError(f"compact array of {count} elements, {end - pos} bytes there")
+        raise WireError(f"compact array count {count} does not fit in the {end - pos} bytes left")
     return count, pos
 
 
 def skip_string(buf: Buffer, pos: int, end: int) -> int:
-    """The offset after an int16-length string, null or not."""
+    """Return the offset after a string with an int16 length, null or not."""
     length, pos = string_length(buf, pos, end)
     return pos + length if length > 0 else pos
 
 
 def skip_compact(buf: Buffer, pos: int, end: int) -> int:
-    """The offset after a compact string or bytes field, null or not."""
+    """Return the offset after a compact string or bytes field, null or not."""
     if pos < end and (byte := buf[pos]) < 0x80:  # almost always: shorter than 127 bytes
         pos += byte or 1
         if pos <= end:
             return pos
-        raise WireError(f"compact string of {byte - 1} bytes cut off")
+        raise WireError(f"compact string of {byte - 1} bytes is cut off at offset {end}")
     length, pos = compact_length(buf, pos, end)
     return pos + length if length > 0 else pos
 
 
 def skip_bytes(buf: Buffer, pos: int, end: int) -> int:
-    """The offset after an int32-length bytes field, null or not."""
+    """Return the offset after a bytes field with an int32 length, null or not."""
     length, pos = bytes_length(buf, pos, end)
     return pos + length if length > 0 else pos
 
 
 def skip_tags(buf: Buffer, pos: int, end: int) -> int:
-    """The offset after a tag section: at most 64 fields, tags ascending, sizes inside `end`."""
+    """Return the offset after a tag section.
+
+    Raises `WireError` for more than 64 fields, tags that do not ascend, and sizes beyond `end`.
+    """
     if pos < end and buf[pos] == 0:
         return pos + 1
     count, pos = uvarint(buf, pos, end)
-    if count > MAX_TAGS_PER_STRUCT:
-        raise WireError(f"{count} tagged fields in one struct")
     last_tag = -1
-    for _ in range(count):
+    for _ in range(check_tag_count(count)):
         tag, pos = uvarint(buf, pos, end)
         if tag <= last_tag:
-            raise WireError(f"tag {tag} after tag {last_tag}")
+            raise WireError(f"tag {tag} follows tag {last_tag}, expected a larger one")
         last_tag = tag
         size_bytes, pos = uvarint(buf, pos, end)
         pos = skip(pos, size_bytes, end)
     return pos
 
 
-def spend(budget: int, count: int) -> int:
-    """What is left of an element budget after `count` more elements; null arrays cost nothing.
+def check_tag_count(count: int) -> int:
+    """Return `count`, a struct's number of tagged fields. Raises `WireError` if it is too large."""
+    if count > MAX_TAGS_PER_STRUCT:
+        raise WireError(f"{count} tagged fields in one struct, expected 0..{MAX_TAGS_PER_STRUCT}")
+    return count
 
-    Raises `BudgetError` if it is not enough.
+
+def spend(budget: int, count: int) -> int:
+    """Return what is left of an element budget after `count` more elements; a null array (-1) costs nothing.
+
+    Raises `BudgetError` if the budget is too small.
     """
     if count <= 0:
         return budget
     budget -= count
     if budget < 0:
-        raise BudgetError(f"the frame has {-budget} elements more than its element budget allows")
+        raise BudgetError(f"frame exceeds its element budget by {-budget} elements")
     return budget
 
 
 def spend_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
-    """As `skip_tags`, for walkers: the offset, and what is left of `budget`. Each field costs one."""
+    """Return the offset after a tag section, and what is left of `budget`: each tagged field costs one element."""
     if pos < end and buf[pos] == 0:
         return pos + 1, budget
     count, _ = uvarint(buf, pos, end)
@@ -193,11 +213,11 @@ def spend_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
 
 
 def encode_uvarint(value: int) -> bytes:
-    """`value` (0 to 2^32 - 1) in its shortest spelling."""
+    """Return `value` (0 to 2^32 - 1) in its shortest encoding. Raises `WireError` outside that range."""
     if 0 <= value < 0x80:
         return _ONE_BYTE[value]
     if not 0 <= value <= _UINT32_MAX:
-        raise WireError(f"{value} is no unsigned varint of 32 bits")
+        raise WireError(f"varint {value} is outside 0..{_UINT32_MAX}")
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -207,29 +227,24 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def encode_string(value: bytes | None) -> bytes:
-    """A classic string: int16 length, then the bytes; None is null."""
+    """Return a classic string: int16 length, then the bytes; None is null. Raises `WireError` if it is too long."""
     if value is None:
         return b"\xff\xff"
     if len(value) > _INT16_MAX:
-        raise WireError(f"a string of {len(value)} bytes has no int16 length")
+        raise WireError(f"string length {len(value)} is outside 0..{_INT16_MAX}")
     return INT16.pack(len(value)) + value
 
 
 def encode_compact(value: bytes | None) -> bytes:
-    """A compact string or bytes field; None is null."""
+    """Return a compact string or bytes field; None is null."""
     return b"\x00" if value is None else encode_uvarint(len(value) + 1) + value
 
 
-def encode_bytes(value: bytes | None) -> bytes:
-    """A classic bytes field: int32 length, then the bytes; None is null."""
-    return b"\xff\xff\xff\xff" if value is None else INT32.pack(len(value)) + value
-
-
 def encode_count(count: int) -> bytes:
-    """The count of a classic array; -1 is null."""
+    """Return the count of a classic array; -1 is null."""
     return INT32.pack(count)
 
 
 def encode_compact_count(count: int) -> bytes:
-    """The count of a compact array; -1 is null."""
+    """Return the count of a compact array; -1 is null."""
     return encode_uvarint(count + 1)

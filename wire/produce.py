@@ -1,11 +1,11 @@
-"""Produce requests: acks, timeout and the skeleton of topics and partitions, never the records.
+"""Produce requests: acks, timeout, topics and partitions, but never the records.
 
-- `read_acks` peeks at the start of a body; `ProduceWalker` takes the body in any chunks.
-- Between chunks the walker keeps a state, a number of bytes to step over, and the few bytes of an
-  element that a chunk boundary cut: never a record, never a tagged field, 32 KiB at most.
-- Work is proportional to what is not records. Topics, partitions and tagged fields cost element budget.
-- A step is one element: a topic, a partition, a tag section, a tagged field. `feed` stops after `max_steps`.
-- v3 brought the transactional id before acks, v9 compact sizes and tags, v13 topic ids for names.
+- `read_acks` reads the start of a body; `ProduceWalker` takes the body in chunks of any size.
+- Between chunks the walker keeps a state, a number of bytes to step over, and the few bytes of an element that a
+  chunk boundary cut: never a record, never a tagged field, 32 KiB at most.
+- Work is proportional to the bytes that are not records. Topics, partitions and tagged fields cost element budget.
+- A step is one element: a topic, a partition, a tag section or a tagged field. `feed` stops after `max_steps`.
+- v3 brought the transactional id before acks, v9 compact sizes and tags, v13 topic ids instead of names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from wire.errors import WireError
 from wire.incremental import try_size, try_string, try_uvarint
-from wire.primitives import ELEMENT_BUDGET, MAX_TAGS_PER_STRUCT, Buffer, int16_at, int32_at, spend
+from wire.primitives import ELEMENT_BUDGET, Buffer, check_tag_count, int16_at, int32_at, spend
 
 NO_STEP_LIMIT: Final = 1 << 60
 """More steps than any body has."""
@@ -26,7 +26,7 @@ _ACKS_AND_TIMEOUT: Final = Struct(">hi")
 
 
 def read_acks(buf: Buffer, body_at: int, end: int, version: int) -> tuple[int, int] | None:
-    """(acks, offset just after acks) of a Produce body; None if not yet there."""
+    """Return (acks, offset just after acks) of a Produce body; None if `end` comes before that offset."""
     pos = body_at
     if version >= 3:
         length, pos = try_string(buf, pos, end, compact=version >= 9)
@@ -40,7 +40,7 @@ def read_acks(buf: Buffer, body_at: int, end: int, version: int) -> tuple[int, i
 
 
 class _State(IntEnum):
-    """What the next bytes are."""
+    """The kind of element that the next bytes hold."""
 
     HEAD = 0
     TOPIC = 1
@@ -51,7 +51,7 @@ class _State(IntEnum):
 
 
 class _Level(IntEnum):
-    """Whose fields, and then tags, come to their end."""
+    """The struct whose fields, and then tags, end next."""
 
     BODY = 0
     TOPIC = 1
@@ -59,10 +59,10 @@ class _Level(IntEnum):
 
 
 class ProduceWalker:
-    """Reads the skeleton of one Produce body, fed in any chunks.
+    """Reads topics and partitions of one Produce body, fed in chunks of any size.
 
-    `acks` and `timeout_ms` are None until known. `steps` counts the steps taken. `topics` grows as the
-    body comes: (name, or the 16 bytes of its id from v13, partition indexes).
+    `acks` and `timeout_ms` are None until known. `steps` counts the steps taken. `topics` grows with the bytes that are
+    fed: (name, or the 16 bytes of its id from v13, partition indexes).
     """
 
     __slots__ = (
@@ -104,20 +104,20 @@ class ProduceWalker:
 
     @property
     def done(self) -> bool:
-        """The body's last byte was taken. A frame that ends without is malformed."""
+        """Whether the body's last byte was taken. A frame that ends earlier is malformed."""
         return self._state is _State.END and not self._skip_bytes
 
     def feed(self, buf: Buffer, start: int, end: int, max_steps: int = NO_STEP_LIMIT) -> int:
-        """Take the next body bytes `buf[start:end]`; raises `WireError` if they cannot be.
+        """Take the next body bytes `buf[start:end]`. Raises `WireError` if they cannot be valid.
 
-        Returns the offset after the bytes that were taken: `end`, or less after `max_steps` (at least 1)
-        steps. The caller then feeds the rest again.
+        Returns the offset after the bytes that were taken: `end`, or less after `max_steps` (at least 1) steps. The
+        caller then feeds the rest again.
         """
         limit = self.steps + max_steps
         carry = self._carry
         step = 64
         while carry and start < end:
-            # Lend the cut element bytes, more each time, until it is whole.
+            # Append bytes to the cut element, more each time, until it is whole.
             kept = len(carry)
             lent = min(step, end - start)
             whole = carry + buf[start : start + lent]
@@ -147,7 +147,7 @@ class ProduceWalker:
         return start
 
     def _element(self, buf: Buffer, pos: int, end: int) -> int:
-        """Read one element; the offset after it, or -1 if it is not all there."""
+        """Read one element. Returns the offset after it, or -1 if it is incomplete."""
         state = self._state
         if state is _State.PARTITION:
             return self._partition(buf, pos, end)
@@ -159,7 +159,7 @@ class ProduceWalker:
             return self._topic(buf, pos, end)
         if state is _State.HEAD:
             return self._head(buf, pos, end)
-        raise WireError("bytes behind the end of a Produce request")
+        raise WireError(f"{end - pos} bytes follow the last field of a Produce request")
 
     def _head(self, buf: Buffer, pos: int, end: int) -> int:
         if self._transactional:
@@ -188,7 +188,7 @@ class ProduceWalker:
             if pos < 0:
                 return -1
             if length < 0:
-                raise WireError("topic name is null")
+                raise WireError("topic name is null, expected 0 or more bytes")
         if pos + length > end:
             return -1
         count, after = try_size(buf, pos + length, end, compact=self._flexible)
@@ -217,14 +217,14 @@ class ProduceWalker:
         return after
 
     def _counted(self, count: int) -> int:
-        """An array's count, paid for; a null array is none that Kafka would send here."""
+        """Return an array's count and spend the budget for it. A null array raises `WireError`, as in Kafka."""
         if count < 0:
-            raise WireError("array is null")
+            raise WireError(f"array count {count} of a Produce request is outside 0..{0x7FFF_FFFF}")
         self._budget = spend(self._budget, count)
         return count
 
     def _fields_end(self, level: _Level) -> None:
-        """A struct's untagged fields are read; in flexible versions its tags follow."""
+        """End the untagged fields of a struct; in flexible versions its tags follow."""
         self._level = level
         if self._flexible:
             self._state = _State.TAG_COUNT
@@ -246,15 +246,13 @@ class ProduceWalker:
             self._state = _State.END
 
     def _tag_count(self, buf: Buffer, pos: int, end: int) -> int:
-        if buf[pos] == 0:  # almost always; `pos` is before `end`
+        if buf[pos] == 0:  # nearly always; `pos` is before `end`
             self._struct_end()
             return pos + 1
         count, after = try_uvarint(buf, pos, end)
         if after < 0:
             return -1
-        if count > MAX_TAGS_PER_STRUCT:
-            raise WireError(f"{count} tagged fields in one struct")
-        self._budget = spend(self._budget, count)
+        self._budget = spend(self._budget, check_tag_count(count))
         self._tags_left = count
         self._last_tag = -1
         if count:
@@ -271,7 +269,7 @@ class ProduceWalker:
         if after < 0:
             return -1
         if tag <= self._last_tag:
-            raise WireError(f"tag {tag} after tag {self._last_tag}")
+            raise WireError(f"tag {tag} follows tag {self._last_tag}, expected a larger one")
         self._last_tag = tag
         self._skip_bytes = size_bytes
         self._tags_left -= 1
@@ -284,4 +282,4 @@ def _decoded(name: bytes) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError as error:
-        raise WireError("topic name is not UTF-8") from error
+        raise WireError("topic name is not valid UTF-8") from error

@@ -1,11 +1,11 @@
-"""The topics and partitions of a whole Produce request, and the reply that says the same of each of them.
+"""The topics and partitions of a whole Produce request, and a reply with one error code for each of them.
 
-For who answers a Produce that the broker does not: little is kept of the request, and quickly, because
-every request has to be kept and hardly any is answered so.
+They serve replies that Sluice makes in a broker's place. Every request has to be remembered and hardly any is
+answered by Sluice, so little is kept, and quickly.
 
-- `single_partition_head_end` recognises "one topic, one partition": what lies before its records says everything.
-- `read_topics` walks any whole body, over the records; about half a microsecond a partition. `pack` is how
-  that is kept: a list of them takes six times the room.
+- `single_partition_head_end` recognises "one topic, one partition": then the bytes before the records are enough.
+- `read_topics` walks any whole body and steps over the records; about half a microsecond per partition. `pack` makes
+  the form that is kept: a list takes six times the memory.
 - `error_reply` is Kafka's error reply (`ProduceRequest.getErrorResponse`): the code for each partition, no offsets.
 """
 
@@ -47,12 +47,14 @@ _INDEX_AND_SIZE: Final = Struct(">ii").unpack_from
 _TOPIC: Final = Struct(">Hi")  # length of its name or id, number of partitions
 _NO_OFFSETS: Final = Struct(">ihq")  # index, error code, base offset
 _NO_TIME: Final = INT32.pack(-1) * 2
+_CUT_BODY: Final = "Produce request ends inside its fields"
+_NULL_NAME: Final = "topic name is null, expected 0 or more bytes"
 
 
 def single_partition_head_end(buf: Buffer, at: int, stop: int, version: int) -> int:
-    """Where the records begin in a body of one topic and one partition, `at` being just after its timeout.
+    """Return where the records begin in a body of one topic and one partition; 0 unless it surely has that shape.
 
-    0 if it is not surely of that kind. Nothing is checked beyond that: the broker will.
+    `at` is the offset just after the request's timeout. Nothing else is checked: the broker checks the request.
     """
     if version >= 13:
         end = at + 1 + _TOPIC_ID_BYTES + 1 + 4
@@ -71,22 +73,19 @@ def single_partition_head_end(buf: Buffer, at: int, stop: int, version: int) -> 
 
 
 def read_topics(
-    buf: Buffer, at: int, end: int, version: int
-) -> list[tuple[str | bytes, list[int]]]:
-    """Every topic and its partitions of a whole body, `at` being just after its timeout. Raises WireError."""
-    return read_topics_within(buf, at, end, version, ELEMENT_BUDGET)[0]
-
-
-def read_topics_within(
-    buf: Buffer, at: int, end: int, version: int, budget: int
+    buf: Buffer, at: int, end: int, version: int, budget: int = ELEMENT_BUDGET
 ) -> tuple[list[tuple[str | bytes, list[int]]], int]:
-    """As `read_topics`, and what is left of `budget`. Raises `BudgetError` if it is not enough."""
+    """Return every topic of a whole body with its partitions, and what is left of `budget`.
+
+    `at` is the offset just after the request's timeout. Raises `WireError` if the body is malformed, and `BudgetError`
+    if the budget is too small.
+    """
     try:
         if version >= 9:
             return _flexible(buf, at, end, version, budget)
         return _classic(buf, at, end, budget)
     except (IndexError, struct_error) as error:
-        raise WireError("a Produce body that ends inside its fields") from error
+        raise WireError(_CUT_BODY) from error
 
 
 def _flexible(
@@ -101,14 +100,14 @@ def _flexible(
         else:
             length, pos = compact_length(buf, pos, end)
             if length < 0:
-                raise WireError("topic name is null")
+                raise WireError(_NULL_NAME)
         name = bytes(buf[pos : pos + length])
         pos += length
         size, pos = compact_count(buf, pos, end, 6)
         budget = _spend(budget, size)
         partitions: list[int] = []
         for _ in range(size):
-            # Written out, for this is on the request path; `end` is looked at once, behind each partition.
+            # Written out because this is on the request path; `end` is checked once, after each partition.
             partitions.append(int32_at(buf, pos)[0])
             length = buf[pos + 4]
             if length < 0x80:
@@ -121,7 +120,7 @@ def _flexible(
             else:
                 pos, budget = spend_tags(buf, pos, end, budget)
             if pos > end:
-                raise WireError("a Produce body that ends inside its fields")
+                raise WireError(_CUT_BODY)
         if buf[pos] == 0:
             pos += 1
         else:
@@ -129,7 +128,7 @@ def _flexible(
         found.append((name if version >= 13 else name.decode(errors="replace"), partitions))
     pos, budget = spend_tags(buf, pos, end, budget)
     if pos != end:
-        raise WireError("bytes behind the end of a Produce request")
+        raise WireError(f"{end - pos} bytes follow the last field of a Produce request")
     return found, budget
 
 
@@ -142,7 +141,7 @@ def _classic(
     for _ in range(count):
         length, pos = string_length(buf, pos, end)
         if length < 0:
-            raise WireError("topic name is null")
+            raise WireError(_NULL_NAME)
         name = bytes(buf[pos : pos + length])
         size, pos = array_count(buf, pos + length, end, 8)
         budget = _spend(budget, size)
@@ -152,15 +151,15 @@ def _classic(
             partitions.append(index)
             pos += 8 + max(length, 0)
             if pos > end:
-                raise WireError("a Produce body that ends inside its fields")
+                raise WireError(_CUT_BODY)
         found.append((name.decode(errors="replace"), partitions))
     if pos != end:
-        raise WireError("a Produce body that does not end with its last field")
+        raise WireError(f"{end - pos} bytes follow the last field of a Produce request")
     return found, budget
 
 
 def pack(found: Topics) -> bytes:
-    """The same in as few bytes as may be: four a partition, and six and its name a topic."""
+    """Return the topics in as few bytes as possible: four per partition, and per topic six and its name."""
     parts: list[bytes] = []
     for name, partitions in found:
         spelt = name if isinstance(name, bytes) else name.encode()
@@ -170,7 +169,7 @@ def pack(found: Topics) -> bytes:
 
 
 def unpack(packed: bytes, version: int) -> list[tuple[str | bytes, Sequence[int]]]:
-    """What was packed from a body of this version."""
+    """Return the topics that `pack` made from a body of this version."""
     found: list[tuple[str | bytes, Sequence[int]]] = []
     pos = 0
     while pos < len(packed):
@@ -186,12 +185,12 @@ def unpack(packed: bytes, version: int) -> list[tuple[str | bytes, Sequence[int]
 
 def _spend(budget: int, count: int) -> int:
     if count < 0:
-        raise WireError("array is null")
+        raise WireError(f"array count {count} of a Produce request is outside 0..{0x7FFF_FFFF}")
     return spend(budget, count)
 
 
 def error_reply(api: Api, asked: Topics, code: int) -> bytes:
-    """A Produce response body that gives every partition this error code."""
+    """Return a Produce response body that gives every partition this error code."""
     version, flexible = api.version, api.flexible
     counted = encode_compact_count if flexible else encode_count
     spelt = encode_compact if flexible else encode_string

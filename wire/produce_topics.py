@@ -1,6 +1,6 @@
-"""A Produce body once more, with what each topic gets: partitions, bytes, batches and records.
+"""Topics of a Produce body with their usage: the partitions, bytes, batches and records of each.
 
-It reads on where `ProduceWalker` steps over: the head of each record batch, and nothing behind it.
+The walker also reads what `ProduceWalker` steps over: the head of each record batch, but never a record.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ _LEND_BYTES: Final = 64
 
 
 class TopicBytes:
-    """What one frame holds of one topic."""
+    """The partitions, bytes, batches and records of one topic in one frame."""
 
     __slots__ = ("counter", "partitions", "size_bytes", "topic")
 
     def __init__(self, topic: str | bytes) -> None:
         self.topic = topic
-        """Its name, or the 16 bytes of its id."""
+        """The topic's name, or the 16 bytes of its id."""
         self.partitions = 0
         self.size_bytes = 0
         self.counter = BatchCounter()
 
 
 class ProduceTopics(ProduceWalker):
-    """See the module. With `lenient` a malformed body raises nothing: `broken` says so, and `done` is True."""
+    """Reads what a Produce body holds of each topic, fed in chunks of any size.
+
+    With `lenient` a malformed body raises nothing: `broken` becomes True, and so does `done`.
+    """
 
     __slots__ = ("_in_records", "_lenient", "broken", "per_topic")
 
@@ -44,11 +47,14 @@ class ProduceTopics(ProduceWalker):
 
     @property
     def done(self) -> bool:
-        """See ProduceWalker."""
+        """Whether the body's last byte was taken, or a lenient walker has met a malformed one."""
         return self.broken or super().done
 
     def feed(self, buf: Buffer, start: int, end: int, max_steps: int = NO_STEP_LIMIT) -> int:
-        """See ProduceWalker. The head of a record batch is a step too, but records are not cut short."""
+        """Take the next body bytes, as `ProduceWalker.feed` does. The head of a record batch is a step too.
+
+        The records of one partition are never left in the middle: a call may take more than `max_steps` steps for them.
+        """
         if self.broken:
             return end
         try:

@@ -1,10 +1,10 @@
-"""Record batches as they lie in a Produce or a Fetch: how many there are, and how many records. Never a record.
+"""Counts the record batches of a Produce or Fetch, and the records in them, without reading a record.
 
-- Fed in any chunks of one records field after the other; what it keeps between chunks is the head of one
-  batch. Nothing is decompressed: the count stands in the batch's own head.
-- Magic 2 says how many records it has. Magic 0 and 1 are message sets: an entry counts as one, and a
-  compressed one hides how many are in it (Kafka 4 sends none).
-- A Fetch may cut its last batch anywhere; what lacks its head is not counted.
+- The counter is fed records fields in chunks of any size. Between chunks it keeps the head of one batch. Nothing is
+  decompressed: the count is in the head of the batch.
+- Magic 2 gives the number of records. Magic 0 and 1 are message sets: an entry counts as one record, and a compressed
+  one hides how many it contains (Kafka 4 sends none).
+- A Fetch may cut its last batch anywhere; a batch without a whole head is not counted.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Final
 
 from wire.primitives import Buffer, int32_at
 
-_SIZE_AT: Final = 8  # behind the base offset
-_SIZED_FROM: Final = 12  # what the size measures begins here
+_SIZE_AT: Final = 8  # after the base offset
+_SIZED_FROM: Final = 12  # the size counts the bytes from here on
 _MAGIC_AT: Final = 16
 _COUNT_AT: Final = 57
 _OLD_HEAD_BYTES: Final = 17
-"""As far as the magic, which is at the same place in every version."""
+"""Up to the magic, which is at the same place in every version."""
 _HEAD_BYTES: Final = 61
 
 
 class BatchCounter:
-    """See the module. `batches` and `records` are those of all fields together."""
+    """Counts batches and records. `batches` and `records` are the sums over all fields that were fed."""
 
     __slots__ = ("_head", "_skip_bytes", "batches", "records")
 
@@ -34,7 +34,7 @@ class BatchCounter:
         self._skip_bytes = 0  # of the batch that is passing
 
     def begin(self) -> None:
-        """Another records field begins; what was cut in the one before is over."""
+        """Begin another records field; a batch that the previous field cut is dropped."""
         self._head.clear()
         self._skip_bytes = 0
 
@@ -60,7 +60,7 @@ class BatchCounter:
                     head.clear()
 
     def _count(self, buf: Buffer, at: int) -> int:
-        """Count the batch whose head is at `at`; all its bytes. A size that makes no sense is the head's."""
+        """Count the batch whose head is at `at`. Returns its size in bytes; an impossible size counts as the head's."""
         self.batches += 1
         whole_bytes: int = int32_at(buf, at + _SIZE_AT)[0] + _SIZED_FROM
         if buf[at + _MAGIC_AT] < 2:

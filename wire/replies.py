@@ -1,12 +1,12 @@
 """Error replies: a refusal in the shape that each API has for it.
 
-- As Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top-level error_code where
-  there is one, and to each item of the request, echoed, where the response answers items.
-- Which request array feeds which response array is one table. The rest follows from the schema:
-  fields that name an item are copied, error codes set, everything else is left make_message.
-- A request that asks for everything by naming nothing (Metadata of all topics, say) has no item
-  to carry the code; below the version with a top-level one the reply is empty, as Kafka's is.
-- An API or version that the codec does not know has no reply: `WireError`, and the caller closes.
+- They follow Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top-level error_code if there is one,
+  and to each item of the request, echoed, if the response answers items.
+- One table says which request array feeds which response array. The rest follows from the schema: fields that name an
+  item are copied, error codes are set, all other fields hold zero values.
+- A request that asks for everything by naming nothing (Metadata of all topics, for example) has no item to carry the
+  code. Below the version with a top-level code its reply is empty, as Kafka's is.
+- An API or version that the codec does not know has no reply: `WireError`, and the caller closes the connection.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from wire.errors import WireError
 from wire.schema import Shape, make_message
 
 MAX_REFUSED_ELEMENTS: Final = 1_000
-"""Array elements of a request that is answered item by item; about 10 us each. One with more has
-no reply (`WireError`): a refusal must not hold up everybody else."""
+"""Array elements of a request that is answered item by item; each costs about 10 us. A request with more has no reply
+(`WireError`), because a refusal must not block the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class _Echo:
     """One request array and the response array that answers it, item by item."""
 
     asked: tuple[str, ...]
-    """Field names that lead to the array; more than one: an array in each item of an array.
-    None at all: the response has one item that answers no item."""
+    """Field names that lead to the array; several names mean an array in each item of an array. No name: the response
+    has one item that answers no item."""
     answered: str
     renamed: tuple[tuple[str, str], ...]
     """(request field, response field); "*" is an item that is itself a number or a string."""
@@ -38,7 +38,7 @@ class _Echo:
 
 
 def _echo(text: str) -> _Echo:
-    """Reads `asked > answered (field=field)`; behind a slash the same for the items' own array."""
+    """Parse `asked > answered (field=field)`; after a slash the same for the items' own array."""
     outer, _, inner = " ".join(text.split()).partition(" / ")
     arrays, _, renames = outer.partition(" (")
     asked, _, answered = arrays.partition(">")
@@ -94,9 +94,9 @@ ShareGroupDescribe        group_ids > groups (*=group_id)
 StreamsGroupDescribe      group_ids > groups (*=group_id)
 DescribeShareGroupOffsets groups > groups
 """
-"""API (below the version), request array > response array, their items' arrays behind a slash.
-DescribeLogDirs below v3 has no place for the code but an item that answers nothing asked; Kafka
-sends an empty list there, which reads as success."""
+"""API (below the version), request array > response array, and the arrays of their items after a slash.
+DescribeLogDirs below v3 can hold the code only in an item that answers nothing; Kafka sends an empty list there, which
+clients read as success."""
 
 _ECHOES: Final[dict[int, list[tuple[int | None, _Echo]]]] = {}
 
@@ -118,8 +118,8 @@ _NAMING: Final = frozenset(
         "transactional_id",
     }
 )
-"""Fields that say which item is answered: copied. Others of one name (a timestamp, an epoch) mean
-one thing asked and another answered."""
+"""Fields that say which item is answered: they are copied. Other fields with equal names (a timestamp, an epoch) have
+different meanings in request and response."""
 
 
 def _read_table() -> None:
@@ -132,43 +132,42 @@ def _read_table() -> None:
             below = int(limit[1:])
         key = key_of(name)
         if key is None:
-            raise LookupError(f"no API is called {name}")
+            raise LookupError(f"API {name} is not in the table of APIs")
         _ECHOES.setdefault(key, []).append((below, _echo(text)))
 
 
 _read_table()
 
 
-def error_body(api: Api, request_body: bytes, code: int, words: str | None = None) -> bytes:
-    """The response body that refuses a request with `code`, in the shape of its API and version.
+def error_body(api: Api, request_body: bytes, code: int, message: str | None = None) -> bytes:
+    """Return the response body that refuses a request with `code`, in the shape of its API and version.
 
-    `words` is its `error_message`, beside each code, in the APIs and versions that have one; others say the code alone.
-
-    Raises `WireError` if the codec does not know the version or the request is malformed. Asks
-    nothing of Produce's acks: to acks=0 nobody replies, which is for the caller to see.
+    `message` becomes the `error_message` beside each code, in the APIs and versions that have one. Raises
+    `WireError` if the codec does not know the version or the request is malformed. The acks of a Produce are
+    ignored: the caller must not send a reply for acks=0.
     """
     shape = messages.response_shape(api)
-    said: dict[str, object] = {}
+    values: dict[str, object] = {}
     for below, echo in _ECHOES.get(api.key, ()):
         if below is not None and api.version >= below:
             continue
         request = messages.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
-        earlier = said.get(echo.answered, ())
-        answers = _answers(shape, echo, request, code, words)
+        earlier = values.get(echo.answered, ())
+        answers = _answers(shape, echo, request, code, message)
         if answers is not None and isinstance(earlier, tuple):
-            said[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
-    return messages.encode(make_message(shape, code, said, words))
+            values[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
+    return messages.encode(make_message(shape, code, values, message))
 
 
 def _answers(
-    shape: Shape, echo: _Echo, request: object, code: int, words: str | None
+    shape: Shape, echo: _Echo, request: object, code: int, message: str | None
 ) -> tuple[object, ...] | None:
-    """An answer to each item of the array that `echo` names; None if a version has no such."""
+    """Return an answer to each item of the array that `echo` names; None if this version has no such array."""
     field = shape.field(echo.answered)
     if field is None or field.shape is None:
         return None
     items = _items(request, echo.asked)
-    return tuple(_answer(field.shape, echo, item, code, words) for item in items)
+    return tuple(_answer(field.shape, echo, item, code, message) for item in items)
 
 
 def _items(request: object, path: tuple[str, ...]) -> list[object]:
@@ -179,19 +178,21 @@ def _items(request: object, path: tuple[str, ...]) -> list[object]:
     return items
 
 
-def _answer(shape: Shape, echo: _Echo, item: object, code: int, words: str | None) -> object:
-    said: dict[str, object] = {}
+def _answer(shape: Shape, echo: _Echo, item: object, code: int, message: str | None) -> object:
+    values: dict[str, object] = {}
     for field in shape.untagged:
         if field.name in _NAMING and hasattr(item, field.name):
             value = getattr(item, field.name)
             if value is not None or field.is_nullable or field.kafka_type == "uuid":
-                said[field.name] = value
+                values[field.name] = value
     for asked, answered in echo.renamed:
         if shape.field(answered) is None:
-            raise WireError(f"{shape.type_.__name__} has no field {answered}")
-        said[answered] = item if asked == "*" else getattr(item, asked)
+            raise WireError(
+                f"{shape.type_.__name__} has no field {answered}, which the table of error replies names"
+            )
+        values[answered] = item if asked == "*" else getattr(item, asked)
     if echo.inner is not None:
-        inner = _answers(shape, echo.inner, item, code, words)
+        inner = _answers(shape, echo.inner, item, code, message)
         if inner is not None:
-            said[echo.inner.answered] = inner
-    return make_message(shape, code, said, words)
+            values[echo.inner.answered] = inner
+    return make_message(shape, code, values, message)

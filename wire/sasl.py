@@ -1,10 +1,10 @@
-"""What a SASL exchange tells whoever listens: which mechanism, whose name, whether it is over.
+"""Reads SASL messages as an observer: the mechanism, the user's name, and whether the exchange is complete.
 
-- Only read, never judged: whether a password is right is the broker's word alone.
-- Read as the broker reads it, no stricter: whoever the broker takes for alice must be alice here too,
-  or a client could hide behind a message that only we refuse. So what stands behind the fields is not looked at.
-- Nothing secret leaves these functions: of a PLAIN message the names only, of SCRAM the client's
-  first message only.
+- Messages are only read, never judged: the broker alone decides whether a password is right.
+- They are read as the broker reads them, no stricter. A user that the broker accepts as alice must be alice here too;
+  otherwise a client could hide its name with a message that only Sluice refuses. So bytes after the known fields are
+  ignored.
+- No secret leaves these functions: of a PLAIN message only the names, of SCRAM only the client's first message.
 
 Sources: KIP-43, KIP-152, KIP-368; RFC 4616 (PLAIN), RFC 5802 (SCRAM); Kafka's `PlainSaslServer`,
 `ScramMessages`, `ScramFormatter`, `ScramExtensions`.
@@ -28,14 +28,14 @@ from wire.primitives import (
 )
 
 SCRAM_FINAL: Final = b"v="
-"""How the server's last SCRAM message begins: the signature, by which the exchange is complete."""
+"""The first bytes of the server's last SCRAM message, its signature: the exchange is complete."""
 
 _FLEXIBLE_FROM: Final = 2  # SaslAuthenticate
 _LIFETIME_FROM: Final = 1
 
 
 class AuthenticateReply(NamedTuple):
-    """A SaslAuthenticate response. Beside an error the other fields are empty."""
+    """A SaslAuthenticate response. With an error the other fields are empty."""
 
     error_code: int
     auth_bytes: bytes = b""
@@ -43,45 +43,45 @@ class AuthenticateReply(NamedTuple):
 
 
 class PlainNames(NamedTuple):
-    """Who asks (`authcid`), and as whom it wants to act (`authzid`, usually empty)."""
+    """The authenticated identity (`authcid`), and the identity to act as (`authzid`, usually empty)."""
 
     authzid: str
     authcid: str
 
 
 class ScramFirst(NamedTuple):
-    """The client's first SCRAM message. `by_token`: `username` is the id of a delegation token."""
+    """The client's first SCRAM message. If `by_token`, `username` is the id of a delegation token."""
 
     authzid: str
     username: str
     by_token: bool
 
 
-# --- Kafka's messages: bodies, behind the header -----------------------------------------------
+# --- Kafka's messages: bodies, after the header ------------------------------------------------
 
 
 def mechanism(body: Buffer) -> str:
-    """The mechanism that a SaslHandshake request (v0, v1) asks for."""
+    """Return the mechanism that a SaslHandshake request (v0, v1) asks for. Raises `WireError` if it is malformed."""
     length, pos = string_length(body, 0, len(body))
     if length < 0:
-        raise WireError("SaslHandshake without a mechanism")
+        raise WireError("SaslHandshake mechanism is null, expected a name")
     return _text(body[pos : pos + length])
 
 
 def handshake_error(body: Buffer) -> int:
-    """The error code of a SaslHandshake response (v0, v1)."""
+    """Return the error code of a SaslHandshake response (v0, v1)."""
     skip(0, 2, len(body))
     code: int = int16_at(body, 0)[0]
     return code
 
 
 def auth_bytes(body: Buffer, version: int) -> bytes:
-    """The token in a SaslAuthenticate request (v0 to v2)."""
+    """Return the token in a SaslAuthenticate request (v0 to v2). Raises `WireError` if it is malformed."""
     return _token(body, 0, version)[0]
 
 
 def authenticate_reply(body: Buffer, version: int) -> AuthenticateReply:
-    """A SaslAuthenticate response (v0 to v2)."""
+    """Return what a SaslAuthenticate response (v0 to v2) says. Raises `WireError` if it is malformed."""
     end = len(body)
     pos = skip(0, 2, end)
     error_code: int = int16_at(body, 0)[0]
@@ -99,7 +99,7 @@ def _token(body: Buffer, pos: int, version: int) -> tuple[bytes, int]:
     read = compact_length if version >= _FLEXIBLE_FROM else bytes_length
     length, pos = read(body, pos, len(body))
     if length < 0:
-        raise WireError("SaslAuthenticate without a token")
+        raise WireError("SaslAuthenticate auth_bytes is null, expected a token")
     return bytes(body[pos : pos + length]), pos + length
 
 
@@ -107,27 +107,33 @@ def _token(body: Buffer, pos: int, version: int) -> tuple[bytes, int]:
 
 
 def plain_names(message: bytes) -> PlainNames:
-    """The names in a PLAIN message, `[authzid] NUL authcid NUL password`.
+    """Return the names in a PLAIN message, `[authzid] NUL authcid NUL password`.
 
-    More behind a third NUL is refused by newer brokers only, and so it is no matter here.
+    Only newer brokers refuse bytes after a third NUL, so they are ignored here. Raises `WireError` without a name or
+    password.
     """
     parts = message.split(b"\0", 2)
     if len(parts) < 3 or not parts[1]:
-        raise WireError("a PLAIN message without a name or without a password")
+        raise WireError("PLAIN message is malformed, expected [authzid] NUL authcid NUL password")
     return PlainNames(_text(parts[0]), _text(parts[1]))
 
 
 def scram_first(message: bytes) -> ScramFirst:
-    """The client's first message, `n,[a=authzid],[m=...,]n=username,r=nonce[,extension=value...]`."""
+    """Return the names in the client's first message, `n,[a=authzid],[m=...,]n=username,r=nonce[,extension=value...]`.
+
+    Raises `WireError` if the message has another form.
+    """
     parts = message.split(b",")
     if len(parts) > 2 and parts[2].startswith(b"m="):
         del parts[2]
     if len(parts) < 4 or not (parts[0] in (b"n", b"y") or parts[0].startswith(b"p=")):
-        raise WireError("no first message of SCRAM")
+        raise WireError(
+            "SCRAM first message is malformed, expected a GS2 header and 2 or more attributes"
+        )
     if parts[1] and not parts[1].startswith(b"a="):
-        raise WireError("a first message of SCRAM with something else for authzid")
+        raise WireError("SCRAM first message has an unknown authzid, expected a=name or nothing")
     if not parts[2].startswith(b"n=") or not parts[3].startswith(b"r="):
-        raise WireError("a first message of SCRAM without name and nonce")
+        raise WireError("SCRAM first message has no name and nonce, expected n=name,r=nonce")
     by_token = False
     for extension in parts[4:]:
         name, _, value = extension.partition(b"=")
@@ -137,12 +143,12 @@ def scram_first(message: bytes) -> ScramFirst:
 
 
 def _scram_name(name: bytes) -> str:
-    """A saslname without its escapes: `=2C` is a comma, `=3D` an equals sign."""
+    """Return a saslname without its escapes: `=2C` is a comma, `=3D` an equals sign."""
     bare = name.replace(b"=2C", b",")
     if b"=" in bare.replace(b"=3D", b""):
-        raise WireError("a SCRAM name with an escape that does not exist")
+        raise WireError("SCRAM name has an unknown escape, expected =2C or =3D")
     if not name or b"\0" in name:
-        raise WireError("a SCRAM name that is empty or holds a NUL")
+        raise WireError("SCRAM name is empty or contains NUL")
     return _text(bare.replace(b"=3D", b"="))
 
 
@@ -150,4 +156,4 @@ def _text(data: Buffer) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise WireError("a name that is not UTF-8") from error
+        raise WireError("SASL name is not valid UTF-8") from error

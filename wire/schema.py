@@ -1,13 +1,13 @@
-"""The shape of a message: what the codec's generated classes tell about their bytes.
+"""The shape of a message: what the codec's generated classes say about their bytes.
 
-- The codec library's decoder believes an array's count before it looks for the elements, and a
-  count of two thousand million ends the whole process. So `check` walks a body first, by the same
-  schema and with our readers: every size inside the body, every element and tagged field paid for, and
-  no array null that may not be (the decoder would hand over None).
-- A shape is read off a class once (dataclass fields: types, metadata `kafka_type` and `tag`).
-- `make_message` makes a message in which nothing is said but an error code: what a reply needs that only
-  refuses. It holds what Kafka's generated classes hold before a setter is called, and Kafka's
-  "unknown", -1, where `getErrorResponse` puts it.
+- The codec's decoder trusts an array's count before it looks for the elements; a count of two thousand million ends
+  the whole process. So `check` walks a body first, by the same schema and with Sluice's readers: every size is inside
+  the body, every element and tagged field costs budget, and only nullable arrays are null (the decoder would return
+  None).
+- A shape is read from a class once (dataclass fields: types, metadata `kafka_type` and `tag`).
+- `make_message` makes a message that holds only an error code, as an error reply needs it. The other fields have the
+  values that Kafka's generated classes have before a setter is called, and Kafka's "unknown", -1, where
+  `getErrorResponse` sets it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final, cast, get_args, get_origin
 
 from wire.errors import WireError
 from wire.primitives import (
-    MAX_TAGS_PER_STRUCT,
     Buffer,
     array_count,
+    check_tag_count,
     compact_count,
     skip,
     skip_bytes,
@@ -87,10 +87,12 @@ _UNKNOWN_FIELDS: Final = frozenset(
         "producer_id",
     }
 )
-"""Fields without a default in the schema that are -1 in an error response of Kafka's."""
+"""Fields without a default in the schema that are -1 in an error response of Kafka."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # one a field of a class: the same or another
+@dataclass(
+    frozen=True, slots=True, eq=False
+)  # one object per field of a class: compared by identity
 class FieldShape:
     """One field: of `kafka_type`, or a struct of `shape`; a list of these if `is_array`."""
 
@@ -105,7 +107,7 @@ class FieldShape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A struct: its untagged fields in their order, its tagged ones by tag."""
+    """A struct: its untagged fields in order, its tagged fields by tag."""
 
     type_: type
     is_flexible: bool
@@ -113,16 +115,19 @@ class Shape:
     tagged: Mapping[int, FieldShape]
 
     def field(self, name: str) -> FieldShape | None:
-        """The field of that name."""
+        """Return the field of that name; None if there is none."""
         for each in (*self.untagged, *self.tagged.values()):
             if each.name == name:
                 return each
         return None
 
 
-@cache  # one entry for each class of the codec that is ever used
+@cache  # one entry for each class of the codec that is used
 def shape_of(type_: type) -> Shape:
-    """The shape of one of the codec's classes."""
+    """Return the shape of one of the codec's classes.
+
+    Raises `TypeError` for a field type that the codec does not have.
+    """
     untagged: list[FieldShape] = []
     tagged: dict[int, FieldShape] = {}
     for each in fields(type_):
@@ -140,7 +145,9 @@ def _field_shape(field: Field[object]) -> FieldShape:
     if is_array:
         python_type, _ = _without_none(get_args(python_type)[0])
     if not isinstance(python_type, type):
-        raise TypeError(f"{field.name}: {python_type} is no type of the codec's")
+        raise TypeError(
+            f"field {field.name} has the type {python_type}, expected a class of the codec"
+        )
     return FieldShape(
         name=field.name,
         kafka_type=str(field.metadata.get("kafka_type", "")),
@@ -153,7 +160,7 @@ def _field_shape(field: Field[object]) -> FieldShape:
 
 
 def _without_none(annotation: object) -> tuple[object, bool]:
-    """`X | None` as (X, True), anything else as it is."""
+    """Return (X, True) for `X | None`, and (annotation, False) for any other annotation."""
     options = get_args(annotation)
     if NoneType not in options:
         return annotation, False
@@ -164,20 +171,21 @@ def _without_none(annotation: object) -> tuple[object, bool]:
 
 
 def check(shape: Shape, buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
-    """The offset after a struct and what is left of `budget`; `WireError` if it cannot be."""
+    """Return the offset after a struct, and what is left of `budget`.
+
+    Raises `WireError` if the bytes do not have this shape, and `BudgetError` if the budget is too small.
+    """
     for field in shape.untagged:
         pos, budget = _check_field(field, shape.is_flexible, buf, pos, end, budget)
     if not shape.is_flexible:
         return pos, budget
     count, pos = uvarint(buf, pos, end)
-    if count > MAX_TAGS_PER_STRUCT:
-        raise WireError(f"{count} tagged fields in one struct")
-    budget = spend(budget, count)
+    budget = spend(budget, check_tag_count(count))
     last_tag = -1
     for _ in range(count):
         tag, pos = uvarint(buf, pos, end)
         if tag <= last_tag:
-            raise WireError(f"tag {tag} after tag {last_tag}")
+            raise WireError(f"tag {tag} follows tag {last_tag}, expected a larger one")
         last_tag = tag
         size_bytes, pos = uvarint(buf, pos, end)
         stop = skip(pos, size_bytes, end)
@@ -185,7 +193,9 @@ def check(shape: Shape, buf: Buffer, pos: int, end: int, budget: int) -> tuple[i
         if known is not None:
             pos, budget = _check_field(known, True, buf, pos, stop, budget)
             if pos != stop:
-                raise WireError(f"tagged field {known.name} shorter than its size")
+                raise WireError(
+                    f"tagged field {known.name} is {stop - pos} bytes shorter than its size"
+                )
         pos = stop
     return pos, budget
 
@@ -206,7 +216,7 @@ def _check_field(
         return check_value(field, is_flexible, buf, pos, end, budget)
     count, pos = (compact_count if is_flexible else array_count)(buf, pos, end)
     if count < 0 and not field.is_nullable:
-        raise WireError(f"the array {field.name} is null")
+        raise WireError(f"array {field.name} is null, expected 0 or more elements")
     budget = spend(budget, count)
     for _ in range(count):
         pos, budget = check_value(field, is_flexible, buf, pos, end, budget)
@@ -221,7 +231,7 @@ def check_value(
     end: int,
     budget: int,
 ) -> tuple[int, int]:
-    """The offset after one value of a field (an element, if it is an array) and what is left of `budget`."""
+    """Return the offset after one value of a field (an element if it is an array), and what is left of `budget`."""
     if field.shape is not None:
         return check(field.shape, buf, pos, end, budget)
     if size_bytes := _FIXED_BYTES.get(field.kafka_type):
@@ -237,20 +247,24 @@ def check_value(
 
 
 def make_message(
-    shape: Shape, code: int, said: Mapping[str, object] | None = None, words: str | None = None
+    shape: Shape,
+    code: int,
+    values: Mapping[str, object] | None = None,
+    error_message: str | None = None,
 ) -> object:
-    """A message that says `code` wherever it has an error code, and `said`, and nothing else.
+    """Return a message with `code` in every error code field, and the given `values`; other fields hold zero values.
 
-    `words` stand where it has a text beside the code (Kafka: `error_message`).
+    `error_message` goes into the text field beside the code, in the versions that have one (Kafka: `error_message`).
+    Raises `WireError` if the codec does not know the code.
     """
-    values = dict(said or {})
+    values = dict(values or {})
     for field in (*shape.untagged, *shape.tagged.values()):
         if field.name in values:
             continue
         if field.name in _ERROR_FIELDS:
             values[field.name] = _error_value(field, code)
-        elif field.name == _MESSAGE_FIELD and words is not None:
-            values[field.name] = words
+        elif field.name == _MESSAGE_FIELD and error_message is not None:
+            values[field.name] = error_message
         elif not field.has_default:
             values[field.name] = _zero_value(field)
     return cast("object", shape.type_(**values))
@@ -262,7 +276,7 @@ def _error_value(field: FieldShape, code: int) -> object:
     try:
         return field.python_type(code)
     except ValueError as error:
-        raise WireError(f"error code {code} is not one that the codec knows") from error
+        raise WireError(f"error code {code} is not in the codec's table of errors") from error
 
 
 def _zero_value(field: FieldShape) -> object:

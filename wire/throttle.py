@@ -1,10 +1,10 @@
-"""Find and raise throttle_time_ms in a whole response, where it lies.
+"""Find and raise throttle_time_ms in a whole response, in place.
 
-- The field is an int32 of fixed width everywhere: stamping never changes a frame's length.
-- In most responses it is the body's first field or at a fixed offset; both are facts of the table.
-- Where it is the last field, a classic body ends with it. A flexible body has a tag section behind
-  it (which may hold broker addresses), so those four APIs are walked from the front.
-- The broker's own figure and ours are joined by the larger; a reply is never made more lenient.
+- The field is an int32 of fixed width everywhere: raising it never changes a frame's length.
+- In most responses it is the body's first field or at a fixed offset; the table of APIs says which.
+- Where it is the last field, a classic body ends with it. A flexible body has a tag section after it (which may hold
+  broker addresses), so those four APIs are walked from the front.
+- Of the broker's figure and Sluice's the larger counts; a throttle is never shortened.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ _IS_SINGLE_BY_ID: Final = single_partition_produce(13)
 
 
 def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int | None:
-    """Offset in `buf` of throttle_time_ms in the response frame at `frame_start`, size field
-    included; None where this response has none. The frame must be whole.
+    """Return the offset in `buf` of throttle_time_ms in the whole response frame at `frame_start`, size field included.
+
+    None: this response has no such field. Raises `WireError` if the frame is malformed or incomplete.
     """
     if api.throttle is ThrottleField.ABSENT:
         return None
     body = response_body_at(buf, frame_start, frame_end, api.response_header_version)
     if body is None:
-        raise WireError("response frame is not whole")
+        raise WireError(f"{api.name} response ends inside its header")
     if api.throttle is not ThrottleField.LAST:
         pos = body + (api.throttle_offset or 0)
     elif api.key == ApiKey.API_VERSIONS and _is_unsupported(buf, body, frame_end):
@@ -55,11 +56,11 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
         and api.flexible
         and _is_single_partition(api.version, buf, frame_start, frame_end)
     ):
-        return frame_end - 5  # nothing but an empty tag section behind it: no need to walk
+        return frame_end - 5  # only an empty tag section follows it: no need to walk
     elif api.flexible:
         pos, budget = _LAST_FLEXIBLE[api.key](buf, body, frame_end, api.version)
         if spend_tags(buf, skip(pos, 4, frame_end), frame_end, budget)[0] != frame_end:
-            raise WireError(f"bytes behind a {api.name} response")
+            raise WireError(f"bytes follow the last field of a {api.name} response")
     else:
         pos = frame_end - 4
         skip(body, 4, frame_end)
@@ -68,18 +69,19 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
 
 
 def stamp(buf: bytearray, frame_start: int, frame_end: int, api: Api, throttle_time_ms: int) -> int:
-    """Raise the reply's throttle_time_ms to ours, if ours is larger; what it says now (0: it has no such field).
+    """Raise the reply's throttle_time_ms to ours if ours is larger.
 
-    Unless the field is the last, `frame_end` may be where the bytes end that are here, behind the field.
+    Returns what the reply then says, in ms; 0 if it has no such field. Unless the field is the last one, `frame_end`
+    may be any offset after the field.
     """
     pos = throttle_at(buf, frame_start, frame_end, api)
     if pos is None:
         return 0
-    said_ms: int = int32_at(buf, pos)[0]
-    if throttle_time_ms > said_ms:
-        said_ms = min(throttle_time_ms, _INT32_MAX)
-        INT32.pack_into(buf, pos, said_ms)
-    return said_ms
+    reply_ms: int = int32_at(buf, pos)[0]
+    if throttle_time_ms > reply_ms:
+        reply_ms = min(throttle_time_ms, _INT32_MAX)
+        INT32.pack_into(buf, pos, reply_ms)
+    return reply_ms
 
 
 def _is_single_partition(version: int, buf: Buffer, frame_start: int, frame_end: int) -> bool:

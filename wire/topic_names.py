@@ -1,6 +1,6 @@
-"""Topic names and ids read along in a Metadata response that streams, in whatever parts it comes (v10+).
+"""Reads topic names and ids from a Metadata response that streams, in chunks of any size (v10+).
 
-- Fed with the body from its first byte on; nothing of it is kept but the element that is not whole yet.
+- The reader is fed the body from its first byte. It keeps only the element that is incomplete.
 - It never raises. When the body cannot be read, it stops and sets `is_incomplete`.
 - The work is linear in the bytes: a cut element is tried again when twice as many of its bytes have arrived.
 """
@@ -25,7 +25,7 @@ _START, _BROKERS, _CLUSTER, _TOPICS, _PARTITIONS, _DONE = range(6)
 
 
 class TopicNames:
-    """`names`: topic id to name, of what was read so far."""
+    """Collects topic id to name in `names`. `is_incomplete` is True if a part of the body could not be read."""
 
     __slots__ = ("_kept", "_left", "_partitions", "_step", "_try_bytes", "is_incomplete", "names")
 
@@ -34,12 +34,12 @@ class TopicNames:
         self.is_incomplete = False
         self._kept = bytearray()
         self._step = _START if api.version >= 10 else _DONE
-        self._left = 0  # brokers, then topics
-        self._partitions = 0  # of the topic that is being read
+        self._left = 0  # brokers to read, then topics
+        self._partitions = 0  # left of the current topic
         self._try_bytes = 0
 
     def feed(self, buf: Buffer, start: int, end: int) -> None:
-        """The next part of the body."""
+        """Take the next part of the body, `buf[start:end]`."""
         kept = self._kept
         if self._step == _DONE:
             return
@@ -61,13 +61,13 @@ class TopicNames:
             kept.clear()
 
     def close(self) -> None:
-        """The body is over: what is kept has not doubled, and may be whole all the same."""
+        """End the body: read the bytes that are kept, which may be a whole element although they have not doubled."""
         self._try_bytes = 0
         self.feed(b"", 0, 0)
         self.is_incomplete = self.is_incomplete or bool(self._kept)
 
     def _next(self, buf: bytearray, pos: int, end: int) -> int:
-        """The offset after the next element. Raises WireError where it is not whole."""
+        """Return the offset after the next element. Raises WireError if it is incomplete."""
         step = self._step
         if step == _PARTITIONS:
             if self._partitions > 0:

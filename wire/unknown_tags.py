@@ -1,10 +1,10 @@
-"""Take tagged fields that the codec does not know out of a body, so that it can be decoded.
+"""Remove tagged fields that the codec does not know from a body, so that it can be decoded.
 
-A newer client may send tags of its own; Kafka keeps them aside, and the codec's decoder refuses them.
+A newer client may send tags of its own. Kafka keeps them aside; the codec's decoder refuses them.
 
 Rules:
-- The body has passed `schema.check` with the same shape, so every size in it is right.
-- What is known stays byte for byte, but for the sizes around what was taken out.
+- The body has passed `schema.check` with the same shape, so every size in it is valid.
+- Known fields stay byte for byte, except the sizes around a field that was removed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from wire.schema import FieldShape, Shape
 
 _NO_BUDGET_LIMIT: Final = 1 << 40
-"""The walk was paid for when the body was checked."""
+"""`schema.check` has already spent the budget for this walk."""
 _NULL_STRUCT: Final = 0xFF
 
 
 def without_unknown_tags(shape: Shape, body: Buffer) -> bytes:
-    """The body of this shape without the tagged fields that the shape does not have."""
+    """Return the body of this shape without the tagged fields that the shape does not have."""
     out = bytearray()
     _copy_struct(shape, body, 0, len(body), out)
     return bytes(out)

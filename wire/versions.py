@@ -1,13 +1,13 @@
-"""Narrow an ApiVersions response to what Sluice lets through.
+"""Narrow an ApiVersions response to the versions that Sluice offers.
 
-- Each range becomes its intersection with `offered`; a key without one is dropped, unless it is in
-  `pass_unknown` and not in `offered` at all: then it passes as the broker sent it.
-- The least version of Produce stays the broker's own: brokers from 4.0 announce 0 though they
-  refuse it, because librdkafka needs to see it (KAFKA-18659).
-- Error 35 in the first two bytes means the layout of v0, whatever version was asked (KIP-511).
-  Some brokers (librdkafka's mock) lay their refusal out otherwise: it passes as it is. It names no
-  range but that of ApiVersions itself, and clients know it by its error and ask again with v0.
-- Tagged fields (features, ZooKeeper migration) pass byte for byte.
+- Each range becomes its intersection with `offered`. A key with an empty intersection is dropped. A key that is in
+  `pass_unknown` and not in `offered` passes as the broker sent it.
+- The minimum version of Produce stays the broker's own: brokers from 4.0 announce 0 although they refuse it, because
+  librdkafka needs to see it (KAFKA-18659).
+- Error 35 in the first two bytes means the layout of v0, also for a request of a later version (KIP-511). Some
+  brokers (librdkafka's mock) use another layout for this refusal: it passes as it is. It names no range but that of
+  ApiVersions itself, and clients recognise the error and ask again with v0.
+- Tagged fields (features, ZooKeeper migration) pass unchanged.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def narrow(
     offered: Mapping[int, tuple[int, int]],
     pass_unknown: frozenset[int] = frozenset(),
 ) -> bytes:
-    """The narrowed body of the ApiVersions response that lies whole at `body[start:end]`.
+    """Return the narrowed body of the ApiVersions response that is whole in `body[start:end]`.
 
-    `version` is the version that was asked. The order of keys stays.
+    `version` is the version of the request. The order of keys stays. Raises `WireError` if the body is malformed.
     """
     skip(start, 2, end)
     if int16_at(body, start)[0] != ErrorCode.UNSUPPORTED_VERSION:
@@ -71,13 +71,13 @@ def _narrow(
     pos = start + 2
     api = known(ApiKey.API_VERSIONS, version)
     if api is None:
-        raise WireError(f"ApiVersions v{version} is not known")
+        raise WireError(f"ApiVersions v{version} is not in the table of APIs")
     if api.flexible:
         count, pos = compact_count(body, pos, end, _RANGE_BYTES + 1)
     else:
         count, pos = array_count(body, pos, end, _RANGE_BYTES)
     if count < 0:
-        raise WireError("ApiVersions response with a null array of keys")
+        raise WireError("array api_keys is null, expected 0 or more elements")
     budget = spend(REPLY_ELEMENT_BUDGET, count)
     kept: list[bytes] = []
     for _ in range(count):
@@ -100,14 +100,15 @@ def _narrow(
     if api.flexible:
         pos = skip_tags(body, pos, end)
     if pos != end:
-        raise WireError(f"{end - pos} bytes behind an ApiVersions response")
+        raise WireError(f"{end - pos} bytes follow the last field of an ApiVersions response")
     size = encode_compact_count(len(kept)) if api.flexible else encode_count(len(kept))
     return b"".join((body[start : start + 2], size, *kept, body[keys_end:end]))
 
 
 def unsupported_version(offered: Mapping[int, tuple[int, int]]) -> bytes:
-    """The answer to an ApiVersions request newer than offered: v0 layout, error 35, and our range
-    of ApiVersions itself, with which the client asks again (KIP-511).
+    """Return the answer to an ApiVersions request that is newer than offered (KIP-511).
+
+    It has the v0 layout, error 35, and Sluice's range of ApiVersions itself, with which the client asks again.
     """
     lowest, highest = offered[ApiKey.API_VERSIONS]
     key = _RANGE.pack(ApiKey.API_VERSIONS, lowest, highest)

@@ -157,11 +157,6 @@ class ReleaseSchedule:
         self.pass_ms = -inf
         """From when on one may pass."""
 
-    @property
-    def next_free_ms(self) -> float:
-        """When nothing is owed any more."""
-        return self.pass_ms + self.burst_ms
-
     def delay_ms(self, now_ms: float) -> float:
         """How long until one may pass; 0 or less: now."""
         return self.pass_ms - now_ms

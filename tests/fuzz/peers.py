@@ -54,7 +54,7 @@ class Asked:
             api = BY_KEY_AND_VERSION.get(word)
             assert api is not None, f"api {word >> 16} v{word & 0xFFFF} went to the broker"
             self.frames += 1
-            if api.always_replies or not is_silent(self._unread[at:stop], api):
+            if api.key != ApiKey.PRODUCE or not is_silent(self._unread[at:stop], api):
                 self.due.append(Due(api, correlation_id))
             at = stop
         self._unread = self._unread[at:]

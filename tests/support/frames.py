@@ -29,6 +29,11 @@ def string(text: str | None) -> bytes:
     return struct.pack(">h", len(data)) + data
 
 
+def bytes_field(value: bytes | None) -> bytes:
+    """A classic bytes field: int32 length, then the bytes; None is null."""
+    return struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value
+
+
 def compact(text: str | None) -> bytes:
     """Kafka's COMPACT_NULLABLE_STRING, up to 126 bytes."""
     if text is None:

@@ -13,7 +13,6 @@ from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.primitives import (
     INT32,
-    encode_bytes,
     encode_compact,
     encode_compact_count,
     encode_count,
@@ -100,7 +99,7 @@ def body_of(version: int, asked, *, transactional_id: bytes | None = None, tags=
     flexible = version >= 9
     counted = encode_compact_count if flexible else encode_count
     spelt = encode_compact if flexible else encode_string
-    bytes_of = encode_compact if flexible else encode_bytes
+    bytes_of = encode_compact if flexible else f.bytes_field
     end = tags if flexible else b""
     body = spelt(transactional_id) + b"\xff\xff" + INT32.pack(30_000) + counted(len(asked))
     for name, partitions in asked:

@@ -172,12 +172,6 @@ def test_names_and_keys_lead_to_each_other() -> None:
     assert apis.name_of(4711) == "api 4711"
 
 
-def test_only_produce_may_go_unanswered() -> None:
-    """Only a Produce request with acks=0 has no reply."""
-    silent = {f.api_key for f in facts() if not apis.known(f.api_key, f.version).always_replies}
-    assert silent == {ApiKey.PRODUCE}
-
-
 def test_requests_before_authentication_and_quota_requests_have_small_limits() -> None:
     """The three APIs that are legal before authentication and
     the two of client quotas have size limits of their own.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.frames import bytes_field
 from tests.support.kafka_messages import api_of, name
 from wire import (
     addresses,
@@ -30,7 +31,6 @@ from wire.apis import OFFERED, ApiKey
 from wire.errors import BudgetError
 from wire.fetch_topics import FetchTopics
 from wire.primitives import (
-    encode_bytes,
     encode_compact,
     encode_compact_count,
     encode_count,
@@ -38,7 +38,7 @@ from wire.primitives import (
     encode_uvarint,
 )
 from wire.produce import ProduceWalker, read_acks
-from wire.produce_partitions import read_topics_within
+from wire.produce_partitions import read_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ class Maker:
         elif is_flexible:
             self.out += encode_compact(b"text")
         else:
-            self.out += (encode_string if field.kafka_type == "string" else encode_bytes)(b"text")
+            self.out += (encode_string if field.kafka_type == "string" else bytes_field)(b"text")
 
 
 def rewrite(api: Api, body: bytes) -> None:
@@ -246,8 +246,8 @@ def test_every_nested_count_of_a_produce_costs_budget(version):
         least(lambda budget: ProduceWalker(version, budget=budget).feed(body, 0, len(body)))
         == needed
     )
-    assert least(lambda budget: read_topics_within(body, at, len(body), version, budget)) == needed
-    assert read_topics_within(body, at, len(body), version, needed + 5)[1] == 5
+    assert least(lambda budget: read_topics(body, at, len(body), version, budget)) == needed
+    assert read_topics(body, at, len(body), version, needed + 5)[1] == 5
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.support.kafka_messages import api_of, messages_of
 from wire import fetch, messages
 from wire.apis import OFFERED, ApiKey
 from wire.errors import WireError
-from wire.fetch import FetchHead, FetchKind, empty_reply, head_offsets, next_epoch
+from wire.fetch import FetchHead, FetchKind, empty_reply, head_offsets
 from wire.primitives import INT32
 
 VERSIONS = range(19)
@@ -68,7 +68,6 @@ def test_sess_throttled_incremental():
     reply = throttled()
     assert (reply.error_code, reply.throttle_time_ms, reply.responses) == (0, 100, [])
     assert reply.session_id == 0
-    assert next_epoch(2) == 3
 
 
 def test_sess_throttled_full():
@@ -76,11 +75,6 @@ def test_sess_throttled_full():
     assert FetchHead(0, 0, session_id=0, session_epoch=0).kind is FetchKind.FULL
     reply = throttled()
     assert (reply.error_code, reply.session_id, reply.responses) == (0, 0, [])
-
-
-def test_sess_epoch_wrap():
-    """Epochs count up and wrap to 1; the final epoch does not advance."""
-    assert [next_epoch(epoch) for epoch in (0, 1, 2147483647, -1)] == [1, 2, 1, -1]
 
 
 def test_sess_client_full_throttled():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.frames import bytes_field
 from wire import primitives as p
 from wire.errors import WireError
 
@@ -93,7 +94,7 @@ def test_strings_and_bytes_are_skipped_as_they_were_encoded(value: bytes | None)
     for encode, skip, read in (
         (p.encode_string, p.skip_string, p.string_length),
         (p.encode_compact, p.skip_compact, p.compact_length),
-        (p.encode_bytes, p.skip_bytes, p.bytes_length),
+        (bytes_field, p.skip_bytes, p.bytes_length),
     ):
         data = encode(value)
         assert skip(data + b"??", 0, len(data)) == len(data)
@@ -163,8 +164,8 @@ def test_sixty_four_tagged_fields_are_allowed() -> None:
 @pytest.mark.parametrize(
     ("hexed", "rule"),
     [
-        ("0201000000", "tag 0 after tag 1"),
-        ("0200000000", "tag 0 after tag 0"),
+        ("0201000000", "tag 0 follows tag 1"),
+        ("0200000000", "tag 0 follows tag 0"),
         ("010005aabb", "5 bytes needed"),
         ("41" + "0000" * 65, "65 tagged fields"),
         ("0100", "cut off"),

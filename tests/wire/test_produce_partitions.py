@@ -35,7 +35,8 @@ def after_timeout(buf: bytearray, at: int, stop: int, version: int) -> int:
 def skeleton(version: int, body: bytes):
     """Return the result of `topics` for a body."""
     buf, at, stop = buried(body)
-    return produce_partitions.read_topics(buf, after_timeout(buf, at, stop, version), stop, version)
+    at = after_timeout(buf, at, stop, version)
+    return produce_partitions.read_topics(buf, at, stop, version)[0]
 
 
 def walked(version: int, body: bytes) -> ProduceWalker:

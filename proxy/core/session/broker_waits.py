@@ -193,7 +193,7 @@ def keep(
         exchange.kept = buf[pos : end + _SIZE_BYTES]
         return steps
     try:
-        found, left = produce_partitions.read_topics_within(buf, at, stop, version, steps)
+        found, left = produce_partitions.read_topics(buf, at, stop, version, steps)
     except WireError:
         return -1
     exchange.kept = produce_partitions.pack(found)

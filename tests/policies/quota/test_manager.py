@@ -211,7 +211,7 @@ def test_newer_books_take_over_what_is_owed():
     assert taken is bucket
     assert (taken.limit, taken.queue, taken.queued_cost) == (5, {1: waiter}, 1)
     assert taken.rate.measure(0) == 3
-    assert taken.next_free_ms == pytest.approx(1000 + 2 * 2000)
+    assert taken.pass_ms + taken.burst_ms == pytest.approx(1000 + 2 * 2000)
 
 
 @pytest.mark.parametrize("smooth", [True, False])
