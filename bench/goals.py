@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.figures import Footprint, Samples
-    from bench.path import Cost
+    from bench.in_process import Cost
 
 MB: Final = 1e6
 _WORDS: Final = {True: "met", False: "NOT MET", None: "not measured"}

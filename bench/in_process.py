@@ -1,20 +1,29 @@
-"""One session in this process, without sockets or kernel: a Produce v9 of 100 bytes and its reply.
+"""One session in this process, without sockets or kernel: the CPU time of a Produce v9 of 100 bytes and its reply.
 
-Requests and replies come in batches, as the event loop delivers them. The caller advances the session's clock, so a
-throttle of a second takes no time.
+Requests and replies come in batches, as the event loop delivers them. The session's clock is advanced by hand, so a
+throttle of a second takes no time. A round consists of slices of a few milliseconds in which all cases take turns, so
+that a slow machine slows all of them. A figure that compares two cases is computed inside each round; then the median
+over the rounds is taken.
 """
 
 from __future__ import annotations
 
+import gc
+import time
+from dataclasses import dataclass
 from struct import pack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from bench.harness.figures import Spread, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from proxy.core.engine import Engine
 
 BATCH: Final = 16
+SLICES: Final = 20
+REQUESTS: Final = 16_000
 _RECORDS: Final = bytes(100)
 _TOPIC: Final = b"\x02\x06topic\x02"
 _HEAD: Final = pack(">hhi", 0, 9, 1) + pack(">h", 6) + b"client" + b"\x00"
@@ -34,36 +43,71 @@ PRODUCE: Final = pack(">i", len(_HEAD) + len(_BODY)) + _HEAD + _BODY
 PRODUCE_REPLY: Final = pack(">iix", 5 + len(_REPLY), 1) + _REPLY
 
 
+class Taken(NamedTuple):
+    """Microseconds of CPU per request and reply: of the thread that forwards, and of all threads."""
+
+    loop_us: float
+    all_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Microseconds of CPU per request and reply on the loop; the added figures are None for a yardstick."""
+
+    name: str
+    own: Spread
+    added: Spread | None = None
+    added_in_all: Spread | None = None
+
+
 class SessionLoop:
-    """A session that is fed batches of the same request and reply. `throttles`: every request must be throttled."""
+    """A session that is fed batches of the same request and reply.
+
+    A slice has `requests / SLICES` of them, `per_ms` batches in each millisecond of the session's clock. `yardstick`
+    names the case to compare with (empty: none). `throttles`: every request must be throttled. `threads_ns` returns
+    the CPU time of other threads that work for it.
+    """
 
     def __init__(
-        self, name: str, engine: Engine, batch: int = BATCH, *, throttles: bool = False
+        self,
+        name: str,
+        engine: Engine,
+        yardstick: str = "",
+        *,
+        requests: int = REQUESTS,
+        batch: int = BATCH,
+        per_ms: int = 1,
+        throttles: bool = False,
+        threads_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         session = engine.connect("127.0.0.1", 40000, None)
         if session is None:
             raise RuntimeError(f"{name}: the connection was refused")
         self.name = name
-        self.engine = engine
-        self.session = session
+        self.yardstick = yardstick
+        self.threads_ns = threads_ns
+        self.batches = max(1, requests // batch // SLICES)
         self.batch = batch
-        self.throttles = throttles
-        self.now_ms = 1000
+        self._engine = engine
+        self._session = session
+        self._per_ms = per_ms
+        self._throttles = throttles
+        self._now_ms = 1000
         self._requests = bytearray(PRODUCE * batch)
         self._replies = bytearray(PRODUCE_REPLY * batch)
 
-    def run(self, batches: int, clock_ns: Callable[[], int], per_ms: int = 1) -> int:
-        """Feed so many batches, `per_ms` in each millisecond of the session's clock; return the nanoseconds taken.
+    def run(self) -> int:
+        """Run one slice; return the nanoseconds of this thread.
 
         Raises:
             RuntimeError: the session did something else than forward (or throttle) every request.
         """
-        session, engine = self.session, self.engine
+        session, engine, per_ms = self._session, self._engine, self._per_ms
         requests, replies = self._requests, self._replies
-        size, answer, now_ms = len(requests), len(replies), self.now_ms
+        size, answer, now_ms = len(requests), len(replies), self._now_ms
         muted = 0
-        began = clock_ns()
-        for turn in range(batches):
+        began = time.thread_time_ns()
+        for turn in range(self.batches):
             now_ms += turn % per_ms == 0
             engine.advance(now_ms)
             sent = session.from_client(requests, 0, size, now_ms)
@@ -73,8 +117,44 @@ class SessionLoop:
                 break  # some bytes were kept
             while engine.ready:
                 engine.ready.popleft().ready = False
-        taken_ns = clock_ns() - began
-        self.now_ms = now_ms
-        if session.ended or session.queue or bool(muted) != self.throttles:
+        taken_ns = time.thread_time_ns() - began
+        self._now_ms = now_ms
+        if session.ended or session.queue or bool(muted) != self._throttles:
             raise RuntimeError(f"{self.name}: the session did not do what this case measures")
         return taken_ns
+
+
+def measure(loops: Sequence[SessionLoop], rounds: int) -> list[Cost]:
+    """Measure every case after a warm-up; return the costs in the order of the cases."""
+    _round(loops, 0)  # makes the plans and warms the caches
+    found = [_round(loops, number % len(loops)) for number in range(rounds)]
+    taken = {loop.name: own for loop, own in zip(loops, zip(*found, strict=True), strict=True)}
+    costs = []
+    for loop in loops:
+        own = spread(one.loop_us for one in taken[loop.name])
+        if not loop.yardstick:
+            costs.append(Cost(loop.name, own))
+            continue
+        pairs = list(zip(taken[loop.name], taken[loop.yardstick], strict=True))
+        added = spread(ours.loop_us - base.loop_us for ours, base in pairs)
+        in_all = spread(ours.all_us - base.all_us for ours, base in pairs)
+        costs.append(Cost(loop.name, own, added, in_all))
+    return costs
+
+
+def _round(loops: Sequence[SessionLoop], first: int) -> list[Taken]:
+    """Run all cases slice by slice, beginning with `first`."""
+    began = [loop.threads_ns() for loop in loops]
+    loop_ns = [0] * len(loops)
+    order = [*range(first, len(loops)), *range(first)]  # no case always follows the same other
+    gc.collect()
+    gc.disable()
+    for _ in range(SLICES):
+        for place in order:
+            loop_ns[place] += loops[place].run()
+    gc.enable()
+    rows = []
+    for loop, own_ns, threads_ns in zip(loops, loop_ns, began, strict=True):
+        count = SLICES * loop.batches * loop.batch * 1000
+        rows.append(Taken(own_ns / count, (own_ns + loop.threads_ns() - threads_ns) / count))
+    return rows

@@ -1,17 +1,12 @@
-"""The CPU cost of a policy on the request path, in one process (`bench.in_process`).
-
-A figure that compares two cases is computed inside each round; then the median over the rounds is taken.
-"""
+"""The CPU cost of a policy on the request path, in one process (`bench.in_process`)."""
 
 from __future__ import annotations
 
-import gc
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bench.harness.figures import Spread, spread
-from bench.in_process import BATCH, SessionLoop
+from bench.in_process import BATCH, REQUESTS, Cost, SessionLoop
+from bench.in_process import measure as measure_all
 from policies.chain import Chain
 from policies.registry import PolicyEntry, build
 from policies.testing import BenchHost, BenchReporter
@@ -22,7 +17,6 @@ from proxy.core.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-REQUESTS: Final = 16_000
 ROUNDS: Final = 15
 UNREACHED: Final = {"user": "<default>", "request_rate": 1e9}
 """A limit that no client reaches."""
@@ -76,63 +70,34 @@ class _Host(BenchHost):
         self.engine.reconsider()
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Microseconds of CPU per request and reply: the total, and what the policy adds (None for a yardstick)."""
-
-    name: str
-    own: Spread
-    added: Spread | None
-
-
 def measure(rounds: int = ROUNDS, requests: int = REQUESTS) -> list[Cost]:
-    """Measure every case; return the costs in the order of CASES."""
-    runs = [_Run(case, requests) for case in CASES]
-    taken: dict[str, list[float]] = {case.name: [] for case in CASES}
-    for run in runs:
-        run.go()  # makes the plans and warms the caches
-    for _ in range(rounds):
-        for run in runs:
-            taken[run.case.name].append(run.go())
-    rows = []
-    for case in CASES:
-        base = NOTHING if case.batch == BATCH else ALONE
-        added = [a - b for a, b in zip(taken[case.name], taken[base.name], strict=True)]
-        rows.append(
-            Cost(case.name, spread(taken[case.name]), None if case is base else spread(added))
-        )
-    return rows
+    """Measure every case; return the costs in the order of CASES.
+
+    Raises:
+        RuntimeError: a policy failed or refused a request.
+    """
+    reporter = BenchReporter()
+    costs = measure_all([_loop(case, requests, reporter) for case in CASES], rounds)
+    if reporter.errors or reporter.observed or reporter.refused:
+        raise RuntimeError("a policy failed or refused a request")
+    return costs
 
 
-class _Run:
-    def __init__(self, case: Case, requests: int) -> None:
-        self.case = case
-        self._batches = requests // case.batch
-        self._reporter = BenchReporter()
-        host = _Host()
-        config = {
-            "enforcement": case.enforcement,
-            "quotas": list(case.quotas),
-            "burst_seconds": case.burst_seconds,
-        }
-        use = [PolicyEntry(use="quota", config=config)] if case.quotas else []
-        topology = Topology("127.0.0.1", 19092, {}, Observer())
-        chain = Chain(build(use, host), self._reporter)
-        host.engine = Engine(topology, chain, Observer())
-        self._loop = SessionLoop(
-            case.name, host.engine, case.batch, throttles=case.name == THROTTLED
-        )
-
-    def go(self) -> float:
-        """Return microseconds of CPU per request and reply."""
-        gc.collect()
-        gc.disable()
-        taken_ns = self._loop.run(self._batches, time.process_time_ns)
-        gc.enable()
-        reporter = self._reporter
-        if reporter.errors or reporter.observed or reporter.refused:
-            raise RuntimeError(f"{self.case.name}: a policy failed or refused a request")
-        return taken_ns / 1000 / (self._batches * self.case.batch)
+def _loop(case: Case, requests: int, reporter: BenchReporter) -> SessionLoop:
+    host = _Host()
+    config = {
+        "enforcement": case.enforcement,
+        "quotas": list(case.quotas),
+        "burst_seconds": case.burst_seconds,
+    }
+    use = [PolicyEntry(use="quota", config=config)] if case.quotas else []
+    topology = Topology("127.0.0.1", 19092, {}, Observer())
+    host.engine = Engine(topology, Chain(build(use, host), reporter), Observer())
+    yardstick = (NOTHING if case.batch == BATCH else ALONE).name if case.quotas else ""
+    options = {"requests": requests, "batch": case.batch}
+    return SessionLoop(
+        case.name, host.engine, yardstick, **options, throttles=case.name == THROTTLED
+    )
 
 
 if __name__ == "__main__":

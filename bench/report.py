@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bench.figures import Footprint, Samples
     from bench.harness.figures import Spread
-    from bench.path import Cost
+    from bench.in_process import Cost
 
 METHOD = """\
 Made by `make bench` (see [README.md](README.md)). The load generator and the broker stub are C programs on one

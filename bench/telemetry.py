@@ -1,29 +1,29 @@
 """`python -m bench.telemetry`: the CPU cost of telemetry; writes its section of bench/RESULTS.md.
 
-The method is that of `bench.path`: one session in one process. *On the loop* is the CPU time of the thread that
-forwards; *in all* adds the threads that encode and write, once they are idle. A round consists of slices of a few
-milliseconds in which all cases take turns, so that a slow machine slows all of them. The session's clock advances by a
-millisecond for 16 requests: 16,000 requests are a second and include what happens once a second.
+The method is that of `bench.in_process`. *On the loop* is the CPU time of the thread that forwards; *in all* adds
+the threads that encode and write, once they are idle. The session's clock advances by a millisecond for 16 requests:
+16,000 requests are a second and include what happens once a second.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from bench.harness import FOLDER
-from bench.harness.figures import spread
 from bench.harness.machine import describe, today
 from bench.harness.markdown import write_section
-from bench.in_process import BATCH, PRODUCE, SessionLoop
-from bench.telemetry_report import Cost, Found, Once, section
+from bench.in_process import BATCH, PRODUCE, REQUESTS, Cost, SessionLoop
+from bench.in_process import measure as measure_all
+from bench.telemetry_report import Found, Once, section
 from policies.api import Peer, Policy, QuotaViolation, Throttle
 from policies.testing import BenchHost
 from proxy.core.stats.usage import MAX_KEYS, UsageRow
@@ -37,13 +37,11 @@ if TYPE_CHECKING:
 
     from policies.api import Request
 
-REQUESTS: Final = 16_000
 ROUNDS: Final = 25
 SLOW_SHARE: Final = 10
 """Throttled and walked requests cost many times an ordinary one; their cases have this many times fewer."""
 SAMPLE_EVERY: Final = 1000
 SLOW_MS: Final = 1000
-SLICES: Final = 20
 REST_S: Final = 0.005
 DELAY_MS = batch_processor.DELAY_MS
 """The delay with which a running proxy collects spans."""
@@ -62,8 +60,6 @@ class Case:
     sample_every: int = 0
     batch: int = BATCH
     throttled: bool = False
-    goal: bool = True
-    """Whether the goal applies: to ordinary requests, with what is on by default."""
 
 
 FAMILIES: Final = ("entity", "api", "instance")
@@ -80,7 +76,6 @@ CASES: Final = (
     Case(
         "usage log by topic (reads bodies; off by default)",
         *(NOTHING, (), ("topic",)),
-        goal=False,
     ),
     Case(ALONE, batch=1),
     Case("one request a read: " + ALL, ALONE, PARTS, FAMILIES, SAMPLE_EVERY, batch=1),
@@ -90,16 +85,10 @@ CASES: Final = (
         *(QUIET, PARTS, FAMILIES),
         batch=1,
         throttled=True,
-        goal=False,
     ),
 )
-
-
-class Taken(NamedTuple):
-    """Microseconds of CPU per request and reply."""
-
-    loop_us: float
-    all_us: float
+WITHOUT_GOAL: Final = {case.name for case in CASES if case.throttled or "topic" in case.families}
+"""The goal applies to ordinary requests, with what is on by default."""
 
 
 class _ThrottleAll(Policy):
@@ -115,86 +104,47 @@ class _ThrottleAll(Policy):
         return Throttle(1, why=VIOLATION)
 
 
-class _Run:
-    def __init__(self, case: Case, folder: Path, requests: int) -> None:
-        self.case = case
-        # Batches a millisecond; a throttle of a millisecond ends with the next one.
-        self._per_ms = 1 if case.throttled else BATCH // case.batch
-        slow = case.throttled or "topic" in case.families
-        requests //= SLOW_SHARE if slow else 1
-        self.batches = max(1, requests // case.batch // SLICES)  # in a slice
-        policies = [_ThrottleAll()] if case.throttled else []
-        self.listeners: Listeners | None = None
-        if case.parts is None:
-            engine = make_engine(policies)
-        else:
-            options = {"slow_ms": SLOW_MS, "sample_every": case.sample_every}
-            self.listeners = Listeners(
-                policies, folder, case.families, case.parts, DELAY_MS, **options
-            )
-            self.listeners.start()
-            engine = self.listeners.engine
-        self._loop = SessionLoop(case.name, engine, case.batch, throttles=case.throttled)
-
-    def close(self) -> None:
-        if self.listeners is not None:
-            self.listeners.close()
-
-    def threads_ns(self) -> int:
-        """Return the CPU time of the threads that encode and write, once they are idle."""
-        listeners = self.listeners
-        if listeners is None:
-            return 0
-        while listeners.busy:
-            time.sleep(REST_S)
-        clocks = [time.pthread_getcpuclockid(ident) for ident in listeners.threads]
-        return sum(time.clock_gettime_ns(clock) for clock in clocks)
-
-    def go(self) -> int:
-        """Run one slice; return the nanoseconds of this thread."""
-        return self._loop.run(self.batches, time.thread_time_ns, self._per_ms)
-
-
-def _round(runs: list[_Run], first: int) -> list[Taken]:
-    """Run all cases slice by slice, beginning with `first`."""
-    began = [run.threads_ns() for run in runs]
-    loop_ns = [0] * len(runs)
-    order = [*range(first, len(runs)), *range(first)]  # no case always follows the same other
-    gc.collect()
-    gc.disable()
-    for _ in range(SLICES):
-        for place in order:
-            loop_ns[place] += runs[place].go()
-    gc.enable()
-    rows = []
-    for run, own_ns, threads_ns in zip(runs, loop_ns, began, strict=True):
-        count = SLICES * run.batches * run.case.batch * 1000
-        all_ns = own_ns + run.threads_ns() - threads_ns
-        rows.append(Taken(own_ns / count, all_ns / count))
-    return rows
-
-
 def measure(folder: Path, rounds: int = ROUNDS, requests: int = REQUESTS) -> list[Cost]:
     """Measure every case; return the costs in the order of CASES."""
-    runs = [_Run(case, folder / str(place), requests) for place, case in enumerate(CASES)]
-    try:
-        _round(runs, 0)  # makes the plans and warms the caches
-        found = [_round(runs, number % len(runs)) for number in range(rounds)]
-    finally:
-        for run in runs:
-            run.close()
-    taken = {case.name: own for case, own in zip(CASES, zip(*found, strict=True), strict=True)}
-    rows = []
-    for case in CASES:
-        own = spread(one.loop_us for one in taken[case.name])
-        if not case.yardstick:
-            rows.append(Cost(case.name, own, None, None))
-            continue
-        pairs = list(zip(taken[case.name], taken[case.yardstick], strict=True))
-        loop = spread(ours.loop_us - base.loop_us for ours, base in pairs)
-        whole = spread(ours.all_us - base.all_us for ours, base in pairs)
-        rows.append(Cost(case.name, own, loop, whole, goal=case.goal))
-    return rows
+    with ExitStack() as stack:
+        loops = [
+            _loop(case, folder / str(place), requests, stack) for place, case in enumerate(CASES)
+        ]
+        return measure_all(loops, rounds)
+
+
+def _loop(case: Case, folder: Path, requests: int, stack: ExitStack) -> SessionLoop:
+    policies = [_ThrottleAll()] if case.throttled else []
+    threads_ns: Callable[[], int] = lambda: 0  # noqa: E731 - the other branch makes one, too
+    if case.parts is None:
+        engine = make_engine(policies)
+    else:
+        options = {"slow_ms": SLOW_MS, "sample_every": case.sample_every}
+        listeners = Listeners(policies, folder, case.families, case.parts, DELAY_MS, **options)
+        listeners.start()
+        stack.callback(listeners.close)
+        engine, threads_ns = listeners.engine, partial(_threads_ns, listeners)
+    is_slow = case.throttled or "topic" in case.families
+    return SessionLoop(
+        case.name,
+        engine,
+        case.yardstick,
+        requests=requests // (SLOW_SHARE if is_slow else 1),
+        batch=case.batch,
+        per_ms=1
+        if case.throttled
+        else BATCH // case.batch,  # a throttle of 1 ms ends with the next
+        throttles=case.throttled,
+        threads_ns=threads_ns,
+    )
+
+
+def _threads_ns(listeners: Listeners) -> int:
+    """Return the CPU time of the threads that encode and write, once they are idle."""
+    while listeners.busy:
+        time.sleep(REST_S)
+    clocks = [time.pthread_getcpuclockid(ident) for ident in listeners.threads]
+    return sum(time.clock_gettime_ns(clock) for clock in clocks)
 
 
 def measure_once(folder: Path, connections: int = CONNECTIONS, rows: int = MAX_KEYS) -> Once:
@@ -245,7 +195,7 @@ def main(arguments: list[str] | None = None) -> int:
         "rounds": f"{given.rounds} of {given.requests:,} requests",
         **describe(),
     }
-    found = section(Found(costs, once, facts))
+    found = section(Found(costs, once, facts, WITHOUT_GOAL))
     print(found, end="\n\n")
     write_section(given.out, "telemetry", found)
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from bench.harness.markdown import facts_table, table
 
 if TYPE_CHECKING:
-    from bench.harness.figures import Spread
+    from bench.in_process import Cost
 
 GOAL_US: Final = 0.5
 METHOD: Final = """\
@@ -21,17 +21,6 @@ includes the threads that encode and write; the goal applies to it."""
 ONCE: Final = """\
 The work of the loop once a second and once a scrape, with {connections:,} connections that have a request in flight
 each, and {rows:,} users in a second. The page is rendered off the loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Microseconds of CPU per request and reply; the added figures are None for a yardstick."""
-
-    name: str
-    own: Spread
-    added_loop: Spread | None
-    added_all: Spread | None
-    goal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +42,7 @@ class Found:
     costs: list[Cost]
     once: Once
     facts: dict[str, str]
+    without_goal: set[str]
 
 
 def section(found: Found) -> str:
@@ -63,7 +53,7 @@ def section(found: Found) -> str:
         METHOD,
         table(
             ["", "µs on the loop", "added on the loop", "added in all", f"≤ {GOAL_US:g} µs"],
-            [_row(cost) for cost in found.costs],
+            [_row(cost, found.without_goal) for cost in found.costs],
         ),
         ONCE.format(connections=once.connections, rows=once.rows),
         facts_table(
@@ -81,14 +71,10 @@ def section(found: Found) -> str:
     return "\n\n".join(parts)
 
 
-def _row(cost: Cost) -> list[str]:
-    if cost.added_loop is None or cost.added_all is None:
+def _row(cost: Cost, without_goal: set[str]) -> list[str]:
+    if cost.added is None or cost.added_in_all is None:
         return [cost.name, cost.own.text(2), "", "", ""]
-    verdict = "met" if cost.added_all.median <= GOAL_US else "**NOT MET**"
-    return [
-        cost.name,
-        cost.own.text(2),
-        cost.added_loop.text(2),
-        cost.added_all.text(2),
-        verdict if cost.goal else "",
-    ]
+    verdict = "met" if cost.added_in_all.median <= GOAL_US else "**NOT MET**"
+    figures = (cost.own, cost.added, cost.added_in_all)
+    verdict = "" if cost.name in without_goal else verdict
+    return [cost.name, *(figure.text(2) for figure in figures), verdict]

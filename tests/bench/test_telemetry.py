@@ -27,8 +27,8 @@ def test_every_case_runs_beside_its_yardstick(tmp_path: Path) -> None:
 
     assert [cost.name for cost in costs] == [case.name for case in CASES]
     assert all(cost.own.median > 0 for cost in costs)
-    assert [cost.name for cost in costs if cost.added_loop is None] == YARDSTICKS
-    assert [cost.name for cost in costs if cost.added_all is None] == YARDSTICKS
+    assert [cost.name for cost in costs if cost.added is None] == YARDSTICKS
+    assert [cost.name for cost in costs if cost.added_in_all is None] == YARDSTICKS
 
 
 def test_what_listens_was_told(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bench.harness.figures import Spread
-from bench.telemetry_report import Cost, Found, Once, section
+from bench.in_process import Cost
+from bench.telemetry_report import Found, Once, section
 
 
 def one(us: float) -> Spread:
@@ -12,13 +13,14 @@ def one(us: float) -> Spread:
 
 FOUND = Found(
     [
-        Cost("nothing", one(1.0), None, None),
+        Cost("nothing", one(1.0)),
         Cost("metrics", one(1.25), one(0.25), one(0.26)),
         Cost("too much", one(1.75), one(0.45), one(0.75)),
-        Cost("each request throttled, told", one(20), one(9), one(12), goal=False),
+        Cost("each request throttled, told", one(20), one(9), one(12)),
     ],
     Once(5000, 10_000, 0.5, 4.25, 2.125, 40 << 10),
     {"date": "today"},
+    {"each request throttled, told"},
 )
 
 
