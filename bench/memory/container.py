@@ -22,10 +22,9 @@ from bench.memory.proxies import Running, SluiceSetup, said_by
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.memory.burst import Burst
     from bench.memory.figures import Resident
     from bench.memory.kafka import Kafka
-    from bench.memory.mixed import Mixed
+    from bench.memory.load import Outcome
 
 LIMIT: Final = 256 * MIB
 HEADS: Final = [
@@ -88,10 +87,10 @@ def _measure_within(
     case.note_problems(problems)
 
 
-def _mix(case: Case, group: Cgroup, outcome: tuple[Mixed, Resident | None]) -> list[str]:
+def _mix(case: Case, group: Cgroup, outcome: tuple[Outcome, Resident | None]) -> list[str]:
     """Add its row; return its problems."""
     found, memory = outcome
-    acked = sum(map(len, found.waits.values()))
+    acked = len(found.replied)
     large = quantile(found.waits[LARGE], 0.99)
     case.rows.append(
         [
@@ -104,16 +103,16 @@ def _mix(case: Case, group: Cgroup, outcome: tuple[Mixed, Resident | None]) -> l
 
 
 def _burst(
-    case: Case, group: Cgroup, outcome: tuple[Burst, Resident | None], connections: int
+    case: Case, group: Cgroup, outcome: tuple[Outcome, Resident | None], connections: int
 ) -> list[str]:
     """Add its row and goal; return its problems."""
     found, memory = outcome
-    acked = len(found.waits)
-    rate_mib = acked * burst.REQUEST / MIB / max(found.waits, default=math.inf)
+    acked, waits = len(found.replied), found.waits[burst.REQUEST]
+    rate_mib = acked * burst.REQUEST / MIB / max(waits, default=math.inf)
     case.rows.append(
         [
             *("the burst", f"{acked:,}", f"{len(found.problems)}", f"{rate_mib:,.0f}"),
-            *(seconds(quantile(found.waits, 0.99)), "-"),
+            *(seconds(quantile(waits, 0.99)), "-"),
             *(*base_and_peak(memory), mib(group.peak_bytes())),
         ]
     )

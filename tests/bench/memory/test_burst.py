@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 from typing import TYPE_CHECKING
 
-from bench.memory.burst import HEADS, Burst, BurstClients, row, variants
+from bench.memory.burst import HEADS, REQUEST, row, variants
 from bench.memory.figures import Case, Resident
 from bench.memory.frames import KIB, MIB, produce_frame
+from bench.memory.load import Load, Outcome, Planned
 from bench.variants import DIRECT, SLUICE
 from tests.support.honest import receive
 
@@ -19,13 +21,19 @@ SMALL = produce_frame("t", KIB)
 LARGE = [produce_frame("t", MIB), produce_frame("t", MIB, 1)]
 
 
+def burst(port: int, frames: list[bytes], count: int) -> Load:
+    """Clients with one request each, of these frames in turn."""
+    turns = itertools.cycle([Planned(REQUEST, frame) for frame in frames])
+    return Load(port, count, lambda: next(turns), once=True)
+
+
 def test_everyone_is_answered_once(behind: Behind) -> None:
     """All at once, as many replies as connections, and the small ones before are not counted."""
     sluice, stub = behind
-    tasks = BurstClients(sluice.port, LARGE, SMALL, 12)
-    tasks.open()
+    tasks = burst(sluice.port, LARGE, 12)
+    tasks.open(SMALL)
     found = tasks.run(10)
-    assert len(found.waits) == 12
+    assert len(found.waits[REQUEST]) == 12
     assert not found.problems
     assert sum(stub.seen.values()) >= 24
 
@@ -50,8 +58,8 @@ def test_who_is_refused_ended_or_never_answered_is_a_problem() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        tasks = BurstClients(listening.getsockname()[1], [SMALL], SMALL, 3)
-        tasks.open()
+        tasks = burst(listening.getsockname()[1], [SMALL], 3)
+        tasks.open(SMALL)
         found = tasks.run(1.0)
         thread.join(5)
         for each in far:
@@ -61,7 +69,7 @@ def test_who_is_refused_ended_or_never_answered_is_a_problem() -> None:
         "error 7",
         "not answered",
     ]
-    assert not found.waits
+    assert not found.replied
 
 
 def test_the_one_that_nobody_bounds_comes_last() -> None:
@@ -75,5 +83,5 @@ def test_the_one_that_nobody_bounds_comes_last() -> None:
 def test_a_row_has_a_cell_for_each_head() -> None:
     """With a proxy and without."""
     for memory in (Resident(1, 2), None):
-        assert len(row("x", Burst([1.0]), memory, None)) == len(HEADS)
-    assert row("x", Burst(), None, None)[3] == "-"
+        assert len(row("x", Outcome(), memory, None)) == len(HEADS)
+    assert row("x", Outcome(), None, None)[3] == "-"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.memory.figures import Resident
 from bench.memory.frames import KIB, LARGE, MIB, SMALL, produce_frame
-from bench.memory.mixed import HEADS, Mixed, MixedClients, goals, row
+from bench.memory.load import Load, Outcome
+from bench.memory.mixed import HEADS, MixedPlan, goals, row
 
 if TYPE_CHECKING:
     from tests.bench.memory.conftest import Behind
@@ -20,8 +21,8 @@ FRAMES = {SMALL: [produce_frame("t", KIB)], LARGE: [produce_frame("t", MIB)]}
 def test_both_sizes_are_answered_and_some_go_away(behind: Behind) -> None:
     """Each reply is counted once with its wait; who goes away comes again; nothing is a problem."""
     sluice, stub = behind
-    crowd = MixedClients(sluice.port, FRAMES, CLIENTS)
-    crowd.open()
+    crowd = Load(sluice.port, CLIENTS, MixedPlan(FRAMES))
+    crowd.open(FRAMES[SMALL][0])
     found = crowd.run(1.0)
     assert not found.problems
     assert found.waits[SMALL]
@@ -36,7 +37,7 @@ def test_both_sizes_are_answered_and_some_go_away(behind: Behind) -> None:
 def test_whom_the_far_side_ends_is_a_problem_each_time() -> None:
     """And when nobody listens any more, that is one, too; the load goes on to its end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        crowd = MixedClients(listening.getsockname()[1], FRAMES, 0)
+        crowd = Load(listening.getsockname()[1], 0, MixedPlan(FRAMES))
 
         def end_three() -> None:
             for _ in range(3):
@@ -58,12 +59,12 @@ def test_whom_the_far_side_ends_is_a_problem_each_time() -> None:
 def test_a_row_has_a_cell_for_each_head() -> None:
     """Also of a load that nobody answered, and without a proxy."""
     for memory in (Resident(1, 2), None):
-        assert len(row("whole", Mixed(ended_s=1.0), memory)) == len(HEADS)
+        assert len(row("whole", Outcome(ended_s=1.0), memory)) == len(HEADS)
 
 
 def test_only_a_line_makes_a_goal_of_its_waits() -> None:
     """Who streams is bounded in memory, and must be left in peace; a load without a reply meets no goal of time."""
-    silent = Mixed(ended_s=60.0)
+    silent = Outcome(ended_s=60.0)
     whole = goals("sluice, whole", silent, Resident(1, 2), 0)
     assert [goal.met for goal in whole] == [False, False, True, True]
     assert len(goals("sluice, streaming", silent, Resident(1, 2), 1)) == 2
