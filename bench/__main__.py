@@ -6,24 +6,23 @@ met; the exit code is 1 only if Sluice could not be measured.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import path
-from bench.build import build
 from bench.goals import goals, tell
-from bench.harness import FOLDER, BenchError
+from bench.harness import BenchError
+from bench.harness.command import options, prints_errors
 from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import keep_sections, read_results, write_results
-from bench.measure import Bench, measure
+from bench.measure import measure, running_bench
 from bench.report import Results, markdown, picture
 from bench.shapes import choose
 from bench.variants import DIRECT, SLUICE, Variant, installed
 
 if TYPE_CHECKING:
+    import argparse
+
     from bench.figures import Footprint
 
 QUICK = {"rounds": 2, "seconds": 0.3, "warm": 0.1, "starts": 2, "idle_seconds": 2.0}
@@ -35,39 +34,26 @@ QUICK_VARIANTS = "direct,sluice,relay,haproxy"
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n", 1)[0])
+    made = options("bench", __doc__, seed=1)
     made.add_argument(
         "--quick", action="store_true", help="about a minute; too short for conclusions"
     )
     made.add_argument("--shapes", default="", help="comma-separated; default: all")
-    made.add_argument(
-        "--variants", default="", help="comma-separated; default: all that are installed"
-    )
-    made.add_argument(
-        "--peer", action="append", default=[], metavar="NAME=COMMAND", help="see bench/README.md"
-    )
+    made.add_argument("--variants", default="", help="comma-separated; default: all installed")
+    made.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
     made.add_argument("--rounds", type=int)
     made.add_argument("--seconds", type=float, help="duration of a run")
     made.add_argument("--warm", type=float, help="warm-up of a run, seconds")
-    made.add_argument(
-        "--version", type=int, default=11, choices=(9, 10, 11), help="version of Produce"
-    )
-    made.add_argument("--seed", type=int, default=1, help="seed of the shuffling")
+    made.add_argument("--version", type=int, default=11, choices=(9, 10, 11), help="of Produce")
     made.add_argument("--no-footprint", action="store_true", help="skip memory, start and idle CPU")
-    made.add_argument(
-        "--out", type=Path, default=FOLDER, help="folder for RESULTS.md and results.svg"
-    )
     return made
 
 
+@prints_errors
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; return the exit code."""
     given = parser().parse_args(arguments)
-    try:
-        results = run(given)
-    except (BenchError, ValueError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
+    results = run(given)
     write_results(given.out, keep_sections(read_results(given.out), markdown(results)))
     (given.out / "results.svg").write_text(picture(results))
     tell(goals(results.samples, results.footprints, results.path))
@@ -86,29 +72,24 @@ def run(given: argparse.Namespace) -> Results:
     seconds, warm = given.seconds or preset["seconds"], given.warm or preset["warm"]
     shapes = choose(given.shapes)
     limit = raise_descriptor_limit()
-    programs = build()
-    variants = _choose(
-        installed(programs, given.peer), given.variants or (QUICK_VARIANTS if given.quick else "")
-    )
-    pairs = [
-        count for count in ([1000] if given.quick else [1000, 5000]) if 2 * count + 200 < limit
-    ]
+    wanted = [1000] if given.quick else [1000, 5000]
+    pairs = [count for count in wanted if 2 * count + 200 < limit]
     footprints: dict[str, Footprint] = {}
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        bench = Bench(programs, Path(folder), given.version)
-        try:
-            samples = measure(bench, variants, shapes, rounds, seconds, warm, given.seed)
-            for variant in variants:
-                if variant.command is None or given.no_footprint:
-                    continue
-                try:
-                    footprints[variant.name] = bench.footprint(
-                        variant, pairs, int(preset["starts"]), preset["idle_seconds"]
-                    )
-                except BenchError as error:
-                    samples.failures["start and memory", variant.name] = str(error)
-        finally:
-            bench.close()
+    with running_bench(given.version) as bench:
+        variants = _choose(
+            installed(bench.programs, given.peer),
+            given.variants or (QUICK_VARIANTS if given.quick else ""),
+        )
+        samples = measure(bench, variants, shapes, rounds, seconds, warm, given.seed)
+        for variant in variants:
+            if variant.command is None or given.no_footprint:
+                continue
+            try:
+                footprints[variant.name] = bench.footprint(
+                    variant, pairs, int(preset["starts"]), preset["idle_seconds"]
+                )
+            except BenchError as error:
+                samples.failures["start and memory", variant.name] = str(error)
     facts = {
         "date": today(),
         "rounds": f"{rounds} of {seconds:g} s each, {warm:g} s warm-up",

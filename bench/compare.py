@@ -7,7 +7,6 @@ taken inside each round; then the median over the rounds is taken.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -15,16 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.build import build
 from bench.harness import ROOT, BenchError
+from bench.harness.command import options, prints_errors
 from bench.harness.figures import quantile
-from bench.harness.machine import describe, raise_descriptor_limit, today
+from bench.harness.machine import describe, today
 from bench.harness.markdown import facts_table, table
-from bench.measure import Bench, measure
+from bench.measure import measure, running_bench
 from bench.shapes import choose
 from bench.variants import Variant, first_line, sluice_command
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
     from bench.figures import Sample, Samples
@@ -112,38 +112,22 @@ def compare(given: argparse.Namespace) -> tuple[Samples, list[Shape]]:
         ValueError: a shape is unknown.
     """
     shapes = choose(given.shapes)
-    raise_descriptor_limit()
-    programs = build()
-    with checkout(given.base) as base, tempfile.TemporaryDirectory(prefix="sluice-bench-") as logs:
-        bench = Bench(programs, Path(logs), 11)
-        try:
-            both = variants(
-                Path(sys.executable).with_name("sluice"), base / ".venv" / "bin" / "sluice"
-            )
-            samples = measure(
-                bench, both, shapes, given.rounds, given.seconds, WARM_SECONDS, given.seed
-            )
-        finally:
-            bench.close()
+    with running_bench() as bench, checkout(given.base) as base:
+        both = variants(Path(sys.executable).with_name("sluice"), base / ".venv/bin/sluice")
+        samples = measure(
+            bench, both, shapes, given.rounds, given.seconds, WARM_SECONDS, given.seed
+        )
     return samples, shapes
 
 
+@prints_errors
 def main(arguments: list[str] | None = None) -> int:
     """Compare and print the table; return the exit code, 1 if a run failed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.compare", description=(__doc__ or "").split("\n", 1)[0]
-    )
+    parser = options("bench.compare", __doc__, rounds=ROUNDS, seconds=SECONDS, seed=1)
     parser.add_argument("base", help="revision to compare with")
     parser.add_argument("--shapes", default=SHAPES, help="comma-separated; empty: all")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a run")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the shuffling")
     given = parser.parse_args(arguments)
-    try:
-        samples, shapes = compare(given)
-    except (BenchError, ValueError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
+    samples, shapes = compare(given)
     facts = {
         "date": today(),
         "base": given.base,

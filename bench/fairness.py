@@ -7,29 +7,25 @@ compares two variants is computed inside a round. A proxy that is not installed 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
-import random
 import sys
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.build import build
 from bench.goals import Goal, at_most, goal_table, tell
-from bench.harness import FOLDER, BenchError
+from bench.harness.command import options, prints_errors
 from bench.harness.figures import spread
-from bench.harness.machine import describe, raise_descriptor_limit, today
+from bench.harness.machine import describe, today
 from bench.harness.markdown import facts_table, table, write_section
-from bench.measure import Bench
+from bench.measure import running_bench
 from bench.shapes import MIB, Shape
 from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, installed
 
 if TYPE_CHECKING:
     from bench.harness.processes import Program
+    from bench.measure import Bench
 
 COMPARED = (DIRECT, SLUICE, RELAY, HAPROXY)
 SMALL = Shape("small", "100 B", 1, rate=200)
@@ -90,21 +86,12 @@ class Found:
 
 def measure(bulk: Shape, flows: int, rounds: int, seconds: float, seed: int = 1) -> Found:
     """Run each variant `rounds` times with `flows` bulk flows of this shape and the small client."""
-    raise_descriptor_limit()
-    programs = build()
-    variants = [each for each in installed(programs, []) if each.name in COMPARED]
-    found = Found(versions={variant.name: variant.version for variant in variants})
-    order = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        bench = Bench(programs, Path(folder), 11)
-        try:
-            with bench.proxies(variants) as running:
-                for _ in range(rounds):
-                    for name in order.sample(list(running), len(running)):
-                        one = _run(bench, bulk, running[name][1], flows, seconds)
-                        found.rounds.setdefault(name, []).append(one)
-        finally:
-            bench.close()
+    with running_bench() as bench:
+        variants = [each for each in installed(bench.programs, []) if each.name in COMPARED]
+        found = Found(versions={variant.name: variant.version for variant in variants})
+        for _, _, proxy in bench.rounds(variants, [bulk], rounds, seed):
+            one = _run(bench, bulk, proxy.port, flows, seconds)
+            found.rounds.setdefault(proxy.name, []).append(one)
     return found
 
 
@@ -171,23 +158,16 @@ def goals(found: Found) -> list[Goal]:
     ]
 
 
+@prints_errors
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; return 1 if a goal is not met (by the median over the rounds)."""
-    parser = argparse.ArgumentParser(prog="python -m bench.fairness")
-    parser.add_argument("--flows", type=int, default=30)
+    numbers = {"flows": 30, "value_bytes": MIB, "rounds": 5, "seconds": 5.0}
+    parser = options("bench.fairness", __doc__, **numbers)
     parser.add_argument("--kind", choices=("produce", "fetch"), default="produce")
-    parser.add_argument("--value-bytes", type=int, default=MIB)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
     given = parser.parse_args(arguments)
     bulk = Shape("bulk", "bulk", 1, depth=2, kind=given.kind, value_bytes=given.value_bytes)
     before = os.getloadavg()[0]
-    try:
-        found = measure(bulk, given.flows, given.rounds, given.seconds)
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
+    found = measure(bulk, given.flows, given.rounds, given.seconds)
     facts = {
         **describe(),
         "load average before": f"{before:.1f}",

@@ -24,9 +24,9 @@ class Sample:
     shape: str
     variant: str
     round: int
-    requests: int
+    requests: float
     seconds: float
-    bytes: int
+    bytes: float
     cpu_us: float
     p50_us: float
     p99_us: float

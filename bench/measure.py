@@ -11,21 +11,25 @@ import contextlib
 import json
 import random
 import socket
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.build import build
 from bench.figures import Footprint, Sample, Samples
 from bench.harness import BenchError
-from bench.harness.machine import cores
+from bench.harness.machine import cores, raise_descriptor_limit
 from bench.harness.ports import free_ports
 from bench.harness.processes import Program
 from bench.harness.usage import cpu_ns, resident_bytes
+from bench.running import Running
 from bench.shapes import Shape
-from bench.variants import Place, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from bench.variants import Variant
 
 # ApiVersions v0, correlation id 0, client id `bench`: the smallest request that every Kafka proxy answers.
 FIRST_REQUEST = bytes.fromhex("0000000f 0012 0000 00000000 0005") + b"bench"
@@ -33,88 +37,88 @@ IDLE_CONNECTIONS = 100
 
 
 class Bench:
-    """A broker stub, the proxies in front of it, and the load on them."""
+    """A broker stub, the proxies in front of it, and the load on them. `version` is that of Produce."""
 
-    def __init__(self, programs: dict[str, Path], folder: Path, version: int) -> None:
+    def __init__(self, programs: dict[str, Path], folder: Path, version: int = 11) -> None:
         self.programs = programs
         self.folder = folder
         self.version = version
-        self.proxy_core, self.load_core = cores()
+        self.load_core = cores()[1]
         self._count = 0
         self.broker_port = free_ports()
-        self.broker = self._start(
-            [str(programs["broker"]), str(self.broker_port), "0"], self.load_core, "broker"
-        )
+        self.broker = self._start([str(programs["broker"]), str(self.broker_port), "0"], "broker")
         self.broker.wait_accepting(self.broker_port)
 
     def close(self) -> None:
         """End the broker."""
         self.broker.stop()
 
-    def _start(self, command: list[str], core: int, name: str, *, piped: bool = False) -> Program:
-        self._count += 1
-        return Program(command, core, self.folder / f"{self._count}-{name}.log", piped=piped)
+    def rounds(
+        self, variants: list[Variant], shapes: list[Shape], rounds: int, seed: int
+    ) -> Iterator[tuple[int, Shape, Running]]:
+        """Yield (round, shape, proxy), in shuffled order within each round; all proxies run meanwhile."""
+        order = random.Random(seed)
+        with self.proxies(variants) as running:
+            for nth in range(rounds):
+                for shape in order.sample(shapes, len(shapes)):
+                    for name in order.sample(list(running), len(running)):
+                        yield nth, shape, running[name]
+                print(f"round {nth + 1} of {rounds}", flush=True)
 
-    def start_proxy(self, variant: Variant) -> tuple[Program, int]:
-        """Start a proxy; return its process and its port, which may not accept yet."""
-        assert variant.command is not None
+    def _start(self, command: list[str], name: str, *, piped: bool = False) -> Program:
         self._count += 1
-        folder = self.folder / f"{self._count}-{variant.name}"
-        folder.mkdir()
-        port = free_ports(count=2)  # Sluice: bootstrap and one node
-        command = variant.command(Place(port, self.broker_port, folder))
-        return self._start(command, self.proxy_core, variant.name), port
+        log = self.folder / f"{self._count}-{name}.log"
+        return Program(command, self.load_core, log, piped=piped)
 
     @contextlib.contextmanager
-    def proxies(self, variants: list[Variant]) -> Iterator[dict[str, tuple[Program | None, int]]]:
-        """Run all of them; yield name -> (process, port). `direct` has no process and the broker's port.
+    def proxies(self, variants: list[Variant]) -> Iterator[dict[str, Running]]:
+        """Run all of them; yield them by name.
 
         A peer that does not start is left out; a Sluice that does not start is a BenchError.
         """
-        running: dict[str, tuple[Program | None, int]] = {}
+        running: dict[str, Running] = {}
         with contextlib.ExitStack() as stack:
             for variant in variants:
-                if variant.command is None:
-                    running[variant.name] = None, self.broker_port
-                    continue
-                program, port = self.start_proxy(variant)
-                stack.callback(program.stop)
                 try:
-                    program.wait_accepting(port)
+                    running[variant.name] = stack.enter_context(self.start_proxy(variant))
                 except BenchError as error:
                     if not variant.peer:
                         raise
                     print(f"left out: {error}", flush=True)
-                    continue
-                running[variant.name] = program, port
             yield running
+
+    def start_proxy(self, variant: Variant) -> Running:
+        """Start a proxy; return when it accepts connections."""
+        self._count += 1
+        return Running(variant, self.broker_port, self.folder / f"{self._count}-{variant.name}")
 
     def start_load(self, shape: Shape, port: int, seconds: float, warm_seconds: float) -> Program:
         """Start a load program, which prints `ready` after its warm-up and waits for `go`."""
         arguments = shape.arguments(port, seconds, warm_seconds, self.version)
         command = [str(self.programs["load"]), *arguments]
-        return self._start(command, self.load_core, "load", piped=True)
+        return self._start(command, "load", piped=True)
 
     def run(
-        self, shape: Shape, at: tuple[Program | None, int], seconds: float, warm_seconds: float
-    ) -> dict[str, float]:
-        """Run a shape once; return the figures that the load printed, and `cpu_us`, the proxy's CPU per request.
+        self, shape: Shape, proxy: Running, nth: int, seconds: float, warm_seconds: float
+    ) -> Sample:
+        """Run a shape once; return the figures that the load printed, and the proxy's CPU per request.
 
         Raises:
             BenchError: the load failed.
         """
-        proxy, port = at
-        load = self.start_load(shape, port, seconds, warm_seconds)
+        load = self.start_load(shape, proxy.port, seconds, warm_seconds)
         try:
             load.line(warm_seconds + 60)
-            before = cpu_ns(proxy.pid) if proxy else 0
+            before = cpu_ns(proxy.pid) if proxy.pid else 0
             load.say("go\n")
             said: dict[str, float] = json.loads(load.line(seconds + 60))
-            spent = (cpu_ns(proxy.pid) if proxy else 0) - before
+            spent_us = (cpu_ns(proxy.pid) - before) / 1000 if proxy.pid else 0.0
         finally:
             load.stop()
         load.log.unlink()
-        return said | {"cpu_us": spent / 1000 / max(1, said["requests"])}
+        requests = said["requests"]
+        counts = (requests, said["seconds"], said["bytes"], spent_us / max(1, requests))
+        return Sample(shape.name, proxy.name, nth, *counts, said["p50_us"], said["p99_us"])
 
     def footprint(
         self, variant: Variant, pairs: list[int], starts: int, idle_seconds: float
@@ -123,31 +127,28 @@ class Bench:
         accept, answer = [], []
         for left in reversed(range(starts)):
             began = time.monotonic()
-            program, port = self.start_proxy(variant)
-            try:
-                program.wait_accepting(port)
+            with self.start_proxy(variant) as proxy:
                 accept.append(time.monotonic() - began)
-                first_answer(port)
+                first_answer(proxy.port)
                 answer.append(time.monotonic() - began)
                 if left == 0:
-                    resident, idle = self._at_rest(program, port, pairs, idle_seconds)
-            finally:
-                program.stop()
+                    resident, idle = self._at_rest(proxy, pairs, idle_seconds)
         return Footprint(variant.name, tuple(accept), tuple(answer), resident, idle)
 
     def _at_rest(
-        self, program: Program, port: int, pairs: list[int], idle_seconds: float
+        self, proxy: Running, pairs: list[int], idle_seconds: float
     ) -> tuple[dict[int, int], float]:
+        assert proxy.pid is not None, "there is no proxy"
         time.sleep(0.2)  # let start-up finish
-        resident = {0: resident_bytes(program.pid)}
-        with self._idle(port, IDLE_CONNECTIONS):
-            before = cpu_ns(program.pid)
+        resident = {0: resident_bytes(proxy.pid)}
+        with self._idle(proxy.port, IDLE_CONNECTIONS):
+            before = cpu_ns(proxy.pid)
             time.sleep(idle_seconds)
-            idle = (cpu_ns(program.pid) - before) / idle_seconds / 1e7
+            idle = (cpu_ns(proxy.pid) - before) / idle_seconds / 1e7
         with contextlib.ExitStack() as held:
             for count in pairs:
-                held.enter_context(self._idle(port, count - max(resident)))
-                resident[count] = resident_bytes(program.pid)
+                held.enter_context(self._idle(proxy.port, count - max(resident)))
+                resident[count] = resident_bytes(proxy.pid)
         return resident, idle
 
     @contextlib.contextmanager
@@ -192,21 +193,31 @@ def measure(
     seed: int,
 ) -> Samples:
     """Run every shape through every variant `rounds` times; print and record failures."""
-    samples, order = Samples(), random.Random(seed)
-    with bench.proxies(variants) as running:
-        for nth in range(rounds):
-            for shape in order.sample(shapes, len(shapes)):
-                for name in order.sample(list(running), len(running)):
-                    if (shape.name, name) in samples.failures:
-                        continue
-                    try:
-                        said = bench.run(shape, running[name], seconds, warm_seconds)
-                    except BenchError as error:
-                        samples.failures[shape.name, name] = str(error)
-                        print(f"{shape.name} through {name}: {error}", flush=True)
-                        continue
-                    figures = (said["cpu_us"], said["p50_us"], said["p99_us"])
-                    counts = (int(said["requests"]), said["seconds"], int(said["bytes"]))
-                    samples.add(Sample(shape.name, name, nth, *counts, *figures))
-            print(f"round {nth + 1} of {rounds}", flush=True)
+    samples = Samples()
+    for nth, shape, proxy in bench.rounds(variants, shapes, rounds, seed):
+        key = shape.name, proxy.name
+        if key in samples.failures:
+            continue
+        try:
+            samples.add(bench.run(shape, proxy, nth, seconds, warm_seconds))
+        except BenchError as error:
+            samples.failures[key] = str(error)
+            print(f"{shape.name} through {proxy.name}: {error}", flush=True)
     return samples
+
+
+@contextlib.contextmanager
+def running_bench(version: int = 11) -> Iterator[Bench]:
+    """Build the programs and run the broker stub for the duration of the block.
+
+    Raises:
+        BenchError: the C programs cannot be built.
+    """
+    raise_descriptor_limit()
+    programs = build()
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        bench = Bench(programs, Path(folder), version)
+        try:
+            yield bench
+        finally:
+            bench.close()

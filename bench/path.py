@@ -94,9 +94,13 @@ def _loop(case: Case, requests: int, reporter: BenchReporter) -> SessionLoop:
     topology = Topology("127.0.0.1", 19092, {}, Observer())
     host.engine = Engine(topology, Chain(build(use, host), reporter), Observer())
     yardstick = (NOTHING if case.batch == BATCH else ALONE).name if case.quotas else ""
-    options = {"requests": requests, "batch": case.batch}
     return SessionLoop(
-        case.name, host.engine, yardstick, **options, throttles=case.name == THROTTLED
+        case.name,
+        host.engine,
+        yardstick,
+        requests=requests,
+        batch=case.batch,
+        throttles=case.name == THROTTLED,
     )
 
 

@@ -6,7 +6,6 @@ The exit code is 1 if a bound of `entity` enforcement was not kept. Tests run th
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.harness import FOLDER
+from bench.harness.command import options
 from bench.harness.machine import describe, today
 from bench.harness.markdown import write_section
 from bench.quota_report import LIMIT, Both, Client, Found, Way, section
@@ -159,13 +158,7 @@ def _cluster(folder: Path, size: int, network: int) -> Iterator[KafkaCluster]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.quota", description=(__doc__ or "").split("\n", 1)[0]
-    )
-    parser.add_argument("--warm", type=float, default=15.0, help="seconds of warm-up")
-    parser.add_argument("--seconds", type=float, default=60.0, help="seconds that count")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
-    given = parser.parse_args(arguments)
+    given = options("bench.quota", __doc__, warm=15.0, seconds=60.0).parse_args(arguments)
     found = measure(given.warm, given.seconds)
     write_section(given.out, "quota", section(found))
     broken = [each.title for each in (*found.ways, *found.clients) if not each.kept]

@@ -7,7 +7,6 @@ the threads that encode and write, once they are idle. The session's clock advan
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.harness import FOLDER
+from bench.harness.command import options
 from bench.harness.machine import describe, today
 from bench.harness.markdown import write_section
 from bench.in_process import BATCH, PRODUCE, REQUESTS, Cost, SessionLoop
@@ -179,14 +178,8 @@ def _ms(call: Callable[[], object], tries: int = 5) -> float:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.telemetry", description=(__doc__ or "").split("\n", 1)[0]
-    )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each case")
-    parser.add_argument("--requests", type=int, default=REQUESTS, help="requests a round")
-    parser.add_argument("--connections", type=int, default=CONNECTIONS, help="for the page")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
-    given = parser.parse_args(arguments)
+    numbers = {"rounds": ROUNDS, "requests": REQUESTS, "connections": CONNECTIONS}
+    given = options("bench.telemetry", __doc__, **numbers).parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="sluice-telemetry-") as name:
         costs = measure(Path(name), given.rounds, given.requests)
         once = measure_once(Path(name) / "once", given.connections)

@@ -6,7 +6,6 @@ measures some cases and keeps the sections of the others.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.goals import tell
-from bench.harness import FOLDER, BenchError
+from bench.harness import BenchError
+from bench.harness.command import options, prints_errors
 from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import read_results, write_results
 from bench.memory import burst, container, mixed, slowloris, unread
@@ -37,30 +37,16 @@ CASES: Final[dict[str, Callable[[Kafka, Path], Case]]] = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m bench.memory", description=(__doc__ or "").split("\n", 1)[0]
-    )
-    made.add_argument("--only", default="", help="some of a, b, c, d, e; default: all")
-    made.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
-    return made
-
-
+@prints_errors
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
-    given = parser().parse_args(arguments)
+    parser = options("bench.memory", __doc__)
+    parser.add_argument("--only", default="", help="some of a, b, c, d, e; default: all")
+    given = parser.parse_args(arguments)
     names = sorted(set(given.only.replace(",", ""))) or list(CASES)
     if unknown := [name for name in names if name not in CASES]:
-        print(
-            f"bench: unknown case {', '.join(unknown)}; known: {', '.join(CASES)}", file=sys.stderr
-        )
-        return 1
-    try:
-        found = measure(names)
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
+        raise BenchError(f"unknown case {', '.join(unknown)}; known: {', '.join(CASES)}")
+    found = measure(names)
     write(found, given.out)
     return 1 if any(case.failed for case in found) else 0
 

@@ -17,7 +17,8 @@ from bench.memory import burst, mixed
 from bench.memory.cgroup import Cgroup, NoCgroupError, memory_cgroup
 from bench.memory.figures import Case, base_and_peak, mib, seconds
 from bench.memory.frames import LARGE, MIB
-from bench.memory.proxies import Running, SluiceSetup, said_by
+from bench.memory.proxies import SluiceSetup, said_by
+from bench.running import Running
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench.memory.figures import Resident
-    from bench.memory.proxies import Running
+    from bench.running import Running
 
 
 class Planned(NamedTuple):

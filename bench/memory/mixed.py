@@ -11,7 +11,8 @@ from bench.memory.figures import Case, Resident, base_and_peak, seconds
 from bench.memory.frames import FRAMING, LARGE, SMALL, produce_frame
 from bench.memory.kafka import FLEETING
 from bench.memory.load import Load, Outcome, Planned, through
-from bench.memory.proxies import Running, SluiceSetup, no_proxy
+from bench.memory.proxies import SluiceSetup, no_proxy
+from bench.running import Running
 from bench.variants import SLUICE
 
 if TYPE_CHECKING:

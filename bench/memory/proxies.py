@@ -1,8 +1,4 @@
-"""The proxies under test: Sluice with the settings of a case, or another variant.
-
-Each is a process on one core, and ends with its case. Sluice must end with exit code 0 and without a traceback in its
-log; otherwise `problems` says so.
-"""
+"""The proxies under test: Sluice with the settings of a case, and the resident memory of any."""
 
 from __future__ import annotations
 
@@ -13,12 +9,9 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from bench.harness import BenchError
-from bench.harness.machine import cores
-from bench.harness.ports import free_ports
-from bench.harness.processes import Program
 from bench.harness.usage import peak_bytes, reset_peak, resident_bytes
 from bench.memory import whole
 from bench.memory.figures import Resident
@@ -28,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bench.memory.cgroup import Cgroup
+    from bench.running import Running
 
-Settings = dict[str, "int | float | str"]
 COMMAND: Final = Path(sys.executable).with_name("sluice")
 DRAIN_MS: Final = 1000
 """Must be less than the time after which `Program.stop` sends SIGKILL."""
@@ -72,56 +65,6 @@ class SluiceSetup:
         if self.whole:
             made["policies"] = [{"use": whole.NAME}]
         return made
-
-
-class Running:
-    """A proxy in front of the broker at 127.0.0.1:`upstream`; `direct` has none, and its `port` is the broker's."""
-
-    def __init__(self, variant: Variant, upstream: int, folder: Path) -> None:
-        self.name = variant.name
-        self.problems: list[str] = []
-        self.port = upstream
-        self._program: Program | None = None
-        if variant.command is None:
-            return
-        self.port = free_ports(count=3)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.place = Place(self.port, upstream, folder)
-        self.log = folder / "log"
-        self._program = Program(variant.command(self.place), cores()[0], self.log)
-        self._program.wait_accepting(self.port)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    @property
-    def pid(self) -> int | None:
-        """Return the id of its root process; None for `direct`."""
-        return self._program.pid if self._program else None
-
-    @property
-    def ended(self) -> bool:
-        """Return whether it has ended by itself."""
-        return self._program is not None and self._program.process.poll() is not None
-
-    def stop(self) -> None:
-        """End it; record a wrong exit code or a traceback as a problem."""
-        program, self._program = self._program, None
-        if program is None:
-            return
-        was_gone = program.process.poll() is not None
-        program.stop()
-        code = program.process.returncode
-        if was_gone:
-            self.problems.append(program.last_words(f"ended by itself with {code}"))
-        elif self.name.startswith(SLUICE):
-            if code:
-                self.problems.append(f"exit code {code}")
-            if "Traceback" in self.log.read_text(errors="replace"):
-                self.problems.append(program.last_words("wrote a traceback"))
 
 
 class Watch:

@@ -19,7 +19,8 @@ from bench.memory.connection import Connection, Lost
 from bench.memory.figures import Case, milliseconds, seconds
 from bench.memory.frames import FRAMING, KIB, LARGE, MIB, SMALL, error_of, produce_frame
 from bench.memory.honest_clients import HonestClients
-from bench.memory.proxies import Running, SluiceSetup, Watch
+from bench.memory.proxies import SluiceSetup, Watch
+from bench.running import Running
 
 if TYPE_CHECKING:
     from pathlib import Path

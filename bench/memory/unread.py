@@ -23,7 +23,8 @@ from bench.memory.figures import Case, mib, milliseconds
 from bench.memory.frames import KIB, MIB, fetch_frame, produce_frame
 from bench.memory.held import held_bytes
 from bench.memory.honest_clients import HonestClients
-from bench.memory.proxies import Running, SluiceSetup
+from bench.memory.proxies import SluiceSetup
+from bench.running import Running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,6 @@ it. The exit code is 1 only if Sluice's wheel could not be measured.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -15,9 +14,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.goals import tell
-from bench.harness import FOLDER, ROOT, BenchError
+from bench.harness import ROOT, BenchError
+from bench.harness.command import options, prints_errors
 from bench.harness.machine import describe, today
 from bench.harness.markdown import write_section
 from bench.purgatory.compiled import compiled
@@ -45,6 +46,9 @@ from bench.purgatory.workload import (
     latency_samples,
 )
 
+if TYPE_CHECKING:
+    import argparse
+
 FULL_RATES = "10000,40000,105000,200000,300000,400000"
 QUICK_RATES = "40000,105000"
 REQUESTS = 1_000_000
@@ -63,7 +67,7 @@ class Bench:
     def __init__(self, folder: Path, given: argparse.Namespace) -> None:
         self.folder = folder
         self.found = Found()
-        self.requests: int = given.requests or (REQUESTS // 20 if given.quick else REQUESTS)
+        self.requests: int = given.requests // (20 if given.quick else 1)
         self.candidates = self._choose(given.candidates)
         self._order = random.Random(given.seed)
         self._samples = min(SAMPLES, 2 * self.requests)
@@ -188,36 +192,21 @@ def play(name: str, stem: Path, where: Path = ROOT) -> dict[str, float]:
     return said
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m bench.purgatory", description=(__doc__ or "").split("\n", 1)[0]
-    )
-    made.add_argument(
-        "--quick", action="store_true", help="half a minute; too short for conclusions"
-    )
-    made.add_argument("--rates", default="", help=f"comma-separated; default: {FULL_RATES}")
-    made.add_argument(
-        "--requests", type=int, help=f"requests of a run at most; default: {REQUESTS}"
-    )
-    made.add_argument("--candidates", default="", help="comma-separated; default: all")
-    made.add_argument("--seed", type=int, default=1, help="seed of the draws and the shuffling")
-    made.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
-    return made
-
-
+@prints_errors
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
-    given = parser().parse_args(arguments)
+    parser = options("bench.purgatory", __doc__, requests=REQUESTS, seed=1)
+    parser.add_argument(
+        "--quick", action="store_true", help="half a minute; too short for conclusions"
+    )
+    parser.add_argument("--rates", default="", help=f"comma-separated; default: {FULL_RATES}")
+    parser.add_argument("--candidates", default="", help="comma-separated; default: all")
+    given = parser.parse_args(arguments)
     rates = given.rates or (QUICK_RATES if given.quick else FULL_RATES)
-    try:
-        with tempfile.TemporaryDirectory(prefix="sluice-purgatory-") as folder:
-            bench = Bench(Path(folder), given)
-            for rate in sorted(int(rate) for rate in rates.split(",")):
-                bench.measure(rate)
-    except (BenchError, ValueError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
+    with tempfile.TemporaryDirectory(prefix="sluice-purgatory-") as folder:
+        bench = Bench(Path(folder), given)
+        for rate in sorted(int(rate) for rate in rates.split(",")):
+            bench.measure(rate)
     found = bench.found
     found.facts = {
         "date": today(),

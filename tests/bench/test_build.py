@@ -76,7 +76,6 @@ def test_requests_go_through_the_relay(
     said = load(programs, through_relay, *arguments)
     assert said["requests"] > 0
     assert 0 < said["p50_us"] <= said["p99_us"] * 1.02
-    assert said["p99_us"] <= said["max_us"] * 1.02
 
 
 def test_a_rate_is_kept(programs: dict[str, Path], through_relay: int) -> None:

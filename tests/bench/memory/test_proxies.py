@@ -10,13 +10,8 @@ import pytest
 
 from bench.harness import BenchError
 from bench.memory.connection import Connection
-from bench.memory.proxies import (
-    Running,
-    SluiceSetup,
-    Watch,
-    no_proxy,
-    said_by,
-)
+from bench.memory.proxies import SluiceSetup, Watch, no_proxy, said_by
+from bench.running import Running
 from bench.variants import Place, Variant
 
 if TYPE_CHECKING:

@@ -1,0 +1,38 @@
+"""The command line that all benchmarks share: options, and errors as an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.harness import FOLDER, BenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def options(module: str, doc: str | None, **numbers: float) -> argparse.ArgumentParser:
+    """Return a parser with `--out` and an option for each number, which is its default and has its type."""
+    about = (doc or "").split("\n", 1)[0]
+    made = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
+    for name, default in numbers.items():
+        made.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+    made.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
+    return made
+
+
+def prints_errors(main: Callable[..., int]) -> Callable[..., int]:
+    """Make `main` print a BenchError or a ValueError to stderr and return 1."""
+
+    @wraps(main)
+    def wrapped(arguments: list[str] | None = None) -> int:
+        try:
+            return main(arguments)
+        except (BenchError, ValueError) as error:
+            print(f"bench: {error}", file=sys.stderr)
+            return 1
+
+    return wrapped
