@@ -1,4 +1,4 @@
-"""Where a read ends must not matter: a fault takes nothing from the frames before it, whatever the chunking."""
+"""The end of a read does not matter: a fault discards no earlier frame, under any chunking."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REPLY_FAULTS = {
 
 
 class Faulty(Recorder):
-    """Raises about the request with this number: when it is asked, or when its reply is heard."""
+    """Raises for the request with this number, in `on_request` or in `on_response`."""
 
     def __init__(self, number: int, hook: str, **options):
         super().__init__(self._judge, hear=self._listen, **options)
@@ -69,7 +69,7 @@ def beat_replies(count: int) -> bytes:
 def test_ten_good_replies_are_delivered_before_a_bad_eleventh_ends_the_session(
     chunk, fault, policies
 ):
-    """In one read or in many."""
+    """This holds for one read and for many."""
     wire = Wire(make_engine(policies())).client(beats(12))
     wire.broker(beat_replies(10) + fault + f.heartbeat_reply(12), chunk)
     assert wire.to_client == beat_replies(10)
@@ -82,7 +82,7 @@ def test_ten_good_replies_are_delivered_before_a_bad_eleventh_ends_the_session(
 @CHUNKS
 @pytest.mark.parametrize("place", [1, 4, 11])
 def test_the_replies_before_one_that_cannot_be_rewritten_are_delivered(chunk, place):
-    """What carries addresses never passes unread, and what came before it is not lost."""
+    """A reply with addresses never passes unread, and earlier replies are not lost."""
     wire = Wire()
     asked = [f.heartbeat(n) for n in range(12)]
     replies = [f.heartbeat_reply(n) for n in range(12)]
@@ -95,8 +95,8 @@ def test_the_replies_before_one_that_cannot_be_rewritten_are_delivered(chunk, pl
 
 
 @CHUNKS
-def test_the_replies_before_one_that_a_policy_fails_about_are_delivered(chunk):
-    """That one and those behind it are not, for replies leave in order."""
+def test_the_replies_before_one_for_which_a_policy_raises_are_delivered(chunk):
+    """That reply and later ones are not, because replies leave in order."""
     policy = Faulty(4, "on_response")
     wire = Wire(make_engine([policy])).client(beats(6)).broker(beat_replies(6), chunk)
     assert wire.to_client == beat_replies(3)
@@ -107,8 +107,8 @@ def test_the_replies_before_one_that_a_policy_fails_about_are_delivered(chunk):
 
 
 @CHUNKS
-def test_replies_made_here_that_had_their_turn_are_delivered_before_the_broker_fails(chunk):
-    """One that waits behind the bad reply is not: its turn never comes."""
+def test_local_replies_before_a_bad_reply_are_delivered(chunk):
+    """A local reply after the bad reply is not: its turn never comes."""
     policy = Silent(lambda r: Respond(b"\x00\x07") if r.exchange_id in {2, 5} else FORWARD)
     wire = Wire(make_engine([policy])).client(beats(5))
     wire.broker(f.heartbeat_reply(1) + f.heartbeat_reply(3) + f.heartbeat_reply(5), chunk)
@@ -127,8 +127,8 @@ def test_replies_made_here_that_had_their_turn_are_delivered_before_the_broker_f
 
 
 @pytest.mark.parametrize("policies", [list, lambda: [Recorder()]], ids=["no-policy", "a-hook"])
-def test_what_was_delivered_before_a_fault_is_counted_whatever_the_chunking(policies):
-    """Requests and bytes of both directions, and the meters of those that were answered."""
+def test_frames_delivered_before_a_fault_are_counted_under_any_chunking(policies):
+    """Requests and bytes of both directions are counted, and so are the meters of answered requests."""
     counts = set()
     for chunk in (1, 9, 100, 1 << 18):
         wire = Wire(make_engine(policies()))
@@ -157,7 +157,7 @@ def test_what_was_delivered_before_a_fault_is_counted_whatever_the_chunking(poli
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("policies", [list, lambda: [Recorder()]], ids=["no-policy", "a-hook"])
 def test_five_produces_without_acks_reach_the_broker_before_a_bad_frame(chunk, fault, policies):
-    """Nobody else tells their sender what became of them."""
+    """Their sender gets no reply that would tell it what was lost."""
     produces = b"".join(f.produce(n, acks=0) for n in range(5))
     wire = Wire(make_engine(policies())).client(produces + fault + f.heartbeat(6), chunk)
     assert wire.to_broker == produces
@@ -169,8 +169,8 @@ def test_five_produces_without_acks_reach_the_broker_before_a_bad_frame(chunk, f
 
 @CHUNKS
 @pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-def test_requests_before_one_that_a_policy_fails_about_go_on_and_are_answered(chunk, needs):
-    """The one at fault does not go on, and the policy hears of its end once."""
+def test_requests_before_one_for_which_a_policy_raises_are_forwarded_and_answered(chunk, needs):
+    """The request at fault is not forwarded, and the policy is told of its end once."""
     policy = Faulty(4, "on_request", needs=needs)
     wire = Wire(make_engine([policy])).client(beats(6), chunk)
     assert wire.to_broker == beats(3)
@@ -190,7 +190,7 @@ def test_requests_before_one_that_a_policy_fails_about_go_on_and_are_answered(ch
 @CHUNKS
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_client_at_fault_gets_the_replies_that_are_due_and_then_its_connection_ends(chunk, fault):
-    """Also those that are made here; no request behind the fault is taken."""
+    """Local replies are delivered too; no request after the fault is accepted."""
     policy = Silent(lambda r: Respond(b"\x00\x07") if r.exchange_id == 2 else FORWARD)
     wire = Wire(make_engine([policy])).client(beats(3) + fault + beats(9), chunk)
     assert wire.to_broker == f.heartbeat(1) + f.heartbeat(3)
@@ -210,8 +210,8 @@ def test_a_client_at_fault_gets_the_replies_that_are_due_and_then_its_connection
     assert sorted(policy.asked) == sorted(number for number, _ in policy.completed)
 
 
-def test_a_session_at_fault_does_not_wait_for_ever_for_the_replies_that_are_due():
-    """A silent broker and a hostile client would keep it."""
+def test_a_session_at_fault_waits_a_limited_time_for_the_replies_that_are_due():
+    """A silent broker and a hostile client could keep it open otherwise."""
     wire = Wire().client(beats(1) + FAULTS["HTTP"])
     wire.advance(LAST_REPLIES_MS - 1)
     assert not wire.session.ended
@@ -222,8 +222,8 @@ def test_a_session_at_fault_does_not_wait_for_ever_for_the_replies_that_are_due(
     assert wire.engine.timers.next_ms() is None
 
 
-def test_a_broker_that_goes_while_a_client_at_fault_waits_does_not_take_the_blame():
-    """The first reason stands."""
+def test_the_reason_of_a_fault_stays_when_the_broker_disconnects_later():
+    """The first close reason is reported."""
     wire = Wire().client(beats(2) + FAULTS["HTTP"])
     wire.session.broker_gone(CloseReason.BROKER_CLOSED, 0)
     assert wire.session.ended
@@ -231,8 +231,8 @@ def test_a_broker_that_goes_while_a_client_at_fault_waits_does_not_take_the_blam
 
 
 @CHUNKS
-def test_behind_a_request_that_is_half_sent_nothing_goes_to_the_broker(chunk):
-    """Its beginning went on in earlier reads; those before it are answered, and the connection ends."""
+def test_after_an_incomplete_request_nothing_is_sent_to_the_broker(chunk):
+    """Its first part was sent in earlier reads; earlier requests are answered, and the connection ends."""
     policy = Silent(needs=Need.HEAD)
     asked = f.produce(2, size_bytes=400)
     at = asked.index(f.string("t"))
@@ -256,8 +256,8 @@ def test_behind_a_request_that_is_half_sent_nothing_goes_to_the_broker(chunk):
 
 
 @CHUNKS
-def test_a_produce_that_ends_inside_its_fields_is_not_forwarded_whole(chunk):
-    """A policy wants to see its head; the broker gets no whole frame of what cannot be read."""
+def test_a_truncated_produce_is_not_forwarded_whole(chunk):
+    """A policy wants its head; the broker must not get a whole frame that Sluice could not parse."""
     policy = Silent(needs=Need.HEAD)
     asked = f.produce(2)
     broken = f.frame(asked[4:-20])
@@ -270,14 +270,14 @@ def test_a_produce_that_ends_inside_its_fields_is_not_forwarded_whole(chunk):
 
 
 def uvarint(value: int) -> bytes:
-    """Three bytes of it."""
+    """Return the varint in three bytes."""
     return bytes([value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14])
 
 
 @CHUNKS
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-def test_a_head_is_too_long_or_not_whatever_the_chunking(chunk, extra):
-    """The whole of it may come in one read."""
+def test_the_limit_on_a_head_does_not_depend_on_the_chunking(chunk, extra):
+    """A head may arrive in one read or in many."""
     chunk = max(chunk, 40) * 10
     tagged_bytes = 40_000
     tags = b"\x01\x00" + uvarint(tagged_bytes) + b"x" * tagged_bytes
@@ -293,8 +293,8 @@ def test_a_head_is_too_long_or_not_whatever_the_chunking(chunk, extra):
         assert wire.to_broker == asked
 
 
-def test_clamped_timeouts_are_counted_once_a_kind_whatever_the_chunking():
-    """Kinds of requests are counted, not how often a head was looked at."""
+def test_clamped_timeouts_are_counted_once_for_each_kind_of_request():
+    """The count does not depend on how often a head was read."""
     found = set()
     for chunk in (1, 10, 1 << 18):
         wire = Wire()
@@ -324,10 +324,8 @@ def long_poll(number: int) -> bytes:
     ],
     ids=["respond", "reject", "throttled-respond", "throttled", "forward"],
 )
-def test_garbage_behind_a_judged_request_is_the_clients_fault_not_the_policys(
-    chunk, needs, verdict
-):
-    """The policy has said its word; its request is not completed twice."""
+def test_garbage_after_a_judged_request_is_the_clients_fault(chunk, needs, verdict):
+    """The policy has given its verdict and is not blamed; its request ends once."""
     kind = KINDS["heartbeat-v1"]
     policy = Recorder(lambda _: verdict, needs=needs)
     wire = Wire(make_engine([policy]))

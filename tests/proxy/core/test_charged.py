@@ -1,4 +1,4 @@
-"""The core's own counts beside the quota policy's: what it calls charged is what the buckets have recorded."""
+"""The core's usage rows compared with the quota policy: charged requests are those that its buckets recorded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = {**KINDS, "silent": SILENT}
 
 
 class _Host(BenchHost):
-    """Wakes and rings in the engine."""
+    """Wakes and sets alarms in the engine."""
 
     engine = None
 
@@ -49,7 +49,7 @@ class Together:
         host.engine = self.engine = engine
         self.wires = [TimedWire(engine) for _ in range(clients)]
         self.names: dict[tuple[int, int], str] = {}
-        for wire in self.wires:  # the first of a connection is free
+        for wire in self.wires:  # the first request of a connection is exempt
             wire.client(versions(1 << 20, 3))
 
     def ask(self, place: int, name: str, count: int) -> None:
@@ -59,7 +59,7 @@ class Together:
             self.wires[place].client(ALL[name].ask(number))
 
     def pass_us(self, elapsed_us: int) -> None:
-        """All clients live by one clock."""
+        """Advance the clock that all clients share."""
         self.wires[0].pass_us(elapsed_us)
         for wire in self.wires:
             wire.settle()
@@ -76,7 +76,7 @@ class Together:
         return self.ledger
 
     def recorded(self) -> dict[int, float]:
-        """By the request_rate buckets, in each second."""
+        """Return the requests that the request_rate buckets recorded, by second."""
         sums: Counter[int] = Counter()
         for key, bucket in self.policy.manager:
             if key == "request_rate":
@@ -108,8 +108,8 @@ STEPS = st.lists(
     ),
     burst=st.sampled_from([0, 1]),
 )
-def test_what_is_charged_is_what_the_buckets_recorded(steps, limits, burst):
-    """Whoever waits is charged in the second in which it goes on, on whichever connection."""
+def test_charged_requests_are_those_that_the_buckets_recorded(steps, limits, burst):
+    """A request that waited is charged in the second in which it is forwarded, on any connection."""
     play = Together(3, quotas=[{"user": "<default>", **limits}], burst_seconds=burst)
     for place, name, count, elapsed_us in steps:
         play.ask(place, name, count)
@@ -126,8 +126,8 @@ def test_what_is_charged_is_what_the_buckets_recorded(steps, limits, burst):
     assert (ledger.sum("throttled") > 0) == bool(excused)
 
 
-def test_the_rows_say_how_long_whom_the_quota_kept_quiet():
-    """Ten at once at two a second: the connection is quiet but for the moments in which one passes."""
+def test_the_rows_have_the_time_for_which_the_quota_muted_each_client():
+    """Of ten requests at two a second, the connection is muted except when one is forwarded."""
     play = Together(1, quotas=[{"user": "<default>", "request_rate": 2}], burst_seconds=0)
     play.ask(0, "heartbeat-v0", 10)
     ledger = play.end()
@@ -140,7 +140,7 @@ def test_the_rows_say_how_long_whom_the_quota_kept_quiet():
 
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
 def test_exempt_principals_are_exempt_in_the_rows(enforcement):
-    """Everything they do is counted, and none of it charged."""
+    """All their requests are counted, and none is charged."""
     play = Together(
         1,
         quotas=[{"user": "<default>", "request_rate": 1}],
@@ -155,7 +155,7 @@ def test_exempt_principals_are_exempt_in_the_rows(enforcement):
 
 
 def test_by_kafkas_rule_requests_without_acks_are_exempt_in_the_rows():
-    """Also those whose bytes bring a throttle; and they go on as they came."""
+    """This includes requests whose bytes cause a throttle; they are forwarded at once."""
     play = Together(
         1,
         quotas=[{"user": "<default>", "request_rate": 1, "producer_byte_rate": 10}],

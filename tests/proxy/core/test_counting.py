@@ -1,6 +1,6 @@
-"""What the core counts and tells, against what a policy saw and the client got: any requests, chunks, waits, ends.
+"""The core's counts and traces compared with a policy's records and the client's bytes, for random conversations.
 
-The policy keeps a diary, and the wire integrates time by itself; so nothing here leans on the counters it judges.
+The policy records each call, and the test's wire integrates time itself, so nothing here depends on the counters.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ALL = {**KINDS, "silent": SILENT}
 KEYS = 3
 START_MS = 1_700_000_000_700
 EDGE_US = 1000
-"""Stages and the time at the broker make up a request's whole time within so much."""
+"""Stages and the time at the broker add up to a request's whole time, within this error."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One request, what the policy will say to it, and in which pieces it comes."""
+    """One request, the policy's verdicts on it, and the pieces in which it arrives."""
 
     name: str = "heartbeat-v1"
     holds: int = 0
@@ -41,12 +41,12 @@ class Asked:
     cuts: tuple[int, ...] = ()
     """Where it is cut, in per mille."""
     gap_us: int = 0
-    """Between the pieces, and behind it."""
+    """The time between the pieces and after the last one."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The broker answers so many of what it has seen, in two pieces."""
+    """The broker answers this many of the requests it has, in two pieces."""
 
     count: int = 1
     cut: int = 500
@@ -55,7 +55,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Passed:
-    """Time passes; then whoever waits for `key` is woken."""
+    """Time passes; then the requests that wait for `key` are woken."""
 
     elapsed_us: int
     key: int | None = None
@@ -90,7 +90,7 @@ STEPS = st.lists(
 
 
 class Scripted(Policy):
-    """Says about each request what was written for it, and keeps a diary."""
+    """Gives each request its scripted verdict, and records each call."""
 
     Config = dict
 
@@ -98,7 +98,7 @@ class Scripted(Policy):
         super().__init__({}, BenchHost())
         self.needs = needs
         self.charged: Counter[int] = Counter()
-        """How many it would have counted in which second."""
+        """The number of requests that a quota would have charged, by second."""
         self.charged_bytes: Counter[int] = Counter()
         self.exempt: Counter[int] = Counter()
         self.worth_telling: set[int] = set()
@@ -139,7 +139,7 @@ class Scripted(Policy):
 
 
 def whole_frames(stream: bytes) -> list[bytes]:
-    """Without what is cut at the end."""
+    """Return the frames without an incomplete one at the end."""
     found = []
     while len(stream) >= 4 and len(stream) >= (size := 4 + int.from_bytes(stream[:4], "big")):
         found.append(stream[:size])
@@ -148,12 +148,12 @@ def whole_frames(stream: bytes) -> list[bytes]:
 
 
 def forward_of(verdict: object) -> object:
-    """How a request goes on."""
+    """Return the verdict that says how a request is forwarded."""
     return verdict.forward if isinstance(verdict, Throttle) else verdict
 
 
 class Play:
-    """One session that lives through the steps."""
+    """One session that goes through the steps."""
 
     def __init__(self, needs: Need | None, **options: int) -> None:
         self.script: dict[int, Asked] = {}
@@ -178,7 +178,7 @@ class Play:
                     self.wire.wake(step.key)
 
     def deliver(self) -> None:
-        """Everything that waits has its turn, and the broker answers all it has seen."""
+        """Give every waiting request its turn, and let the broker answer all requests."""
         for _ in range(4 * len(self.script) + 4):
             for key in range(KEYS):
                 self.wire.wake(key)
@@ -210,7 +210,7 @@ class Play:
 
 
 def check_counts(play: Play) -> None:
-    """Every request, reply, byte and millisecond once, in its second, and every request by its end."""
+    """Check that each request, reply, byte and millisecond counts once, in its second, with its outcome."""
     ledger, policy = play.ledger, play.policy
     assert ledger.internal == []
     assert ledger.policy_errors == []
@@ -225,7 +225,7 @@ def check_counts(play: Play) -> None:
 
 
 def check_charges(play: Play) -> None:
-    """In the second in which the policy let it pass, or exempted it."""
+    """Check that a request is charged or exempt in the second in which the policy let it pass."""
     ledger, policy = play.ledger, play.policy
     assert ledger.by_second("charged") == policy.charged
     assert ledger.by_second("charged_bytes") == policy.charged_bytes
@@ -233,7 +233,7 @@ def check_charges(play: Play) -> None:
 
 
 def check_trails(play: Play) -> None:
-    """One for each that is worth it; its waits and its time at the broker are its whole time."""
+    """Check that each notable request has a trace, whose waits and broker time add up to its whole time."""
     told = Counter(trail.correlation_id for trail in play.ledger.trails)
     assert set(told.values()) <= {1}
     assert play.policy.worth_telling <= set(told)
@@ -250,8 +250,10 @@ def check_trails(play: Play) -> None:
 
 
 def cleaned(step: Asked | Answered | Passed) -> Asked | Answered | Passed:
-    """What is said here elsewhere: who is held by no quota is charged when it comes, so it is not exempted
-    afterwards; and who expects no reply and is refused is disconnected.
+    """Leave out two cases that other tests cover.
+
+    A request without a quota is charged when it arrives, so it is not exempted afterwards; and a refused request
+    without a reply disconnects.
     """
     if isinstance(step, Asked):
         late = step.holds and not step.throttles and forward_of(step.verdict) is EXEMPT
@@ -262,8 +264,8 @@ def cleaned(step: Asked | Answered | Passed) -> Asked | Answered | Passed:
 
 @settings(max_examples=150)
 @given(steps=STEPS, needs=st.none() | st.sampled_from(Need))
-def test_whatever_happens_everything_is_counted_once_and_told_once(steps, needs):
-    """All is delivered in the end: the sums are what went over the wire."""
+def test_every_request_is_counted_and_reported_once(steps, needs):
+    """All requests are delivered in the end: the sums are the bytes on the wire."""
     play = Play(needs)
     play.go([cleaned(step) for step in steps])
     play.deliver()
@@ -306,8 +308,8 @@ ENDS = {
         }
     ),
 )
-def test_however_it_ends_nothing_is_counted_or_told_twice(steps, needs, end, options):
-    """Whatever is cut off, whoever goes; sampled and slow ones are told of, too."""
+def test_no_request_is_counted_or_reported_twice_at_any_end(steps, needs, end, options):
+    """Either side may cut a frame or disconnect; sampled and slow requests are included."""
     play = Play(needs, **options)
     play.go([cleaned(step) for step in steps])
     ENDS[end](play)

@@ -1,4 +1,4 @@
-"""Whatever the chunking, a session does what a plain model of one frame at a time does with the same script."""
+"""Under any chunking a session does the same as a plain model that handles one frame at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CUT = (1, 7, 30)
 
 
 def run(seed: int) -> None:
-    """One seed; what fails says which."""
+    """Run one seed; a failure names it."""
     rng = Random(seed)
     made = script(rng, seed)
     try:
@@ -32,16 +32,16 @@ def run(seed: int) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_session_does_what_the_plain_model_does(part):
-    """Any chunking and interleaving, both sides, all verdicts, small pools, brokers late, silent and dying."""
+    """Any chunking and interleaving, both sides, all verdicts, small pools, brokers late, silent and lost."""
     first, after = (part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)
     for seed in range(first, after):
         run(seed)
 
 
 def counted(seed: int, chunks: tuple[int, ...], *, fast: bool, topics: bool) -> dict[str, object]:
-    """All that is counted and told of one script."""
+    """Return all counts and reports of one script."""
     made = script(Random(seed), seed)
-    capture = None if fast else Capture()  # while it is open no plan is fast
+    capture = None if fast else Capture()  # while it is open no plan uses the fast loop
     book = TopicUsage() if topics else None
     done = Run(
         made, Random(seed), chunks, capture=capture, topic_usage=book, meters_by_key=bool(seed & 1)
@@ -84,8 +84,8 @@ def topic_rows(book: TopicUsage) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("topics", [False, True], ids=["", "topics"])
 @pytest.mark.parametrize("part", range(4))
-def test_the_fast_loop_and_the_general_path_count_and_tell_the_same(part, topics):
-    """Meters, usage, topics, completions and close reasons of the same traffic."""
+def test_the_fast_loop_and_the_general_path_count_and_report_the_same(part, topics):
+    """Meters, usage, topics, completions and close reasons of the same traffic are equal."""
     for seed in range(part, LAW_SEEDS, 4):
         fast = counted(seed, WHOLE, fast=True, topics=topics)
         general = {

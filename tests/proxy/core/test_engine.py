@@ -1,4 +1,4 @@
-"""The engine: who comes in and goes, and what is due when."""
+"""The engine: sessions that begin and end, request timeouts, and ticks of policies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Doorman(Policy):
-    """Decides about connections; remembers who is gone."""
+    """Decides about connections; remembers those that ended."""
 
     Config = dict
 
@@ -39,7 +39,7 @@ class Doorman(Policy):
 
 
 class Ticking(Policy):
-    """Remembers when it was ticked."""
+    """Remembers the times of its ticks."""
 
     Config = dict
 
@@ -57,11 +57,11 @@ def watcher(engine: Engine) -> Watcher:
     return engine.observer
 
 
-# -- coming and going ---------------------------------------------------------------------------
+# -- sessions begin and end ---------------------------------------------------------------------
 
 
-def test_everyone_who_comes_in_is_a_session_of_its_own():
-    """With an id that is never used again, and the broker of the port it came in at."""
+def test_each_connection_is_a_session_of_its_own():
+    """It has an id that is never used again, and the node of the port that it connected to."""
     engine = make_engine()
     first, second = engine.connect("10.0.0.9", 1, None), engine.connect("10.0.0.9", 2, 3)
     assert first is not None
@@ -72,8 +72,8 @@ def test_everyone_who_comes_in_is_a_session_of_its_own():
     assert (second.peer.host, second.peer.port) == ("10.0.0.9", 2)
 
 
-def test_a_client_that_a_policy_refuses_is_no_session():
-    """It is told why in the log, and policies hear nothing more of it."""
+def test_a_client_that_a_policy_refuses_gets_no_session():
+    """The reason is logged, and policies are told nothing more of it."""
     door = Doorman(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
     engine = make_engine([door])
     assert engine.connect("10.0.0.9", 1, None) is None
@@ -83,7 +83,7 @@ def test_a_client_that_a_policy_refuses_is_no_session():
 
 
 def test_a_policy_that_raises_at_connect_costs_this_client_only():
-    """The engine answers None; nothing is raised into whoever accepts connections."""
+    """The engine returns None; nothing is raised into the acceptor."""
 
     def explode(peer):
         if peer.port == 1:
@@ -97,7 +97,7 @@ def test_a_policy_that_raises_at_connect_costs_this_client_only():
 
 
 def test_a_session_is_released_once():
-    """However often the event loop says so, everybody hears of it one time."""
+    """A second call changes nothing, and the observer and the policies are told once."""
     door = Doorman(lambda _: FORWARD)
     wire = Wire(make_engine([door]))
     wire.release()
@@ -107,8 +107,8 @@ def test_a_session_is_released_once():
     assert wire.watcher.closed == [(CloseReason.CLIENT_CLOSED, "")]
 
 
-def test_draining_ends_every_session_and_calls_the_hub():
-    """Idle ones at once, the others when what is in flight is answered."""
+def test_draining_ends_every_session_and_calls_the_event_loop():
+    """Idle sessions end at once, the others when their requests in flight are answered."""
     engine = make_engine()
     idle, busy = Wire(engine), Wire(engine).client(f.heartbeat(1))
     engine.drain()
@@ -120,8 +120,8 @@ def test_draining_ends_every_session_and_calls_the_hub():
     assert busy.session.reason is CloseReason.DRAINED
 
 
-def test_what_happens_outside_a_read_is_brought_to_the_hubs_attention():
-    """In the order in which it happened, and each session once."""
+def test_sessions_that_changed_outside_a_read_are_queued_for_the_event_loop():
+    """They are queued in order, each once."""
     engine = make_engine()
     first, second = Wire(engine).session, Wire(engine).session
     for session in (second, first, second):
@@ -131,15 +131,15 @@ def test_what_happens_outside_a_read_is_brought_to_the_hubs_attention():
     assert second.attention
 
 
-# -- requests the broker does not answer --------------------------------------------------------
+# -- requests that the broker does not answer ---------------------------------------------------
 
 
 def silent(data: bytes, timeout_ms: int = 1000) -> Wire:
     return Wire(make_engine(request_timeout_ms=timeout_ms)).client(data)
 
 
-def test_a_silent_request_ends_its_connection_and_no_other():
-    """The log says which API, and how long it waited."""
+def test_a_request_without_a_reply_ends_its_own_connection_only():
+    """The log has its API and the time that it waited."""
     wire = silent(f.heartbeat(1))
     other = Wire(wire.engine)
     wire.advance(999)
@@ -152,8 +152,8 @@ def test_a_silent_request_ends_its_connection_and_no_other():
     assert not other.session.ended
 
 
-def test_a_session_waits_with_one_timer_however_much_it_asks():
-    """Armed by the first request that finds none; looked at when it is due."""
+def test_a_session_has_one_timer_for_all_its_requests():
+    """The first request arms it; when it is due it looks at the oldest request."""
     wire = silent(f.heartbeat(1))
     timer = wire.session.timer
     for n in range(2, 50):
@@ -161,8 +161,8 @@ def test_a_session_waits_with_one_timer_however_much_it_asks():
     assert wire.session.timer is timer
 
 
-def test_the_time_counts_from_the_oldest_request_in_flight():
-    """An answered one says nothing about the next."""
+def test_the_timeout_counts_from_the_oldest_request_in_flight():
+    """A reply to one request does not extend the time of the next."""
     wire = silent(f.heartbeat(1))
     wire.advance(700)
     wire.broker(f.heartbeat_reply(1)).client(f.heartbeat(2))
@@ -172,8 +172,8 @@ def test_the_time_counts_from_the_oldest_request_in_flight():
     assert wire.session.ended
 
 
-def test_a_session_with_nothing_in_flight_is_left_alone():
-    """And its next request is watched again."""
+def test_a_session_without_a_request_in_flight_has_no_timeout():
+    """Its next request has one again."""
     wire = silent(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     wire.advance(5000)
     assert not wire.session.ended
@@ -183,8 +183,8 @@ def test_a_session_with_nothing_in_flight_is_left_alone():
     assert wire.session.ended
 
 
-def test_a_request_that_waits_for_others_is_no_silence():
-    """A rebalance takes as long as it takes. (For produces and fetches see `test_delayed`.)"""
+def test_a_request_that_waits_for_other_clients_has_no_timeout():
+    """A rebalance has no time limit. (`test_broker_waits` tests produces and fetches.)"""
     lowest = apis.OFFERED[ApiKey.JOIN_GROUP][0]
     wire = silent(f.request(ApiKey.JOIN_GROUP, lowest, 1, b"\xff\xff\xff\xff" + bytes(60)))
     assert len(wire.session.queue) == 1
@@ -193,8 +193,8 @@ def test_a_request_that_waits_for_others_is_no_silence():
     assert not wire.session.ended
 
 
-def test_a_reply_that_is_on_its_way_is_no_silence():
-    """However slowly it comes, as long as it comes."""
+def test_a_reply_that_is_arriving_is_not_timed_out():
+    """It may be slow, as long as bytes arrive."""
     wire = silent(f.heartbeat(1))
     for at in range(50):
         wire.broker(f.reply(1, bytes(100))[at : at + 1])
@@ -203,7 +203,7 @@ def test_a_reply_that_is_on_its_way_is_no_silence():
 
 
 def test_a_broker_that_stops_inside_a_reply_is_timed_out():
-    """What is held for it is given back, whether or not its client is still there."""
+    """Memory reserved for the reply is released, whether or not its client is still connected."""
     for gone in (False, True):
         wire = silent(f.heartbeat(1)).broker(f.reply(1, bytes(100))[:50])
         if gone:
@@ -222,10 +222,10 @@ def test_a_broker_that_stops_inside_a_reply_is_timed_out():
 
 @pytest.mark.parametrize("data", [f.produce(1, acks=0), f.heartbeat(1)])
 def test_a_broker_that_does_not_take_a_request_is_timed_out(data):
-    """Also where no reply is due. As long as it takes a little now and then, it is waited for."""
+    """This holds too where no reply is due. A broker that takes some bytes now and then is not timed out."""
     engine = make_engine(request_timeout_ms=1000)
     wire = Wire(engine).client(data)
-    wire.session.broker.put(data[5:])  # the kernel took no more
+    wire.session.broker.put(data[5:])  # the kernel accepted no more
     for _ in range(5):
         engine.advance(engine.now_ms + 900)
         wire.session.broker.sent(1)
@@ -241,8 +241,8 @@ def test_a_broker_that_does_not_take_a_request_is_timed_out(data):
     assert engine.timers.size == 0
 
 
-def test_a_question_of_our_own_has_a_deadline_too():
-    """What stands behind it would wait for ever."""
+def test_a_request_of_sluices_own_has_a_timeout_too():
+    """Later requests would wait for ever otherwise."""
     wire = Wire(make_engine(request_timeout_ms=1000))
     wire.session.inquire(f.heartbeat(77), 77, lambda _: None)
     wire.settle()
@@ -250,31 +250,31 @@ def test_a_question_of_our_own_has_a_deadline_too():
     assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
 
 
-def test_a_client_that_does_not_read_its_replies_is_not_the_brokers_silence():
-    """The broker may be waiting for us to take more."""
+def test_a_broker_is_not_silent_while_its_client_does_not_read():
+    """The broker may be waiting for Sluice to read more."""
     wire = silent(f.heartbeat(1))
     wire.session.client.put(b"still unsent")
     wire.engine.advance(5000)
     assert not wire.session.ended
 
 
-def test_without_a_timeout_nothing_is_watched():
-    """0 means for ever."""
+def test_a_timeout_of_0_means_none():
+    """A request may then wait for ever."""
     wire = silent(f.heartbeat(1), timeout_ms=0)
     assert wire.engine.timers.next_ms() is None
     wire.advance(10**9)
     assert not wire.session.ended
 
 
-def test_a_released_session_is_not_woken_by_its_timer():
-    """It is cancelled, not only ignored."""
+def test_the_timer_of_a_released_session_is_cancelled():
+    """No timer stays in the wheel."""
     wire = silent(f.heartbeat(1))
     wire.release()
     assert wire.engine.timers.next_ms() is None
 
 
-def test_a_muted_client_is_watched_all_the_same():
-    """Its request is on its way, and the broker owes it a reply."""
+def test_a_request_of_a_muted_client_has_a_timeout_too():
+    """The request was forwarded, and the broker owes its reply."""
     wire = silent(f.heartbeat(1))
     wire.session.client.mute(Mute.BACKPRESSURE)
     wire.advance(1000)
@@ -284,8 +284,8 @@ def test_a_muted_client_is_watched_all_the_same():
 # -- ticks -------------------------------------------------------------------------------------
 
 
-def test_each_policy_ticks_at_its_own_pace():
-    """As often as it wants, whoever else wants the same; none for who wants none."""
+def test_each_policy_is_ticked_at_its_own_interval():
+    """Equal intervals of other policies do not matter; a policy with interval 0 is not ticked."""
     fast, other_fast, slow, never = Ticking(100), Ticking(100), Ticking(250), Ticking(0)
     engine = make_engine([fast, other_fast, slow, never])
     for now_ms in range(50, 501, 50):
@@ -297,7 +297,7 @@ def test_each_policy_ticks_at_its_own_pace():
 
 
 def test_a_late_step_ticks_once():
-    """Ticks that were missed are not made up for."""
+    """Missed ticks are not repeated."""
     ticking = Ticking(100)
     engine = make_engine([ticking])
     engine.advance(1000)
@@ -308,8 +308,8 @@ def test_a_late_step_ticks_once():
     assert ticking.ticks == [1000, 1100]
 
 
-def test_a_chain_that_was_replaced_is_not_ticked_any_more():
-    """Nor does its timer stay."""
+def test_a_replaced_chain_is_not_ticked_any_more():
+    """Its timer is cancelled."""
     ticking = Ticking(100)
     engine = make_engine([ticking])
     engine.chain = Chain([], watcher(engine))
@@ -319,10 +319,10 @@ def test_a_chain_that_was_replaced_is_not_ticked_any_more():
     assert engine.timers.next_ms() is None
 
 
-# -- who the client is ------------------------------------------------------------------------------
+# -- the identity of the client ---------------------------------------------------------------------
 
 
-def test_a_fixed_user_is_everybodys():
+def test_a_fixed_user_is_the_user_of_all_clients():
     """A sidecar serves one application."""
     session = make_engine(fixed_user="billing").connect("10.0.0.9", 1, None)
     assert (session.peer.user, session.peer.principal_source) == ("billing", "fixed")

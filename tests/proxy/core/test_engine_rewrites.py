@@ -1,4 +1,4 @@
-"""The engine's part in replies: what must be rewritten, and what is learnt for everybody."""
+"""The engine's part in replies: which are rewritten, and what is learnt from them for all sessions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ONE, TWO, THREE = bytes(15) + b"\x01", bytes(15) + b"\x02", bytes(15) + b"\x03"
 
 
 def metadata(version: int, topics: dict[bytes, str]) -> bytes:
-    """A Metadata response body with one broker and these topics."""
+    """Return a Metadata response body with one broker and these topics."""
     kinds = import_module(f"kio.schema.metadata.v{version}.response")
     broker = kinds.MetadataResponseBroker(node_id=1, host="kafka-1.real", port=9092)
     return encode(
@@ -69,8 +69,8 @@ def metadata_through(engine: Engine, version: int, topics: dict[bytes, str], n: 
 @pytest.mark.parametrize("version", [10, 12])
 @pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.FETCH])
 @pytest.mark.parametrize("need", [Need.HEAD, Need.BODY])
-def test_topic_names_are_learnt_from_passing_metadata_when_a_policy_wants_heads(version, key, need):
-    """Newer heads name topics by id only; passing metadata says which is which."""
+def test_topic_names_are_learnt_from_metadata_when_a_policy_wants_heads(version, key, need):
+    """Newer requests name topics by id only; Metadata replies have both."""
     engine = make_engine([Recorder(needs=need, apis={key})])
     metadata_through(engine, version, {ONE: "orders", TWO: "payments"})
     assert engine.topics == {ONE: "orders", TWO: "payments"}
@@ -83,22 +83,22 @@ def test_topic_names_are_learnt_from_passing_metadata_when_a_policy_wants_heads(
     [[], [Recorder()], [Recorder(needs=Need.BODY, apis={ApiKey.HEARTBEAT})]],
     ids=["none", "headers only", "other bodies"],
 )
-def test_topic_names_are_not_read_when_no_policy_wants_them(policies):
-    """Metadata of a large cluster would pay for nothing."""
+def test_topic_names_are_not_read_when_no_policy_wants_heads(policies):
+    """Reading them costs time with a large cluster."""
     engine = make_engine(policies)
     metadata_through(engine, 12, {ONE: "orders"})
     assert engine.topics == {}
 
 
-def test_metadata_without_topic_ids_teaches_none():
-    """Before v10 there are names only; the addresses are rewritten all the same."""
+def test_nothing_is_learnt_from_metadata_without_topic_ids():
+    """Versions before 10 have names only; their addresses are rewritten all the same."""
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 9, {ONE: "orders"})
     assert engine.topics == {}
 
 
-def test_the_names_remembered_are_bounded(monkeypatch):
-    """Beyond the bound the cache begins anew, with what was just learnt."""
+def test_the_number_of_topic_names_is_bounded(monkeypatch):
+    """Over the bound the cache is emptied and starts with the newest names."""
     monkeypatch.setattr(engine_module, "MAX_TOPICS", 2)
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 12, {ONE: "one", TWO: "two"})
@@ -106,8 +106,8 @@ def test_the_names_remembered_are_bounded(monkeypatch):
     assert engine.topics == {THREE: "three"}
 
 
-def test_a_reply_of_more_names_than_are_remembered_keeps_the_bound(monkeypatch):
-    """The bound holds within one reply too."""
+def test_the_bound_on_topic_names_holds_within_one_reply(monkeypatch):
+    """The reply has more topics than the bound."""
     monkeypatch.setattr(engine_module, "MAX_TOPICS", 2)
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 12, {ONE: "one", TWO: "two", THREE: "three"})
@@ -115,7 +115,7 @@ def test_a_reply_of_more_names_than_are_remembered_keeps_the_bound(monkeypatch):
 
 
 def test_learning_names_never_fails_a_reply(monkeypatch):
-    """A reply whose topics cannot be read, or are too many, passes all the same, and is counted."""
+    """A reply whose topics are malformed or too many passes all the same, and is counted."""
     engine = make_engine([Recorder(needs=Need.HEAD)])
     body = metadata(12, {ONE: "orders"})
     at = body.index(b"orders")
@@ -133,11 +133,11 @@ def test_learning_names_never_fails_a_reply(monkeypatch):
     assert (engine.topics, engine.names_unread) == ({ONE: "one"}, 2)
 
 
-# -- what must be rewritten ---------------------------------------------------------------------
+# -- the replies that are rewritten -------------------------------------------------------------
 
 
-def test_a_rewrite_is_made_once_per_api_and_version():
-    """The same closure every time; another version has its own."""
+def test_a_rewrite_function_is_made_once_per_api_and_version():
+    """The same function is returned every time; another version has its own."""
     engine = make_engine()
     assert engine.rewrite_for(api(ApiKey.METADATA, 12)) is engine.rewrite_for(
         api(ApiKey.METADATA, 12)
@@ -148,16 +148,16 @@ def test_a_rewrite_is_made_once_per_api_and_version():
     assert make_engine().rewrite_for(api(ApiKey.METADATA, 12)) is not None
 
 
-def test_whatever_can_name_a_broker_is_rewritten_and_nothing_else_but_api_versions():
-    """The table says which; the closures follow it."""
+def test_exactly_the_apis_with_addresses_and_api_versions_are_rewritten():
+    """The table of APIs says which ones they are."""
     engine = make_engine()
     for facts in apis.BY_KEY_AND_VERSION.values():
-        wanted = facts.carries_addresses or facts.key == ApiKey.API_VERSIONS
-        assert (engine.rewrite_for(facts) is not None) is wanted, facts
+        rewritten = facts.carries_addresses or facts.key == ApiKey.API_VERSIONS
+        assert (engine.rewrite_for(facts) is not None) is rewritten, facts
 
 
 def test_api_versions_are_narrowed_to_what_is_offered():
-    """A key that is let through on purpose stays as the broker says."""
+    """A key that `pass_unknown_apis` lets through stays as the broker sent it."""
     engine = make_engine(pass_unknown=(999,))
     ranges = struct.pack(">hhh", 1, 0, 99) + struct.pack(">hhh", 998, 0, 1)
     answer = bytearray(struct.pack(">hi", 0, 3) + ranges + struct.pack(">hhh", 999, 0, 7))
@@ -170,7 +170,7 @@ def test_api_versions_are_narrowed_to_what_is_offered():
 
 
 def describe_cluster() -> tuple[Api, bytes]:
-    """What a controller's listener would be called, when asked for controllers."""
+    """Return a DescribeCluster reply for an endpoint of controllers."""
     kinds = import_module("kio.schema.describe_cluster.v1.response")
     node = kinds.DescribeClusterBroker(broker_id=1, host="controller.real", port=9093)
     return api(ApiKey.DESCRIBE_CLUSTER, 1), encode(
@@ -199,7 +199,7 @@ def describe_quorum() -> tuple[Api, bytes]:
 
 @pytest.mark.parametrize("made", [describe_cluster, describe_quorum])
 def test_controllers_are_hidden_and_never_taken_for_brokers(made):
-    """Their listener is no place to dial: a client of node 1 would end up there."""
+    """A client of node 1 must not end up at a controller's listener."""
     engine = make_engine()
     facts, answer = made()
     rewrite = engine.rewrite_for(facts)

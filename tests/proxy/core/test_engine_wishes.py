@@ -1,4 +1,4 @@
-"""The engine: who waits for a key, and what policies wish for by now."""
+"""The engine: waking held requests by key, and policies whose needs change."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 
 def keys(*watched: str) -> tuple[Engine, list[Wire], Recorder]:
-    """A session for each of these keys, with one request held for it."""
+    """Return a session for each of these keys, with one request held for it."""
     names = iter(watched)
     policy = Recorder(lambda _: Hold(1000, key) if (key := next(names, None)) else FORWARD)
     engine = make_engine([policy])
     return engine, [Wire(engine).client(f.heartbeat(n)) for n in range(len(watched))], policy
 
 
-def test_what_waits_for_a_key_is_asked_again_once_when_it_is_woken():
-    """In the order in which it began to wait; how many that were is told."""
+def test_requests_held_for_a_key_are_judged_again_once_when_it_is_woken():
+    """They are judged in the order in which they began to wait; `wake` returns their number."""
     engine, wires, policy = keys("key", "key", "other")
     engine.advance(42)
     policy.peers.clear()
     assert engine.wake("key") == 2
     assert [peer.session_id for peer in policy.peers] == [1, 2]
     assert engine.wake("key") == 0
-    assert engine.wake("nobody waits for this") == 0
+    assert engine.wake("an unused key") == 0
     wires[2].settle()
     wires[0].advance(0)
     assert [bool(wire.to_broker) for wire in wires] == [True, True, False]
 
 
-def test_who_waits_again_while_woken_is_asked_the_next_time():
-    """Waking never goes round in a circle."""
+def test_a_request_that_is_held_again_while_woken_waits_for_the_next_wake_up():
+    """One wake-up never judges a request twice."""
     engine, (wire,), policy = keys("key")
     policy._decide = lambda _: Hold(1000, "key")
     for n in range(2, 5):
@@ -50,8 +50,8 @@ def test_who_waits_again_while_woken_is_asked_the_next_time():
     assert wire.to_broker == f.heartbeat(0)
 
 
-def test_who_does_not_wait_any_more_is_not_woken():
-    """One deadline, one hang-up: the others keep their places."""
+def test_a_request_that_ended_its_wait_is_not_woken():
+    """One reached its deadline and one client disconnected; the others keep their places."""
     engine, wires, policy = keys("key", "key", "key")
     assert (engine.holds.num_delayed, engine.holds.watched) == (3, 3)
     wires[0].hang_up()
@@ -61,7 +61,7 @@ def test_who_does_not_wait_any_more_is_not_woken():
     assert len(policy.asked) == 5
 
 
-def test_who_has_gone_does_not_stay_in_the_lists_for_ever():
+def test_ended_waits_are_purged_from_the_lists():
     """They are purged when there are more of them than `purge_interval`."""
     engine = make_engine([Recorder(lambda _: Hold(10_000, "key"))], purge_interval=10)
     for _ in range(100):
@@ -70,8 +70,8 @@ def test_who_has_gone_does_not_stay_in_the_lists_for_ever():
     assert engine.holds.watched <= 11
 
 
-def test_waking_from_inside_a_policy_reaches_other_sessions_at_once():
-    """It is asked before `wake` returns; its bytes move in a turn of its own."""
+def test_a_wake_up_from_inside_a_policy_judges_held_requests_at_once():
+    """They are judged before `wake` returns; their bytes move in a turn of their own."""
     engine, (wire,), policy = keys("key")
     woken: list[int] = []
 
@@ -89,11 +89,11 @@ def test_waking_from_inside_a_policy_reaches_other_sessions_at_once():
     assert wire.to_broker == f.heartbeat(0)
 
 
-# -- wishes that change ---------------------------------------------------------------------------
+# -- needs that change ----------------------------------------------------------------------------
 
 
-def test_what_a_policy_wants_is_looked_at_again_when_it_says_so():
-    """From the next request on, on every connection; asked for nothing, it costs nothing."""
+def test_changed_needs_apply_after_reconsider():
+    """They apply from the next request on, on every connection; without needs the policy costs nothing."""
     policy = Recorder(apis=())
     engine = make_engine([policy])
     wire = Wire(engine).client(f.beat(1))
@@ -114,8 +114,8 @@ def test_what_a_policy_wants_is_looked_at_again_when_it_says_so():
 
 
 @pytest.mark.parametrize("ms", [0, 500])
-def test_requests_in_flight_end_with_the_hooks_they_began_with(ms):
-    """Who was asked hears the reply and the end, whatever it wishes for meanwhile."""
+def test_requests_in_flight_end_with_the_hooks_that_they_began_with(ms):
+    """A policy that judged a request is told of its reply and its end, although its needs have changed."""
     policy = Recorder(lambda _: Throttle(ms) if ms else FORWARD)
     engine = make_engine([policy])
     wire = Wire(engine).client(f.beat(1))
@@ -127,8 +127,8 @@ def test_requests_in_flight_end_with_the_hooks_they_began_with(ms):
     assert wire.to_client == f.beat_reply(1, ms)
 
 
-def test_what_is_held_goes_on_with_the_hooks_it_began_with():
-    """Its holder is asked again, though it would not be asked about the next."""
+def test_a_held_request_is_judged_again_by_the_policy_that_held_it():
+    """This holds although the policy would not be asked about the next request."""
     engine, (wire,), policy = keys("key")
     policy.apis = frozenset()
     engine.reconsider()
@@ -138,8 +138,8 @@ def test_what_is_held_goes_on_with_the_hooks_it_began_with():
     assert wire.to_broker == f.heartbeat(0) + f.heartbeat(7)
 
 
-def test_a_policy_may_change_its_wishes_in_the_middle_of_being_asked():
-    """Its own request ends as it began."""
+def test_a_policy_may_change_its_needs_inside_on_request():
+    """The request that it is asked about ends with the hooks that it began with."""
 
     def change(_):
         policy.apis = frozenset()
@@ -154,8 +154,8 @@ def test_a_policy_may_change_its_wishes_in_the_middle_of_being_asked():
     assert policy.completed == [(1, Outcome.REPLIED)]
 
 
-def test_a_policy_that_raises_about_what_it_no_longer_wants_is_still_to_blame():
-    """It was asked when it wanted to be."""
+def test_a_policy_that_raises_for_a_request_it_no_longer_needs_is_at_fault():
+    """It was asked about the request while it needed it."""
 
     def explode(_):
         raise RuntimeError("bug")
@@ -171,8 +171,8 @@ def test_a_policy_that_raises_about_what_it_no_longer_wants_is_still_to_blame():
     assert wire.watcher.internal == []
 
 
-def test_a_need_that_grows_holds_from_the_next_request_on():
-    """A plan that was made for the header is not used for a body."""
+def test_a_larger_need_applies_from_the_next_request_on():
+    """A plan that was made for Need.HEADER is not used for Need.BODY."""
     policy = Recorder()
     engine = make_engine([policy])
     wire = Wire(engine).client(f.heartbeat(1) + f.heartbeat(2))

@@ -1,4 +1,4 @@
-"""Faults and reasons: whose fault it was, and what a session says when it ends."""
+"""Faults and close reasons: the side at fault, and the reason that a session ends with."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.support.sessions import Wire
 from wire.errors import WireError
 
 
-def test_every_reason_has_a_stable_name_of_its_own():
-    """They are read by machines: in logs, metrics and records."""
+def test_every_close_reason_has_a_stable_name():
+    """The names are read by machines, in logs and metrics."""
     values = [reason.value for reason in CloseReason]
     assert len(set(values)) == len(values)
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", value) for value in values)
@@ -36,8 +36,8 @@ def test_every_reason_has_a_stable_name_of_its_own():
         (SessionFault, CloseReason.INTERNAL),
     ],
 )
-def test_a_fault_knows_whose_it_is(kind, reason):
-    """The reason is the kind's, the message says what was seen."""
+def test_a_fault_has_the_reason_of_the_side_at_fault(kind, reason):
+    """Its message says what was found."""
     fault = kind("a frame of -1 bytes")
     assert isinstance(fault, SessionFault)
     assert fault.reason is reason
@@ -56,7 +56,7 @@ def test_a_fault_knows_whose_it_is(kind, reason):
     ids=lambda value: type(value).__name__,
 )
 def test_a_session_ends_with_the_reason_of_its_fault(fault, reason):
-    """Malformed bytes are blamed on the side they came from; what we did not foresee is our bug."""
+    """Malformed bytes are the fault of their sender; any other exception is a fault of Sluice."""
     wire = Wire()
     wire.session.fail(fault, CloseReason.BROKER_PROTOCOL)
     assert wire.session.ended
@@ -64,8 +64,8 @@ def test_a_session_ends_with_the_reason_of_its_fault(fault, reason):
     assert wire.watcher.internal == ([fault] if reason is CloseReason.INTERNAL else [])
 
 
-def test_a_policys_fault_names_the_policy_and_is_no_bug_of_ours():
-    """It was reported when it was raised."""
+def test_a_fault_of_a_policy_names_the_policy():
+    """It is reported when it is raised, and not as an internal error."""
     wire = Wire()
     wire.session.fail(PolicyFault("mine", "on_request"), CloseReason.CLIENT_PROTOCOL)
     assert wire.session.reason is CloseReason.POLICY_FAULT
@@ -73,8 +73,8 @@ def test_a_policys_fault_names_the_policy_and_is_no_bug_of_ours():
     assert wire.watcher.internal == []
 
 
-def test_a_fault_costs_the_session_it_happened_in_and_no_other():
-    """The neighbour goes on."""
+def test_a_fault_ends_its_own_session_only():
+    """The other session still forwards requests."""
     failed = Wire()
     other = Wire(failed.engine)
     failed.client(b"GET / HTTP/1.1\r\n\r\n")

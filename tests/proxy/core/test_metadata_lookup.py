@@ -1,4 +1,4 @@
-"""Where is node n: the question, and what may come back, in any chunks."""
+"""The metadata lookup: the request for a node's address, and its reply in any chunks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def make() -> tuple[MetadataLookup, Topology, Watcher]:
     return MetadataLookup(topology), topology, watcher
 
 
-def test_the_question_is_one_small_metadata_request_of_our_own():
-    """For all brokers and no topics, in a version that every broker answers."""
+def test_the_request_is_one_small_metadata_request():
+    """It asks for all brokers and no topics, in a version that every broker supports."""
     lookup, _, _ = make()
     (asked,) = f.split(lookup.question)
     assert struct.unpack_from(">hhi", asked, 4) == (f.METADATA, 1, 0)
@@ -36,8 +36,8 @@ def test_the_question_is_one_small_metadata_request_of_our_own():
 
 
 @given(st.integers(1, len(ANSWER)))
-def test_the_answer_is_learnt_when_its_last_byte_is_there(chunk):
-    """Every broker it names that has a port here."""
+def test_the_reply_is_learnt_when_its_last_byte_arrives(chunk):
+    """Each broker in it that has a port is learnt."""
     lookup, topology, watcher = make()
     for at in range(0, len(ANSWER), chunk):
         assert not lookup.done
@@ -49,7 +49,7 @@ def test_the_answer_is_learnt_when_its_last_byte_is_there(chunk):
     }
 
 
-def test_what_comes_behind_the_answer_is_not_read():
+def test_bytes_after_the_reply_are_not_read():
     """The connection is closed after it."""
     lookup, topology, _ = make()
     lookup.feed(ANSWER + b"\xff" * 100)
@@ -57,8 +57,8 @@ def test_what_comes_behind_the_answer_is_not_read():
     assert topology.address_of(0) == ("kafka-0.real", 9092)
 
 
-def test_a_cluster_without_brokers_is_an_answer():
-    """Nothing is learnt by it."""
+def test_a_reply_without_brokers_is_valid():
+    """Nothing is learnt from it."""
     lookup, _, watcher = make()
     lookup.feed(f.metadata_reply(0, []))
     assert lookup.done
@@ -66,8 +66,8 @@ def test_a_cluster_without_brokers_is_an_answer():
 
 
 @pytest.mark.parametrize("size", [-1, 0, 7, MAX_ANSWER_BYTES + 1, 0x48545450])
-def test_a_size_that_cannot_be_is_refused_before_anything_is_kept_for_it(size):
-    """HTTP, TLS, or nobody's protocol."""
+def test_an_invalid_size_is_refused_before_memory_is_used_for_it(size):
+    """The bytes may be HTTP, TLS or random."""
     lookup, _, _ = make()
     with pytest.raises(BrokerProtocolError, match=f"{size} bytes"):
         lookup.feed(struct.pack(">i", size))
@@ -84,8 +84,8 @@ def test_a_size_that_cannot_be_is_refused_before_anything_is_kept_for_it(size):
     ],
     ids=["too many", "negative", "no host", "no port", "no such port"],
 )
-def test_an_answer_that_is_no_metadata_is_the_brokers_fault_and_teaches_nothing(answer):
-    """The dialer asks the next one."""
+def test_a_reply_that_is_not_metadata_is_the_brokers_fault(answer):
+    """Nothing is learnt from it, and the dialer asks the next broker."""
     lookup, _, watcher = make()
     with pytest.raises(BrokerProtocolError, match="no metadata"):
         lookup.feed(answer)

@@ -37,7 +37,7 @@ def names_a_broker(message) -> bool:
 
 
 def really(struct, _owner):
-    """Each broker of the message is at the real address."""
+    """Return whether each broker of the message has the real address."""
     if getattr(struct, "host", None):
         return replace(struct, host=REAL, port=9092)
     return struct
@@ -58,7 +58,7 @@ def request_of(api) -> bytes:
 )
 @given(data=st.data())
 def test_no_real_address_reaches_a_client(api, data):
-    """The replies before and behind it arrive as they are."""
+    """The replies before and after it arrive unchanged."""
     shape = messages.response_shape(api)
     message = changed(data.draw(messages_of(shape).filter(names_a_broker)), really)
     body = messages.encode(message)

@@ -1,4 +1,4 @@
-"""Since when a broker has been silent, for all who are connected to it."""
+"""Node health: since when a broker has been silent, shared by all its connections."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import gc
 from proxy.core.node_health import NodeHealth, Nodes
 
 
-def test_silence_counts_from_the_last_byte_or_from_when_something_was_owed():
-    """Whichever was later."""
+def test_silence_counts_from_the_last_byte_or_the_first_reply_owed():
+    """The later of the two counts."""
     node = NodeHealth()
     node.heard_ms = 100
     assert node.silent_since_ms(50) == 100
     assert node.silent_since_ms(200) == 200
 
 
-def test_a_broker_that_owes_a_reply_that_was_made_here_has_been_silent_since_then():
-    """For all who come later, until it is heard or owes nothing of that kind any more."""
+def test_a_broker_is_silent_from_the_time_of_a_reply_made_in_its_place():
+    """This holds for later requests too, until the broker sends a byte or owes no reply of that kind."""
     node = NodeHealth()
     node.heard_ms = 100
     node.on_answered_here(200)
@@ -31,8 +31,8 @@ def test_a_broker_that_owes_a_reply_that_was_made_here_has_been_silent_since_the
     assert node.silent_since_ms(9_000) == 9_000
 
 
-def test_a_reply_made_here_for_another_reason_says_nothing_about_the_broker():
-    """A drain, a wait that was cut."""
+def test_a_local_reply_for_another_reason_does_not_make_a_broker_silent():
+    """The reason may be a drain, or a wait that was shortened."""
     node = NodeHealth()
     node.on_answered_here()
     assert node.silent_since_ms(5_000) == 5_000
@@ -40,7 +40,7 @@ def test_a_reply_made_here_for_another_reason_says_nothing_about_the_broker():
 
 
 def test_a_broker_is_forgotten_with_its_last_connection():
-    """However many addresses there have been, nothing grows."""
+    """The memory of addresses does not grow."""
     nodes = Nodes()
     one = nodes.health(1)
     one.heard_ms = 7
@@ -51,8 +51,8 @@ def test_a_broker_is_forgotten_with_its_last_connection():
     assert nodes.health(1).heard_ms == 0
 
 
-def test_brokers_behind_the_bootstrap_port_are_found_by_their_addresses():
-    """A node's port leads to one broker, the bootstrap port to any; whom nobody is connected to is not known."""
+def test_brokers_at_the_bootstrap_port_are_found_by_their_addresses():
+    """A node's port leads to one broker, the bootstrap port to any; a broker without a connection is unknown."""
     nodes = Nodes()
     first, second = nodes.health("10.0.0.1:9092"), nodes.health("10.0.0.2:9092")
     node, waiting = nodes.health(3), nodes.health(None)
@@ -63,8 +63,8 @@ def test_brokers_behind_the_bootstrap_port_are_found_by_their_addresses():
     assert nodes.at(None) == [second]
 
 
-def test_bytes_are_counted_in_the_same_numbers_for_all_connections_of_a_node():
-    """They stay when its last connection has gone."""
+def test_bytes_of_a_node_are_counted_over_all_its_connections():
+    """The counts stay after its last connection has ended."""
     nodes = Nodes()
     from_clients, from_broker = nodes.traffic_of(3)
     from_clients[0] += 5

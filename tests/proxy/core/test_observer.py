@@ -1,4 +1,4 @@
-"""What the core tells: every hook may be left out, and none of them is called per ordinary request."""
+"""The observer: every hook is optional, and none is called for an ordinary request."""
 
 from __future__ import annotations
 
@@ -43,37 +43,37 @@ TELLINGS = {
 }
 HOOKS = {name for name in vars(Observer) if name.startswith("on_")}
 OFTEN = {"on_trail", "on_unmuted", "on_second", "on_audited"}
-"""Told by the hundred, or each second whatever happens: for figures, traces and the audit log, not for lines."""
+"""Reported very often or each second: for metrics, traces and the audit log, not for the log."""
 
 
-def test_these_are_all_the_hooks():
-    """A new hook gets its line above, and so the tests below."""
+def test_the_lists_above_have_every_hook():
+    """A new hook must be added to one of them, and is then covered by the tests below."""
     assert set(TELLINGS) == HOOKS
 
 
 @pytest.mark.parametrize("name", sorted(TELLINGS))
-def test_a_hook_that_nobody_overrides_does_nothing(name):
-    """Listeners override what they want to hear."""
+def test_a_hook_that_is_not_overridden_does_nothing(name):
+    """Subclasses override the hooks that they need."""
     observer = Observer()
     getattr(observer, name)(*TELLINGS[name])
     assert vars(observer) == {}
 
 
-def test_the_log_hears_everything_that_is_rare():
-    """What the core has to say and nobody hears would be lost; what is told often is no line."""
+def test_the_log_overrides_every_hook_for_rare_events():
+    """An event without a listener would be lost; frequent events are not logged."""
     assert {name for name in HOOKS if name in vars(LogObserver)} == HOOKS - OFTEN
 
 
-def test_the_chain_can_report_to_it():
-    """The same names, with the same arguments."""
+def test_the_observer_has_the_hooks_of_the_chain():
+    """Names and arguments are the same."""
     for name, hook in inspect.getmembers(Reporter, inspect.isfunction):
         if name.startswith("on_"):
             ours = inspect.signature(getattr(Observer, name))
             assert list(ours.parameters) == list(inspect.signature(hook).parameters)
 
 
-def test_who_was_answered_here_is_told():
-    """Once for each request that came up, under its client's name."""
+def test_a_request_answered_in_the_brokers_place_is_reported():
+    """It is reported once, with its client."""
     told: list[tuple[str, str]] = []
 
     class Listening(Observer):
@@ -89,8 +89,8 @@ def test_who_was_answered_here_is_told():
     assert told == [("billing", "Produce")]
 
 
-def test_what_a_drain_answers_early_is_not_told():
-    """A fetch that has time left is nobody's fault."""
+def test_a_request_that_a_drain_answers_early_is_not_reported():
+    """The broker is not at fault: the fetch still had time."""
     told: list[str] = []
 
     class Listening(Observer):
@@ -105,8 +105,8 @@ def test_what_a_drain_answers_early_is_not_told():
     assert told == []
 
 
-def test_nothing_is_told_per_request():
-    """A thousand requests, and only their session is worth a word."""
+def test_no_hook_is_called_for_an_ordinary_request():
+    """A thousand requests lead to calls for their session only."""
     told: list[str] = []
 
     class Counting(Observer):

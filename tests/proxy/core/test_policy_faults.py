@@ -1,4 +1,4 @@
-"""A policy's bug costs what its entry says, one session or nothing; it is told of each request's end exactly once."""
+"""Faults of policies: the cost is what `on_error` says, and each request's end is reported exactly once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ RAISED = [RuntimeError("bug"), SystemExit(3), KeyboardInterrupt(), GeneratorExit
 
 
 class Faulty(Recorder):
-    """Says or raises in each hook what it was given; a call without arguments is made for each answer."""
+    """Returns or raises in each hook what it was given; a function is called for each answer."""
 
     def __init__(self, say=lambda: FORWARD, *, needs=Need.HEADER, hear=lambda: FORWARD):
         super().__init__(lambda _: self.answer(say), needs=needs, hear=lambda _: self.answer(hear))
@@ -77,7 +77,7 @@ class Faulty(Recorder):
 
 
 def raising(error: BaseException):
-    """A function that raises it."""
+    """Return a function that raises it."""
 
     def say():
         raise error
@@ -86,7 +86,7 @@ def raising(error: BaseException):
 
 
 def engine_of(*policies: Policy, on_error: str = "close") -> Engine:
-    """An engine whose entries all have this `on_error`."""
+    """Return an engine whose entries all have this `on_error`."""
     watcher = Watcher()
     entries = [Entry(f"p{n}", policy, on_error=on_error) for n, policy in enumerate(policies)]
     topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
@@ -103,8 +103,8 @@ PLACES = pytest.mark.parametrize("others", [0, 1], ids=["alone", "behind another
 @pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
 @pytest.mark.parametrize("say", SAYINGS)
 @PLACES
-def test_a_fault_about_a_request_closes_its_session_and_the_end_is_told_once(say, needs, others):
-    """on_error: close. The other session of the same process does not notice."""
+def test_with_on_error_close_a_fault_in_on_request_closes_the_session(say, needs, others):
+    """The request's end is reported once; another session is not affected."""
     policy = Faulty(say, needs=needs)
     watcher = Recorder()
     wire = Wire(engine_of(*[watcher] * others, policy)).client(f.heartbeat(1))
@@ -121,8 +121,8 @@ def test_a_fault_about_a_request_closes_its_session_and_the_end_is_told_once(say
 @pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
 @pytest.mark.parametrize("say", SAYINGS)
 @PLACES
-def test_a_fault_about_a_request_forwards_it_where_the_entry_says_so(say, needs, others):
-    """on_error: forward, for nonsense as for an exception; the bytes are the client's own."""
+def test_with_on_error_forward_a_fault_in_on_request_forwards_it(say, needs, others):
+    """This holds for an invalid verdict and for an exception; the bytes are unchanged."""
     policy = Faulty(say, needs=needs)
     wire = Wire(engine_of(*[Recorder()] * others, policy, on_error="forward"))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
@@ -137,8 +137,8 @@ def test_a_fault_about_a_request_forwards_it_where_the_entry_says_so(say, needs,
     "hear", [lambda: None, lambda: Reject(44), lambda: Throttle(math.inf), raising(SystemExit(3))]
 )
 @PLACES
-def test_a_fault_about_a_reply_closes_and_the_end_is_told_once(hear, others):
-    """The reply may be what it guards."""
+def test_a_fault_in_on_response_closes_the_session(hear, others):
+    """The policy may exist to guard the reply. The request's end is reported once."""
     policy = Faulty(hear=hear)
     wire = Wire(engine_of(*[Recorder()] * others, policy))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
@@ -150,8 +150,8 @@ def test_a_fault_about_a_reply_closes_and_the_end_is_told_once(hear, others):
 
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_a_fault_about_a_reply_made_here_tells_the_end_once(error):
-    """The request that it answers was never forwarded."""
+def test_after_a_fault_at_a_local_reply_the_end_is_reported_once(error):
+    """The request was never forwarded."""
     policy = Faulty(lambda: Respond(b"\0\0"), hear=raising(error))
     wire = Wire(engine_of(policy)).client(f.heartbeat(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
@@ -159,8 +159,8 @@ def test_a_fault_about_a_reply_made_here_tells_the_end_once(error):
     assert_nothing_left(wire)
 
 
-def test_what_is_raised_on_hearing_of_the_end_costs_nothing():
-    """The reply is out, the next request passes, and the fault is reported each time."""
+def test_an_exception_in_on_complete_is_only_reported():
+    """The reply is sent, the next request passes, and each exception is reported."""
 
     class Ends(Policy):
         Config = dict
@@ -176,7 +176,7 @@ def test_what_is_raised_on_hearing_of_the_end_costs_nothing():
 
 
 class Alarmed(Policy):
-    """Each of its hooks beside requests raises SystemExit."""
+    """Each hook that is not about a request raises SystemExit."""
 
     Config = dict
     tick_ms = 10
@@ -200,8 +200,8 @@ class Alarmed(Policy):
         raise SystemExit(3)
 
 
-def test_a_fault_of_a_tick_a_connection_or_the_close_ends_nothing():
-    """Each is reported, and the clock goes on."""
+def test_an_exception_in_a_tick_a_connection_hook_or_close_ends_nothing():
+    """Each is reported, and later ticks happen."""
     engine = engine_of(Alarmed(), on_error="forward")
     wire = Wire(engine)
     engine.advance(10)
@@ -213,8 +213,8 @@ def test_a_fault_of_a_tick_a_connection_or_the_close_ends_nothing():
     assert wire.watcher.policy_errors == [("p0", hook) for hook in hooks]
 
 
-def test_a_fault_of_an_alarm_ends_nothing():
-    """Reported as `call_at`; the timers behind it fire."""
+def test_an_exception_in_an_alarm_ends_nothing():
+    """It is reported under `call_at`; the timers after it fire."""
     engine = make_engine()
     watcher = engine.observer
     assert isinstance(watcher, Watcher)
@@ -242,8 +242,8 @@ def test_a_fault_of_an_alarm_ends_nothing():
 
 @pytest.mark.parametrize("how", ["wake", "expiry", "drain"])
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_a_fault_when_a_wait_ends_costs_the_session_that_waited_alone(how, error):
-    """Whoever woke it goes on, and its end is told once. At its deadline the policy behind the holder is asked."""
+def test_a_fault_at_the_end_of_a_hold_ends_the_held_session_only(how, error):
+    """The waking session continues; the end is reported once. At the deadline the next policy is asked."""
     says = [Hold(50, "k"), raising(error)]
 
     def say():
@@ -267,8 +267,8 @@ def test_a_fault_when_a_wait_ends_costs_the_session_that_waited_alone(how, error
     assert_nothing_left(wire)
 
 
-def test_a_key_that_can_be_hashed_once_waits_for_its_deadline():
-    """It was hashable when the verdict was checked; nothing can wake it now."""
+def test_a_request_whose_key_can_be_hashed_once_waits_for_its_deadline():
+    """The key had a hash when the verdict was checked; no wake-up finds it later."""
     says = [Hold(50, Odd())]
     wire = Wire(make_engine([Faulty(lambda: says.pop(0) if says else FORWARD)]))
     wire.client(f.heartbeat(1))
@@ -278,8 +278,8 @@ def test_a_key_that_can_be_hashed_once_waits_for_its_deadline():
     assert_nothing_left(wire)
 
 
-def test_a_key_whose_text_and_comparison_raise_is_held_and_woken():
-    """Another session's key with the same hash is not disturbed."""
+def test_a_request_whose_key_raises_in_eq_and_str_is_held_and_woken():
+    """Another session's key with the same hash is not affected."""
 
     class Key:
         def __hash__(self) -> int:

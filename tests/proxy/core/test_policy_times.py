@@ -1,4 +1,4 @@
-"""How long policies take: what is measured, when, and at which price."""
+"""The time that policies take: which calls are measured, and the cost of measuring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.sessions import Watcher, Wire
 
 
 class Clock:
-    """Stands still until somebody is slow."""
+    """Stands still unless a policy is slow."""
 
     us = 0
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 class Slow(Recorder):
-    """Takes 50 ms about each request that is marked."""
+    """Takes 50 ms for each request that is marked."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Slow(Recorder):
 
 
 def room(others: int = 0) -> tuple[Engine, Slow, Watcher]:
-    """An engine whose policies are measured by a clock of the test's."""
+    """Return an engine whose policies are measured by the test's clock."""
     clock, watcher = Clock(), Watcher()
     policy = Slow(clock)
     entries = [Entry("slow", policy), *(Entry(f"p{n}", Recorder()) for n in range(others))]
@@ -50,7 +50,7 @@ def room(others: int = 0) -> tuple[Engine, Slow, Watcher]:
 
 
 def unmeasured(engine: Engine) -> Wire:
-    """A session that is not one of the sample."""
+    """Return a session that is not in the sample."""
     wire = Wire(engine)
     while wire.session.peer.session_id % MEASURED_EVERY == 0:
         wire = Wire(engine)
@@ -58,7 +58,7 @@ def unmeasured(engine: Engine) -> Wire:
 
 
 def measured(engine: Engine) -> Wire:
-    """A session that is one of the sample."""
+    """Return a session that is in the sample."""
     wire = Wire(engine)
     while wire.session.peer.session_id % MEASURED_EVERY:
         wire = Wire(engine)
@@ -66,8 +66,8 @@ def measured(engine: Engine) -> Wire:
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "with another"])
-def test_one_session_of_sixteen_is_measured_always(others):
-    """A single freeze of a sampled session is named at once."""
+def test_one_session_of_sixteen_is_always_measured(others):
+    """One slow call of a sampled session is reported at once."""
     engine, policy, watcher = room(others)
     wire = measured(engine)
     policy.slow.add(2)
@@ -77,8 +77,8 @@ def test_one_session_of_sixteen_is_measured_always(others):
     assert (times.calls, times.took_us, times.slow) == (3, 50_000, 1)
 
 
-def test_other_sessions_call_the_bare_hook():
-    """Nothing is measured there, so nothing is paid."""
+def test_other_sessions_call_the_hook_directly():
+    """Measuring costs them nothing."""
     engine, policy, watcher = room()
     wire = unmeasured(engine)
     policy.slow.add(1)
@@ -90,7 +90,7 @@ def test_other_sessions_call_the_bare_hook():
 
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "with another"])
 def test_after_a_slow_step_every_call_is_measured_for_ten_seconds(others):
-    """The step is reported with the policies that may be why; the hook as soon as it is slow again."""
+    """The step is reported with the policies that ran; a slow hook is reported when it is slow again."""
     engine, policy, watcher = room(others)
     wire = unmeasured(engine)
     policy.slow |= {1, 2, 3, 4}
@@ -99,7 +99,7 @@ def test_after_a_slow_step_every_call_is_measured_for_ten_seconds(others):
     assert watcher.slow_steps == [(50, ["slow", "p0"][: 1 + others])]
     wire.client(f.heartbeat(2))
     wire.advance(MEASURE_MS - 1)
-    engine.on_slow_step(50)  # and again, so it goes on
+    engine.on_slow_step(50)  # a second slow step extends the ten seconds
     wire.advance(MEASURE_MS - 1)
     wire.client(f.heartbeat(3))
     assert watcher.slow == [("slow", "on_request", "Heartbeat", 50_000)] * 2
@@ -109,8 +109,8 @@ def test_after_a_slow_step_every_call_is_measured_for_ten_seconds(others):
     assert policy.asked == [1, 2, 3, 4]
 
 
-def test_a_slow_step_without_a_policy_is_nobodys():
-    """Nothing is told, and no plan is forgotten."""
+def test_a_slow_step_without_policies_is_not_reported():
+    """No plan is discarded either."""
     watcher = Watcher()
     engine = Engine(Topology("127.0.0.1", 19092, {}, watcher), Chain((), watcher), watcher)
     wire = Wire(engine).client(f.heartbeat(1))

@@ -1,4 +1,4 @@
-"""Hints for the log when a frame size cannot be."""
+"""Hints for the log about the protocol of a client with an invalid frame size."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from proxy.core.protocol_sniffer import guess_protocol
         (b"SSH-2.0-", "SSH"),
     ],
 )
-def test_the_usual_strangers_are_named(head, hint):
-    """HTTP, TLS (a record, or the alert of KIP-498) and SSH."""
+def test_common_other_protocols_are_named(head, hint):
+    """They are HTTP, TLS (a record, or the alert of KIP-498) and SSH."""
     assert hint in guess_protocol(head)
 
 
 @pytest.mark.parametrize("head", [b"", b"\x16", b"\x00\x00\x00\x0a", b"\xff\xff\xff\xff"])
-def test_nothing_is_guessed_from_nothing(head):
-    """Also not from a plain Kafka frame."""
+def test_too_few_bytes_and_kafka_frames_give_no_hint(head):
+    """No protocol is named."""
     assert guess_protocol(head) == ""

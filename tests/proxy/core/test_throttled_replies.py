@@ -1,4 +1,4 @@
-"""Throttles that begin with a reply, throttles that meet each other, and their end."""
+"""Throttles that begin with a reply, throttles that overlap, and their end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ STAMPED = [name for name in KINDS if name != "heartbeat-v0"]
 
 @pytest.mark.parametrize("name", list(KINDS))
 @pytest.mark.parametrize("chunk", [1, 11, 1000])
-def test_a_policy_may_throttle_when_it_hears_the_reply(name, chunk):
-    """From then on; this reply says so, and what was read before stays in flight."""
+def test_a_policy_may_throttle_at_a_reply(name, chunk):
+    """The throttle starts then; the reply carries it, and requests that were read before stay in flight."""
     kind = KINDS[name]
     once = iter([Throttle(400)])
     policy = Recorder(hear=lambda _: next(once, FORWARD))
@@ -44,8 +44,8 @@ def test_a_policy_may_throttle_when_it_hears_the_reply(name, chunk):
     assert_usual_again(wire)
 
 
-def test_a_reply_heard_while_a_request_passes_mutes_behind_it():
-    """Never inside a request."""
+def test_a_throttle_during_a_request_mutes_the_client_after_it():
+    """A client is never muted inside a request."""
     asked = f.produce(2, size_bytes=900)
     policy = Recorder(hear=lambda _: Throttle(400), response_apis={f.HEARTBEAT})
     wire = Wire(make_engine([policy])).client(f.beat(1) + asked[:300])
@@ -60,8 +60,8 @@ def test_a_reply_heard_while_a_request_passes_mutes_behind_it():
     assert_usual_again(wire)
 
 
-def test_two_throttles_are_one_mute_until_the_later_one_ends():
-    """One timer; what the request and its reply asked for is not added up."""
+def test_two_throttles_are_one_mute_until_the_later_deadline():
+    """There is one timer; the throttles of a request and of its reply are not added up."""
     policy = Quiet(300)
     other = Recorder(hear=lambda _: Throttle(500))
     wire = Wire(make_engine([policy, other])).client(f.beat(1) + f.beat(2))
@@ -78,8 +78,8 @@ def test_two_throttles_are_one_mute_until_the_later_one_ends():
     assert wire.to_broker == f.beat(1) + f.beat(2)
 
 
-def test_an_earlier_end_changes_nothing():
-    """The later deadline wins, whichever was said first."""
+def test_an_earlier_deadline_does_not_shorten_a_throttle():
+    """The later deadline counts, in either order."""
     policy = Quiet(600)
     other = Recorder(hear=lambda _: Throttle(100))
     wire = Wire(make_engine([policy, other])).client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1))
@@ -90,8 +90,8 @@ def test_an_earlier_end_changes_nothing():
     assert not wire.session.client.muted
 
 
-def test_a_reply_that_asks_for_less_does_not_shorten_a_throttle():
-    """Prolonged by the first reply, not cut by the second."""
+def test_a_shorter_throttle_of_a_reply_does_not_shorten_the_mute():
+    """The first reply extends the mute, the second one changes nothing."""
     times = {1: 600, 2: 400}
     policy = Recorder(
         lambda r: Throttle(300) if r.exchange_id == 3 else FORWARD,
@@ -108,8 +108,8 @@ def test_a_reply_that_asks_for_less_does_not_shorten_a_throttle():
     assert wire.to_broker.endswith(f.beat(4))
 
 
-def test_a_throttle_of_no_time_is_none():
-    """Nothing is muted, nothing written, nothing armed."""
+def test_a_throttle_of_0_ms_does_nothing():
+    """Nothing is muted, written or armed."""
     policy = Quiet(0)
     heard = Recorder(hear=lambda _: Throttle(0))
     wire = Wire(make_engine([policy, heard])).client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1))
@@ -120,16 +120,16 @@ def test_a_throttle_of_no_time_is_none():
     assert_usual_again(wire)
 
 
-def test_a_longer_throttle_than_the_field_can_say_is_cut_there_only():
-    """The mute is as long as was asked for."""
+def test_a_throttle_over_the_fields_maximum_is_cut_in_the_reply_only():
+    """The client is muted for the whole time."""
     wire = throttled(KINDS["heartbeat-v1"], ms=2**40).broker(f.beat_reply(1))
     assert wire.to_client == f.beat_reply(1, 2**31 - 1)
     assert wire.session.throttled_until_ms == 2**40
 
 
 @pytest.mark.parametrize("how", ["broker", "client", "release", "policy"])
-def test_a_session_that_ends_takes_its_throttle_with_it(how):
-    """No timer stays, and no byte."""
+def test_a_session_that_ends_cancels_its_throttle(how):
+    """No timer and no bytes stay."""
     wire = throttled(KINDS["heartbeat-v1"])
     if how == "broker":
         wire.session.broker_gone(CloseReason.BROKER_CLOSED, 0)
@@ -144,7 +144,7 @@ def test_a_session_that_ends_takes_its_throttle_with_it(how):
 
 
 def test_a_throttled_client_is_drained_without_waiting():
-    """What is in flight is answered; what it has not been allowed to say is not heard."""
+    """Requests in flight are answered; unread requests of the client are not read."""
     wire = throttled(KINDS["heartbeat-v1"])
     wire.drain()
     assert not wire.session.ended
@@ -155,8 +155,8 @@ def test_a_throttled_client_is_drained_without_waiting():
     assert wire.held_bytes == 0
 
 
-def test_what_waits_for_its_turn_waits_for_the_end_of_a_mute_as_well():
-    """A reply throttles while part of a read is put off to the next turn: usual frames stay there too."""
+def test_frames_that_wait_for_a_turn_wait_for_the_end_of_a_mute_too():
+    """A reply throttles while part of a read is left for the next turn: the frames in it are not handled."""
     policy = Recorder(hear=lambda _: Throttle(500), apis={f.HEARTBEAT})
     wire = Wire(make_engine([policy]))
     odd, size = [], 0
@@ -178,8 +178,8 @@ def test_what_waits_for_its_turn_waits_for_the_end_of_a_mute_as_well():
 
 
 @pytest.mark.parametrize("chunk", [5, 1000])
-def test_our_own_questions_are_asked_whoever_is_muted(chunk):
-    """They are no request of the client's."""
+def test_a_request_of_sluices_own_is_sent_while_the_client_is_muted(chunk):
+    """It is not a request of the client."""
     wire = throttled(KINDS["heartbeat-v1"])
     answers: list[bytes | None] = []
     wire.session.inquire(f.heartbeat(77), 77, answers.append)

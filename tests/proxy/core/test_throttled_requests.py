@@ -1,4 +1,4 @@
-"""Throttled requests: they go on at once, their client is muted behind them, their reply says how long."""
+"""Throttled requests are forwarded at once; then the client is muted, and the reply carries the throttle time."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ STAMPED = [name for name in KINDS if name != "heartbeat-v0"]
 
 @NEEDS
 @EVERY
-def test_a_throttled_request_goes_on_at_once_and_what_follows_stays_unread(kind, needs):
-    """Read already: kept and counted. Sent later: not read. Until the time has come."""
+def test_a_throttled_request_is_forwarded_at_once_and_later_ones_stay_unread(kind, needs):
+    """Until the throttle ends, requests already read are kept and counted, later ones are not read."""
     wire = throttled(kind, needs)
     assert wire.to_broker == kind.ask(1)
     assert wire.session.client.muted == Mute.THROTTLED
@@ -44,8 +44,8 @@ def test_a_throttled_request_goes_on_at_once_and_what_follows_stays_unread(kind,
 @NEEDS
 @EVERY
 @pytest.mark.parametrize("policy", [Quiet, OnlyAsked])
-def test_after_the_unmute_all_is_as_before(kind, needs, policy):
-    """The fast loops settle what comes, and nothing is held; whoever listens."""
+def test_after_a_throttle_the_session_is_in_its_normal_state(kind, needs, policy):
+    """The fast loops handle requests again, and no memory is held; this holds for every policy."""
     wire = throttled(kind, needs, policy=policy)
     wire.advance(100)
     wire.broker(kind.reply(1, 0))
@@ -60,8 +60,8 @@ def test_after_the_unmute_all_is_as_before(kind, needs, policy):
 
 @NEEDS
 @EVERY
-def test_the_first_request_of_its_kind_may_be_throttled_as_well(kind, needs):
-    """Nothing is known of its kind yet: the long way leads to the same."""
+def test_the_first_request_of_a_kind_may_be_throttled(kind, needs):
+    """There is no plan for it yet, so the general path throttles it."""
     wire = Wire(make_engine([Quiet(needs=needs)])).client(kind.ask(1) + kind.ask(2))
     assert wire.to_broker == kind.ask(1)
     assert wire.session.client.muted == Mute.THROTTLED
@@ -74,8 +74,8 @@ def test_the_first_request_of_its_kind_may_be_throttled_as_well(kind, needs):
     assert_usual_again(wire)
 
 
-def test_after_the_unmute_requests_and_replies_are_sent_from_where_they_lie():
-    """The answer is an offset, not a call for attention: the fast loops have settled them."""
+def test_after_a_throttle_requests_and_replies_are_sent_from_the_read_buffer():
+    """The session returns an offset and does not raise its attention flag."""
     wire = throttled(KINDS["heartbeat-v1"])
     wire.broker(f.beat_reply(1))
     wire.advance(500)
@@ -89,8 +89,8 @@ def test_after_the_unmute_requests_and_replies_are_sent_from_where_they_lie():
 @NEEDS
 @pytest.mark.parametrize("name", STAMPED)
 @pytest.mark.parametrize("passed_ms", [120, 500])
-def test_the_reply_says_what_is_left_wherever_it_is_cut(name, needs, passed_ms):
-    """In any two reads, behind another reply, before none: stamped while there is something left."""
+def test_the_reply_has_the_remaining_throttle_time_under_any_chunking(name, needs, passed_ms):
+    """It may come in two reads, after another reply or alone; it is stamped while time remains."""
     kind = KINDS[name]
     replies = kind.reply(1, 0) + kind.reply(2, 0)
     for cut in range(1, len(replies) + 1):
@@ -114,7 +114,7 @@ def test_the_reply_says_what_is_left_wherever_it_is_cut(name, needs, passed_ms):
     st.integers(0, 600),
 )
 def test_any_chunking_gives_the_same_bytes(name, needs, chunk, back, passed_ms):
-    """Requests and replies in pieces, the second read long after the first."""
+    """Requests and replies come in pieces, and the second piece comes much later than the first."""
     kind = KINDS[name]
     wire = Wire(make_engine([Quiet(needs=needs)]))
     wire.client(kind.ask(1) + kind.ask(2), chunk)
@@ -130,8 +130,8 @@ def test_any_chunking_gives_the_same_bytes(name, needs, chunk, back, passed_ms):
 
 @NEEDS
 @pytest.mark.parametrize("chunk", [64, 1000])
-def test_the_mute_begins_behind_the_requests_last_byte(needs, chunk):
-    """A request that streams in several reads is never cut by its own throttle."""
+def test_the_mute_begins_after_the_requests_last_byte(needs, chunk):
+    """A request that streams in several reads is not interrupted by its own throttle."""
     asked = f.produce(1, size_bytes=3000)
     wire = Wire(make_engine([Quiet(needs=needs)]))
     wire.client(asked[:2000], chunk)
@@ -148,8 +148,8 @@ def test_the_mute_begins_behind_the_requests_last_byte(needs, chunk):
 
 
 @pytest.mark.parametrize("needs", [Need.HEADER, Need.HEAD])
-def test_a_throttle_that_ends_before_its_request_does_mutes_nobody(needs):
-    """The request was slower than its punishment."""
+def test_a_throttle_that_ends_before_its_request_mutes_no_client(needs):
+    """The request took longer to arrive than the throttle lasts."""
     asked = f.produce(1, size_bytes=3000)
     wire = Wire(make_engine([Quiet(needs=needs)])).client(asked[:2000])
     wire.advance(500)
@@ -163,7 +163,7 @@ def test_a_throttle_that_ends_before_its_request_does_mutes_nobody(needs):
 
 @NEEDS
 def test_a_request_without_reply_is_throttled_like_any_other(needs):
-    """There is nothing to write it into; the mute says it."""
+    """No reply can carry the throttle time; the client is muted."""
     wire = throttled(SILENT, needs)
     assert wire.session.client.muted == Mute.THROTTLED
     assert wire.to_broker == SILENT.ask(1)
@@ -173,7 +173,7 @@ def test_a_request_without_reply_is_throttled_like_any_other(needs):
 
 
 def test_a_throttled_fetch_may_be_patched():
-    """Both at once: kept whole, changed, sent on; then its client is muted."""
+    """The request is kept whole, changed and forwarded; then its client is muted."""
     smaller = Forward(patches=(Patch(12, struct.pack(">i", 77)),))
     wire = Wire(make_engine([Quiet(forward=smaller, needs=Need.HEAD)]))
     wire.client(fetch(1) + fetch(2))
@@ -183,8 +183,8 @@ def test_a_throttled_fetch_may_be_patched():
     assert wire.to_broker == fetch(1, max_bytes=77) + fetch(2)
 
 
-def test_a_throttled_produces_walker_still_sees_its_body():
-    """Need.HEAD: topics are complete by the end."""
+def test_the_topics_of_a_throttled_produce_are_complete():
+    """With Need.HEAD its body is walked to its end."""
     policy = Quiet(needs=Need.HEAD)
     wire = Wire(make_engine([policy])).client(f.produce(1, topic="orders") + f.produce(2), 30)
     assert policy.heads[0].topics == [("orders", [0])]
@@ -193,13 +193,13 @@ def test_a_throttled_produces_walker_still_sees_its_body():
     assert policy.asked == [1, 2]
 
 
-# -- the broker's own figure ----------------------------------------------------------------------
+# -- the broker's own throttle time ---------------------------------------------------------------
 
 
 @NEEDS
 @pytest.mark.parametrize("name", STAMPED)
-def test_the_brokers_larger_figure_stays_and_prolongs_the_mute(name, needs):
-    """Never more lenient than the broker; never two delays one after the other."""
+def test_the_brokers_larger_throttle_time_stays_and_extends_the_mute(name, needs):
+    """The client never waits less than the broker asks, and never twice."""
     kind = KINDS[name]
     wire = throttled(kind, needs)
     wire.advance(100)
@@ -212,8 +212,8 @@ def test_the_brokers_larger_figure_stays_and_prolongs_the_mute(name, needs):
 
 
 @pytest.mark.parametrize("name", STAMPED)
-def test_the_brokers_smaller_figure_is_raised(name):
-    """What is left is ours, and the mute is no longer for it."""
+def test_the_brokers_smaller_throttle_time_is_raised(name):
+    """It becomes the rest of Sluice's throttle, and the mute does not change."""
     kind = KINDS[name]
     wire = throttled(kind)
     wire.broker(kind.reply(1, 300))
@@ -222,16 +222,16 @@ def test_the_brokers_smaller_figure_is_raised(name):
     assert wire.to_broker == kind.ask(1) + kind.ask(2)
 
 
-def test_who_is_not_throttled_here_keeps_the_brokers_figure_and_is_not_muted():
-    """The client keeps the pause by itself, as it does without us."""
+def test_the_brokers_throttle_time_alone_mutes_no_client():
+    """The client pauses by itself, as it does without Sluice."""
     wire = Wire(make_engine([Recorder()])).client(f.beat(1)).broker(f.beat_reply(1, 900))
     assert wire.to_client == f.beat_reply(1, 900)
     assert not wire.session.client.muted
 
 
 @pytest.mark.parametrize("name", STAMPED)
-def test_a_throttle_that_is_over_writes_nothing(name):
-    """Not even a zero over the broker's figure, and it mutes nobody again."""
+def test_a_throttle_that_has_ended_does_not_change_the_reply(name):
+    """The broker's throttle time stays, and the client is not muted again."""
     kind = KINDS[name]
     wire = throttled(kind)
     wire.advance(500)

@@ -1,4 +1,4 @@
-"""Topology: what clients are told, what is learnt, and what never leaks."""
+"""Topology: the addresses that clients see, the broker addresses that are learnt, and those that are hidden."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def make() -> tuple[Topology, Watcher]:
 
 
 def test_a_declared_node_is_advertised_at_its_own_port_and_learnt():
-    """The real address stays here."""
+    """Its real address stays inside Sluice."""
     topology, watcher = make()
     assert topology.address_of(7) is None
     assert topology.advertise(7, b"kafka-7.real", 9092) == (b"localhost", 19095)
@@ -23,8 +23,8 @@ def test_a_declared_node_is_advertised_at_its_own_port_and_learnt():
     assert watcher.learned == {7: ("kafka-7.real", 9092)}
 
 
-def test_a_broker_that_moved_is_followed():
-    """The next response that names it is enough."""
+def test_a_brokers_new_address_replaces_the_old_one():
+    """One response that names it is enough."""
     topology, watcher = make()
     topology.advertise(1, b"old", 9092)
     topology.advertise(1, b"new", 9093)
@@ -34,8 +34,8 @@ def test_a_broker_that_moved_is_followed():
     assert watcher.learned[1] == ("newer", 9094)
 
 
-def test_a_node_outside_the_range_stands_at_the_bootstrap_port_counted_and_reported_once():
-    """Leaking it would let the client past us."""
+def test_a_node_outside_the_range_is_advertised_at_the_bootstrap_port():
+    """Its real address would lead clients past Sluice; the node is counted, and reported once."""
     topology, watcher = make()
     for _ in range(3):
         assert topology.advertise(99, b"kafka-99", 9092) == (b"localhost", 19092)
@@ -44,8 +44,8 @@ def test_a_node_outside_the_range_stands_at_the_bootstrap_port_counted_and_repor
     assert watcher.unmapped == [99]
 
 
-def test_concealing_learns_nothing():
-    """A controller's listener is no place to dial."""
+def test_hiding_an_address_learns_nothing():
+    """A controller's listener must not be dialled."""
     topology, _ = make()
     assert topology.conceal(1, b"controller", 9093) == (b"localhost", 19094)
     assert topology.conceal(99, b"controller", 9093) == (b"localhost", 19092)
@@ -53,15 +53,15 @@ def test_concealing_learns_nothing():
     assert topology.unmapped_total == 0
 
 
-def test_nobody_is_not_learnt():
-    """FindCoordinator says node -1 while there is no coordinator."""
+def test_node_minus_one_is_not_learnt():
+    """FindCoordinator names node -1 while there is no coordinator."""
     topology, watcher = make()
     topology.learn({NO_NODE: (b"", -1), 0: (b"", 9092)})
     assert watcher.learned == {}
 
 
-def test_a_broker_that_names_any_number_of_nodes_does_not_grow_the_memory():
-    """Only declared nodes are learnt, and of the others a bounded number is remembered."""
+def test_the_memory_of_unknown_nodes_is_bounded():
+    """Only declared nodes are learnt, and a bounded number of the others is remembered."""
     topology, watcher = make()
     for node_id in range(100, 100 + 3 * UNMAPPED_MAX):
         assert topology.advertise(node_id, b"kafka-%d.real" % node_id, 9092)[1] == 19092
@@ -76,8 +76,8 @@ def test_a_broker_that_names_any_number_of_nodes_does_not_grow_the_memory():
 @pytest.mark.parametrize(
     ("host", "port"), [(b"kafka\0.evil", 9092), (b"kafka", 0), (b"kafka", -1), (b"kafka", 65536)]
 )
-def test_an_address_that_cannot_be_dialled_is_the_brokers_fault(node_id, host, port):
-    """It is refused, not cut to something that can be dialled; and what was known stays."""
+def test_an_invalid_address_is_the_brokers_fault(node_id, host, port):
+    """It is refused, not shortened; the address known before stays."""
     topology, _ = make()
     topology.advertise(1, b"kafka-1.real", 9092)
     for take in (

@@ -1,4 +1,4 @@
-"""The line for memory with shares and a bound of requests at once, and shares while others wait."""
+"""Shares of the pool, combined with a bound on requests and with other waiting clients."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
 
 
-# -- shares and a bound of requests together ----------------------------------------------------
+# -- shares and a bound on requests -------------------------------------------------------------
 
 
 def sent(engine: Engine, number: int, size: int = 600, host: str = "10.0.0.9") -> Link:
-    """A session whose request of this size was sent whole; it is looked at when its turn comes."""
+    """Return a session whose request was sent whole and is read when its turn comes."""
     return Link(engine, host).client(kept(number, size))
 
 
-def test_a_session_that_leaves_a_shares_line_takes_nothing_with_it():
-    """The next of its pair has the memory, and the count of requests is what is held."""
+def test_a_session_that_leaves_the_queue_of_a_share_keeps_no_memory():
+    """The next session of the share gets the memory, and the count of requests is correct."""
     engine = small_engine(1000, max_share=0.5, requests=10)
     first, second, third = (begun(engine, n, 400, "10.0.0.1") for n in (1, 2, 3))
     fourth = begun(engine, 4, 400, "10.0.0.1")
@@ -45,13 +45,13 @@ def test_a_session_that_leaves_a_shares_line_takes_nothing_with_it():
     assert engine.reservations._shares == {}
 
 
-def test_a_session_that_is_called_and_finds_its_share_used_up_waits_among_its_own():
-    """It was first in the line of all; those behind it that have a share left pass, its own do not."""
+def test_a_session_whose_turn_comes_while_its_share_is_used_up_joins_the_shares_queue():
+    """It was first in the common queue; later sessions of other shares are served, those of its share are not."""
     engine = small_engine(4000, max_share=0.5, requests=2)
     holder = begun(engine, 1, 2000, "10.0.0.1")
     other = Link(engine, "10.0.0.3")
     other.stuck = True
-    other.client(f.heartbeat(1))  # the second request that is held
+    other.client(f.heartbeat(1))  # the second request that is kept
     greedy, behind = sent(engine, 2, 600, "10.0.0.1"), sent(engine, 3, 600, "10.0.0.2")
     assert [link.waits for link in (greedy, behind)] == [True, True]
     other.unstick()
@@ -65,16 +65,16 @@ def test_a_session_that_is_called_and_finds_its_share_used_up_waits_among_its_ow
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
 
-def test_a_session_that_is_called_and_finds_no_memory_stays_first():
-    """A later one does not overtake it, however small it is; it waits once more, and has its turn next."""
+def test_a_session_whose_turn_comes_without_free_memory_stays_first():
+    """A later session does not overtake it, even with a small request; it has the next turn."""
     engine = small_engine(4000, requests=2)
     holder, other = begun(engine, 1, 900), Link(engine)
     other.stuck = True
     other.client(f.heartbeat(1))
     first, second = sent(engine, 2, 900), sent(engine, 3, 60)
     other.stuck = False
-    other.settle()  # the first is called
-    engine.request_pool.force_allocate(4000)  # and something that streams takes what was left
+    other.settle()  # the first has its turn
+    engine.request_pool.force_allocate(4000)  # something that streams takes the rest
     first._attend()
     assert (first.waits, second.waits) == (True, True)
     assert list(engine.reservations._line) == [first.session, second.session]
@@ -89,7 +89,7 @@ def test_a_session_that_is_called_and_finds_no_memory_stays_first():
 
 
 def test_a_session_waits_again_after_a_grant_like_any_other():
-    """A grant is for one request: the next one stands at the end of the line."""
+    """A grant is for one request: the next request stands at the end of the queue."""
     engine = small_engine(10_000, max_share=0.9, requests=1)
     first, second, third = (Link(engine, f"10.0.0.{n}") for n in (1, 2, 3))
     first.stuck = True
@@ -102,7 +102,7 @@ def test_a_session_waits_again_after_a_grant_like_any_other():
     assert third.waits
     second.unstick()
     third._attend()
-    assert third.session.broker.outbox  # before the second's next one
+    assert third.session.broker.outbox  # before the second session's next request
     assert second.waits
     third.unstick()
     second._attend()
@@ -113,8 +113,8 @@ def test_a_session_waits_again_after_a_grant_like_any_other():
 # -- a share while others wait ------------------------------------------------------------------
 
 
-def test_behind_a_loopback_address_a_share_holds_while_others_wait():
-    """One pair may have the whole pool; as soon as another one waits it gets no more, and has its turn later."""
+def test_at_a_loopback_address_a_share_applies_while_others_wait():
+    """One share may have the whole pool; while another one waits it gets no more, and has its turn later."""
     engine = small_engine(2000)
     greedy = [begun(engine, n, 500, "127.0.0.1") for n in range(6)]
     assert [link.waits for link in greedy] == [False] * 4 + [True] * 2
@@ -124,7 +124,7 @@ def test_behind_a_loopback_address_a_share_holds_while_others_wait():
     assert not other.waits  # though two came before it
     assert [link.waits for link in greedy] == [False] * 4 + [True] * 2
     finish(greedy[1], 1, 500)
-    assert not greedy[4].waits  # nobody else waits any more
+    assert not greedy[4].waits  # no other share waits any more
     for n in (2, 3, 4):
         finish(greedy[n], n, 500)
     finish(other, 7, 500)
@@ -139,8 +139,8 @@ def test_behind_a_loopback_address_a_share_holds_while_others_wait():
     )
 
 
-def test_slow_requests_beyond_a_share_are_given_up_after_a_second_while_others_wait():
-    """Behind a loopback address too: an honest request does not wait ten seconds for them."""
+def test_slow_requests_over_a_share_are_closed_after_a_second_while_others_wait():
+    """This holds for a loopback address too: an honest request does not wait ten seconds for them."""
     engine = small_engine(40_000, limits=ReadLimits())
     slow = [begun(engine, n, 10_000, "127.0.0.1") for n in range(4)]
     slow[0].advance(500)
@@ -153,8 +153,8 @@ def test_slow_requests_beyond_a_share_are_given_up_after_a_second_while_others_w
     assert slow[0].session.reason is CloseReason.REQUEST_READ_TIMEOUT
 
 
-def test_requests_beyond_a_share_that_take_long_are_given_up_the_slowest_first():
-    """Each comes at the least rate, and together they hold the pool: another pair waits five seconds, not thirty."""
+def test_of_requests_over_a_share_the_slowest_are_closed_first():
+    """Each comes at the least rate, and together they hold the pool: another share waits five seconds, not thirty."""
     engine = small_engine(200_000, limits=ReadLimits())
     slow = [begun(engine, n, 50_000, "127.0.0.1") for n in range(4)]
     honest = begun(engine, 5, 5000, "127.0.0.2")
@@ -167,11 +167,11 @@ def test_requests_beyond_a_share_that_take_long_are_given_up_the_slowest_first()
     honest.advance(1000)
     assert not honest.waits
     ended = [link.session.ended for link in slow]
-    assert ended == [False, False, False, True]  # as many as it takes: nobody else waits now
+    assert ended == [False, False, False, True]  # as many as necessary: no other share waits now
 
 
 def test_a_long_head_needs_memory_like_a_body():
-    """Sixty KiB of a head on each of many connections: all but a few wait with no more than a crumb of it."""
+    """Many connections send 60 KiB of a head each: all but a few wait and hold one short read of it."""
     engine = small_engine(100_000)
     head = f.request(f.HEARTBEAT, 0, 1, bytes(10), client_id="c" * 32_000)
     links = [Link(engine) for _ in range(40)]
