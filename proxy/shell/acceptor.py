@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from proxy.core.errors import CloseReason
 from proxy.shell.dialer import DialError
 from proxy.shell.transport import PlainTransport
 
@@ -104,6 +105,9 @@ class Acceptor:
             attached = True
         except DialError as error:
             session.end(error.reason, error.detail, self._now_ms())
+        except trio.Cancelled:
+            session.end(CloseReason.DRAINED, "", self._now_ms())
+            raise
         except Exception as error:  # noqa: BLE001 - a fault ends one client only
             self._observer.on_internal_error(error)
         finally:

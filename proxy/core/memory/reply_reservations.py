@@ -128,7 +128,7 @@ class ReplyReservations:
         stuck = [
             s
             for s, mark in self._marks.items()
-            if s.client.outbox and s.client.sent_bytes - mark <= min_bytes and not s.ended
+            if s.client.outbox and s.client.sent_bytes - mark <= min_bytes
         ]
         stuck.sort(key=lambda s: s.client.unsent_bytes)
         while stuck and self._line:

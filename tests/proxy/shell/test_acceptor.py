@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.shell.acceptor import RESERVED_DESCRIPTORS, Acceptor, connection_limit
 from proxy.shell.listeners import Listeners
@@ -96,3 +97,28 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
         await stream.aclose()
     listeners.close()
     bench.far += dials.far
+
+
+class NeverDials:
+    """A dialer whose brokers do not answer."""
+
+    async def reach(self, node_id: int | None) -> PlainTransport:
+        await trio.sleep_forever()
+
+
+async def test_a_client_whose_broker_is_still_dialled_at_the_drain_is_closed_as_drained(bench):
+    """The client has not closed anything."""
+    acceptor = Acceptor(bench.engine, bench.event_loop, NeverDials(), Observer(), bench.clock, 10)
+    listeners = Listeners("127.0.0.1", [(None, 0)])
+    port = listeners._bound[0][1].getsockname()[1]
+    until = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(acceptor.serve, listeners, until)
+        async with await trio.open_tcp_stream("127.0.0.1", port) as client:
+            while not bench.engine.sessions:
+                await trio.lowlevel.checkpoint()
+            until.set()
+            with suppress(trio.BrokenResourceError):
+                assert await client.receive_some(1) == b""
+    assert bench.engine.observer.closed == [(CloseReason.DRAINED, "")]
+    listeners.close()

@@ -92,6 +92,24 @@ def test_a_client_that_does_not_read_is_closed_when_another_reply_needs_its_memo
     assert engine.reply_pool.used_bytes == 0
 
 
+def test_a_client_that_has_all_replies_due_and_reads_none_gives_its_memory_to_another_during_a_drain():
+    """Its session has ended but for what it does not read."""
+    engine = bounded(MIB)
+    asked, reply = share_fetch(1, 3 * MIB)
+    stuck = Unread(engine).client(asked)
+    stuck.broker(reply)
+    waiting = Wire(engine).client(asked)
+    waiting.broker(reply[:1000])
+    waiting.drain()
+    assert stuck.session.ended
+    assert waiting.session.broker.muted
+    waiting.advance(STUCK_MS)
+    assert not waiting.session.broker.muted
+    waiting.broker(reply[1000:])
+    assert b"127.0.0.1" in waiting.to_client
+    assert engine.reply_pool.used_bytes == 0
+
+
 def test_a_larger_pool_serves_the_waiting_replies():
     """A live change of the pool serves the queue at once."""
     engine = bounded(MIB)
