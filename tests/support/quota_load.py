@@ -194,7 +194,7 @@ class _Caller:
         if not self._sent or correlation_id != expected:
             self._fail(f"answer {correlation_id}, not {expected}", selector)
             return
-        self._tally.longest_s = max(self._tally.longest_s, now - self._sent.pop(0))
+        self._tally.asked.append(self._sent.pop(0))
         self._tally.answered.append(now)
         # Heartbeat v3 tells it first, Produce v7 last.
         at = 8 if self._row.produce is None else len(frame) - 4

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import bisect
+import statistics
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BURST_SECONDS: Final = 2  # the policy's default
 
@@ -37,8 +41,8 @@ class Tally:
     """When, by `time.monotonic`."""
     throttle_ms: list[int] = field(default_factory=list)
     """What each answer said."""
-    longest_s: float = 0.0
-    """From a request to its answer."""
+    asked: list[float] = field(default_factory=list)
+    """When the request of each answer was sent."""
     signed_on: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -51,10 +55,25 @@ class Tally:
         return self.between(start, stop) / (stop - start)
 
     def most_within(self, seconds: float) -> int:
-        """The most answers in any interval of this length."""
-        most, first = 0, 0
-        for place, when in enumerate(self.answered):
-            while when - self.answered[first] > seconds:
-                first += 1
-            most = max(most, place - first + 1)
+        """Return the most requests that were sent and answered within an interval of this length.
+
+        The proxy let each of them pass in that interval too, on a machine of any speed.
+        """
+        most = 0
+        for start in self.asked:
+            first, last = (bisect.bisect(self.answered, at) for at in (start, start + seconds))
+            most = max(most, sum(asked >= start for asked in self.asked[first:last]))
         return most
+
+    @property
+    def longest_s(self) -> float:
+        """The longest time from a request to its answer; 0 without any."""
+        return max(self._took(), default=0.0)
+
+    @property
+    def mean_s(self) -> float:
+        """The mean time from a request to its answer; raises StatisticsError without any."""
+        return statistics.fmean(self._took())
+
+    def _took(self) -> Iterator[float]:
+        return (end - start for start, end in zip(self.asked, self.answered, strict=True))

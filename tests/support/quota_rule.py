@@ -18,13 +18,19 @@ _WINDOWS: Final = 11
 _ROUND_TRIP_MS: Final = 4.0
 
 
-def answered_by_rule(row: Row, limit: float, start_ms: float, seconds: float) -> int:
+def answered_by_rule(
+    row: Row,
+    limit: float,
+    start_ms: float,
+    seconds: float,
+    round_trip_ms: float = _ROUND_TRIP_MS,
+) -> int:
     """How many requests of `row` are answered within `seconds` of `start_ms`, on the proxy's clock.
 
     Not for a row that reconnects: nobody is left to be muted, so it has all it asks for.
     """
     ends = start_ms + seconds * 1000
-    waiting = [(start_ms + _ROUND_TRIP_MS, place) for place in range(row.connections)]
+    waiting = [(start_ms + round_trip_ms, place) for place in range(row.connections)]
     heapq.heapify(waiting)
     windows: Counter[int] = Counter()
     answered = 0
@@ -35,7 +41,7 @@ def answered_by_rule(row: Row, limit: float, start_ms: float, seconds: float) ->
             windows[int(now_ms // 1000)] += 1
             answered += 1
             muted_ms = max(muted_ms, _delay_ms(windows, limit, now_ms))
-        heapq.heappush(waiting, (now_ms + max(muted_ms, _ROUND_TRIP_MS), place))
+        heapq.heappush(waiting, (now_ms + max(muted_ms, round_trip_ms), place))
     return answered
 
 

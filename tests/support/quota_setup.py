@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 ENTITY: Final = "entity"
 CHANNEL: Final = "channel"
-# The rates' rows, then the clients, then who has a quota at the broker too.
+# The rates' rows, the same without a quota, then the clients, then who has a quota at the broker too.
+_ROWS: Final = ("sync", "pipelined", "crowd", "reconnect", "disguise", "nodes")
 _NAMES: Final = (
-    *("sync", "pipelined", "crowd", "reconnect", "disguise", "nodes"),
+    *_ROWS,
+    *(f"free{name}" for name in _ROWS),
     *("python", "librdkafka", "java", "franz", "member", "rdmember"),
     *("brokerquota", "ourquota", "bothquotas"),
 )
