@@ -1,4 +1,4 @@
-"""The admin socket that nobody had to set: where it is, whose it is, and who finds it."""
+"""The default admin socket: its path, its owner, and how the tools find it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def environ(tmp_path, monkeypatch):
     return {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "TMPDIR": str(tmp_path / "tmp")}
 
 
-def test_its_folder_and_itself_are_its_users_alone(environ):
-    """Modes 0700 and 0600; closed, it is gone."""
+def test_only_its_user_can_open_the_socket_and_its_folder(environ):
+    """The modes are 0700 and 0600; closing removes the socket file."""
     made = admin_socket.listen(19092, environ)
     assert made.path == f"{environ['XDG_RUNTIME_DIR']}/sluice/19092.sock"
     assert stat.S_IMODE(os.lstat(Path(made.path).parent).st_mode) == 0o700
@@ -29,8 +29,8 @@ def test_its_folder_and_itself_are_its_users_alone(environ):
     assert not os.path.lexists(made.path)
 
 
-def test_every_sluice_of_this_user_is_found_and_none_that_has_ended(environ):
-    """By its bootstrap port, too; a socket that a crash left behind is passed over, and replaced."""
+def test_every_running_sluice_of_this_user_is_found(environ):
+    """It is found by its bootstrap port too; the socket of a crashed process is skipped, and replaced."""
     first, second = (admin_socket.listen(port, environ) for port in (1, 2))
     assert admin_socket.find(environ) == [first.path, second.path]
     assert admin_socket.find(environ, 2) == [second.path]
@@ -43,8 +43,8 @@ def test_every_sluice_of_this_user_is_found_and_none_that_has_ended(environ):
     second.close()
 
 
-def test_a_second_sluice_of_the_same_port_does_not_take_it_away(environ):
-    """Behind another address, say: the second one has none."""
+def test_a_second_sluice_with_the_same_port_does_not_replace_the_socket(environ):
+    """It may listen at another address; it has no default socket."""
     first = admin_socket.listen(1, environ)
     with pytest.raises(OSError, match="another process listens there"):
         admin_socket.listen(1, environ)
@@ -52,8 +52,8 @@ def test_a_second_sluice_of_the_same_port_does_not_take_it_away(environ):
     first.close()
 
 
-def test_a_folder_that_others_may_open_is_not_used(environ):
-    """Neither by Sluice, which takes the next one, nor by its tools."""
+def test_a_folder_that_other_users_can_open_is_not_used(environ):
+    """Sluice uses the next folder, and its tools ignore this one."""
     folder = Path(environ["XDG_RUNTIME_DIR"]) / "sluice"
     folder.mkdir()
     folder.chmod(0o755)
@@ -70,7 +70,7 @@ def test_a_folder_that_others_may_open_is_not_used(environ):
 
 
 def test_a_link_to_a_folder_is_not_used(environ, tmp_path):
-    """Whoever may write to the folder for temporary files could have put it there."""
+    """Any user who may write to the temporary folder could have put it there."""
     target = tmp_path / "target"
     target.mkdir(mode=0o700)
     variables = {"TMPDIR": environ["TMPDIR"]}
@@ -82,8 +82,8 @@ def test_a_link_to_a_folder_is_not_used(environ, tmp_path):
     assert not admin_socket._is_private(folder)
 
 
-def test_a_tool_without_the_variables_of_a_login_finds_it_all_the_same(environ):
-    """And the other way round: both look where either may have begun."""
+def test_a_tool_without_login_variables_finds_the_socket(environ):
+    """So does a tool with them, when Sluice has none: both search all possible folders."""
     service = admin_socket.listen(1, {"TMPDIR": environ["TMPDIR"]})
     try:
         assert admin_socket.find(environ) == [service.path]
@@ -92,7 +92,7 @@ def test_a_tool_without_the_variables_of_a_login_finds_it_all_the_same(environ):
 
 
 def test_a_runtime_folder_of_another_user_is_left_alone(environ, monkeypatch):
-    """As that of the user who became root."""
+    """It is found in the environment of a user who became root."""
     monkeypatch.setattr("os.geteuid", lambda: 12345)
     assert [str(each) for each in admin_socket.folders(environ)] == [
         f"{environ['TMPDIR']}/sluice-12345"

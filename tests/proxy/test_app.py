@@ -1,4 +1,4 @@
-"""The whole proxy in one process, between plain sockets: from bound ports to a clean end."""
+"""The whole proxy in one process between plain sockets, from bound ports to a clean exit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class EchoBroker:
-    """Answers every Heartbeat and Metadata; keeps others waiting until told."""
+    """Answers every Heartbeat and Metadata; other requests wait until the test says so."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -73,7 +73,7 @@ class EchoBroker:
 
 @pytest.fixture(autouse=True)
 def fresh_logging():
-    """Nobody keeps a captured stderr that is closed after its test."""
+    """Configure the log for each test, so that no test writes to a captured stderr that is closed."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     yield
     structlog.reset_defaults()
@@ -104,8 +104,8 @@ async def ask(stream: trio.SocketStream, request: bytes, size: int) -> bytes:
     return data
 
 
-async def test_requests_pass_and_sigterm_ends_it_with_0(running, nursery):
-    """Bootstrap and node ports; metadata rewritten; a drain that answers what is in flight."""
+async def test_requests_pass_and_sigterm_ends_the_proxy_with_exit_code_0(running, nursery):
+    """Bootstrap and node ports work, metadata is rewritten, and the drain answers requests in flight."""
     proxy, broker, port = running
     codes: list[int] = []
 
@@ -139,7 +139,7 @@ async def test_requests_pass_and_sigterm_ends_it_with_0(running, nursery):
 
 @pytest.fixture
 def runtime(tmp_path, monkeypatch):
-    """A folder of this test for default admin sockets."""
+    """Set a folder of this test for default admin sockets."""
     monkeypatch.setattr(admin_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
@@ -147,16 +147,16 @@ def runtime(tmp_path, monkeypatch):
 
 
 async def state_of(path: str) -> dict:
-    """What `sluice top` asks for."""
+    """Return the state that `sluice top` reads."""
     transport = httpx.AsyncHTTPTransport(uds=path)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as monitoring:
         return (await monitoring.get("/v1/state", timeout=60)).json()
 
 
-async def test_whoever_connects_to_the_default_socket_is_served_from_then_on(
+async def test_the_first_client_of_the_default_socket_starts_the_admin_server(
     running, nursery, runtime
 ):
-    """Until then nothing is kept for them; clients that came before are seen, and what happens after."""
+    """Nothing is recorded before; the first state has the connections, later ones have decisions."""
     proxy, _, port = running
     nursery.start_soon(proxy.run)
     await trio.testing.wait_all_tasks_blocked()
@@ -170,10 +170,10 @@ async def test_whoever_connects_to_the_default_socket_is_served_from_then_on(
     assert proxy._engine.keeps_traces
     other = await trio.open_tcp_stream("127.0.0.1", port)
     body = b"\x00\x00\x00\x01" + f.string("t") + b"\x00\x00\x00\x64"
-    await other.send_all(f.request(f.DELETE_TOPICS, 1, 4, body))  # refused by limits
+    await other.send_all(f.request(f.DELETE_TOPICS, 1, 4, body))  # the policy limits refuses it
     assert await other.receive_some()
     with trio.fail_after(60):
-        while not (seen := await state_of(path))["decisions"]:  # a look is kept for a second
+        while not (seen := await state_of(path))["decisions"]:  # a state is kept for a second
             await trio.lowlevel.checkpoint()
     assert seen["decisions"][0]["what"] == "refused"
     await client.aclose()
@@ -181,8 +181,10 @@ async def test_whoever_connects_to_the_default_socket_is_served_from_then_on(
     nursery.cancel_scope.cancel()
 
 
-async def test_until_somebody_looks_nothing_is_kept_for_them(running, nursery, runtime):
-    """The socket is there, the observers are not; the end takes the socket away."""
+async def test_without_a_client_of_the_default_socket_nothing_is_recorded(
+    running, nursery, runtime
+):
+    """The socket exists and the observers do not; the exit removes the socket."""
     proxy, _, port = running
     codes: list[int] = []
 
@@ -193,7 +195,9 @@ async def test_until_somebody_looks_nothing_is_kept_for_them(running, nursery, r
     await trio.testing.wait_all_tasks_blocked()
     assert (runtime / f"{port}.sock").is_socket()
     for _ in range(3):
-        assert admin_socket.find({"XDG_RUNTIME_DIR": str(runtime.parent)}, port)  # is no look
+        assert admin_socket.find(
+            {"XDG_RUNTIME_DIR": str(runtime.parent)}, port
+        )  # it does not connect as a client
         await trio.testing.wait_all_tasks_blocked()
     assert proxy._telemetry.monitoring is None
     assert not proxy._engine.keeps_traces
@@ -208,7 +212,7 @@ async def test_until_somebody_looks_nothing_is_kept_for_them(running, nursery, r
 async def test_a_proxy_without_a_default_socket_serves_its_clients(
     running, nursery, runtime, monkeypatch, how
 ):
-    """It was switched off, or there is no place for it: a file system that cannot be written to, say."""
+    """It is switched off, or no folder for it exists."""
     proxy, _, port = running
     config = proxy._config
     if how == "none":
@@ -231,7 +235,7 @@ async def test_a_proxy_without_a_default_socket_serves_its_clients(
 
 
 async def test_a_default_socket_is_served_beside_an_address(running, nursery, runtime):
-    """At once: the web server is there anyway."""
+    """It is served from the start, because the web server runs anyway."""
     proxy, _, port = running
     listen = f"127.0.0.1:{free_ports()}"
     proxy = App(msgspec.structs.replace(proxy._config, admin=AdminSettings(listen=listen)))
@@ -243,8 +247,8 @@ async def test_a_default_socket_is_served_beside_an_address(running, nursery, ru
     nursery.cancel_scope.cancel()
 
 
-async def test_a_second_signal_ends_at_once(running, nursery):
-    """Whatever is in flight."""
+async def test_a_second_signal_ends_the_proxy_at_once(running, nursery):
+    """It does not wait for requests in flight."""
     proxy, broker, port = running
     done = trio.Event()
 
@@ -268,8 +272,8 @@ async def test_a_second_signal_ends_at_once(running, nursery):
     nursery.cancel_scope.cancel()
 
 
-async def test_a_policy_from_the_config_is_asked(running, nursery):
-    """Limits answers in the API's own shape; the broker never sees it."""
+async def test_a_policy_of_the_configuration_judges_requests(running, nursery):
+    """`limits` refuses in the API's own format; the broker does not get the request."""
     proxy, broker, port = running
     nursery.start_soon(proxy.run)
     await trio.testing.wait_all_tasks_blocked()
@@ -283,8 +287,8 @@ async def test_a_policy_from_the_config_is_asked(running, nursery):
     nursery.cancel_scope.cancel()
 
 
-async def test_a_broker_that_refuses_closes_the_client_without_a_word(nursery):
-    """Nothing is answered in its name."""
+async def test_a_client_is_closed_without_a_reply_when_its_broker_refuses(nursery):
+    """Sluice answers nothing in the broker's place."""
     port = free_ports(count=3)
     config = Config(
         upstream=UpstreamSettings(bootstrap_servers=(f"127.0.0.1:{free_ports()}",)),
@@ -299,8 +303,8 @@ async def test_a_broker_that_refuses_closes_the_client_without_a_word(nursery):
     nursery.cancel_scope.cancel()
 
 
-def test_a_port_that_is_taken_exits_with_1_and_says_which(capfd):
-    """Before anything is served."""
+def test_a_port_in_use_ends_the_start_with_exit_code_1(capfd):
+    """The error names the port; no client is accepted."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         config = Config(
@@ -312,7 +316,7 @@ def test_a_port_that_is_taken_exits_with_1_and_says_which(capfd):
 
 
 async def test_a_client_refused_at_connect_is_closed(running, nursery, monkeypatch):
-    """on_connect may refuse before a byte is read."""
+    """`on_connect` may refuse it before a byte is read."""
     proxy, _, port = running
     monkeypatch.setattr(proxy._engine.chain, "on_connect", lambda *_: Reject(1))
     nursery.start_soon(proxy.run)
@@ -323,8 +327,8 @@ async def test_a_client_refused_at_connect_is_closed(running, nursery, monkeypat
     nursery.cancel_scope.cancel()
 
 
-def test_the_graces_are_those_of_the_settings():
-    """What `purgatory` says is what requests that wait are given."""
+def test_the_grace_times_are_those_of_the_settings():
+    """The engine gets each value of the section `purgatory`."""
     config = Config(
         upstream=UpstreamSettings(bootstrap_servers=("127.0.0.1:1",)),
         purgatory=PurgatorySettings(
@@ -338,8 +342,8 @@ def test_the_graces_are_those_of_the_settings():
     assert engine.graces == GraceTimes(-7, 8, 9, 11)
 
 
-async def test_a_second_sighup_while_the_first_is_read_is_not_lost(running, nursery):
-    """The file may have changed behind what was read of it; and a reload does not stand in the way of a drain."""
+async def test_a_sighup_during_a_reload_causes_another_reload(running, nursery):
+    """The file may have changed after it was read. A reload does not delay a drain."""
     proxy, _, _ = running
     config, reads, second = proxy._config, [], threading.Event()
 
@@ -371,5 +375,5 @@ async def test_a_second_sighup_while_the_first_is_read_is_not_lost(running, nurs
     while not codes:
         await trio.lowlevel.checkpoint()
     assert codes == [0]
-    assert len(reads) <= 3  # those that came together are one
+    assert len(reads) <= 3  # signals that come together cause one reload
     nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""What stands at a bootstrap address: each kind of server is told apart from the others."""
+"""The probe of a bootstrap address tells each kind of server apart from the others."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def closes(_: bytes) -> bytes | None:
 
 
 def served(answer: Answer) -> Callable[[trio.SocketStream], Awaitable[None]]:
-    """Answers each frame (or each piece, of what is none); None closes."""
+    """Return a server that answers each frame, or each piece of other protocols; None closes."""
 
     async def serve(stream: trio.SocketStream) -> None:
         data = b""
@@ -99,13 +99,13 @@ async def started(nursery: trio.Nursery, handler: Callable[..., Awaitable[None]]
 
 
 async def test_a_kafka_broker_names_its_brokers(nursery: trio.Nursery) -> None:
-    """As it would name them to a client."""
+    """They are the addresses that it would give to a client."""
     report = await probe("127.0.0.1", await started(nursery, served(kafka)), TIMEOUT_S)
     assert report.problem == ""
     assert report.brokers == {7: ("k", 9092)}
 
 
-async def test_a_broker_that_wants_sasl_is_no_problem_and_told_as_such(
+async def test_a_broker_that_requires_sasl_is_reported_without_a_problem(
     nursery: trio.Nursery,
 ) -> None:
     """Its clients authenticate through Sluice."""
@@ -123,22 +123,22 @@ async def test_a_broker_that_wants_sasl_is_no_problem_and_told_as_such(
         (closes, "does not answer ApiVersions"),
     ],
 )
-async def test_a_server_that_is_no_broker_is_named_for_what_it_is(
+async def test_a_server_with_another_protocol_is_named(
     nursery: trio.Nursery, answer: Answer, words: str
 ) -> None:
-    """So that the user knows what to change."""
+    """The user then knows which address to change."""
     report = await probe("127.0.0.1", await started(nursery, served(answer)), TIMEOUT_S)
     assert words in report.problem
     assert report.brokers == {}
 
 
-async def test_a_listener_for_tls_is_recognised() -> None:
-    """By its alert, for it has no certificate here."""
+async def test_a_tls_listener_is_recognised() -> None:
+    """It is recognised by its alert, because the test has no certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
-        for _ in range(2):  # the question in plain text, then the handshake
+        for _ in range(2):  # the request in plain text, then the handshake
             client, _ = listener.accept()
             with client, suppress(OSError):
                 context.wrap_socket(client, server_side=True).close()
@@ -148,21 +148,21 @@ async def test_a_listener_for_tls_is_recognised() -> None:
     report = await probe("127.0.0.1", listener.getsockname()[1], TIMEOUT_S)
     assert "it wants TLS" in report.problem
     with suppress(OSError):
-        socket.create_connection(listener.getsockname(), 1).close()  # whatever was not asked
+        socket.create_connection(listener.getsockname(), 1).close()  # ends the second accept
     thread.join()
     listener.close()
 
 
-async def test_nothing_listens_there() -> None:
-    """In the system's own words."""
+async def test_a_port_without_a_listener_is_reported() -> None:
+    """The message is the operating system's."""
     report = await probe("127.0.0.1", free_ports(), TIMEOUT_S)
     assert report.problem.endswith("Connection refused")
 
 
-async def test_a_server_that_says_nothing_is_given_up(
+async def test_a_server_that_never_answers_is_reported(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Every question has its deadline."""
+    """Each request has a timeout."""
     report = await probe("127.0.0.1", await started(nursery, silent), TIMEOUT_S)
     assert report.problem == "it accepts connections, but does not answer ApiVersions"
 

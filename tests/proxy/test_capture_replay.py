@@ -1,4 +1,4 @@
-"""A capture can be replayed exactly: the policy, asked again, says every single delay again."""
+"""A capture can be replayed exactly: the policy gives every delay again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BYTES = {**LIMITS, "producer_byte_rate": 20_000.0}
 
 
 class EngineHost:
-    """A policy's host before there is an engine, and then that engine's."""
+    """A policy's host that works before the engine exists, and then wakes and sets alarms in it."""
 
     name = "quota"
     observes = False
@@ -51,10 +51,10 @@ class EngineHost:
 
 steps = st.lists(
     st.tuples(
-        st.integers(0, 3),  # which connection
-        st.integers(1, 6),  # how many requests at once
+        st.integers(0, 3),  # the connection
+        st.integers(1, 6),  # the number of requests at once
         st.sampled_from(["heartbeat", "produce", "produce0"]),
-        st.booleans(),  # whether what is owed is answered first
+        st.booleans(),  # whether the broker answers first
         st.integers(0, 400),  # ms until the next step
     ),
     min_size=5,
@@ -66,10 +66,10 @@ steps = st.lists(
 @pytest.mark.parametrize("limits", [LIMITS, BYTES], ids=["requests", "bytes"])
 @settings(max_examples=20, deadline=None)
 @given(played=steps)
-def test_every_delay_is_said_again(
+def test_a_replay_gives_every_recorded_delay_again(
     tmp_path_factory: pytest.TempPathFactory, enforcement: str, limits: dict, played: list
 ) -> None:
-    """Four connections under a quota, in any order and rhythm: replaying the rows gives the recorded verdicts."""
+    """Four connections share a quota, in any order and rhythm: the replayed rows give the recorded verdicts."""
     config = {"enforcement": enforcement, "quotas": [limits]}
     host = EngineHost()
     policy = Quota(msgspec.convert(config, Quota.Config), host)
@@ -105,7 +105,7 @@ def test_every_delay_is_said_again(
 
 
 def answer(wire: Wire) -> None:
-    """The broker answers whatever has reached it."""
+    """Let the broker answer every request that it has."""
     for frame in f.split(wire.to_broker):
         number = int.from_bytes(frame[8:12], "big")
         if frame[5] == f.HEARTBEAT:
@@ -116,12 +116,12 @@ def answer(wire: Wire) -> None:
 
 
 def is_silent(frame: bytes) -> bool:
-    """A Produce v3 of `frames.produce` with acks=0."""
+    """Return whether it is a Produce v3 of `frames.produce` with acks=0."""
     return frame[21:23] == b"\x00\x00"
 
 
-def test_a_capture_with_delays_was_meant(tmp_path) -> None:
-    """The law above is about something: under that quota requests are held and throttled."""
+def test_the_captures_of_these_tests_have_delays(tmp_path) -> None:
+    """Under that quota requests are held and throttled, so the test above compares delays."""
     host = EngineHost()
     config = {"enforcement": "entity", "quotas": [LIMITS]}
     policy = Quota(msgspec.convert(config, Quota.Config), host)

@@ -1,4 +1,4 @@
-"""SIGHUP before the proxy can heed it; tests/faults/test_full_log.py sees it in a real process."""
+"""SIGHUP before the proxy can handle it; tests/faults/test_full_log.py tests it in a real process."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def as_before():
     signal.signal(signal.SIGHUP, before)
 
 
-def test_a_hangup_is_noted_once_and_ends_nothing():
-    """However often it came: one look at the settings covers all."""
+def test_several_sighups_are_noted_once_and_do_not_end_the_process():
+    """One reload covers all of them."""
     hangup.note()
     assert not hangup.was_noted()
     signal.raise_signal(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""Work in a thread beside the loop: the interpreter is given back after each short burst."""
+"""Work in a thread beside the event loop releases the interpreter after each short burst."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from proxy.pacing import BURST_S, REST_S, in_bursts, run_in_bursts
 
 
 def a_call() -> None:
-    """A Python call: where the thread may be stopped."""
+    """Make a Python call, at which the thread may be paused."""
 
 
 class FakeTime:
-    """Each look at the clock takes a tenth of a burst; sleeps are written down."""
+    """Each reading of the clock takes a tenth of a burst; sleeps are recorded."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -38,7 +38,7 @@ def fake_time(monkeypatch):
 
 
 def test_the_thread_rests_after_each_burst(fake_time):
-    """A thousand calls, of which each looks at the clock twice, are two hundred bursts."""
+    """A thousand calls, of which each reads the clock twice, are two hundred bursts."""
 
     def work() -> str:
         for _ in range(1000):
@@ -51,8 +51,8 @@ def test_the_thread_rests_after_each_burst(fake_time):
 
 
 @pytest.mark.usefixtures("fake_time")
-def test_a_fault_passes_through_and_the_thread_is_as_before():
-    """Whatever was profiling it goes on with that."""
+def test_an_exception_is_raised_and_the_threads_profiler_is_restored():
+    """Another profiler may have been set before."""
     before = sys.getprofile()
 
     def work() -> None:
@@ -63,6 +63,6 @@ def test_a_fault_passes_through_and_the_thread_is_as_before():
     assert sys.getprofile() is before
 
 
-async def test_the_loop_gets_what_the_work_returns():
-    """It runs in a thread of its own."""
+async def test_the_event_loop_gets_the_result_of_the_work():
+    """The work runs in a thread of its own."""
     assert await run_in_bursts(lambda: 7) == 7

@@ -1,4 +1,4 @@
-"""What a start would refuse is found before it: files, folders, variables."""
+"""The preflight finds files, folders and variables that a start would refuse."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def paths(settings: Config, **environ: str) -> list[str]:
     return [each.path or str(each) for each in problems(settings, environ)]
 
 
-def test_of_the_defaults_nothing_is_refused() -> None:
+def test_the_default_settings_are_accepted() -> None:
     """They name no file."""
     assert paths(config()) == []
 
 
-def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
-    """Folders that a start would make, files that it would begin."""
+def test_the_preflight_creates_nothing(tmp_path: Path) -> None:
+    """Folders and files that a start creates do not exist afterwards."""
     settings = config(
         USAGE_LOG_DIRECTORY=tmp_path / "new" / "usage-log",
         TRACES_FILE=tmp_path / "traces.jsonl",
@@ -54,14 +54,16 @@ def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
         ("ADMIN_SOCKET", "admin.socket"),
     ],
 )
-def test_a_file_where_a_folder_must_be_is_refused(variable: str, path: str, tmp_path: Path) -> None:
-    """Whoever Sluice runs as."""
+def test_a_file_in_the_place_of_a_folder_is_refused(
+    variable: str, path: str, tmp_path: Path
+) -> None:
+    """This holds for every user, root included."""
     (tmp_path / "file").touch()
     assert paths(config(**{variable: tmp_path / "file" / "below"})) == [path]
 
 
-def test_only_a_socket_may_be_in_a_socket_s_place(tmp_path: Path) -> None:
-    """A start replaces a dead one, and nothing else."""
+def test_only_a_socket_may_be_at_the_path_of_a_socket(tmp_path: Path) -> None:
+    """A start replaces a dead socket and nothing else."""
     place = tmp_path / "admin.sock"
     place.touch()
     assert paths(config(ADMIN_SOCKET=place)) == ["admin.socket"]
@@ -72,8 +74,8 @@ def test_only_a_socket_may_be_in_a_socket_s_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "short", "two words that are long enough"])
-def test_a_token_that_cannot_be_used_is_refused(content: str | None, tmp_path: Path) -> None:
-    """It is not there, too short, or more than a header can carry."""
+def test_an_unusable_token_is_refused(content: str | None, tmp_path: Path) -> None:
+    """It is missing, too short, or longer than a header can be."""
     file = tmp_path / "token"
     if content is not None:
         file.write_text(content)
@@ -82,8 +84,8 @@ def test_a_token_that_cannot_be_used_is_refused(content: str | None, tmp_path: P
     assert paths(config(ADMIN_TOKEN_FILE=file)) == []
 
 
-def test_every_variable_of_traces_that_cannot_be_used_is_named() -> None:
-    """Not its value, which may be a secret."""
+def test_every_invalid_variable_of_traces_is_named() -> None:
+    """Its value is not printed, because it may be a secret."""
     environ = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": "collector",
         "OTEL_EXPORTER_OTLP_TIMEOUT": "soon",
@@ -94,6 +96,6 @@ def test_every_variable_of_traces_that_cannot_be_used_is_named() -> None:
     assert not any("collector" in text or "soon" in text for text in found)
 
 
-def test_variables_of_what_is_off_are_not_looked_at() -> None:
-    """They may be another program's."""
+def test_variables_of_a_feature_that_is_off_are_not_checked() -> None:
+    """They may be meant for another program."""
     assert paths(config(TRACES_EXPORT="none"), OTEL_BSP_SCHEDULE_DELAY="x") == []

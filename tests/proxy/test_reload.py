@@ -1,4 +1,4 @@
-"""A changed configuration is taken over while requests are held and in flight, whole or not at all."""
+"""A changed configuration is applied whole or not at all, while requests are held and in flight."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def logged():
 
 
 def held(room: AdminRoom, count: int = 2) -> list[Wire]:
-    """Clients whose request waits for the quota: one before them has had it all."""
+    """Return clients whose request waits for the quota; another client has used it up."""
     Wire(room.engine).client(f.heartbeat(1))
     wires = [Wire(room.engine).client(f.heartbeat(1)) for _ in range(count)]
     assert all(wire.session.held is not None for wire in wires)
@@ -42,7 +42,7 @@ def held(room: AdminRoom, count: int = 2) -> list[Wire]:
 
 
 def asked(wire: Wire) -> list[int]:
-    """What has reached the broker, by correlation id."""
+    """Return the correlation ids of the requests that reached the broker."""
     return [int.from_bytes(each[8:12], "big") for each in f.split(wire.to_broker)]
 
 
@@ -51,11 +51,11 @@ def turn(wires: list[Wire]) -> None:
         wire.advance(1)
 
 
-# -- what is different -------------------------------------------------------------------------------
+# -- differences -------------------------------------------------------------------------------------
 
 
 def test_changes_are_named_by_their_path():
-    """A section's keys one by one; the policies as one."""
+    """A section is compared key by key, the policies as a whole."""
     before = config_of()
     after = config_of(
         log=LogSettings(level="debug"), drain=DrainSettings(timeout_ms=1), policies=(quota_entry(),)
@@ -64,8 +64,8 @@ def test_changes_are_named_by_their_path():
     assert list(changes(before, config_of())) == []
 
 
-def test_the_hash_is_of_the_settings_and_not_of_their_source():
-    """Equal for equal ones."""
+def test_the_hash_depends_on_the_settings_and_not_on_their_source():
+    """Equal settings have equal hashes."""
     assert hash_of(config_of()) == hash_of(config_of())
     assert hash_of(config_of()) != hash_of(config_of(log=LogSettings(level="debug")))
 
@@ -74,7 +74,7 @@ def test_the_hash_is_of_the_settings_and_not_of_their_source():
 
 
 async def test_a_dynamic_setting_is_applied_live():
-    """And the configuration in force is the new one."""
+    """The new configuration is then the one in force."""
     with roomy() as room:
         before = room.reloader.config_hash
         room.settings = config_of(log=LogSettings(level="debug"))
@@ -88,7 +88,7 @@ async def test_a_dynamic_setting_is_applied_live():
 
 
 async def test_a_change_that_needs_a_restart_is_refused_with_all_others():
-    """To leave it out in silence would be a surprise at the next start."""
+    """A change that is silently left out would surprise at the next start."""
     with roomy() as room:
         level = log.level()
         room.settings = config_of(
@@ -105,8 +105,8 @@ async def test_a_change_that_needs_a_restart_is_refused_with_all_others():
 @pytest.mark.parametrize(
     "mistake", [SettingsError([Problem("a.b", "found 1", "2")]), OSError("gone"), ValueError("x")]
 )
-async def test_what_cannot_be_read_changes_nothing(mistake):
-    """Whatever is wrong with it; the proxy goes on."""
+async def test_an_invalid_configuration_changes_nothing(mistake):
+    """This holds for every kind of error; the proxy keeps running."""
     with roomy() as room:
         room.settings = mistake
         result = await room.reloader.reload()
@@ -118,11 +118,11 @@ async def test_what_cannot_be_read_changes_nothing(mistake):
 
 
 async def test_a_second_reload_is_refused_while_one_runs(nursery):
-    """Not queued: whoever asks again would not know which file was read."""
-    go_on = threading.Event()
+    """It is not queued, because its caller could not know which file was read."""
+    may_load = threading.Event()
 
     def load():
-        go_on.wait(60)
+        may_load.wait(60)
         return config_of()
 
     with roomy() as room:
@@ -131,15 +131,15 @@ async def test_a_second_reload_is_refused_while_one_runs(nursery):
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(BusyError):
             await reloader.reload()
-        go_on.set()
+        may_load.set()
         with trio.fail_after(60):
-            while reloader.tally.last_ok is None:  # noqa: ASYNC110 - it is the thread that goes on
+            while reloader.tally.last_ok is None:  # noqa: ASYNC110 - the reload runs in a thread
                 await trio.sleep(0.01)
         assert (await reloader.reload()).ok
 
 
-async def test_a_reload_is_told_in_the_log(logged):
-    """With the paths that changed, or with what is wrong."""
+async def test_a_reload_is_logged(logged):
+    """The line has the changed paths, or the errors."""
     with roomy() as room:
         room.settings = config_of(log=LogSettings(level="debug"))
         await room.reloader.reload()
@@ -155,8 +155,8 @@ async def test_a_reload_is_told_in_the_log(logged):
 # -- policies ----------------------------------------------------------------------------------------
 
 
-async def test_quota_history_outlives_a_reload():
-    """Who owed before owes after, with the new limit."""
+async def test_quota_usage_survives_a_reload():
+    """A client that was over its quota stays over it, under the new limit."""
     with roomy(policies=(quota_entry(**SLOW),)) as room:
         wires = held(room, 1)
         room.settings = config_of(policies=(quota_entry(**{**SLOW, "max_default_buckets": 9000}),))
@@ -165,8 +165,8 @@ async def test_quota_history_outlives_a_reload():
         assert [wire.session.held is not None for wire in (*wires, late)] == [True, True]
 
 
-async def test_who_is_held_by_a_quota_is_asked_again_by_its_heir():
-    """A limit that is raised lets them go at once, each exactly once."""
+async def test_requests_held_by_a_quota_are_judged_again_by_the_new_quota():
+    """Under a higher limit they are forwarded at once, each exactly once."""
     with roomy(policies=(quota_entry(**SLOW),)) as room:
         wires = held(room)
         room.settings = config_of(policies=(quota_entry(**FAST),))
@@ -178,8 +178,8 @@ async def test_who_is_held_by_a_quota_is_asked_again_by_its_heir():
             assert asked(wire) == [1]
 
 
-async def test_who_is_held_by_a_policy_that_is_gone_goes_on():
-    """Nobody is left who could wake them."""
+async def test_requests_held_by_a_removed_policy_are_forwarded():
+    """No policy is left that could wake them."""
     with roomy(policies=(quota_entry(**SLOW),)) as room:
         wires = held(room)
         room.settings = config_of()
@@ -191,8 +191,8 @@ async def test_who_is_held_by_a_policy_that_is_gone_goes_on():
 
 
 @pytest.mark.parametrize("after", [(FAST,), ()])
-async def test_a_crowd_of_held_requests_is_moved_a_part_at_a_time(after):
-    """Each exactly once, in the order of arrival; a client that leaves meanwhile takes nothing with it."""
+async def test_many_held_requests_are_moved_in_parts(after):
+    """Each is forwarded once, in order of arrival; a client may leave meanwhile."""
     count = 3 * MOVED_AT_ONCE
     with roomy(policies=(quota_entry(**SLOW),)) as room:
         wires = held(room, count)
@@ -209,8 +209,8 @@ async def test_a_crowd_of_held_requests_is_moved_a_part_at_a_time(after):
         assert asked(gone) == []
 
 
-async def test_a_request_whose_wait_ends_before_its_move_is_moved_first():
-    """Its policy is closed already: it is not asked any more."""
+async def test_a_request_whose_hold_ends_before_it_is_moved_is_forwarded():
+    """Its policy is already closed and is not asked again."""
     with roomy(policies=(quota_entry(**SLOW),)) as room:
         (wire,) = held(room, 1)
         room.settings = config_of()
@@ -220,8 +220,8 @@ async def test_a_request_whose_wait_ends_before_its_move_is_moved_first():
         assert asked(wire) == [1]
 
 
-async def test_no_connection_is_dropped():
-    """What is in flight is answered as if nothing had happened."""
+async def test_a_reload_drops_no_connection():
+    """Requests in flight are answered, and new ones are forwarded."""
     with roomy(policies=(quota_entry(),)) as room:
         wire = Wire(room.engine).client(f.heartbeat(1))
         room.settings = config_of()
@@ -232,7 +232,7 @@ async def test_no_connection_is_dropped():
 
 
 class Heir(Policy):
-    """Remembers whom it adopted and that it was closed."""
+    """Remembers the policies that it adopted, and that it was closed."""
 
     Config = dict
 
@@ -252,17 +252,17 @@ class Heir(Policy):
 
 
 class Stranger(Heir):
-    """Another kind of policy."""
+    """A policy of another class."""
 
 
 def adopting(room: AdminRoom, before: dict[str, Policy], after: dict[str, Policy]) -> None:
-    """Swap these, as a reload does that has built them."""
+    """Swap these entries as a reload does."""
     room.engine.chain = Chain([Entry(*each) for each in before.items()], room.watcher)
     room.reloader._adopt([Entry(*each) for each in after.items()])
 
 
-def test_namesakes_of_the_same_kind_inherit_and_the_others_are_closed():
-    """Whose books live on is not closed: they are shared."""
+def test_an_entry_adopts_the_policy_of_its_name_and_class():
+    """An adopted policy is not closed, because its state is shared; all others are closed."""
     same, heir, gone, other, stranger = Heir(), Heir(), Heir(), Heir(), Stranger()
     with roomy() as room:
         adopting(room, {"a": same, "b": gone, "c": other}, {"a": heir, "c": stranger, "d": Heir()})
@@ -272,8 +272,8 @@ def test_namesakes_of_the_same_kind_inherit_and_the_others_are_closed():
     assert (heir.closed, stranger.closed) == (0, 0)
 
 
-def test_a_policy_that_raises_when_it_inherits_begins_anew():
-    """It is reported; the reload goes on."""
+def test_a_policy_that_raises_in_adopt_starts_without_the_old_state():
+    """The exception is reported, and the reload continues."""
     with roomy() as room:
         adopting(room, {"a": Heir(), "b": Heir()}, {"a": Heir(raises=True), "b": Heir()})
         assert room.watcher.policy_errors == [("a", "adopt")]

@@ -1,4 +1,4 @@
-"""Reloads that change the quota's enforcement or limits: every held request is judged again and passes once."""
+"""Reloads that change a quota's enforcement or limits: every held request is judged again and forwarded once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fetch(correlation_id: int) -> bytes:
 
 
 def held(room: AdminRoom, count: int, request: bytes | None = None) -> list[Wire]:
-    """Clients whose request waits for the quota, after others have spent the burst."""
+    """Return clients whose request waits for the quota, after others have spent the burst."""
     while Wire(room.engine).client(f.heartbeat(1)).session.held is None:
         pass
     wires = [Wire(room.engine).client(request or f.heartbeat(1)) for _ in range(count)]
@@ -43,14 +43,14 @@ def held(room: AdminRoom, count: int, request: bytes | None = None) -> list[Wire
 
 
 async def reload(room: AdminRoom, config: dict[str, object], number: int = 0) -> None:
-    """Take over this quota; `number` makes two equal ones differ."""
+    """Reload with this quota; `number` makes two equal ones differ."""
     room.settings = config_of(policies=(quota_entry(**config, max_default_buckets=9000 + number),))
     assert (await room.reloader.reload()).ok
     room.engine.advance(room.engine.now_ms + 1)
 
 
 def await_served(room: AdminRoom, wires: list[Wire]) -> None:
-    """Until each of them has passed, once, within the time that the quota asks for."""
+    """Advance until each request was forwarded, once, within the time that the quota asks for."""
     for _ in range((len(wires) + 2 * BURST) * 100):
         room.engine.advance(room.engine.now_ms + 1)
     for wire in wires:
@@ -60,8 +60,8 @@ def await_served(room: AdminRoom, wires: list[Wire]) -> None:
 
 
 @pytest.mark.parametrize("way", [[CHANNEL], [CHANNEL, ENTITY], [CHANNEL, ENTITY] * 2, [ENTITY] * 2])
-async def test_a_crowd_of_held_requests_passes_whichever_rules_follow_each_other(way):
-    """Also when the next reload comes before all of them were released."""
+async def test_many_held_requests_are_forwarded_under_any_sequence_of_rules(way):
+    """This holds too when the next reload comes before all of them were released."""
     with roomy(policies=(quota_entry(**ENTITY),)) as room:
         wires = held(room, 3 * MOVED_AT_ONCE)
         for number, config in enumerate(way):
@@ -70,8 +70,8 @@ async def test_a_crowd_of_held_requests_passes_whichever_rules_follow_each_other
 
 
 @pytest.mark.parametrize("way", [[ENTITY], [CHANNEL, ENTITY]])
-async def test_requests_are_held_and_released_after_a_client_left_the_line_before_a_reload(way):
-    """The alarm that was set for that client belongs to a rule that is gone."""
+async def test_requests_are_held_and_released_after_a_client_left_before_a_reload(way):
+    """The alarm that was set for that client belongs to the old rule."""
     with roomy(policies=(quota_entry(**ENTITY),)) as room:
         (gone,) = held(room, 1)
         gone.hang_up()
@@ -84,8 +84,8 @@ async def test_requests_are_held_and_released_after_a_client_left_the_line_befor
 
 
 @pytest.mark.parametrize("after", [ENTITY_BYTES, CHANNEL_BYTES])
-async def test_a_held_fetch_passes_when_the_new_quota_would_have_to_see_more_of_it(after):
-    """It stays with the rule that held it. Clients that come later pass, too."""
+async def test_a_held_fetch_is_forwarded_when_the_new_quota_needs_more_of_it(after):
+    """It stays with the rule that held it; later clients are served too."""
     with roomy(policies=(quota_entry(**ENTITY),)) as room:
         wires = held(room, 5, fetch(1))
         await reload(room, after)
@@ -93,8 +93,8 @@ async def test_a_held_fetch_passes_when_the_new_quota_would_have_to_see_more_of_
         await_served(room, [*wires, *later])
 
 
-async def test_fetches_in_flight_at_a_change_of_enforcement_are_not_counted_for_ever():
-    """A client that leaves under enforcement `channel` gives its share of the entity's burst back."""
+async def test_fetches_in_flight_at_a_change_of_enforcement_are_counted_out():
+    """A client that leaves under enforcement `channel` returns its part of the entity's burst."""
     with roomy(policies=(quota_entry(**ENTITY_BYTES),)) as room:
         wires = [Wire(room.engine).client(fetch(1)) for _ in range(5)]
         await reload(room, CHANNEL_BYTES)
@@ -105,4 +105,4 @@ async def test_fetches_in_flight_at_a_change_of_enforcement_are_not_counted_for_
         bucket = room.engine.chain.entries[0].policy.manager.find(
             "consumer_byte_rate", ("", "tests")
         )
-        assert bucket.fetching == 0
+        assert bucket.fetches_in_flight == 0

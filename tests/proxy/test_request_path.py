@@ -1,7 +1,7 @@
-"""The request path is ours alone: no log line, no SDK, no exporter, no encoder, no file runs while requests pass.
+"""On the request path no log line, SDK, exporter, encoder or file runs.
 
-All listeners are there, as in a running proxy; what is forbidden is watched by the interpreter's own profiler, and made
-to fail on this thread besides. (Their threads may do what they are for.)
+All observers are installed, as in a running proxy. The interpreter's profiler watches for forbidden calls, and they
+raise on this thread. (Other threads may make them.)
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ FOREIGN = {
     ),
     *("json", "msgspec", "rich", "prometheus_client", "starlette", "hypercorn", "kafka", "trio"),
 }
-"""Packages that have no business on the request path."""
+"""Packages that must not run on the request path."""
 SLOW = {"io", "_io", "posix", "json", "_json", "msgspec", "time"}
-"""Modules of C functions that block, or encode, or ask the system for something."""
+"""C modules whose functions block, encode or make system calls."""
 WHY = QuotaViolation("user=ada", "request_rate", 120.0, 100.0)
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logging, SDK and exporters fail on this thread."""
+    """Make logging, SDK and exporters raise on this thread."""
     loop = threading.current_thread()
 
     def breaks(owner: type, name: str) -> None:
@@ -86,7 +86,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def listeners(tmp_path: Path, broken: None) -> Iterator[Listeners]:
-    """Everything that listens, with a policy that does once what a request's correlation id says."""
+    """Return all observers, and a policy whose verdict depends on a request's correlation id."""
     verdicts = {
         3: Throttle(100, why=WHY),
         4: Hold(500, "key", throttles=True, why=WHY),
@@ -105,7 +105,7 @@ def listeners(tmp_path: Path, broken: None) -> Iterator[Listeners]:
 
 
 def ordinary(wire: Wire) -> None:
-    """Requests of several kinds, whole and in pieces, and their replies."""
+    """Send requests of several kinds, whole and in pieces, and their replies."""
     wire.client(f.heartbeat(20) + f.produce(21) + fetch_waiting(22) + f.produce(23, acks=0))
     wire.broker(f.heartbeat_reply(20) + f.produce_reply(21) + empty(22))
     wire.client(f.heartbeat(24, pad=500), chunk=100).broker(f.heartbeat_reply(24), chunk=3)
@@ -120,8 +120,8 @@ def assert_ours(ran, *, may: frozenset[str] = frozenset()) -> None:
     assert any(module.startswith("proxy.core.") for module in ran.modules)
 
 
-def test_the_watch_sees_what_is_forbidden() -> None:
-    """The check can fail: a log line, an encoder and a file are seen."""
+def test_the_profiler_sees_forbidden_calls() -> None:
+    """A log line, an encoder and a file are each found."""
     import json  # noqa: PLC0415 - here it is what is looked for
 
     logger = structlog.wrap_logger(structlog.ReturnLogger())
@@ -135,8 +135,8 @@ def test_the_watch_sees_what_is_forbidden() -> None:
     assert {"io.open", "_io.TextIOWrapper.write"} <= ran.builtins
 
 
-def test_a_log_line_on_the_loop_fails(broken: None) -> None:
-    """The trap can catch: who logs here is stopped, who logs on another thread is not."""
+def test_a_log_line_on_the_event_loops_thread_raises(broken: None) -> None:
+    """A log line on another thread does not raise."""
     logger = structlog.wrap_logger(structlog.PrintLogger())
     with pytest.raises(AssertionError, match="on the loop"):
         logger.info("caught")
@@ -154,10 +154,10 @@ def test_a_log_line_on_the_loop_fails(broken: None) -> None:
     assert caught == []
 
 
-def test_an_ordinary_request_meets_no_listener_at_all(listeners: Listeners) -> None:
-    """Forwarded and answered without a word to anybody: telemetry is not even called."""
+def test_an_ordinary_request_calls_no_observer(listeners: Listeners) -> None:
+    """It is forwarded and answered without a call into telemetry."""
     wire = Wire(listeners.engine)
-    ordinary(wire)  # brokers and plans are learnt
+    ordinary(wire)  # fills the caches of brokers and plans
     with watching() as ran:
         ordinary(wire)
 
@@ -167,8 +167,8 @@ def test_an_ordinary_request_meets_no_listener_at_all(listeners: Listeners) -> N
     assert sum(meter.replied for meter in listeners.engine.meters.by_api()) == 10
 
 
-def test_what_is_told_about_is_only_handed_over(listeners: Listeners) -> None:
-    """Throttled, held, refused, slow and expired requests: the listeners are told, and encode nothing on the loop."""
+def test_a_notable_request_is_only_handed_to_the_observers(listeners: Listeners) -> None:
+    """Throttled, held, refused, slow and expired requests are reported, and nothing is encoded on the event loop."""
     wire = Wire(listeners.engine)
     ordinary(wire)
     with watching() as ran:
@@ -194,17 +194,17 @@ def test_what_is_told_about_is_only_handed_over(listeners: Listeners) -> None:
     assert told == {"throttled", "held", "slow"}
 
 
-def test_a_refusal_is_only_handed_over(
+def test_a_refused_request_is_only_handed_to_the_observers(
     listeners: Listeners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error reply is made by the codec; of the log there is a look at its limit, behind the lines of a second."""
+    """The codec makes the error reply; the log only checks its line limit, which is used up for this second."""
     limits = LineLimits(lambda: 1)
     monkeypatch.setattr(log._threshold, "limits", limits)
     (entry,) = listeners.engine.chain.entries
     for _ in range(LIMITS["policy_refused"].lines):
         limits.pass_one("policy_refused", {"policy": entry.name})
     wire = Wire(listeners.engine)
-    wire.client(f.heartbeat(6))  # the first loads the codec, and the shape of this reply
+    wire.client(f.heartbeat(6))  # the first loads the codec and this reply's schema
     with watching() as ran:
         wire.client(f.heartbeat(8))
 
@@ -212,8 +212,8 @@ def test_a_refusal_is_only_handed_over(
     assert [decision.what for decision in listeners.decisions.latest(9)] == ["refused"] * 2
 
 
-def test_the_end_of_a_second_is_only_handed_over(listeners: Listeners) -> None:
-    """Rows go to the counters and to the writer's thread; no file and no encoder on the loop."""
+def test_the_rows_of_a_second_are_only_handed_to_the_observers(listeners: Listeners) -> None:
+    """They go to the counters and to the writer's thread; the event loop opens no file and encodes nothing."""
     wire = Wire(listeners.engine)
     for _ in range(2):
         ordinary(wire)
@@ -229,12 +229,12 @@ def test_the_end_of_a_second_is_only_handed_over(listeners: Listeners) -> None:
     assert listeners.usage_log.dropped == 0
 
 
-def test_through_real_sockets_it_is_the_same(listeners: Listeners) -> None:
-    """The event loop's own step, with its polls, receives and sends, and no more."""
+def test_through_real_sockets_no_observer_is_called(listeners: Listeners) -> None:
+    """The step of the event loop polls, receives and sends, and does no more."""
     bench = Bench(listeners.engine)
     try:
         client, broker, _ = bench.link()
-        for n in (20, 21):  # the first teaches
+        for n in (20, 21):  # the first fills the caches
             with watching() as ran:
                 client.sendall(f.heartbeat(n))
                 bench.run()
@@ -243,7 +243,7 @@ def test_through_real_sockets_it_is_the_same(listeners: Listeners) -> None:
             assert receive(client, len(f.heartbeat_reply(n))) == f.heartbeat_reply(n)
         assert listeners.watcher.internal == []
     finally:
-        bench.close()  # which is told to the log, as it should be
+        bench.close()  # the closing is logged, as it should be
         listeners.watcher.internal.clear()
 
     assert_ours(ran)
