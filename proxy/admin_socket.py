@@ -1,9 +1,9 @@
-"""The admin socket that `sluice run` has unless told otherwise, and where `sluice top` and `sluice ctl` look for it.
+"""The default admin socket of `sluice run`, and how `sluice top` and `sluice ctl` find it.
 
 Rules:
-- The folder is private (0700) and its owner is the user that runs Sluice; a folder that is not is never used, by
-  either side. The name of the socket is the bootstrap port, so that two Sluices of one user do not meet.
-- It is a convenience: where it cannot be made, Sluice runs without it and says so once.
+- Its folder is private (0700) and owned by the user that runs Sluice; neither side uses any other folder. The name of
+  the socket is the bootstrap port, so two Sluices of one user have different sockets.
+- If it cannot be created, Sluice runs without it and logs that once.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ SUFFIX: Final = ".sock"
 PROBE_S: Final = 1.0
 RETRY_S: Final = 0.5
 SILENT_S: Final = 2.0
-"""So long the first connection may say nothing before the next one has its turn."""
+"""How long a connection may be silent before the next one is accepted."""
 
 
 class AdminSocket(NamedTuple):
-    """A socket that listens."""
+    """A listening socket and its path."""
 
     path: str
     listening: socket.socket
     inode: int
 
     def close(self) -> None:
-        """Stop listening, and take the path away if it is still ours."""
+        """Stop listening, and remove the path if it is still this socket's."""
         self.listening.close()
         unlink(self.path, self.inode)
 
 
 def folders(environ: Mapping[str, str]) -> list[Path]:
-    """Where a socket may be, the best place first: Sluice takes the first that can be used, its tools look in all.
+    """Return the folders for sockets, the best first: Sluice uses the first that it can, its tools look in all.
 
-    One of the two may run without the variables of a login, as a service does.
+    Either of them may run without the variables of a login, for example as a service.
     """
     found = []
     runtime = environ.get("XDG_RUNTIME_DIR", "")
@@ -59,7 +59,7 @@ def folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def listen(port: int, environ: Mapping[str, str]) -> AdminSocket:
-    """The socket of the Sluice whose bootstrap port this is. Raises OSError, in words, where there can be none."""
+    """Return the listening socket of the Sluice with this bootstrap port. Raises OSError if no folder can be used."""
     fault: OSError | None = None
     for folder in folders(environ):
         path = str(folder / f"{port}{SUFFIX}")
@@ -81,7 +81,7 @@ async def first_caller(listening: socket.socket) -> socket.socket:
         await trio.lowlevel.wait_readable(listening)
         try:
             accepted, _ = listening.accept()
-        except OSError:  # it has gone, or there is no descriptor left
+        except OSError:  # it has disconnected, or no descriptor is left
             await trio.sleep(RETRY_S)
             continue
         speaks = False
@@ -98,7 +98,7 @@ async def first_caller(listening: socket.socket) -> socket.socket:
 
 
 def find(environ: Mapping[str, str], port: int | None = None) -> list[str]:
-    """The paths of all such sockets on which a Sluice of this user listens now; `port`: only of that one."""
+    """Return the paths of the sockets on which Sluices of this user listen now; with `port` only that of one."""
     name = f"*{SUFFIX}" if port is None else f"{port}{SUFFIX}"
     return [
         str(path)
@@ -114,10 +114,10 @@ def _make_private(folder: Path) -> None:
         folder.mkdir(PRIVATE)
     except FileExistsError:
         if not _is_private(folder):
-            words = f"{folder} is not a folder that only its user may open (mode 0700)"
+            words = f"{folder} is not a private folder of this user (mode 0700)"
             raise OSError(errno.EACCES, words) from None
     except OSError as error:
-        raise OSError(error.errno, f"{folder} cannot be made: {error.strerror}") from error
+        raise OSError(error.errno, f"{folder} cannot be created: {error.strerror}") from error
 
 
 def _is_private(folder: Path) -> bool:

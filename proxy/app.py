@@ -1,7 +1,8 @@
-"""The only place where everything is put together: config in, a running proxy out.
+"""Builds a proxy from its configuration and runs it.
 
-Life: bind every port -> serve -> SIGTERM: stop listening, answer what is in flight, close gracefully, exit 0.
-A second signal, or the drain's deadline, ends at once. SIGHUP reads the configuration again.
+- It binds every port, then serves. On SIGTERM it stops listening, answers requests in flight, closes gracefully and
+  exits with 0. A second signal, or the deadline of the drain, ends it at once.
+- SIGHUP reloads the configuration and reopens the files of the log.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.config.budget import Budget
 
-DRAIN_LOOK_S = 0.02
-RELOAD_AGAIN_S = 0.05
+DRAIN_POLL_S = 0.02
+RELOAD_RETRY_S = 0.05
 
 
 class App:
-    """One proxy. `run` returns the process's exit code. `load` reads the configuration again."""
+    """One proxy. `load` reads the configuration again for a reload."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class App:
         self._budget = budget or budget_of(config)
         self._clock = Clock()
         self._log = structlog.get_logger()
-        self._telemetry = Telemetry(config, self._clock, self.call_at, self._in_force)
+        self._telemetry = Telemetry(config, self._clock, self.call_at, self._effective_quota)
         observer = self._telemetry.broadcast
         ports = config.listen.node_ports()
         self._topology = Topology(
@@ -87,7 +88,7 @@ class App:
             pass_unknown=config.unknown_apis(),
             fixed_user=config.identity.user,
             graces=graces_of(config),
-            bounds=_bounds(config, self._budget),
+            bounds=_pool_limits(config, self._budget),
             keeps_traces=self._telemetry.keeps_traces,
             sample_every=config.traces.sample_every_requests if self._telemetry.tracer else 0,
             slow_ms=config.traces.slow_ms,
@@ -96,7 +97,7 @@ class App:
             capture=self._telemetry.capture,
             topic_usage=self._telemetry.topic_usage,
         )
-        self._hub = EventLoop(self._engine, self._clock)
+        self._event_loop = EventLoop(self._engine, self._clock)
         self._ports: list[tuple[int | None, int]] = [(None, config.listen.port), *ports.items()]
         dialer = Dialer(
             self._topology,
@@ -106,14 +107,14 @@ class App:
         others = len(self._ports) + config.admin.max_connections()
         self._acceptor = Acceptor(
             self._engine,
-            self._hub,
+            self._event_loop,
             dialer,
             observer,
             self._clock,
             connection_limit(config.limits.max_connections, others),
         )
-        self._leave = trio.Event()
-        self._told = trio.Event()  # by SIGHUP, to reload
+        self._stop = trio.Event()
+        self._hangup = trio.Event()  # set by SIGHUP
         self._reloader = Reloader(
             config,
             lambda: _within_budget(load or (lambda: config)),
@@ -127,65 +128,67 @@ class App:
         self._service = self._admin_service()
         self._telemetry.attach(self._engine, self._service)
 
-    # -- what policies are given (policies.api.Services) -----------------------------------------
+    # -- policies.api.Services -------------------------------------------------------------------
 
     def wake(self, key: Hashable) -> int:
-        """Ask again whatever is held for this key."""
+        """Ask the policies again for the requests held for this key; return their number."""
         return self._engine.wake(key)
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """A policy's alarm clock."""
+        """Call `call(now_ms)` at `at_ms`, or as soon after as a step of the loop allows."""
         self._engine.timers.arm(at_ms, call)
 
     def reconsider(self) -> None:
-        """A policy's wishes have changed."""
+        """Compile the chain again, because the needs of a policy have changed."""
         self._engine.reconsider()
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
-        """A policy's limits have changed."""
+        """Shorten throttles to `until_ms`, because the limits of a policy have changed."""
         self._engine.review_throttles(until_ms)
 
     def load(self, path: str) -> bytes | None:
-        """What a policy has saved there."""
+        """Return the state that a policy saved at `path`; None if there is none. Raises OSError."""
         return files.load(path)
 
     def save(self, path: str, data: bytes) -> None:
-        """Keep this for a policy, in place of what was there."""
+        """Replace the state of a policy at `path`. Raises OSError."""
         files.save(path, data)
 
-    def _in_force(self, user: str, client_id: str) -> EffectiveQuota | None:
+    def _effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         return self._engine.chain.effective_quota(user, client_id)
 
     # -- life ------------------------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Serve until a signal ends it. Raises OSError when something cannot be bound or written."""
-        wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        # Signals first: whoever sees a port open may send one.
-        with trio.open_signal_receiver(*wanted) as signals:
-            if hangup.was_noted():  # the settings were read before it, or after: read them again
-                self._told.set()
+        """Serve until a signal ends it; return the exit code. Raises OSError if a port or a file cannot be used."""
+        handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        # Before ports are bound: an open port is the sign that signals are handled.
+        with trio.open_signal_receiver(*handled) as signals:
+            if hangup.was_noted():  # it may have come after the settings were read
+                self._hangup.set()
             listeners = Listeners(self._config.listen.address, self._ports)
             try:
                 self._telemetry.start()
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(drive, self._hub, self._engine, self._clock)
-                    if self._engine.chain.entries:  # a first refusal must not wait for the codec
+                    nursery.start_soon(drive, self._event_loop, self._engine, self._clock)
+                    if (
+                        self._engine.chain.entries
+                    ):  # so that the first refusal does not wait for the codec
                         nursery.start_soon(trio.to_thread.run_sync, messages.prepare)
                     await self._open_admin(nursery)
                     draining = trio.CancelScope()
-                    nursery.start_soon(self._heed, signals, draining)
-                    nursery.start_soon(self._reload_when_told)
-                    self._say_ready()
-                    await self._acceptor.serve(listeners, self._leave)
+                    nursery.start_soon(self._handle_signals, signals, draining)
+                    nursery.start_soon(self._reload_on_hangup)
+                    self._log_ready()
+                    await self._acceptor.serve(listeners, self._stop)
                     listeners.close()
                     with draining:
                         await self._drain()
                     nursery.cancel_scope.cancel()
             finally:
                 listeners.close()
-                self._hub.close_all(CloseReason.DRAIN_TIMEOUT)
-                self._hub.close()
+                self._event_loop.close_all(CloseReason.DRAIN_TIMEOUT)
+                self._event_loop.close()
                 self._engine.chain.close()
                 self._telemetry.close()
                 if self._admin_socket is not None:
@@ -193,41 +196,43 @@ class App:
         self._log.info("stopped")
         return 0
 
-    async def _heed(self, signals: AsyncIterator[int], draining: trio.CancelScope) -> None:
-        """SIGHUP reloads and reopens files; the first other signal ends it, the second ends it at once."""
+    async def _handle_signals(
+        self, signals: AsyncIterator[int], draining: trio.CancelScope
+    ) -> None:
+        """Handle signals: SIGHUP reloads and reopens files; the first other signal drains, the second ends at once."""
         async for number in signals:
             if number == signal.SIGHUP:
                 self._telemetry.reopen()
-                self._told.set()
-            elif self._leave.is_set():
+                self._hangup.set()
+            elif self._stop.is_set():
                 draining.cancel()
             else:
-                self._leave.set()
+                self._stop.set()
 
-    async def _reload_when_told(self) -> None:
-        """Told while a reload is under way, there is another behind it: what was read may have changed since."""
+    async def _reload_on_hangup(self) -> None:
+        """Reload after each SIGHUP; one that comes during a reload causes another."""
         while True:
-            await self._told.wait()
-            self._told = trio.Event()
+            await self._hangup.wait()
+            self._hangup = trio.Event()
             try:
                 await self._reloader.reload()
-                nudge(self._hub)
-            except BusyError:  # an operator's
-                self._told.set()
-                await trio.sleep(RELOAD_AGAIN_S)
+                nudge(self._event_loop)
+            except BusyError:  # one that the admin server started
+                self._hangup.set()
+                await trio.sleep(RELOAD_RETRY_S)
 
     async def _open_admin(self, nursery: trio.Nursery) -> None:
-        """The addresses that the settings name at once; the default socket is served when somebody connects."""
+        """Serve the configured addresses now, and the default socket from its first connection on."""
         admin, monitoring = self._config.admin, self._telemetry.monitoring
         if admin.is_auto:
             self._open_default_socket()
         bound = None if self._admin_socket is None else self._admin_socket.listening
         if admin.is_served and monitoring is not None and self._service is not None:
-            from proxy.admin.server import serve  # noqa: PLC0415 - a web server: only where one is wanted
+            from proxy.admin.server import serve  # noqa: PLC0415 - a web server: imported if configured
 
             await nursery.start(serve, admin, self._service, monitoring.loop_lag, bound)
         elif bound is not None:
-            nursery.start_soon(self._serve_when_asked, bound)
+            nursery.start_soon(self._serve_on_first_connection, bound)
 
     def _open_default_socket(self) -> None:
         try:
@@ -238,8 +243,8 @@ class App:
                 "admin_socket_unavailable", reason=str(error.strerror or error), mend=mend
             )
 
-    async def _serve_when_asked(self, bound: socket.socket) -> None:
-        """Load the web server, on a thread, at the first connection: until then it costs neither time nor memory."""
+    async def _serve_on_first_connection(self, bound: socket.socket) -> None:
+        """Load the web server in a thread at the first connection; until then it costs no time and no memory."""
         first = await admin_socket.first_caller(bound)
         try:
             serve = await trio.to_thread.run_sync(_load_admin)
@@ -249,7 +254,7 @@ class App:
                 self._telemetry.attach_monitoring(self._engine, self._service)
             self._engine.keeps_traces = True
             self._engine.reconsider()
-        except Exception:  # noqa: BLE001 - what is only looked through must not end the proxy
+        except Exception:  # noqa: BLE001 - a fault of the admin server must not end the proxy
             self._log.exception("admin_error", message="the admin server cannot be loaded")
             first.close()
             bound.close()
@@ -257,7 +262,7 @@ class App:
         if self._service is not None:
             await serve(self._config.admin, self._service, monitoring.loop_lag, bound, first)
 
-    def _say_ready(self) -> None:
+    def _log_ready(self) -> None:
         listen, budget = self._config.listen, self._budget
         default = self._admin_socket
         socket_path = self._config.admin.socket_path if default is None else default.path
@@ -277,16 +282,16 @@ class App:
         )
 
     async def _drain(self) -> None:
-        """Answer what is in flight and let every client go, within the deadline."""
+        """Answer requests in flight and disconnect every client, until the deadline."""
         timeout_ms = self._reloader.config.drain.timeout_ms
         self._log.info("draining", sessions=len(self._engine.sessions), timeout_ms=timeout_ms)
         with trio.move_on_after(timeout_ms / 1000):
             self._engine.drain()
-            nudge(self._hub)
-            while self._hub.open_sockets:
-                # The driver may sleep, and knows nothing of the timers that were set here.
-                self._hub.step(0)
-                await trio.sleep(DRAIN_LOOK_S)
+            nudge(self._event_loop)
+            while self._event_loop.open_sockets:
+                # The driver may sleep without knowing the timers that were set here.
+                self._event_loop.step(0)
+                await trio.sleep(DRAIN_POLL_S)
 
     # -- admin server -----------------------------------------------------------------------------
 
@@ -298,7 +303,7 @@ class App:
 
         return AdminService(
             self._engine,
-            self._hub,
+            self._event_loop,
             self._clock,
             self._reloader,
             self._ports,
@@ -312,21 +317,21 @@ class App:
             traces=self._telemetry.tracer,
             usage_log=self._telemetry.usage_log,
             audit=self._telemetry.audit,
-            drain=self._leave.set,
-            is_draining=self._leave.is_set,
+            drain=self._stop.set,
+            is_draining=self._stop.is_set,
             is_full=lambda: self._acceptor.is_full,
         )
 
 
 def run(config: Config, load: Callable[[], Config] | None = None) -> int:
-    """Run the proxy until a signal ends it; the process's exit code.
+    """Run the proxy until a signal ends it; return the exit code: 0, or 1 if it could not start.
 
-    Raises SettingsError when it may need more memory than its container has.
+    Raises SettingsError if it may need more memory than its container has.
     """
     budget = budget_of(_within_budget(lambda: config))
     log.configure(config.log.level, config.log.format)
     map_large_pieces()
-    # Every connection is a few long-lived objects; collecting them again and again costs latency.
+    # A connection has few objects, which live long: collecting them often costs latency.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
@@ -334,8 +339,10 @@ def run(config: Config, load: Callable[[], Config] | None = None) -> int:
     try:
         return trio.run(App(config, budget, load).run)
     except (OSError, TracesError) as error:
-        reason = str(error)  # a port that is taken; what happens later is caught where it happens
-    except ExceptionGroup as group:  # the same, of a server that runs in the nursery
+        reason = str(
+            error
+        )  # for example a port that is taken; later errors are handled where they occur
+    except ExceptionGroup as group:  # the same from a server in the nursery
         refused, others = group.split(OSError)
         if refused is None or others is not None:
             raise
@@ -345,13 +352,13 @@ def run(config: Config, load: Callable[[], Config] | None = None) -> int:
 
 
 def _load_admin() -> Callable[..., Awaitable[None]]:
-    """The admin server and all that it needs, imported; the task that serves."""
+    """Import the admin server and the telemetry that it shows; return `serve`."""
     from proxy.admin import service  # noqa: F401, PLC0415 - only with an admin server
     from proxy.admin.server import serve  # noqa: PLC0415 - as above
     from proxy.telemetry.setup import import_monitoring  # noqa: PLC0415 - as above
 
     import_monitoring()
-    gc.freeze()  # as at the start: what stays is not looked at again and again
+    gc.freeze()  # as at the start
     return serve
 
 
@@ -363,7 +370,7 @@ def _leaf(group: ExceptionGroup[Exception]) -> Exception:
 
 
 def _within_budget(load: Callable[[], Config]) -> Config:
-    """What `load` reads. Raises SettingsError when it may need more memory than the container has."""
+    """Return what `load` returns. Raises SettingsError if it may need more memory than the container has."""
     config = load()
     if problems := tuple(budget_of(config).problems()):
         raise SettingsError(problems)
@@ -371,7 +378,7 @@ def _within_budget(load: Callable[[], Config]) -> Config:
 
 
 def probe_brokers(config: Config) -> list[BrokerReport]:
-    """What stands at each bootstrap address."""
+    """Return what answers at each bootstrap address."""
     from proxy.broker_probe import probe  # noqa: PLC0415 - only `check` asks
 
     timeout_s = config.upstream.socket_connection_setup_timeout_ms / 1000
@@ -382,7 +389,7 @@ def probe_brokers(config: Config) -> list[BrokerReport]:
     return trio.run(probe_each)
 
 
-def _bounds(config: Config, budget: Budget) -> PoolLimits:
+def _pool_limits(config: Config, budget: Budget) -> PoolLimits:
     memory = config.memory
     limits = ReadLimits(memory.request_read_timeout_ms, memory.request_min_bytes_per_second)
     return PoolLimits(

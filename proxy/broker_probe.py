@@ -1,10 +1,9 @@
-"""What stands at a bootstrap address: asked once, for `sluice check --connect`.
+"""Finds out which protocol a bootstrap server speaks, for `sluice check --connect`.
 
 Rules:
-- It speaks as a client would: ApiVersions, then Metadata. An answer says that it is a Kafka broker.
-- A server that does not answer so is asked on further connections what else it is: TLS, HTTP, or a broker that wants
-  SASL first. Each connection has one deadline for all that is said on it.
-- Nothing is learnt from it, and no certificate is judged: who it is does not matter here, only what it speaks.
+- It asks as a client does: ApiVersions, then Metadata. An answer shows that the server is a Kafka broker.
+- If the server gives another answer, further connections try TLS, HTTP and SASL. Each connection has one deadline.
+- Certificates are not verified: only the protocol matters here, not the identity of the server.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ _MECHANISM = b"PLAIN"
 
 @dataclass(frozen=True, slots=True)
 class BrokerReport:
-    """`problem`: why Sluice cannot use it; empty where it can. `note`: what else is worth knowing."""
+    """What one server answered. `problem` is why Sluice cannot use it, or empty; `note` a remark for the reader."""
 
     server: str
     problem: str = ""
     note: str = ""
     brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    """Node id to address, as the broker says; empty where it does not say."""
+    """Node id to address, as the broker reports them; empty if it does not."""
 
 
 async def probe(host: str, port: int, timeout_s: float) -> BrokerReport:
-    """Ask the server at this address. It takes no longer than four timeouts."""
+    """Return what the server at this address speaks. Takes four times `timeout_s` at most."""
     server = f"{host}:{port}"
     talk = _Talk(host, port, max(timeout_s, MIN_TIMEOUT_S))
     try:
@@ -52,7 +51,7 @@ async def probe(host: str, port: int, timeout_s: float) -> BrokerReport:
     except DialError as failed:
         return BrokerReport(server, failed.detail.removeprefix(server).lstrip(": "))
     if not _is_versions(versions):
-        return BrokerReport(server, await _other(talk, versions))
+        return BrokerReport(server, await _other_protocol(talk, versions))
     answers = await talk.ask([_frame(ApiKey.API_VERSIONS, 0, b""), metadata.brokers_request()], 2)
     try:
         brokers = metadata.read_brokers(_second(answers))
@@ -69,9 +68,9 @@ class _Talk:
         self._timeout_s = timeout_s
 
     async def ask(self, questions: list[bytes], frames: int = 1) -> bytes:
-        """Send all, and return what comes: so many frames, or what came until the end or the deadline.
+        """Send the questions and return the answer: so many frames, or fewer at the end of stream or the deadline.
 
-        Raises DialError when nothing listens there.
+        Raises DialError if the connection is refused.
         """
         received = bytearray()
         with trio.move_on_after(self._timeout_s):
@@ -88,7 +87,7 @@ class _Talk:
         return bytes(received)
 
     async def speaks_tls(self) -> str:
-        """The TLS version that it speaks; empty: none."""
+        """Return the TLS version of the server; empty if it does not speak TLS."""
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -102,7 +101,7 @@ class _Talk:
                 await stream.do_handshake()
                 return str(stream.version())
             except trio.BrokenResourceError as broken:
-                # An alert is an answer in TLS; bytes that are none are not.
+                # An alert is an answer in TLS; any other bytes are not.
                 cause = broken.__cause__
                 is_alert = isinstance(cause, ssl.SSLError) and "ALERT" in (cause.reason or "")
                 return "TLS" if is_alert else ""
@@ -111,32 +110,32 @@ class _Talk:
         return ""
 
 
-async def _other(talk: _Talk, answer: bytes) -> str:
-    """What it is, if it is no broker that can be asked."""
+async def _other_protocol(talk: _Talk, answer: bytes) -> str:
+    """Return in words what a server is that does not answer ApiVersions."""
     if answer.startswith(b"HTTP/"):
         return "it speaks HTTP, not the Kafka protocol"
     if answer[:1] == bytes([_TLS_ALERT]) or answer[:1] == bytes([_TLS_HANDSHAKE]):
-        return _wants_tls("TLS")
+        return _requires_tls("TLS")
     version = await talk.speaks_tls()
     if version:
-        return _wants_tls(version)
+        return _requires_tls(version)
     spoken = await talk.ask([b"GET / HTTP/1.0\r\n\r\n"])
     if spoken.startswith(b"HTTP/"):
         return "it speaks HTTP, not the Kafka protocol"
     if answer:
-        return f"it answers something else than the Kafka protocol: {answer[:16]!r}"
+        return f"it does not speak the Kafka protocol; it answered {answer[:16]!r}"
     return "it accepts connections, but does not answer ApiVersions"
 
 
-def _wants_tls(version: str) -> str:
+def _requires_tls(version: str) -> str:
     return (
-        f"it wants TLS ({version}): Sluice speaks to brokers in plain text, so use a listener of the "
-        "brokers for PLAINTEXT or SASL_PLAINTEXT"
+        f"it requires TLS ({version}), but Sluice connects to brokers in plain text: use a PLAINTEXT or "
+        "SASL_PLAINTEXT listener of the brokers"
     )
 
 
 async def _sasl(talk: _Talk) -> str:
-    """What a broker that answers ApiVersions and not Metadata is waiting for."""
+    """Return in words why a broker answers ApiVersions but not Metadata."""
     mechanism = Struct(">h").pack(len(_MECHANISM)) + _MECHANISM
     answer = await talk.ask([_frame(ApiKey.SASL_HANDSHAKE, 1, mechanism)])
     try:
@@ -144,8 +143,8 @@ async def _sasl(talk: _Talk) -> str:
     except (WireError, error):
         return "it does not answer Metadata, so its brokers are not known"
     return (
-        f"its clients authenticate by SASL ({', '.join(names)}); theirs passes through Sluice. Its brokers "
-        "are told only to clients that have authenticated"
+        f"it requires SASL ({', '.join(names)}), which passes through Sluice from client to broker. It lists its "
+        "brokers only for authenticated clients"
     )
 
 
@@ -173,13 +172,13 @@ def _is_whole(received: bytearray, frames: int) -> bool:
             return False
         (size,) = _SIZE.unpack_from(received, at)
         if not 0 <= size <= MAX_ANSWER_BYTES:
-            return True  # no frame: more of it says nothing more
+            return True  # not a frame: reading on is of no use
         at += 4 + size
     return len(received) >= at
 
 
 def _is_versions(frame: bytes) -> bool:
-    """Whether this is a reply to ApiVersions v0: an error code, or ranges of versions."""
+    """Return whether this is a reply to ApiVersions v0: an error code, or ranges of versions."""
     if len(frame) < 14 or _SIZE.unpack_from(frame)[0] != len(frame) - 4:
         return False
     correlation_id, code, count = Struct(">ihi").unpack_from(frame, 4)

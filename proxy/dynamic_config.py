@@ -1,9 +1,8 @@
-"""The settings that may change live, besides the policies: each key path and the function that applies it.
+"""The settings besides the policies that a reload may change: each key path and the function that applies it.
 
 Rules:
-- A function is called between two requests, with a configuration that has been checked as a whole.
-- A setting that is read at the time of use has nothing to apply, but is listed too: a setting that is not listed needs
-  a restart.
+- A function is called between two requests, with a configuration that has passed all checks.
+- A setting that is read when it is used has nothing to apply, but is listed too. All other settings need a restart.
 """
 
 from __future__ import annotations
@@ -44,7 +43,11 @@ LIVE_SETTINGS = (
 def dynamic_settings(
     engine: Engine, acceptor: Acceptor, others: int, tracer: Tracer | None
 ) -> dict[str, Callable[[Config], None]]:
-    """The functions by key path. `others` is the number of descriptors that listeners and admin connections use."""
+    """Return the functions by key path.
+
+    `others` is the number of descriptors that listeners and admin connections use. Without a tracer, sampling and the
+    rate of spans need a restart.
+    """
 
     def request_max(config: Config) -> None:
         engine.limit_requests(config.limits.socket_request_max_bytes)
@@ -69,7 +72,7 @@ def dynamic_settings(
         engine.forget_plans()
 
     def drain(_config: Config) -> None:
-        """Nothing to apply: it is read when a drain starts."""
+        """Apply nothing: the setting is read when a drain starts."""
 
     def log_level(config: Config) -> None:
         log.set_level(config.log.level)
@@ -98,7 +101,7 @@ def dynamic_settings(
 
 
 def graces_of(config: Config) -> GraceTimes:
-    """When requests that wait at a broker are answered here, from the settings."""
+    """Return the times after which Sluice answers in the place of a silent broker."""
     purgatory = config.purgatory
     return GraceTimes(
         purgatory.produce_grace_ms,

@@ -1,7 +1,6 @@
-"""SIGHUP before the proxy can heed it: noted, so that it neither ends the process nor is forgotten.
+"""A SIGHUP that arrives before the proxy handles signals: noted, so that it does not end the process and is not lost.
 
-The first thing that `sluice run` does, before anything that takes time to import. Once the proxy heeds signals itself,
-it asks whether one came.
+`sluice run` installs this first, before slow imports. When the proxy handles signals, it asks whether one arrived.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import signal
 
 
 class _Noted:
-    """Whether one came."""
+    """Whether a SIGHUP arrived."""
 
     once = False
 
@@ -19,12 +18,12 @@ _noted = _Noted()
 
 
 def note() -> None:
-    """From now on a SIGHUP is noted; whoever heeds signals later takes the place of this."""
+    """Note each SIGHUP from now on, until another handler is installed."""
     signal.signal(signal.SIGHUP, _on_hangup)
 
 
 def was_noted() -> bool:
-    """Whether a SIGHUP came that has not been asked for yet."""
+    """Return whether a SIGHUP arrived since the last call."""
     found, _noted.once = _noted.once, False
     return found
 

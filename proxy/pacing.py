@@ -1,11 +1,10 @@
-"""Work beside the loop, in short bursts: a thread that never keeps the interpreter for long.
+"""Work in a thread, in short bursts, so that it never keeps the interpreter from the event loop for long.
 
 Rules:
-- Threads share one interpreter. While one of them works, the loop has to ask for the interpreter back at each system
-  call: sixty sockets read and written are a hundred and twenty such waits.
-- So the thread works for BURST_S and sleeps for REST_S, by turns. The longest that a step of the loop is kept back
-  is its share of bursts, whatever the work is.
-- A call into C cannot be interrupted. Only what is short may be called so.
+- Threads share one interpreter. While another thread works, the event loop must get the interpreter back after each
+  system call: sixty sockets, read and written, are 120 such waits.
+- So the thread works for BURST_S, then sleeps for REST_S. A step of the loop is delayed by its share of bursts at most.
+- A call into C cannot be interrupted, so such calls must be short.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ REST_S: Final = 0.001
 
 
 async def run_in_bursts(work: Callable[[], T]) -> T:
-    """Returns what `work` returns, or raises what it raises. It runs in a thread; the loop is not kept waiting.
+    """Call `work` in a thread, in bursts. Returns what it returns and raises what it raises.
 
-    A cancellation does not wait for `work`, which may wait for a disk: its result is dropped.
+    A cancellation does not wait for `work`, which may wait for a disk: its result is discarded.
     """
     return await trio.to_thread.run_sync(in_bursts, work, abandon_on_cancel=True)
 
 
 def in_bursts(work: Callable[[], T]) -> T:
-    """Calls `work` in this thread, which sleeps for REST_S after each BURST_S of Python calls."""
+    """Call `work` in this thread, which sleeps for REST_S after each BURST_S of Python calls."""
     clock, sleep = time.perf_counter, time.sleep
     until_s = clock() + BURST_S
 

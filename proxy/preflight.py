@@ -1,9 +1,9 @@
-"""What `run` would refuse although the settings can be read: files, folders, variables of the environment.
+"""The checks before a start that need the machine: files, folders and environment variables.
 
 Rules:
-- `sluice check` and `sluice run` ask the same question here, so that a check that passes is a start that passes; only
-  whether a port is free is left to the start, for a proxy that runs already has it.
-- Every problem is named, not the first. Nothing is created, opened for writing or connected.
+- `sluice check` and `sluice run` both make them, so a configuration that passes the check starts. Only free ports are
+  left to the start, because a running proxy has them.
+- Every problem is reported, not only the first. Nothing is created, opened for writing or connected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDER_WORDS = "a folder that Sluice may write to"
 
 
 def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
-    """Every reason that is known before the start why `run` could not start, by key path or variable."""
+    """Yield every problem that would stop `run`, by key path or variable."""
     yield from _token(config.admin.token_file)
     yield from _socket(config.admin.socket_path)
     if config.usage_log.directory:
@@ -41,7 +41,7 @@ def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
 def _token(file: str) -> Iterator[Problem]:
     if not file:
         return
-    from proxy.admin.token import Token  # noqa: PLC0415 - only where there is one
+    from proxy.admin.token import Token  # noqa: PLC0415 - only with a token
 
     try:
         Token(file)
@@ -57,7 +57,11 @@ def _socket(path: str) -> Iterator[Problem]:
     yield from _folder("admin.socket", Path(path).parent, makes=False)
     mode = _mode(Path(path))
     if mode is not None and not stat.S_ISSOCK(mode):
-        yield Problem("admin.socket", f"{path!r}, a file that is no socket", "a path that is free")
+        yield Problem(
+            "admin.socket",
+            f"{path!r}, a file that is no socket",
+            "a free path, or that of a socket",
+        )
 
 
 def _traces(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
@@ -87,7 +91,7 @@ def _numbers(environ: Mapping[str, str], names: tuple[str, ...]) -> Iterator[Pro
 
 
 def _asked(ask: Callable[[], object]) -> Iterator[Problem]:
-    """What `ask` raises about a variable."""
+    """Yield the TracesError that `ask` raises as a problem."""
     from proxy.telemetry.traces.resource import TracesError  # noqa: PLC0415 - as above
 
     try:
@@ -97,7 +101,7 @@ def _asked(ask: Callable[[], object]) -> Iterator[Problem]:
 
 
 def _file(path: str, name: str) -> Iterator[Problem]:
-    """A file that Sluice appends to, and makes where it is not there yet."""
+    """Check a file that Sluice appends to and creates if it does not exist."""
     file = Path(name)
     yield from _folder(path, file.parent, makes=False)
     mode = _mode(file)
@@ -106,19 +110,19 @@ def _file(path: str, name: str) -> Iterator[Problem]:
 
 
 def _folder(path: str, folder: Path, *, makes: bool) -> Iterator[Problem]:
-    """`makes`: Sluice makes the folder where it is not there yet, with those above it."""
+    """Check a folder; with `makes` Sluice creates it and its parents."""
     above = folder
     while makes and _mode(above) is None and above != above.parent:
         above = above.parent
     mode = _mode(above)
     if mode is None:
-        yield Problem(path, f"{str(folder)!r}, which is not there", FOLDER_WORDS)
+        yield Problem(path, f"{str(folder)!r}, which does not exist", FOLDER_WORDS)
     elif not (stat.S_ISDIR(mode) and os.access(above, os.W_OK | os.X_OK)):
         yield Problem(path, repr(str(above)), FOLDER_WORDS)
 
 
 def _mode(path: Path) -> int | None:
-    """The kind of what is there; None when nothing is, or nothing can be seen."""
+    """Return the mode of a file; None if it does not exist or cannot be read."""
     try:
         return path.stat().st_mode
     except (OSError, ValueError):

@@ -52,7 +52,7 @@ class Compared(NamedTuple):
 
 
 class BusyError(Exception):
-    """Another reload is running."""
+    """Another reload is running. The message says so."""
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class Reloader:
 
     async def _reload(self, reading: object) -> Result:
         try:
-            # Policies are made, and files are read: off the loop.
+            # Off the loop: it makes policies and reads files.
             config, compared = await run_in_bursts(partial(self._read, reading))
         except SettingsError as error:
             return Result(ok=False, problems=tuple(map(str, error.problems)))
@@ -135,7 +135,7 @@ class Reloader:
             registry.discard(config.policies)  # those that were not built
 
     def _read(self, reading: object) -> tuple[Config, Compared]:
-        """In a thread: what the file says now, and how it compares with what runs."""
+        """Return the configuration of the file and its differences from the running one. Runs in a thread."""
         config = self._load()
         if self._reading is not reading:  # the reload was cancelled meanwhile
             registry.discard(config.policies)
@@ -154,7 +154,7 @@ class Reloader:
                 )
                 self.tally.policies_ms = max(self._now_ms(), self.tally.policies_ms + 1)
             except SettingsError as error:
-                # Only where `load` has not made them.
+                # Only if `load` has not made them.
                 return Result(ok=False, problems=tuple(map(str, error.problems)))
         for path, apply in self._dynamic.items():
             if any(_covers(path, each) for each in changed):

@@ -70,7 +70,7 @@ class LiveQuotas:
 
     def __init__(self, engine: Engine, event_loop: EventLoop, reloader: Reloader) -> None:
         self._engine = engine
-        self._hub = event_loop
+        self._event_loop = event_loop
         self._reloader = reloader
         self._enforcing_of: Chain | None = None
         self._enforcing: list[LiveQuotaPolicy] = []
@@ -153,7 +153,7 @@ class LiveQuotas:
         except OSError as error:
             message = f"the change was not made: it cannot be saved: {error.strerror}"
             raise AdminError(500, message) from error
-        nudge(self._hub)
+        nudge(self._event_loop)
         return self._listed(policy)
 
     def _policy(self) -> LiveQuotaPolicy:

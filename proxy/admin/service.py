@@ -86,7 +86,7 @@ class AdminService:
         self.connection_times = connection_times
         self.signals = signals
         self.live_quotas = LiveQuotas(engine, event_loop, reloader)
-        self._hub = event_loop
+        self._event_loop = event_loop
         self._clock = clock
         self._reloader = reloader
         self._log_observer = log_observer
@@ -167,7 +167,7 @@ class AdminService:
             if session.peer.session_id == session_id:
                 session.end(CloseReason.OPERATOR, "", self._clock())
                 self.engine.attend(session)
-                nudge(self._hub)
+                nudge(self._event_loop)
                 return True
         return False
 
@@ -181,7 +181,7 @@ class AdminService:
             result = await self._reloader.reload()
         except BusyError as error:
             raise AdminError(409, str(error)) from error
-        nudge(self._hub)
+        nudge(self._event_loop)
         return Reloaded(result.ok, list(result.changed), list(result.problems))
 
     def set_log_level(self, level: Level) -> None:

@@ -43,18 +43,18 @@ class Acceptor:
     ) -> None:
         self.max_connections = max_connections
         self._engine = engine
-        self._hub = event_loop
+        self._event_loop = event_loop
         self._dialer = dialer
         self._observer = observer
         self._now_ms = now_ms
 
     @property
     def is_full(self) -> bool:
-        """Whether no further client is accepted now."""
+        """Return whether the maximum number of clients is connected."""
         return len(self._engine.sessions) >= self.max_connections
 
     async def serve(self, listeners: Listeners, until: trio.Event) -> None:
-        """Accept clients until the event; then close those that are not connected to a broker yet."""
+        """Accept clients until the event is set, then close those without a broker connection."""
         async with trio.open_nursery() as serving:
             serving.start_soon(
                 listeners.serve,
@@ -96,12 +96,12 @@ class Acceptor:
         """Dial the client's broker and attach both sockets to the event loop."""
         broker: Transport | None = None
         attached = False
-        self._hub.arriving += 1
+        self._event_loop.arriving += 1
         try:
             broker = await self._dialer.reach(node_id)
             if node_id is None:  # any broker: its health is known by its address
                 session.node = self._engine.topology.nodes.health(broker.peer_address())
-            self._hub.attach(session, client, broker)
+            self._event_loop.attach(session, client, broker)
             attached = True
         except DialError as error:
             session.end(error.reason, error.detail, self._now_ms())
@@ -111,7 +111,7 @@ class Acceptor:
         except Exception as error:  # noqa: BLE001 - a fault ends one client only
             self._observer.on_internal_error(error)
         finally:
-            self._hub.arriving -= 1
+            self._event_loop.arriving -= 1
             if not attached:
                 for transport in (client, broker):
                     if transport is not None:
@@ -126,14 +126,15 @@ class Acceptor:
             self._engine.sessions.discard(session)
 
 
-def connection_limit(wanted: int, others: int) -> int:
-    """The number of clients there are file descriptors for (two each), or `wanted` if that is fewer.
+def connection_limit(max_connections: int, others: int) -> int:
+    """Return how many clients may connect: `max_connections` (0: no such limit), or fewer if descriptors are short.
 
-    `others` is the number of descriptors that listeners and admin connections use. Raises the soft limit first.
+    A client needs two descriptors; `others` is the number that listeners and admin connections use. The soft limit is
+    raised to the hard limit first.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # some systems refuse an unlimited soft limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     possible = max(1, (soft - RESERVED_DESCRIPTORS - others) // 2)
-    return min(wanted, possible) if wanted else possible
+    return min(max_connections, possible) if max_connections else possible

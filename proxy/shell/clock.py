@@ -6,7 +6,7 @@ import time
 
 
 class Clock:
-    """Call it for `now_ms`."""
+    """A callable that returns `now_ms`."""
 
     __slots__ = ("_offset_ns",)
 
@@ -14,13 +14,13 @@ class Clock:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
 
     def __call__(self) -> int:
-        """Milliseconds since the epoch, as of start; never backwards."""
+        """Return milliseconds since the epoch: the wall clock at start plus elapsed time. Never goes back."""
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
 
     def now_us(self) -> int:
-        """The same in microseconds."""
+        """Return the same time in microseconds."""
         return (time.monotonic_ns() + self._offset_ns) // 1000
 
     def drift_ms(self) -> int:
-        """How far the wall clock has moved away since start. Reported, never corrected in flight."""
+        """Return how many milliseconds the wall clock is ahead. It is reported, never corrected in flight."""
         return time.time_ns() // 1_000_000 - self()

@@ -1,13 +1,13 @@
 """Connections to brokers.
 
 Rules:
-- A node whose address is not known yet is asked of a bootstrap broker first; one question at a time,
-  and none within half a second of the last, answered or not.
-- If bootstrap brokers cannot be asked (they want authentication, which only the client has), the
-  connection goes to a bootstrap broker instead: it answers what it does not lead with the errors that
-  make every client refresh its metadata, and that answer tells us the addresses.
-- A lack of descriptors is ours, not a broker's refusal, and is told apart.
-- A broker that cannot be reached closes the client's connection. Nothing is answered in its name.
+- If the address of a node is unknown, a bootstrap broker is asked for it first: one question at a time, and none
+  within half a second of the last, answered or not.
+- If bootstrap brokers do not answer (they require authentication, which only the client can give), the connection
+  goes to a bootstrap broker instead. It answers requests for partitions that it does not lead with errors that make
+  the client refresh its metadata, and that metadata has the addresses.
+- A lack of file descriptors has a close reason of its own, because it is not the broker's fault.
+- If a broker cannot be reached, the client's connection is closed. Sluice does not answer in its place.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 ASK_AGAIN_S = 0.5
-"""After an answer that did not name a node, the same question waits this long."""
+"""The shortest time between two questions."""
 
 
 class DialError(Exception):
-    """No broker; `reason` says why."""
+    """No connection to a broker; `reason` is the CloseReason, `detail` names the address and the cause."""
 
     def __init__(self, reason: CloseReason, detail: str) -> None:
         super().__init__(detail)
@@ -43,7 +43,7 @@ class DialError(Exception):
 
 
 class Dialer:
-    """Reaches brokers by node id, or any bootstrap broker."""
+    """Connects to brokers by node id, or to any bootstrap broker. `timeout_s` is that of one attempt."""
 
     def __init__(
         self, topology: Topology, bootstrap: Sequence[tuple[str, int]], timeout_s: float
@@ -53,10 +53,10 @@ class Dialer:
         self._timeout_s = timeout_s
         self._asking = trio.Lock()
         self._asked_at = float("-inf")
-        self._answered = False  # the last time somebody was asked
+        self._answered = False  # whether the last question was answered
 
     async def reach(self, node_id: int | None) -> Transport:
-        """A connection to this broker (None: to any bootstrap broker), or DialError."""
+        """Return a connection to this broker (None: to any bootstrap broker). Raises DialError."""
         if node_id is None:
             return await self._reach_any()
         address = self._topology.address_of(node_id)
@@ -79,7 +79,7 @@ class Dialer:
         return await self._reach_any()
 
     async def _reach_any(self) -> Transport:
-        """Bootstrap brokers in turn; who answered goes on being first, who did not goes last."""
+        """Try the bootstrap brokers in turn; those that fail move to the end of the list."""
         error: DialError | None = None
         for host, port in tuple(self._bootstrap):
             try:
@@ -92,11 +92,11 @@ class Dialer:
         raise error or DialError(CloseReason.UPSTREAM_REFUSED, "no bootstrap broker is configured")
 
     async def _ask(self, node_id: int, than: tuple[str, int] | None) -> bool:
-        """Ask a bootstrap broker where everybody is; whether one answered."""
+        """Ask a bootstrap broker for the addresses of all brokers; return whether one answered."""
         async with self._asking:
             known = self._topology.address_of(node_id)
             if known is not None and known != than:
-                return True  # somebody learnt it while we waited
+                return True  # another task learnt it meanwhile
             if trio.current_time() - self._asked_at >= ASK_AGAIN_S:
                 self._answered = await self._ask_each()
                 self._asked_at = trio.current_time()
@@ -122,12 +122,15 @@ class Dialer:
                 while not lookup.done:
                     data = await stream.receive_some()
                     if not data:
-                        raise DialError(CloseReason.UPSTREAM_REFUSED, "closed instead of answering")
+                        raise DialError(
+                            CloseReason.UPSTREAM_REFUSED,
+                            f"{host}:{port} closed the connection without an answer",
+                        )
                     lookup.feed(data)
 
 
 async def dial(host: str, port: int, timeout_s: float) -> Transport:
-    """One connection, or DialError after at most `timeout_s`."""
+    """Return a connection to one address. Raises DialError, after `timeout_s` at the latest."""
     try:
         with trio.fail_after(timeout_s):
             stream = await connect(host, port)
@@ -139,7 +142,7 @@ async def dial(host: str, port: int, timeout_s: float) -> Transport:
 
 
 async def connect(host: str, port: int) -> trio.SocketStream:
-    """A connection, or DialError with the system's own word."""
+    """Return a connection. Raises DialError with the system's message."""
     try:
         return await trio.open_tcp_stream(host, port)
     except (OSError, UnicodeError) as error:  # a host that is no name at all is a UnicodeError
@@ -151,7 +154,7 @@ async def connect(host: str, port: int) -> trio.SocketStream:
 
 
 def _cause(error: OSError | UnicodeError) -> BaseException:
-    """The system's own ("Connection refused"), which Trio hides behind the attempts it made."""
+    """Return the system's error ("Connection refused"), which Trio wraps in the list of its attempts."""
     cause = error.__cause__
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]

@@ -4,9 +4,9 @@ Rules:
 - While traffic flows the task waits in the event loop's own poll set, at most a few milliseconds at a time, and
   lets Trio's other tasks run in between: a pass through Trio's scheduler per event would cost more than
   the event itself.
-- While clients are being connected it does not wait there: that is Trio's work, and takes several passes.
-- When nothing has come for two milliseconds it waits in Trio, for nothing, until a socket or a timer is due, or
-  until somebody changes what is due (`nudge`).
+- While clients are being connected it does not wait there: Trio connects them, in several passes.
+- When no event has come for two milliseconds it waits in Trio, without CPU time, until a socket is ready, a timer is
+  due, or another task changes the timers (`nudge`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 STAY_S = 0.002
 """How long to wait in the poll set for the next event while traffic flows."""
 TURN_MS = 4
-"""How long to go on before Trio's other tasks get their turn."""
-
+"""How long to step before Trio's other tasks get their turn."""
 SLOW_STEP_MS = 5
-"""A step that took longer is looked into. Not less than TURN_MS."""
+"""A step that took longer is reported. At least TURN_MS."""
 
 
 async def drive(event_loop: EventLoop, engine: Engine, clock: Clock) -> None:
-    """Step the event loop for ever. Cancel it to stop."""
+    """Step the event loop until cancelled."""
     step = event_loop.step
     away_us = engine.meters.away_us
     while True:
@@ -44,7 +43,7 @@ async def drive(event_loop: EventLoop, engine: Engine, clock: Clock) -> None:
             if now_ms - engine.now_ms <= SLOW_STEP_MS:
                 while step(stay_s) and (now_ms := clock()) < leave_ms:
                     pass
-            # A slow step always ends the turn, so one look behind the turn is enough.
+            # A slow step always ends the turn, so one look after the turn is enough.
             if now_ms - engine.now_ms > SLOW_STEP_MS:
                 engine.on_slow_step(now_ms - engine.now_ms)
             left_us = clock.now_us()
@@ -58,7 +57,7 @@ async def drive(event_loop: EventLoop, engine: Engine, clock: Clock) -> None:
 
 
 def nudge(event_loop: EventLoop) -> None:
-    """For another task, when it has changed something: it is settled, and the driver looks at its timers again."""
+    """Settle what another task has changed, and wake the driver to read its timers again."""
     event_loop.attend()
     if event_loop.asleep is not None:
         event_loop.asleep.cancel()

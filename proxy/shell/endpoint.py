@@ -1,8 +1,4 @@
-"""One socket of a link, as the event loop sees it.
-
-`expect` is the mask registered: any other event is unusual. What is called for every event stands ready
-as a bound method.
-"""
+"""One socket of a link, as the event loop sees it."""
 
 from __future__ import annotations
 
@@ -26,7 +22,11 @@ _INT: Final = struct.Struct("i")
 
 
 class Endpoint:
-    """See the module."""
+    """One side of a session: its socket, its channel and its place in the poll set.
+
+    `expect` is the registered mask; any other event takes the slow path. Methods that are called for each event are
+    kept bound.
+    """
 
     __slots__ = (
         "channel",
@@ -48,7 +48,7 @@ class Endpoint:
 
     other: Endpoint
     forward: Callable[[bytes | bytearray | memoryview], int]
-    """The other end's `send`: where this one's bytes go."""
+    """`send` of the other endpoint."""
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class Endpoint:
         self.session = session
         self.channel = channel
         self.take = take
-        self.traffic = traffic  # one number: bytes read, of all sockets of this side and node
+        self.traffic = traffic  # one number: the bytes read from all sockets of this side and node
         self.expect = IN
         self.closed = False
         self.lingering = False
-        self.hung_up = False  # it has closed its side, as was seen without reading
+        self.hung_up = False  # the peer has closed its side, which RDHUP tells without a read
         self.timer: Timer | None = None
 
     @property
     def is_client(self) -> bool:
-        """Which of the two it is."""
+        """Return whether this is the client's side."""
         return self.channel is self.session.client
 
 

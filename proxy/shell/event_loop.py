@@ -1,22 +1,21 @@
-"""One level-triggered poll set, stepped from outside: bytes move here, and nothing is decided.
+"""One level-triggered poll set, stepped by the driver. It moves bytes; sessions decide.
 
 Rules:
-- Registered once per socket; the mask changes only when a channel is muted or has something unsent.
-- One receive per event into one shared scratch buffer; what the session lets through is sent from there.
-  While many have something to say, each says a little at a time.
-  Only what the kernel does not take is copied, and that copy is the channel's.
-- A step handles at most 64 events, about a MiB or 2 ms, and so much of `engine.ready`. What is left over comes
-  first in the next step, before the next poll: no order of the poll set lets anybody starve.
-- What was in the sockets when the clock was read is handled before timers fire. If polls bring as much as
-  they can, timers wait until as many events were handled as there are sockets, and no longer.
-- A muted channel is not read, whatever an event says.
-- While a pool is pressed reads take what the core grants, and nobody is always the last to be served.
-- A side ends gracefully: what is due is sent, then FIN, then the other side's bytes are read and thrown
-  away until it closes too or its time is up. Closing with unread bytes would send a reset and cut off
-  the last replies.
-- An error or hang-up on a side that is not read from closes it at once: a level-triggered set would spin.
-- Operating-system errors of connections are caught here and in the dialer only. Any other exception ends
-  the session it comes from.
+- A socket is registered once; its mask changes only when its channel is muted or has unsent bytes.
+- One receive per event into one shared scratch buffer; the bytes that the session passes are sent from there.
+  While many sockets are readable, each read is smaller. Only bytes that the kernel does not accept are copied, into
+  the channel.
+- A step handles at most 64 events, about 1 MiB or 2 ms, and as long again of `engine.ready`. Events that are left over
+  are handled first in the next step, before the next poll, so no socket starves.
+- Bytes that were in the sockets when the clock was read are handled before timers fire. If every poll returns its
+  maximum, timers wait until as many events were handled as there are sockets, and no longer.
+- A muted channel is not read, even if its socket is readable.
+- While a pool is near its limit a read takes what the core grants, and the order of events is random.
+- A side ends gracefully: unsent bytes are sent, then FIN, then the peer's bytes are read and discarded until it closes
+  or its time is up. A close with unread bytes would send a reset and lose the last replies.
+- An error or hang-up on a muted side closes it at once: a level-triggered set would spin.
+- Operating-system errors of connections are caught here and in the dialer only. Any other exception ends the session
+  that it comes from.
 """
 
 from __future__ import annotations
@@ -43,36 +42,36 @@ if TYPE_CHECKING:
 
 READ_BYTES = 256 << 10
 HEADROOM_BYTES = 384 << 10
-"""Where carried bytes are laid, in front of the next read: a head, or what waited for its turn."""
+"""Room before each read for bytes carried over: a partial header, or frames of a muted channel."""
 STEP_EVENTS = 64
 STEP_BYTES = 1 << 20
 CROWD_EVENTS = 24
 CROWD_READ_BYTES = 64 << 10
-"""With more events than that a read takes no more: whoever has little to say waits for whoever has much."""
+"""The largest read while a poll returns more than CROWD_EVENTS: small requests do not wait for large ones."""
 STEP_US = 2_000
 """The time of a step. Events and turns have half of it each where there are both."""
 SLICE_BYTES = 64 << 10
-"""The clock is looked at after so many bytes. An event that is not ordinary costs as much."""
+"""The clock is read after so many bytes. An event on the slow path counts as many."""
 SLICE_EVENTS = 8
-"""... and after so many events."""
+"""The clock is read after so many events."""
 LARGE_BYTES = 1 << 10
-"""Reads of less are counted as events alone."""
+"""Smaller reads count as events, not as bytes."""
 STALL_US = 50_000
-"""The longest time between two steps that is not taken for a stall of the process (or for sleep)."""
+"""After a longer time between two steps the process was stalled, or asleep."""
 LINGER_MS = 2_000
-"""How long an ended side may take to say its last byte."""
+"""How long an ended side may take to close."""
 FLUSH_MS = 30_000
-"""How long an ended side may take to accept what is still due to it."""
+"""How long an ended side may take to accept its unsent bytes."""
 _QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY
-"""Who is not read for so long that it may be gone."""
+"""Reasons that mute a client for so long that a disconnect is watched for without a read."""
 _NOTHING = -1
-"""No event is this."""
+"""Not a mask: no event equals it."""
 _LINGERING = -1
-"""`expect` of an end whose bytes are thrown away: every event of it is unusual."""
+"""`expect` of a side whose bytes are discarded: all of its events take the slow path."""
 
 
 class EventLoop:
-    """All connections of a process. `step` is the whole interface to its driver."""
+    """All connections of a process. The driver calls `step`."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
@@ -80,17 +79,17 @@ class EventLoop:
         self._now_us = clock.now_us
         self._steps = 0
         self._then_us = 0  # when the last step began
-        self._tail: Sequence[tuple[Endpoint, int]] = ()  # events that the last step had no time for
-        self._wary = False  # the last poll was no ordinary one: look again after the next
-        self._behind = False  # there may be more in the sockets than was read: timers wait
-        self._unfired = 0  # for so many events by now
-        self._fired_ms = -1  # timers know no time between two milliseconds
+        self._tail: Sequence[tuple[Endpoint, int]] = ()  # events left over from the last step
+        self._wary = False  # whether to call _look_again after the next poll
+        self._behind = False  # sockets may hold more than was read: timers wait
+        self._unfired = 0  # events handled while timers wait
+        self._fired_ms = -1  # timers fire once per millisecond
         self._due = engine.timers.due
         self._pools = (engine.request_pool, engine.reply_pool)
         self._poller = make_poller()
         self._ends: dict[int, Endpoint] = {}
-        self.arriving = 0  # clients that are being connected, counted by who does it
-        self.asleep: CancelScope | None = None  # the driver, when it waits (`driver.nudge`)
+        self.arriving = 0  # clients that the acceptor is connecting
+        self.asleep: CancelScope | None = None  # the driver's wait (`driver.nudge`)
         self._closed: list[Endpoint] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
         self._view = memoryview(self._scratch)
@@ -102,13 +101,13 @@ class EventLoop:
         engine.reservations.unread_bytes = unread_bytes
 
     def fileno(self) -> int:
-        """Readable while there is something to do."""
+        """Return a descriptor that is readable while a socket is ready."""
         return self._poller.fileno()
 
     def attach(self, session: Session, client: Transport, broker: Transport) -> None:
-        """Both sides are connected: from now on bytes move.
+        """Start to move bytes between two connected sides.
 
-        If they cannot be watched, both are still the caller's.
+        Raises OSError if they cannot be watched; both sockets then remain the caller's.
         """
         from_client, from_broker = self._engine.topology.nodes.traffic_of(session.peer.node_id)
         a = Endpoint(client, session, session.client, session.from_client, from_client)
@@ -120,7 +119,7 @@ class EventLoop:
             for end in (a, b):
                 self._poller.register(end.fd, IN)
                 watched.append(end)
-        except OSError:  # there may be no more watches for this user
+        except OSError:  # the user has no watches left
             for end in watched:
                 self._poller.unregister(end.fd)
             raise
@@ -132,7 +131,7 @@ class EventLoop:
                 self.asleep.cancel()
 
     def step(self, timeout_s: float) -> int:
-        """Wait at most `timeout_s` for something to happen and handle it; 0: nothing was there, and nothing is left.
+        """Wait at most `timeout_s` for events and handle them. Returns 0 if there was nothing to do.
 
         Sockets are read first, then timers fire, then sessions have their turns.
         """
@@ -155,12 +154,12 @@ class EventLoop:
         at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
         requests, replies = self._pools
-        usual = IN  # or nothing is, and each read takes what is granted
+        fast = IN  # the event of the fast path; _NOTHING: each read takes what is granted
         if requests.near_limit or replies.near_limit:
-            usual = _NOTHING
+            fast = _NOTHING
             events = in_fair_order(events, requests)
         elif ready:
-            usual = _NOTHING  # one of them may be muted, and not yet known to the poll set
+            fast = _NOTHING  # a session may be muted, and the poll set not know it yet
         left, budget = SLICE_BYTES, STEP_BYTES - SLICE_BYTES
         end: Endpoint | None = None
         waiting = iter(events)
@@ -177,11 +176,11 @@ class EventLoop:
                     try:
                         end = ends[fd]
                     except KeyError:
-                        continue  # closed earlier in this very step
-                    if event != usual or end.expect != IN:
+                        continue  # closed earlier in this step
+                    if event != fast or end.expect != IN:
                         left -= SLICE_BYTES + self._unusual(end, event, now_ms)
                         if requests.near_limit:
-                            usual = _NOTHING
+                            fast = _NOTHING
                         continue
                     try:
                         received = end.recv_into(area)
@@ -196,14 +195,14 @@ class EventLoop:
                         left -= SLICE_BYTES
                         self._received(end, received, now_ms)
                         if requests.near_limit:
-                            usual = _NOTHING
+                            fast = _NOTHING
                         continue
                     stop = end.take(scratch, at, at + received, now_ms)
                     if stop < 0:
                         left -= SLICE_BYTES
                         self._settle(end)
                         if requests.near_limit:
-                            usual = _NOTHING
+                            fast = _NOTHING
                         continue
                     try:
                         sent = end.forward(view[at:stop])
@@ -214,9 +213,9 @@ class EventLoop:
                         self._keep(end.other, at + sent, stop)
                 if not length_hint(waiting):
                     break
-                left -= SLICE_BYTES + 1  # it is negative now: the clock is looked at
-            except Exception as error:  # noqa: BLE001 - whatever it is, it costs this session only
-                left -= SLICE_BYTES + 1  # it is negative now: the clock is looked at
+                left -= SLICE_BYTES + 1  # negative: the clock is read
+            except Exception as error:  # noqa: BLE001 - any error ends this session only
+                left -= SLICE_BYTES + 1  # negative: the clock is read
                 self._fail(end, error, now_ms)
         if (now_ms != self._fired_ms or self._due) and not (self._tail or self._behind):
             self._fired_ms = now_ms
@@ -229,14 +228,14 @@ class EventLoop:
         return len(events) + len(ready)
 
     def _is_over(self, begun_us: int) -> bool:
-        """Whether there is no more time for events in the step that began then."""
+        """Return whether the step that began at `begun_us` has no more time for events."""
         limit_us = STEP_US // 2 if self._engine.ready else STEP_US
         return self._now_us() - begun_us >= limit_us
 
     def _look_again(
         self, events: Sequence[tuple[int, int]], now_us: int
     ) -> Sequence[tuple[int, int]]:
-        """A poll may not have brought all that was there when the clock was read: how long timers wait for it."""
+        """Decide after a poll whether timers wait, because sockets may hold more; return the events to handle."""
         if now_us - self._then_us > STALL_US:
             # Nothing is lost by polling again: the set is level-triggered.
             events = self._poller.poll(0, STEP_EVENTS)
@@ -250,23 +249,23 @@ class EventLoop:
         return events
 
     def _take_tail(self) -> Sequence[tuple[int, int]]:
-        """The events that the last step had no time for, but those of sockets closed since."""
+        """Return the events left over from the last step, except those of sockets closed since."""
         if self._now_us() - self._then_us > STALL_US:
-            self._behind = self._wary = True  # more may have come meanwhile
+            self._behind = self._wary = True  # more may have arrived meanwhile
         find = self._ends.get
         tail, self._tail = self._tail, ()
         return [(end.fd, event) for end, event in tail if find(end.fd) is end]
 
     def _keep_tail(self, fd: int, event: int, waiting: Iterable[tuple[int, int]]) -> None:
-        """Remember whom the rest of the events belong to: a descriptor may be another's by the next step."""
+        """Keep the events that are left, by endpoint: the next step may see a descriptor in use by another socket."""
         find = self._ends.get
         rest = chain(((fd, event),), waiting)
         self._tail = [(end, event) for fd, event in rest if (end := find(fd)) is not None]
 
     def attend(self) -> None:
-        """For another task that has changed something: give the sessions that are ready their turns now.
+        """Give the sessions that are ready their turns now; another task calls this after a change.
 
-        What one step has no time for waits for the next one.
+        Turns that do not fit in the time of a step wait for the next one.
         """
         engine = self._engine
         now_us = engine.now_us = self._now_us()
@@ -274,7 +273,7 @@ class EventLoop:
         self._serve(engine.now_ms, now_us + STEP_US)
 
     def _serve(self, now_ms: int, until_us: int) -> None:
-        """Each session that is ready has a turn, the first to come first, as long as there is time; at least one."""
+        """Give ready sessions a turn each, oldest first, until `until_us`; at least one has its turn."""
         ready = self._engine.ready
         for _ in range(len(ready)):
             session = ready.popleft()
@@ -283,13 +282,13 @@ class EventLoop:
             if isinstance(end, Endpoint):
                 try:
                     self._turn(end, now_ms)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it costs this session only
+                except Exception as error:  # noqa: BLE001 - any error ends this session only
                     self._fail(end, error, now_ms)
             if self._now_us() >= until_us:
                 return
 
     def close_all(self, reason: CloseReason) -> None:
-        """Close everything now, whatever is in flight."""
+        """Close all connections now, without waiting for requests in flight."""
         now_ms = self._clock()
         for end in tuple(self._ends.values()):
             if not end.closed:
@@ -297,18 +296,18 @@ class EventLoop:
                 self._close(end, now_ms)
 
     def close(self) -> None:
-        """Give the poll set back."""
+        """Close the poll set."""
         self._poller.close()
 
     @property
     def open_sockets(self) -> int:
-        """How many sockets are registered."""
+        """Return how many sockets are registered."""
         return len(self._ends)
 
-    # -- one end ---------------------------------------------------------------------------------
+    # -- one side --------------------------------------------------------------------------------
 
     def _turn(self, end: Endpoint, now_ms: int) -> None:
-        """Bring a session in order, and go on with what was read of it (`end` is its client's)."""
+        """Resume a session with the bytes carried over, and settle it. `end` is its client's."""
         session = end.session
         if session.paced and not (end.closed or session.ended):
             session.resume()
@@ -317,7 +316,7 @@ class EventLoop:
         self._engine.reservations.heard(session)
 
     def _received(self, end: Endpoint, received: int, now_ms: int) -> None:
-        """The general form of what `step` does with a receive: EOF, or bytes to lay in front."""
+        """Handle a receive outside the fast path: EOF, or bytes after those carried over."""
         if received:
             self._take(end, received, now_ms)
         else:
@@ -343,18 +342,18 @@ class EventLoop:
                 self._keep(end.other, start, stop)
 
     def _keep(self, end: Endpoint, start: int, stop: int) -> None:
-        """Give what could not be sent straight away to this end's channel."""
+        """Give bytes that the kernel did not accept to this side's channel."""
         if not end.closed:
             end.channel.put(bytes(self._view[start:stop]))
             self._settle(end)
 
     def _refused(self, end: Endpoint, error: OSError, now_ms: int) -> None:
-        """A receive or send failed: not now, or never again."""
+        """Handle a failed receive or send: ignore "not now", end the side on any other error."""
         if not isinstance(error, BlockingIOError):
             self._broken(end, now_ms)
 
     def _unusual(self, end: Endpoint, event: int, now_ms: int) -> int:
-        """Not simply readable: writable again, broken, or lingering. How many bytes were read."""
+        """Handle an event outside the fast path; return how many bytes were read."""
         if end.lingering:
             self._discard(end, now_ms)
             return 0
@@ -366,7 +365,7 @@ class EventLoop:
             if end.session.held is not None:
                 end.session.client_hung_up(now_ms)
             elif not end.channel.carry and end.transport.is_finished():
-                self._eof(end, now_ms)  # nothing of it is left to be quiet about
+                self._eof(end, now_ms)  # all of its bytes were read: nothing is left to wait for
                 return 0
             self._settle(end)
         elif event & OUT and end.channel.outbox:
@@ -374,15 +373,15 @@ class EventLoop:
         if event & IN and end.expect & IN and not end.closed:
             if not end.channel.muted:
                 return self._receive(end, now_ms)
-            self._settle(end)  # the poll set does not know yet
+            self._settle(end)  # the poll set does not know that it is muted
         return 0
 
     def _receive(self, end: Endpoint, now_ms: int) -> int:
-        """The general form of a read: as much as is granted."""
+        """Read as much as the core grants; return how many bytes were read."""
         reads = self._engine.read_limits
-        most = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
+        granted = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
         try:
-            received = end.recv_into(self._area[:most])
+            received = end.recv_into(self._area[:granted])
         except OSError as error:
             self._refused(end, error, now_ms)
             return 0
@@ -391,7 +390,7 @@ class EventLoop:
         return received
 
     def _settle(self, end: Endpoint) -> None:
-        """The session asked for attention, or something can be sent again: bring both ends in order."""
+        """Bring both sides in line with their session: send, end, set backpressure, watch."""
         session = end.session
         session.attention = False
         for each in (end, end.other):
@@ -423,7 +422,7 @@ class EventLoop:
             self._lost(end, self._engine.now_ms)
 
     def _watch(self, end: Endpoint) -> None:
-        """Register what this end now waits for."""
+        """Register the events that this side now waits for."""
         if end.closed:
             return
         if end.lingering:
@@ -436,16 +435,16 @@ class EventLoop:
         held = end.session.held
         waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
         if waits and end.is_client:
-            want |= RDHUP  # who hangs up gives its place, or its sockets, to who stays
+            want |= RDHUP  # a client that disconnects frees its place and sockets
         if want != end.expect:
             end.expect = want
             self._poller.modify(end.fd, want)
 
-    # -- the end of an end -----------------------------------------------------------------------
+    # -- the end of a side ------------------------------------------------------------------------
 
     def _eof(self, end: Endpoint, now_ms: int) -> None:
         if end.is_client:
-            end.channel.mute(Mute.ENDING)  # nothing more comes; it may still be reading
+            end.channel.mute(Mute.ENDING)  # it sends no more, but may still read
             end.session.client_gone(now_ms)
         else:
             end.session.broker_gone(CloseReason.BROKER_CLOSED, now_ms)
@@ -457,7 +456,7 @@ class EventLoop:
         self._settle_rest(end)
 
     def _lost(self, end: Endpoint, now_ms: int) -> None:
-        """The connection is gone; tell the session."""
+        """Close a side whose connection is lost, and tell the session."""
         if end.is_client:
             end.session.client_lost(now_ms)
         else:
@@ -469,7 +468,7 @@ class EventLoop:
             self._settle(end)
 
     def _finish(self, end: Endpoint) -> None:
-        """The session has ended: let this side go gracefully, or wait until it has taken what is due."""
+        """End a side gracefully: wait until its unsent bytes are accepted, send FIN, then linger."""
         if end.closed or end.lingering:
             return
         now_ms = self._engine.now_ms
@@ -521,33 +520,33 @@ class EventLoop:
     def _release(self, session: Session, now_ms: int) -> None:
         try:
             session.release(now_ms)
-        except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to be ended
+        except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to end
             self._engine.report(error)
             session.client.clear()
             session.broker.clear()
             self._engine.sessions.discard(session)
 
     def _fail(self, end: Endpoint | None, error: Exception, now_ms: int) -> None:
-        """An exception that nothing below has caught: it ends the session of `end`, and no other."""
+        """End the session of `end` after an exception that no narrower handler caught."""
         if end is None:
-            raise error  # it came from no session
+            raise error  # no session caused it
         try:
             end.session.crash(error)
             self._settle_rest(end)
-        except Exception as again:  # noqa: BLE001 - it cannot end in order
+        except Exception as again:  # noqa: BLE001 - it cannot end gracefully
             self._engine.report(again)
             for each in (end, end.other):
                 self._abandon(each, now_ms)
 
     def _abandon(self, end: Endpoint, now_ms: int) -> None:
-        """Close this side whatever its session says."""
+        """Close this side; an exception of its session is only reported."""
         try:
             self._close(end, now_ms)
-        except Exception as error:  # noqa: BLE001 - the socket is closed before anybody is told
+        except Exception as error:  # noqa: BLE001 - the socket is closed before the session is told
             self._engine.report(error)
 
     def _part(self) -> None:
-        """Ends that are both closed forget each other: nothing has to be collected."""
+        """Unlink the two sides of closed sessions, so that they need no garbage collection."""
         for end in self._closed:
             del end.other.other, end.other
         self._closed.clear()

@@ -1,4 +1,4 @@
-"""The one small file that a policy may keep: read whole, replaced in one step."""
+"""The file in which a policy keeps its state: read whole, replaced atomically."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 
 
 def load(path: str) -> bytes | None:
-    """What was saved there; None if nothing ever was. Raises OSError for any other reason."""
+    """Return the content of the file; None if there is no such file. Raises OSError for any other reason."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -17,10 +17,10 @@ def load(path: str) -> bytes | None:
 
 
 def save(path: str, data: bytes) -> None:
-    """Write `data` beside the file, down to the disk, then put it in the file's place.
+    """Write `data` to a new file, flush it to the disk, then rename it to `path`.
 
-    Whoever reads sees the old content or the new one, whenever the process or the machine stops. Raises
-    OSError, and then the old content stands.
+    A reader sees the old or the new content, even if the process or the machine stops in between. Raises OSError; the
+    old content then remains.
     """
     target = Path(path)
     with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
@@ -35,6 +35,6 @@ def save(path: str, data: bytes) -> None:
             raise
     directory = os.open(target.parent, os.O_RDONLY)
     try:
-        os.fsync(directory)  # the name, too, is on the disk before anybody is told so
+        os.fsync(directory)  # the rename is on the disk before the caller is told
     finally:
         os.close(directory)

@@ -1,8 +1,8 @@
-"""Our ports: one for bootstrap, one per declared node, all bound before anyone is accepted.
+"""The listening ports: one for bootstrap and one per declared node, all bound before the first accept.
 
 Rules:
-- Ports are the same after every restart: clients keep cached addresses.
-- Running out of descriptors pauses accepting; it does not spin, and it costs nobody who is connected.
+- Ports are the same after every restart, because clients cache addresses.
+- When file descriptors run out, accepting pauses. Connected clients are not affected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Listeners:
-    """`ports` are (node id or None for bootstrap, port)."""
+    """Binds the ports; each is (node id or None for bootstrap, port). Raises OSError if one is taken."""
 
     def __init__(self, address: str, ports: Iterable[tuple[int | None, int]]) -> None:
         self._bound: list[tuple[int | None, trio.socket.SocketType]] = []
@@ -43,9 +43,9 @@ class Listeners:
     ) -> None:
         """Accept on every port and hand each connection to `on_accepted(socket, node_id)`.
 
-        `may_accept` False leaves new clients waiting in the kernel's backlog; it is asked anew for
-        each, so `on_accepted` must have counted the one before. `on_exhausted` is told in the system's words why a
-        client could not be accepted, once a pause.
+        While `may_accept` returns False new clients wait in the kernel's backlog. It is called before each accept, so
+        `on_accepted` must have counted the client before. `on_exhausted` gets the system's message when a client could
+        not be accepted, once per pause.
         """
         async with trio.open_nursery() as nursery:
             for node_id, listening in self._bound:
@@ -54,7 +54,7 @@ class Listeners:
                 )
 
     def close(self) -> None:
-        """Stop listening. Connections that were accepted are not touched."""
+        """Stop listening. Accepted connections stay open."""
         for _, listening in self._bound:
             listening.close()
 
@@ -92,7 +92,7 @@ async def _accept(
             if error.errno not in _OUT_OF_DESCRIPTORS:
                 if error.errno in {errno.EBADF, errno.EINVAL}:
                     return  # closed: the proxy drains
-                continue  # this one client was gone before we took it
+                continue  # the client had disconnected
             on_exhausted(error.strerror or str(error))
             await trio.sleep(PAUSE_S)
             continue

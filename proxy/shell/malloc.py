@@ -1,7 +1,7 @@
-"""What is given back goes back to the system: large pieces live outside the C library's heap.
+"""Freed memory returns to the system: large blocks are allocated outside the C library's heap.
 
-glibc puts large pieces into mappings of their own only until the first is freed; from then on, pieces of up
-to 32 MiB come from its heap, where a growing frame is copied and leaves holes. With a dozen frames of up to
+glibc puts large blocks into mappings of their own only until the first is freed. From then on blocks of up to 32 MiB
+come from its heap, where a growing frame is copied and leaves holes. With a dozen frames of up to
 16 MiB growing side by side that was 1.6 times what was held (281 MiB for 175). A fixed threshold keeps it
 at 1.02 times, for some page faults per large frame; what streams is never so large.
 """
@@ -16,7 +16,7 @@ _M_MMAP_THRESHOLD = -3
 
 
 def map_large_pieces() -> bool:
-    """Fix the threshold for this process; False where the C library knows none (musl, macOS)."""
+    """Fix the threshold for this process; return False where the C library has none (musl, macOS)."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):

@@ -17,30 +17,29 @@ OUT = 4
 ERR = 8
 HUP = 16
 RDHUP = 0x2000
-"""The other side has said its last byte, whether or not it is being read. Where only epoll knows
-this, nobody else reports it."""
+"""The peer has closed its side, whether or not the socket is read. Only epoll reports it."""
 
 
 class Poller(Protocol):
-    """Level-triggered; masks are epoll's."""
+    """A set of watched descriptors: level-triggered, with epoll's masks."""
 
     def fileno(self) -> int:
-        """Readable while `poll(0)` would return something."""
+        """Return a descriptor that is readable while `poll(0)` would return an event."""
 
     def register(self, fd: int, eventmask: int) -> None:
-        """Begin to watch."""
+        """Start to watch a descriptor. Raises OSError if the system has no watch left."""
 
     def modify(self, fd: int, eventmask: int) -> None:
-        """Watch for something else. Errors and hang-ups are always reported."""
+        """Watch for other events. Errors and hang-ups are always reported."""
 
     def unregister(self, fd: int) -> None:
         """Stop watching."""
 
     def poll(self, timeout: float, maxevents: int) -> Sequence[tuple[int, int]]:
-        """(descriptor, events) of at most `maxevents`; waits at most `timeout` seconds."""
+        """Return at most `maxevents` pairs (descriptor, events); wait `timeout` seconds at most."""
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
 
 
 class SelectorPoller:
@@ -52,27 +51,27 @@ class SelectorPoller:
         self._passed = 0
 
     def fileno(self) -> int:
-        """Kqueue and epoll selectors have one."""
+        """See Poller. Kqueue and epoll selectors have a descriptor."""
         return int(self._selector.fileno())
 
     def register(self, fd: int, eventmask: int) -> None:
-        """A mask of 0 is not registered at all: selectors know no "errors only"."""
+        """See Poller. A mask of 0 is not registered: selectors cannot watch for errors only."""
         self._masks[fd] = 0
         self.modify(fd, eventmask)
 
     def modify(self, fd: int, eventmask: int) -> None:
         """See Poller."""
         before, self._masks[fd] = self._masks[fd], eventmask
-        wanted = (selectors.EVENT_READ if eventmask & IN else 0) | (
+        mask = (selectors.EVENT_READ if eventmask & IN else 0) | (
             selectors.EVENT_WRITE if eventmask & OUT else 0
         )
         if before & (IN | OUT):
-            if wanted:
-                self._selector.modify(fd, wanted)
+            if mask:
+                self._selector.modify(fd, mask)
             else:
                 self._selector.unregister(fd)
-        elif wanted:
-            self._selector.register(fd, wanted)
+        elif mask:
+            self._selector.register(fd, mask)
 
     def unregister(self, fd: int) -> None:
         """See Poller."""
@@ -82,7 +81,7 @@ class SelectorPoller:
     def poll(self, timeout: float, maxevents: int) -> Sequence[tuple[int, int]]:
         """See Poller."""
         ready = self._selector.select(timeout)
-        if len(ready) > maxevents:  # begin where the last poll left off, so that nobody starves
+        if len(ready) > maxevents:  # start after the last poll's events: no socket starves
             self._passed %= len(ready)
             ready = (ready[self._passed :] + ready[: self._passed])[:maxevents]
             self._passed += maxevents
@@ -101,7 +100,7 @@ class SelectorPoller:
 
 
 def make_poller() -> Poller:
-    """The best there is on this system."""
+    """Return a poller: epoll where the system has it, else a selector."""
     return select.epoll() if hasattr(select, "epoll") else SelectorPoller()
 
 

@@ -1,4 +1,4 @@
-"""What the event loop needs of a connection. A plain TCP socket is one; TLS will be another."""
+"""The interface of a connection for the event loop, and its implementation for plain TCP sockets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Transport(Protocol):
-    """Never blocks: BlockingIOError says "not now", any other OSError that the connection is gone.
+    """A connection that never blocks: BlockingIOError means "not now", any other OSError that it is lost.
 
     `recv_into` and `send` are attributes so that the event loop calls the socket's own methods without a
     layer between.
@@ -20,19 +20,19 @@ class Transport(Protocol):
     send: Callable[[bytes | bytearray | memoryview], int]
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """Return the descriptor to wait for."""
 
     def peer_address(self) -> str | None:
-        """HOST:PORT of the other side; None when it is gone already."""
+        """Return HOST:PORT of the peer; None if it has disconnected."""
 
     def is_finished(self) -> bool:
-        """Whether the peer has said its last byte and all of it was read. Reads nothing."""
+        """Return whether the peer has closed its side and all of its bytes were read. Reads nothing."""
 
     def shutdown(self) -> None:
-        """Say that no more bytes will come; the other direction stays open."""
+        """Close the sending direction; the other one stays open. Raises OSError."""
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
 
 
 class PlainTransport:
@@ -43,18 +43,18 @@ class PlainTransport:
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A peer that vanished without a word is noticed some time, as Kafka's own sockets do.
+        # So that a peer that vanished is noticed, as with Kafka's own sockets.
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = connected
         self.recv_into: Callable[[memoryview], int] = connected.recv_into
         self.send: Callable[[bytes | bytearray | memoryview], int] = connected.send
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """See Transport."""
         return self._socket.fileno()
 
     def peer_address(self) -> str | None:
-        """As the kernel knows it: the address that was dialled, not its name."""
+        """See Transport. The address that was dialled, not its name."""
         try:
             host, port = self._socket.getpeername()[:2]
         except OSError:
@@ -62,16 +62,16 @@ class PlainTransport:
         return f"{host}:{port}"
 
     def is_finished(self) -> bool:
-        """Look at the next byte: none will come, or nobody knows yet."""
+        """See Transport. Peeks at the next byte."""
         try:
             return not self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
 
     def shutdown(self) -> None:
-        """Send FIN behind whatever is still in the kernel's buffer."""
+        """See Transport. The kernel sends FIN after the bytes in its buffer."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Give the descriptor back. Unread bytes turn this into a reset: see EventLoop's lingering."""
+        """See Transport. With unread bytes the kernel sends a reset: see EventLoop's lingering."""
         self._socket.close()

@@ -63,7 +63,7 @@ def test_a_folder_that_other_users_can_open_is_not_used(environ):
     os.chmod(Path(made.path).parent, 0o770)  # noqa: PTH101, S103 - as beside it
     assert admin_socket.find(environ) == []
     made.close()
-    with pytest.raises(OSError, match=r"not a folder that only its user may open"):
+    with pytest.raises(OSError, match=r"not a private folder of this user"):
         admin_socket.listen(
             1, {"TMPDIR": environ["TMPDIR"]} | {"XDG_RUNTIME_DIR": environ["XDG_RUNTIME_DIR"]}
         )

@@ -118,8 +118,8 @@ async def test_a_broker_that_requires_sasl_is_reported_without_a_problem(
     ("answer", "words"),
     [
         (http, "it speaks HTTP"),
-        (tls_alert, "it wants TLS"),
-        (chatter, "something else than the Kafka protocol: b'+OK redis"),
+        (tls_alert, "it requires TLS"),
+        (chatter, "it does not speak the Kafka protocol; it answered b'+OK redis"),
         (closes, "does not answer ApiVersions"),
     ],
 )
@@ -146,7 +146,7 @@ async def test_a_tls_listener_is_recognised() -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     report = await probe("127.0.0.1", listener.getsockname()[1], TIMEOUT_S)
-    assert "it wants TLS" in report.problem
+    assert "it requires TLS" in report.problem
     with suppress(OSError):
         socket.create_connection(listener.getsockname(), 1).close()  # ends the second accept
     thread.join()
