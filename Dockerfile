@@ -3,7 +3,7 @@
 #   docker build -t sluice .
 #   docker run --rm --network host --read-only --cap-drop ALL sluice run --upstream kafka-1:9092
 #
-# Sluice writes no file: it runs with a read-only root, without capabilities, as nobody in particular.
+# Sluice writes no file: it runs with a read-only root, without capabilities, as any user.
 ARG PYTHON_IMAGE=python:3.13-slim
 
 FROM ${PYTHON_IMAGE} AS build

@@ -61,11 +61,11 @@ docs: $(STAMP)-test  ## the site, into site/
 changelog: $(STAMP)-test  ## what the next release's entry would say
 	$(BIN)/towncrier build --draft --version next
 
-lock:  ## pin requirements/*.in anew (needs uv)
+lock:  ## pin requirements/*.in again (needs uv)
 	for name in run demo test bench; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
 
-# What pip does not have: a browser, and promtool. Where they cannot be installed their tests skip and say so.
+# Tools that pip does not have: a browser and promtool. If they cannot be installed, their tests skip and say so.
 $(STAMP)-tools: tests/tools.sh | $(BIN)/python
 	sh tests/tools.sh
 	touch $@

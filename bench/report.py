@@ -56,7 +56,7 @@ def markdown(results: Results) -> str:
     """Return the text of RESULTS.md, without the sections of other benchmarks."""
     shapes = [shape for shape in SHAPES if _names(results, shape)]
     parts = [
-        "# What Sluice costs",
+        "# Benchmark results",
         METHOD,
         "![CPU efficiency](results.svg)",
         "## Goals",

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from policies.api import EffectiveQuota, Peer, QuotaViolation
     from proxy.admin.service import AdminService
     from proxy.admin_socket import AdminSocket
-    from proxy.broker_probe import BrokerReport
     from proxy.config import Config
     from proxy.config.budget import Budget
 
@@ -375,18 +374,6 @@ def _within_budget(load: Callable[[], Config]) -> Config:
     if problems := tuple(budget_of(config).problems()):
         raise SettingsError(problems)
     return config
-
-
-def probe_brokers(config: Config) -> list[BrokerReport]:
-    """Return what answers at each bootstrap address."""
-    from proxy.broker_probe import probe  # noqa: PLC0415 - only `check` asks
-
-    timeout_s = config.upstream.socket_connection_setup_timeout_ms / 1000
-
-    async def probe_each() -> list[BrokerReport]:
-        return [await probe(*address, timeout_s) for address in config.upstream.addresses()]
-
-    return trio.run(probe_each)
 
 
 def _pool_limits(config: Config, budget: Budget) -> PoolLimits:

@@ -23,6 +23,8 @@ from wire.errors import ErrorCode, WireError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from proxy.config import Config
+
 MAX_ANSWER_BYTES = 4 << 20
 MIN_TIMEOUT_S = 1.0
 _HEADER = Struct(">hhih")  # api_key, api_version, correlation_id, no client id
@@ -33,13 +35,23 @@ _MECHANISM = b"PLAIN"
 
 @dataclass(frozen=True, slots=True)
 class BrokerReport:
-    """What one server answered. `problem` is why Sluice cannot use it, or empty; `note` a remark for the reader."""
+    """The findings about one server. `problem`: why Sluice cannot use it, or empty; `note`: a remark."""
 
     server: str
     problem: str = ""
     note: str = ""
     brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """Node id to address, as the broker reports them; empty if it does not."""
+
+
+def probe_brokers(config: Config) -> list[BrokerReport]:
+    """Return what answers at each bootstrap server of the configuration."""
+    timeout_s = config.upstream.socket_connection_setup_timeout_ms / 1000
+
+    async def probe_each() -> list[BrokerReport]:
+        return [await probe(*address, timeout_s) for address in config.upstream.addresses()]
+
+    return trio.run(probe_each)
 
 
 async def probe(host: str, port: int, timeout_s: float) -> BrokerReport:

@@ -33,7 +33,7 @@ static const frame *fetch_reply_of(uint32_t value_bytes) {
     die("more than %d sizes of fetch", SIZES);
 }
 
-static const frame *keep(frame f) {  // the rare ones: made anew each time, freed when sent
+static const frame *keep(frame f) {  // for rare frames: made each time, freed when sent
     frame *kept = malloc(sizeof f);
     if (!kept) abort();
     return *kept = f, kept;

@@ -1,5 +1,5 @@
 // Sockets, time and failure for the benchmark's programs. Linux only (epoll). Any surprise ends the program with a
-// message: a benchmark that goes on after an error measures something else.
+// message: a benchmark that continues after an error measures something else.
 #ifndef BENCH_NET_H
 #define BENCH_NET_H
 #include <arpa/inet.h>

@@ -2,7 +2,7 @@
 //
 // Rules: level-triggered epoll, registered once; one receive per event into one shared scratch; every request's length
 // and header are read, its client id compared with the connection's, its correlation id queued; every reply must carry
-// the id at the head of the queue. Bytes go on from the scratch at once; only what the kernel refuses is copied, and
+// the id at the head of the queue. Bytes are sent from the scratch at once; only what the kernel refuses is copied, and
 // until that is sent the other side is not read. A violation closes the pair.
 #include "kafka.h"
 #include "net.h"

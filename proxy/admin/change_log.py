@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from proxy.telemetry.escaping import printable
+
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-_MAX_TEXT_CHARS = 300
+_MAX_PATH_CHARS = 300
 
 
 def note(scope: Scope, **fields: object) -> None:
@@ -33,18 +35,13 @@ class ChangeLog:
         """Log the request, which was answered with this status."""
         fields: dict[str, object] = {
             "method": scope["method"],
-            "path": printable(scope["path"]),
+            "path": printable(scope["path"], _MAX_PATH_CHARS),
             "status": status,
             "way": self._way,
             "client": _client(scope),
             **scope["state"].get("change", {}),
         }
         self._log.warning("admin_change" if status < 400 else "admin_refused", **fields)
-
-
-def printable(text: str) -> str:
-    """A caller's own words: no control characters into a terminal, and no novels."""
-    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_TEXT_CHARS])
 
 
 def _client(scope: Scope) -> str:

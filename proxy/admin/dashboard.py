@@ -1,4 +1,4 @@
-"""The dashboard's files, read once, as they lie in `static`. Nothing else in the world can be named by a path here."""
+"""The files of the dashboard, read once from `static`. No path can name any other file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDEX = "index.html"
 
 
 class DashboardFiles:
-    """See the module."""
+    """Serves the dashboard's files."""
 
     def __init__(self) -> None:
         self._files = {
@@ -34,15 +34,15 @@ class DashboardFiles:
         }
 
     def routes(self) -> list[Route]:
-        """The page, and what it loads."""
+        """Return the routes of the page and of the files that it loads."""
         return [Route("/", self.index), Route("/static/{name}", self.file)]
 
     async def index(self, request: Request) -> Response:
-        """The page."""
+        """Return the page."""
         return self._file(INDEX)
 
     async def file(self, request: Request) -> Response:
-        """One file."""
+        """Return one file; 404 for an unknown name."""
         return self._file(request.path_params["name"])
 
     def _file(self, name: str) -> Response:

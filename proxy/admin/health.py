@@ -29,7 +29,7 @@ PAGE_KEPT_S = 1.0
 
 
 class Probes:
-    """See the module."""
+    """The handlers of the open paths."""
 
     def __init__(self, service: AdminService) -> None:
         self._service = service
@@ -37,7 +37,7 @@ class Probes:
         self._rendering = trio.Lock()
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         return [
             Route("/startup", self.alive),
             Route("/live", self.alive),

@@ -1,4 +1,4 @@
-"""Answers: JSON of the types in `schemas`, and what is wrong with a request in words."""
+"""Reads requests and makes JSON answers, with the types of `schemas`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Shape = TypeVar("Shape")
 
 
 def answer(said: msgspec.Struct, status: int = 200) -> Response:
-    """This, as JSON."""
+    """Return a JSON answer."""
     return Response(msgspec.json.encode(said), status, media_type=JSON)
 
 
 def error(status: int, words: str) -> Response:
-    """Why not."""
+    """Return an Error with this message."""
     return answer(Error(words), status)
 
 
 async def read(request: Request, shape: type[Shape]) -> Shape:
-    """The body. Raises AdminError when it is not that."""
+    """Return the body as `shape`. Raises AdminError (400) if it is invalid."""
     try:
         return msgspec.json.decode(await request.body(), type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as mistake:
@@ -38,7 +38,7 @@ async def read(request: Request, shape: type[Shape]) -> Shape:
 
 
 def queried(request: Request, known: Collection[str]) -> dict[str, str]:
-    """The query's parameters. Raises AdminError for one that is unknown, or there twice."""
+    """Return the parameters of the query. Raises AdminError (400) for one that is unknown or given twice."""
     found: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name not in known:

@@ -1,11 +1,11 @@
-"""How long the brokers take to answer: percentiles of the last half minute to minute, by client and by broker.
+"""The brokers' answer times: percentiles of the last 30 to 60 seconds, by client and by broker.
 
 Rules:
 - Nothing is measured here: the core's meters are summed on request only.
 - APIs whose requests wait at the broker on purpose (long polls, group rebalances) are left out of percentiles.
-- A look reads MAX_KEYS clients at most, those that were read longest ago, and all brokers every NODES_EVERY_MS; the
-  event_loop has its turn in between.
-- The first look shows what was counted since the start.
+- A read covers at most MAX_KEYS clients, those that were read longest ago, and all brokers every NODES_EVERY_MS; other
+  tasks run in between.
+- The first read covers the time since the start.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class Window:
         self._next_ms = 0
         self.read_ms = -1
         self.quantiles_ms: tuple[float, float] | None = None
-        """The median and the 99th percentile; None: nothing was counted."""
+        """The median and the 99th percentile in milliseconds; None without counts."""
 
     def read(self, counts: Sequence[int], now_ms: int) -> None:
-        """Look at the histogram as it is now."""
+        """Read the histogram of this moment."""
         self.read_ms = now_ms
         if self._next is None:
             self._next, self._next_ms = counts, now_ms
         elif now_ms - self._next_ms >= HALF_MS:
             self._base, self._next, self._next_ms = self._next, counts, now_ms
         lately = list(map(int.__sub__, counts, self._base))
-        if min(lately) < 0:  # the client was gone, and its meters begin from nothing
+        if min(lately) < 0:  # the client had disconnected, and its meters began at 0 again
             self._base = _ZEROES
             lately = list(counts)
         if any(lately):
@@ -63,7 +63,7 @@ class Window:
 
 
 class NodeAnswers:
-    """One broker's answers."""
+    """The answers of one broker."""
 
     __slots__ = ("answers_per_s", "counted", "read_ms", "window")
 
@@ -74,7 +74,7 @@ class NodeAnswers:
         self.read_ms = -1
 
     def read(self, counts: Sequence[int], waiting: int, now_ms: int) -> None:
-        """`counts`: of the requests that do not wait on purpose; `waiting`: how many others were answered."""
+        """Read `counts`, the histogram without requests that wait on purpose, and the number of answers to those."""
         total = sum(counts) + waiting
         if 0 <= self.read_ms < now_ms:
             self.answers_per_s = max(0, total - self.counted) * 1000 / (now_ms - self.read_ms)
@@ -83,7 +83,7 @@ class NodeAnswers:
 
 
 class Latencies:
-    """See the module."""
+    """Computes the percentiles from the meters of `book`."""
 
     def __init__(self, book: MeterBook) -> None:
         self.nodes: dict[int | None, NodeAnswers] = {}
@@ -92,12 +92,12 @@ class Latencies:
         self._nodes_ms = -NODES_EVERY_MS
 
     def of(self, user: str, client_id: str) -> tuple[float, float] | None:
-        """The median and the 99th percentile of this client's answers, in ms; None: there are none."""
+        """Return the median and the 99th percentile of this client's answers in milliseconds; None without any."""
         window = self._keys.get((user, client_id))
         return None if window is None else window.quantiles_ms
 
     async def read(self, keys: Collection[tuple[str, str]], now_ms: int) -> None:
-        """Read those of `keys` that were read longest ago; the others that are remembered are forgotten."""
+        """Read those of `keys` that were read longest ago, and discard clients that are not in `keys`."""
         self._keys = {key: self._keys.get(key) or Window() for key in keys}
         oldest = sorted(self._keys.items(), key=lambda item: item[1].read_ms)[:MAX_KEYS]
         for place, ((user, client_id), window) in enumerate(oldest):
@@ -113,7 +113,7 @@ class Latencies:
     async def _read_nodes(self, now_ms: int) -> None:
         parts: dict[int | None, list[Meter]] = {}
         for meter in self._book.each():
-            if meter.user:  # else it is of all that had no room for their own
+            if meter.user:  # the others are shared meters
                 parts.setdefault(meter.node, []).append(meter)
         for node, meters in parts.items():
             counts, waiting = [0] * BUCKETS, 0

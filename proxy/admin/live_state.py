@@ -1,8 +1,8 @@
-"""What the dashboard and `sluice top` show, computed once for all clients.
+"""The state that the dashboard and `sluice top` show, computed once for all callers.
 
 Rules:
-- A snapshot of all connections is taken at most once in KEPT_MS, however many ask, and only on request.
-- A figure that the page can compute from others is not computed here.
+- A snapshot of all connections is taken on request only, and at most once in KEPT_MS.
+- Figures that the page can compute from others are not computed here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from proxy.admin.principals import principals
 from proxy.admin.snapshot import LISTED, take_snapshot
 from proxy.config.container import memory_limit
 from proxy.core.memory.pool import NO_BOUND
+from proxy.telemetry.escaping import printable
 from proxy.telemetry.golden_signals import ByteRates
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _NOTHING = schemas.Quantiles(None, None)
 
 
 class LiveState:
-    """See the module."""
+    """The current state as JSON. `trace_url` is the setting `admin.trace_url`."""
 
     def __init__(self, service: AdminService, loop_lag: LoopLag, trace_url: str = "") -> None:
         self._service = service
@@ -50,14 +51,14 @@ class LiveState:
         self._depleted: dict[str, deque[tuple[int, int]]] = {}
 
     async def state(self) -> bytes:
-        """JSON of a `State`."""
+        """Return the JSON of a `State`."""
         seen = await self._refreshed()
         points = self._service.history.points(self._service.now_ms())
         fields = {name: getattr(seen, name) for name in seen.__struct_fields__}
         return msgspec.json.encode(schemas.State(**fields, history=points))
 
     async def event(self) -> bytes:
-        """JSON of an `Event`: the same bytes for all who ask in the same second."""
+        """Return the JSON of an `Event`, the same bytes for all calls within a second."""
         seen = await self._refreshed()
         if not self._event:
             point = self._service.history.latest(self._service.now_ms())
@@ -77,7 +78,7 @@ class LiveState:
         return (await self._refreshed()).purgatory
 
     def pools(self) -> list[schemas.Pool]:
-        """Both, as they are now."""
+        """Return both memory pools at this moment."""
         engine = self._service.engine
         now_ms = self._service.now_ms()
         found = []
@@ -156,7 +157,7 @@ class LiveState:
         )
 
     def _nodes(self, found: Snapshot, now_ms: int) -> list[schemas.NodeRow]:
-        """Bootstrap, and every node that is known or connected to."""
+        """Return a row for bootstrap and for every node that is known or connected."""
         topology = self._service.engine.topology
         nodes = []
         for node, port in self._service.ports:
@@ -174,7 +175,7 @@ class LiveState:
         flow = signals.flows.get(node, ByteRates())
         quantiles = answers.window.quantiles_ms if answers else None
         heard_ms = max((each.heard_ms for each in healths), default=0)
-        # A broker's health is forgotten with its last connection; when it was heard is kept from snapshot to snapshot.
+        # The core discards a broker's health with its last connection, so the time of its last byte is kept here.
         heard_ms = self._heard_ms[node] = max(heard_ms, self._heard_ms.get(node, 0))
         silent_ms = [now_ms - each.silent_since_ms(now_ms) for each in healths if each.is_silent]
         return schemas.NodeRow(
@@ -197,7 +198,7 @@ class LiveState:
 def _address(address: tuple[str, int] | None) -> str:
     if address is None:
         return ""
-    host = "".join(c if c.isprintable() else "?" for c in address[0])
+    host = printable(address[0])
     return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from proxy.admin.token import Token
 
 GONE = 499
-"""The status in the log of a change whose caller has gone before it was done; nginx's number."""
+"""The logged status of a change whose caller disconnected before it was done, as in nginx."""
 MAX_BODY_BYTES = 64 << 10
 TIMEOUT_S = 5.0
 SLOW_S = 60.0
@@ -35,7 +35,7 @@ CHANGES_AT_ONCE = 20
 CHANGES = frozenset({"POST", "PUT", "DELETE", "PATCH"})
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 OPEN = frozenset({"/", "/startup", "/live", "/ready", "/metrics", "/version"})
-"""Without a token, as are paths below /static/."""
+"""Paths that need no token, besides those below /static/."""
 SLOW = frozenset({"/v1/reload", "/metrics"})
 ENDLESS = frozenset({"/v1/events"})
 HEADERS = [
@@ -135,7 +135,7 @@ class AdminMiddleware:
 
 
 class _Answer:
-    """Sends, adds the headers that all answers have, and remembers the status."""
+    """Sends an answer with the headers that all answers have, and keeps its status."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -153,7 +153,7 @@ class _Answer:
         await self._send(message)
 
     async def say(self, status: int, words: str) -> None:
-        """Refuse."""
+        """Send an Error."""
         response = error(status, words)
         if status == 401:
             response.headers["www-authenticate"] = "Bearer"
@@ -196,7 +196,7 @@ async def _body(headers: Mapping[bytes, str], receive: Receive) -> bytes | None:
 
 
 def _is_same_origin(headers: Mapping[bytes, str], host: str) -> bool:
-    """Whether the headers that browsers send name this host; other clients send none."""
+    """Return whether a browser's headers name this host; other clients send none."""
     origin = headers.get(b"origin")
     if origin is not None and origin.lower() not in {
         f"http://{host}".lower(),
@@ -207,7 +207,7 @@ def _is_same_origin(headers: Mapping[bytes, str], host: str) -> bool:
 
 
 def bare(host: str) -> str:
-    """A Host header without its port, in small letters."""
+    """Return a Host header without its port, in lower case."""
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdecimal() and not name.endswith(":") else host.lower()
 

@@ -1,6 +1,6 @@
-"""The OpenAPI document: what `control` and `health` do, written down; the schemas come from their types.
+"""The OpenAPI document of the routes in `routes` and `health`; its schemas are made from the types.
 
-A route that is not here, or answers otherwise than it says here, is a mistake that a test finds.
+A test compares it with the routes and their answers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WHY = {
     403: "an unknown host, or a cross-site request",
     404: "not found",
     405: "method not allowed",
-    408: "the body did not come in time",
+    408: "the body did not arrive in time",
     409: "not possible now",
     412: "the quotas changed since the revision in If-Match",
     413: f"a body of more than {MAX_BODY_BYTES} bytes",
@@ -47,12 +47,12 @@ _TEXT = {"schema": {"type": "string"}}
 
 @cache
 def encoded() -> bytes:
-    """The document, as JSON."""
+    """Return the document as JSON."""
     return msgspec.json.encode(document())
 
 
 def document() -> dict[str, Any]:
-    """The document. Keys and schemas are OpenAPI's, version 3.1."""
+    """Return the document, as OpenAPI 3.1."""
     _, components = msgspec.json.schema_components(_SCHEMAS, ref_template=REF)
     return {
         "openapi": "3.1.0",
@@ -62,34 +62,36 @@ def document() -> dict[str, Any]:
             "description": "Probes and metrics need no token. Everything else needs the socket or the token.",
         },
         "paths": {
-            "/startup": {"get": _open("It has started.", "Health")},
-            "/live": {"get": _open("It is alive.", "Health")},
-            "/ready": {"get": _open("Whether new clients should come here.", "Health", 503)},
-            "/version": {"get": _open("Who this is.", "Version")},
+            "/startup": {"get": _open("Whether the proxy has started.", "Health")},
+            "/live": {"get": _open("Whether the event loop answers.", "Health")},
+            "/ready": {"get": _open("Whether the proxy accepts new clients.", "Health", 503)},
+            "/version": {"get": _open("The version of Sluice and of Python.", "Version")},
             "/metrics": {"get": _metrics()},
             "/v1/state": {
-                "get": _get("Everything, with a quarter of an hour of history.", "State")
+                "get": _get("The whole state, with fifteen minutes of history.", "State")
             },
             "/v1/events": {
                 "get": _operation(
-                    "The state once a second, as server-sent events `state` of an Event each; without end.",
+                    "The state once per second, as server-sent events `state` with an Event each.",
                     {200: {"text/event-stream": _TEXT}},
                     _ALWAYS,
                 )
             },
             "/v1/connections": {
                 "get": _get(
-                    "Who is connected: who is muted first, then who has most in flight.",
+                    "Connections: muted ones first, then those with most requests in flight.",
                     "ConnectionList",
                     [_limit(1000, 200)],
                 )
             },
             "/v1/connections/{id}": {"delete": _close()},
-            "/v1/purgatory": {"get": _get("What waits, here or at a broker.", "PurgatoryState")},
+            "/v1/purgatory": {
+                "get": _get("Requests that wait, in Sluice or at a broker.", "PurgatoryState")
+            },
             "/v1/pool": {"get": _get("The memory pools.", "PoolList")},
             "/v1/decisions": {
                 "get": _get(
-                    "What was decided lately, the newest first.", "DecisionList", [_limit(500, 100)]
+                    "Recent decisions, the newest first.", "DecisionList", [_limit(500, 100)]
                 )
             },
             "/v1/quotas": _quotas(),
@@ -102,7 +104,7 @@ def document() -> dict[str, Any]:
             },
             "/v1/drain": {
                 "post": _operation(
-                    "Go down: answer what is in flight, let every client go.",
+                    "Drain: answer the requests in flight, disconnect every client, stop.",
                     {202: _json("Draining")},
                     _CHANGES,
                     body=_NOTHING,
@@ -110,16 +112,19 @@ def document() -> dict[str, Any]:
             },
             "/v1/reload": {
                 "post": _operation(
-                    "Read the configuration again. 422: it cannot be used, and nothing was changed.",
+                    "Read the configuration again. 422: it is invalid, and nothing was changed.",
                     {200: _json("Reloaded"), 422: _json("Reloaded")},
                     (*_CHANGES, 409),
                     body=_NOTHING,
                 )
             },
             "/v1/log-level": {
-                "get": _get("The least that is worth a log line.", "LogLevel"),
+                "get": _get("The lowest level that is logged.", "LogLevel"),
                 "put": _operation(
-                    "Set it.", {200: _json("LogLevel")}, _CHANGES, body=_body("LogLevel")
+                    "Set the log level until the next start.",
+                    {200: _json("LogLevel")},
+                    _CHANGES,
+                    body=_body("LogLevel"),
                 ),
             },
             "/v1/debug/tasks": {"get": _get("Where the tasks of the event loop wait.", "TaskList")},
@@ -178,7 +183,7 @@ def _open(summary: str, shape: str, *more: int) -> dict[str, Any]:
 
 def _metrics() -> dict[str, Any]:
     kinds = {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}
-    operation = _operation("What Prometheus reads.", {200: kinds}, _OPEN)
+    operation = _operation("The metrics for Prometheus.", {200: kinds}, _OPEN)
     operation["security"] = []
     return operation
 
@@ -190,8 +195,10 @@ def _close() -> dict[str, Any]:
         "required": True,
         "schema": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
     }
-    operation = _operation("End one client's connection.", {}, (*_CHANGES, 404), [place], _NOTHING)
-    operation["responses"]["204"] = {"description": "It ends."}
+    operation = _operation(
+        "Close one client's connection.", {}, (*_CHANGES, 404), [place], _NOTHING
+    )
+    operation["responses"]["204"] = {"description": "The connection was closed."}
     return operation
 
 
@@ -215,14 +222,14 @@ def _quotas() -> dict[str, Any]:
     which = {
         "name": "quota",
         "in": "query",
-        "description": "Only this one.",
+        "description": "Remove only this quota.",
         "schema": {"enum": list(schemas.QuotaLimits.__struct_fields__)},
     }
     why_not = (*_CHANGES, 404, 409, 412, 500)
     changed = {200: _json("QuotaList")}
-    listed = _operation("Every limit that holds.", changed, (*_ALWAYS, 404))
-    put = "Set live limits of one entity, at once: of a user, a client id, or of both together."
-    delete = "Take live limits of one entity back: what the file says holds again."
+    listed = _operation("Every quota in force.", changed, (*_ALWAYS, 404))
+    put = "Set live quotas of one entity: a user, a client id, or both together."
+    delete = "Remove live quotas of one entity; those of the config file are in force again."
     return {
         "get": listed,
         "put": _operation(put, changed, why_not, [*whose, if_match], _body("QuotaLimits")),

@@ -4,7 +4,7 @@ Rules:
 - Clients with requests in the last second come first, then idle ones.
 - A client's limit is the one that stops it first, by requests or by bytes; its use is the bucket's, not the client's.
 - Other tasks run after every SLICE rows.
-- Clients that share a bucket stand together, at the place of the first.
+- Clients that share a bucket are listed together, at the place of the first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.admin.schemas import NAME_SHOWN_MAX_CHARS, BucketRow, PrincipalRow, Quantiles
+from proxy.admin.schemas import MAX_SHOWN_NAME_CHARS, BucketRow, PrincipalRow, Quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from proxy.admin.live_quotas import BindingLimit
     from proxy.admin.service import AdminService
 
-PRINCIPALS_MAX = 200
+MAX_PRINCIPALS = 200
 SLICE = 25
 """Rows between two yields: half a millisecond."""
-WAIT_MAX_MS = 1 << 53
+MAX_WAIT_MS = 1 << 53
 """The largest integer that JavaScript holds exactly."""
 _NOTHING = Quantiles(None, None)
 
@@ -39,8 +39,8 @@ class _Shared:
         self.requests_per_s = 0.0
         self.principals = 0
 
-    def shape(self) -> BucketRow:
-        """As it is shown."""
+    def row(self) -> BucketRow:
+        """Return the row of the bucket."""
         binding = self.binding
         rate = self.requests_per_s if binding.rate is None else binding.rate
         used = min(1.0, rate / binding.limit) if binding.used is None else binding.used
@@ -50,7 +50,7 @@ class _Shared:
             binding.limit,
             round(rate, 3),
             round(100 * used, 1),
-            min(ceil(binding.wait_ms), WAIT_MAX_MS),
+            min(ceil(binding.wait_ms), MAX_WAIT_MS),
             binding.waiting,
             self.principals,
         )
@@ -62,8 +62,10 @@ async def principals(
     now_ms: int,
     latency: Callable[[str, str], tuple[float, float] | None],
 ) -> tuple[list[PrincipalRow], list[BucketRow]]:
-    """PRINCIPALS_MAX rows at most, and the buckets that they name. `throttled`: muted connections of each;
-    `latency`: the median and the 99th percentile of a client's answers, in ms.
+    """Return at most MAX_PRINCIPALS rows, and the buckets that they refer to.
+
+    `throttled` has the muted connections of each client; `latency` returns the median and the 99th percentile of its
+    answers in milliseconds.
     """
     shared: dict[tuple[str, str], _Shared] = {}
     places: dict[tuple[str, str], int] = {}
@@ -82,7 +84,7 @@ async def principals(
         shared[name].principals += 1
         return places[name]
 
-    for place, (busy, throttles) in enumerate(service.principals.busiest(PRINCIPALS_MAX, now_ms)):
+    for place, (busy, throttles) in enumerate(service.principals.busiest(MAX_PRINCIPALS, now_ms)):
         if place % SLICE == SLICE - 1:
             await trio.lowlevel.checkpoint()
         key = busy.user, busy.client_id
@@ -90,7 +92,7 @@ async def principals(
         rows.append(
             PrincipalRow(
                 busy.user,
-                busy.client_id[:NAME_SHOWN_MAX_CHARS],
+                busy.client_id[:MAX_SHOWN_NAME_CHARS],
                 busy.connections,
                 float(busy.requests),
                 float(busy.request_bytes),
@@ -105,12 +107,12 @@ async def principals(
             )
         )
     quiet = (item for item in service.engine.usage.keys.items() if item[0] not in seen)
-    for place, (key, usage) in enumerate(tuple(islice(quiet, PRINCIPALS_MAX - len(rows)))):
+    for place, (key, usage) in enumerate(tuple(islice(quiet, MAX_PRINCIPALS - len(rows)))):
         if place % SLICE == SLICE - 1:
             await trio.lowlevel.checkpoint()
         row = PrincipalRow(
             key[0],
-            key[1][:NAME_SHOWN_MAX_CHARS],
+            key[1][:MAX_SHOWN_NAME_CHARS],
             usage.connections,
             *(0.0, 0.0, 0.0),
             _quantiles(latency(*key)),
@@ -121,7 +123,7 @@ async def principals(
             *(0, 0),
         )
         rows.append(row)
-    return together(rows), [each.shape() for each in shared.values()]
+    return together(rows), [each.row() for each in shared.values()]
 
 
 def _quantiles(found: tuple[float, float] | None) -> Quantiles:
@@ -129,7 +131,7 @@ def _quantiles(found: tuple[float, float] | None) -> Quantiles:
 
 
 def together(rows: list[PrincipalRow]) -> list[PrincipalRow]:
-    """The same rows; those of one bucket where the first of them stands."""
+    """Return the rows with those of one bucket together, at the place of the first."""
     first: dict[int, int] = {}
     order = []
     for place, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""HTTP handlers of the authenticated /v1 API; the work is done in `service`.
+"""HTTP handlers of the authenticated /v1 API; `service` does the work.
 
 The OpenAPI document (`openapi`) lists exactly these routes.
 """
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy.admin import openapi, tasks
-from proxy.admin.change_log import note, printable
+from proxy.admin.change_log import note
 from proxy.admin.errors import AdminError
 from proxy.admin.json_http import JSON, answer, queried, read, whole
 from proxy.admin.schemas import (
@@ -24,6 +24,7 @@ from proxy.admin.schemas import (
     PoolList,
     QuotaLimits,
 )
+from proxy.telemetry.escaping import printable
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -43,7 +44,7 @@ MAX_IDS = 2**63 - 1
 
 
 class Routes:
-    """See the module."""
+    """The handlers of the /v1 API."""
 
     def __init__(self, service: AdminService, live: LiveState, streams: EventStreams) -> None:
         self._service = service
@@ -52,7 +53,7 @@ class Routes:
         self._dumped: tuple[float, TaskList] | None = None
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         get, put, post, delete = (["GET"], ["PUT"], ["POST"], ["DELETE"])
         return [
             Route("/v1/state", self.state, methods=get),
@@ -71,7 +72,7 @@ class Routes:
             Route("/openapi.json", self.openapi, methods=get),
         ]
 
-    # -- what is seen ----------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------
 
     async def state(self, request: Request) -> Response:
         """Return the whole state, with its history."""
@@ -89,18 +90,18 @@ class Routes:
         return answer(await self._live.purgatory())
 
     async def pool(self, request: Request) -> Response:
-        """The memory pools."""
+        """Return the memory pools."""
         queried(request, ())
         return answer(PoolList(self._live.pools()))
 
     async def decisions(self, request: Request) -> Response:
-        """The newest first."""
+        """Return at most `limit` decisions, the newest first."""
         limit = queried(request, {"limit"}).get("limit", str(DECISIONS))
         count = whole(limit, "limit", 1, MAX_DECISIONS)
         return answer(DecisionList(self._service.decisions.latest(count)))
 
     async def quota_usage(self, request: Request) -> Response:
-        """How much of each quota is used."""
+        """Return how much of each quota is used."""
         queried(request, ())
         service = self._service
         return answer(service.live_quotas.usage(service.now_ms()))
@@ -114,11 +115,11 @@ class Routes:
         return answer(self._dumped[1])
 
     async def openapi(self, request: Request) -> Response:
-        """The document of all this."""
+        """Return the OpenAPI document."""
         queried(request, ())
         return Response(openapi.encoded(), media_type=JSON)
 
-    # -- what is done ----------------------------------------------------------------------------
+    # -- control ---------------------------------------------------------------------------------
 
     async def quotas(self, request: Request) -> Response:
         """List the quotas, or set or remove live quotas of one entity."""
@@ -145,7 +146,7 @@ class Routes:
             limits = {} if key is None else {key: None}
         changed = limits or dict.fromkeys(
             QuotaLimits.__struct_fields__
-        )  # none is named: all are removed
+        )  # without a name all are removed
         note(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=changed)
         rev = request.headers.get("if-match")
         if rev == "*":
@@ -155,7 +156,7 @@ class Routes:
         return _tagged(service.live_quotas.change(user, client_id, limits, rev, service.now_ms()))
 
     async def close_connection(self, request: Request) -> Response:
-        """End one client's connection."""
+        """Close one client's connection."""
         queried(request, ())
         session = whole(request.path_params["id"], "the id", 0, MAX_IDS)
         note(request.scope, session=session)
@@ -172,7 +173,7 @@ class Routes:
         return answer(Draining(draining=True), 202)
 
     async def reload(self, request: Request) -> Response:
-        """Read the configuration again."""
+        """Reload the configuration; 422 if it is invalid."""
         queried(request, ())
         _expect_nothing(await request.body())
         reloaded = await self._service.reload()
@@ -190,7 +191,7 @@ class Routes:
 
 
 class _Stream:
-    """An ASGI application, which is what a Route takes for a class's instance."""
+    """The ASGI application of /v1/events."""
 
     def __init__(self, streams: EventStreams) -> None:
         self._streams = streams

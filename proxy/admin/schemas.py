@@ -1,6 +1,6 @@
 """The JSON bodies of the admin server; the OpenAPI document is generated from these types.
 
-Times are milliseconds, of the clock the proxy goes by (`ts_ms`, since 1970) or of duration; sizes are bytes.
+Times are in milliseconds: points in time (`ts_ms`, since 1970, by the proxy's clock) or durations. Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from proxy.telemetry.log import Level  # noqa: TC001 - as above
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 MAX_NAME_CHARS = 1024
-NAME_SHOWN_MAX_CHARS = 249
-"""Of a client id in a listing: Kafka's longest name."""
+MAX_SHOWN_NAME_CHARS = 249
+"""Longer client ids are cut in listings. Kafka's limit for names."""
 
 
 class LastReload(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class LastReload(msgspec.Struct, frozen=True):
 
 
 class Quantiles(msgspec.Struct, frozen=True):
-    """Milliseconds; null: nothing was measured."""
+    """Milliseconds; null without measurements."""
 
     p50: float | None
     p99: float | None
@@ -69,33 +69,33 @@ class Now(msgspec.Struct, frozen=True):
     requests_per_s: float
     pools: list[Pool]
     muted: dict[str, int]
-    """Connections by the reason for which they are not read."""
+    """Muted connections by reason."""
     dropped: DroppedCounts
     trace_url: str
 
 
 class BucketRow(msgspec.Struct, frozen=True):
-    """One quota's bucket, which one client or several draw on."""
+    """The bucket of one quota, which several clients may share."""
 
     entity: str
     quota: str
     """request_rate, producer_byte_rate or consumer_byte_rate."""
     limit: float
-    """Per second: requests or bytes."""
+    """Requests or bytes per second."""
     rate: float
-    """Per second: what all of them were let through."""
+    """Requests or bytes per second that passed, of all clients that share it."""
     used_percent: float
-    """Of the limit, 100 at most: then nothing more passes at this moment."""
+    """Percentage of the limit, 100 at most."""
     wait_ms: Count
-    """How long a request that comes now is held, or its client is muted for."""
+    """How long a request that arrives now is held, or its client muted."""
     waiting: Count
     """Requests that are held at this moment."""
     principals: Count
-    """How many of those listed share it."""
+    """How many of the listed clients share it."""
 
 
 class PrincipalRow(msgspec.Struct, frozen=True):
-    """One user and client id, in the last second. Those of one bucket stand together."""
+    """One user and client id, in the last second. Those of one bucket are listed together."""
 
     user: str
     client_id: str
@@ -104,11 +104,11 @@ class PrincipalRow(msgspec.Struct, frozen=True):
     bytes_in_per_s: float
     bytes_out_per_s: float
     latency_ms: Quantiles
-    """Of the broker's answers, in the last half minute to minute; requests that wait there on purpose left out."""
+    """Broker time of the last 30 to 60 seconds, without requests that wait there on purpose."""
     errors: Count
     """Requests that the broker did not answer, since the start."""
     bucket: Count | None
-    """Which of `buckets` stops it first; null: no quota holds."""
+    """Index in `buckets` of the one that limits it first; null without a quota."""
     throttled_now: Count
     throttle_ms: Quantiles
     throttled: Count
@@ -116,7 +116,7 @@ class PrincipalRow(msgspec.Struct, frozen=True):
 
 
 class Age(msgspec.Struct, frozen=True):
-    """How many have waited for more than the bucket before, and no more than this."""
+    """The number of requests that have waited longer than the previous bound, up to this one."""
 
     le_ms: int | None
     """null: without bound."""
@@ -124,7 +124,7 @@ class Age(msgspec.Struct, frozen=True):
 
 
 class Outcomes(msgspec.Struct, frozen=True):
-    """How the waits of held requests ended, since the start."""
+    """How the holds of requests ended, since the start."""
 
     condition: Count
     expired: Count
@@ -145,7 +145,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class PurgatoryState(msgspec.Struct, frozen=True):
-    """Everything that waits, here or at a broker."""
+    """The requests that wait, in Sluice or at a broker."""
 
     holds: Count
     produces: Count
@@ -182,28 +182,28 @@ class ConnectionList(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """One of our ports. `node` null: bootstrap."""
+    """One of Sluice's ports. `node` is null for bootstrap."""
 
     node: int | None
     port: int
     address: str
-    """Empty: not known yet."""
+    """Empty if it is not known yet."""
     connections: Count
     answers_per_s: float | None = None
     """null: not measured yet."""
     latency_ms: Quantiles = Quantiles(None, None)
     bytes_in_per_s: float = 0.0
-    """From clients, on their way to this broker."""
+    """Bytes from clients to this broker."""
     bytes_out_per_s: float = 0.0
     heard_ago_ms: Count | None = None
     """Time since the broker's last byte; null: no connection, or no byte yet."""
     silent_ms: Count = 0
-    """How long it has sent nothing although it owes answers; 0: it is not known to be silent."""
+    """How long it has sent nothing while answers are due; 0 if it is not silent."""
     errors: Count = 0
-    """Requests that it did not answer, since the start, as are the next two."""
+    """Requests that it did not answer, since the start, like the next two counts."""
     dial_failures: Count = 0
     lost: Count = 0
-    """Connections that it broke off, or that ended because it answered nothing or nonsense."""
+    """Connections that it reset, or that ended because it sent no reply or an invalid one."""
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -220,19 +220,19 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class State(Overview, frozen=True):
-    """Everything, with a quarter of an hour of history."""
+    """The whole state, with fifteen minutes of history."""
 
     history: list[Point]
 
 
 class Event(Overview, frozen=True):
-    """Everything, with the second that ended last."""
+    """The whole state, with the last second that has ended."""
 
     point: Point
 
 
 class DecisionList(msgspec.Struct, frozen=True):
-    """The newest first."""
+    """Recent decisions, the newest first."""
 
     decisions: list[Decision]
 
@@ -254,14 +254,14 @@ class QuotaValue(msgspec.Struct, frozen=True):
 
 
 class QuotaList(msgspec.Struct, frozen=True):
-    """`rev` is the ETag: it is another after every change."""
+    """All quotas. `rev` is the ETag, which changes with every change."""
 
     rev: str
     quotas: list[QuotaValue]
 
 
 class BucketUsage(msgspec.Struct, frozen=True):
-    """Use of one limit. A bucket of all client ids, or of all users, has null there."""
+    """The use of one limit. `user` or `client_id` is null if the bucket is shared by all of them."""
 
     user: str | None
     client_id: str | None
@@ -271,14 +271,14 @@ class BucketUsage(msgspec.Struct, frozen=True):
     rate: float
     """Per second, over the last ten seconds."""
     throttle_avg_ms: float | None
-    """Of the last minute; null: nothing was throttled."""
+    """Of the last minute; null without a throttle."""
     throttle_max_ms: Count | None
     waiting: Count
     """Requests that are held at this moment."""
 
 
 class QuotaUsage(msgspec.Struct, frozen=True):
-    """The buckets in use, the busiest first. `total` counts those that are not listed too."""
+    """The buckets in use, the busiest first. `total` includes those that are not listed."""
 
     usage: list[BucketUsage]
     total: Count
@@ -289,7 +289,7 @@ _ByteRate = Annotated[int, msgspec.Meta(gt=0, le=10**15)]
 
 
 class QuotaLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Live quotas to set; what is left out stays as it is. Requests, bytes and bytes a second."""
+    """Live quotas to set, in requests or bytes per second. Those left out do not change."""
 
     request_rate: _Rate | None = None
     producer_byte_rate: _ByteRate | None = None
@@ -312,7 +312,7 @@ class Reloaded(msgspec.Struct, frozen=True):
 
 
 class Draining(msgspec.Struct, frozen=True):
-    """The proxy is going down."""
+    """The proxy drains and stops."""
 
     draining: bool
 
@@ -344,7 +344,7 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class HealthCheck(msgspec.Struct, frozen=True):
-    """One thing that a probe looks at."""
+    """One condition of a probe."""
 
     name: str
     ok: bool
@@ -359,6 +359,6 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Error(msgspec.Struct, frozen=True):
-    """Why not."""
+    """The reason of a refusal."""
 
     error: str

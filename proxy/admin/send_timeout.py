@@ -1,6 +1,6 @@
 """A connection of the admin server with a time limit on each send.
 
-hypercorn sends under a shield, so that a peer which does not read could hold up the end of the whole proxy: here a
+hypercorn shields its sends from cancellation, so a peer that does not read could delay the end of the proxy. Here a
 send has MAX_SEND_S, and `drop` closes the connection at once.
 """
 

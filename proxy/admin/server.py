@@ -3,8 +3,8 @@
 Rules:
 - `listen` serves the open paths. `socket` serves everything to users that may open the file, `control` serves
   everything to clients with the token. Nothing else is bound.
-- A listener serves MAX_ADMIN_CONNECTIONS at once; with one more the oldest is closed. So an admin port that is
-  flooded costs the clients of the proxy a few descriptors and no more, and a probe is still answered.
+- A listener serves MAX_ADMIN_CONNECTIONS at once; one more closes the oldest. So a flooded admin port takes only a few
+  descriptors from the clients of the proxy, and probes are still answered.
 - A fault is logged and ends its own connection only.
 """
 
@@ -28,7 +28,7 @@ from hypercorn.typing import ConnectionState
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from proxy.admin.change_log import ChangeLog, printable
+from proxy.admin.change_log import ChangeLog
 from proxy.admin.dashboard import DashboardFiles
 from proxy.admin.errors import AdminError
 from proxy.admin.health import Probes
@@ -41,6 +41,7 @@ from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
 from proxy.admin.sse import EventStreams
 from proxy.admin.token import Token
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS
+from proxy.telemetry.escaping import printable
 
 if TYPE_CHECKING:
     import socket
@@ -72,11 +73,11 @@ class _Faults(Logger):
     """hypercorn's log as our events; only faults are logged."""
 
     async def exception(self, message: str, *args: object, **kwargs: object) -> None:
-        tell(sys.exception(), message)
+        log_fault(sys.exception(), message)
 
 
-def tell(fault: BaseException | None, message: str = "") -> None:
-    """Log a fault: the client's with its reason, our own with the traceback."""
+def log_fault(fault: BaseException | None, message: str = "") -> None:
+    """Log a fault: a client's with its reason, a bug with its traceback."""
     found = fault
     while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
         found = found.exceptions[0]
@@ -95,7 +96,7 @@ class Listener:
     ) -> None:
         self._first = first
         self._listening = trio.SocketListener(trio.socket.from_stdlib_socket(bound))
-        self._app = ASGIWrapper(middleware)  # type: ignore[arg-type] # the same calls, in other words
+        self._app = ASGIWrapper(middleware)  # type: ignore[arg-type] # the same calls with other types
         self._config = _config()
         self._context = WorkerContext(None)
         self._streams: dict[SendTimeoutStream, None] = {}  # the oldest first
@@ -124,7 +125,7 @@ class Listener:
             served = TCPServer(self._app, self._config, self._context, state, stream)  # type: ignore[arg-type] # all it uses
             await served
         except Exception as fault:  # noqa: BLE001 - one caller's connection must not end the proxy
-            tell(fault)
+            log_fault(fault)
         finally:
             self._streams.pop(stream, None)
             stream.drop()
@@ -139,7 +140,7 @@ async def serve(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Bind all, then serve for ever; cancel it to stop. Raises OSError, in words, when something cannot be bound.
+    """Bind all listeners, then serve until cancelled. Raises OSError if one cannot be bound.
 
     `bound` is a Unix socket that listens already, instead of one that the settings name; it is the caller's. `first`
     is the connection that was accepted there before.
@@ -203,7 +204,7 @@ async def _refused(request: Request, refused: Exception) -> Response:  # noqa: A
 
 
 async def _failed(request: Request, failed: Exception) -> Response:  # noqa: ARG001 - starlette's call
-    """Starlette's own: no such path, or not by this method."""
+    """Answer starlette's own refusals: no such path, or not with this method."""
     status, headers = 500, None
     if isinstance(failed, HTTPException):
         status, headers = failed.status_code, failed.headers
@@ -215,7 +216,7 @@ async def _failed(request: Request, failed: Exception) -> Response:  # noqa: ARG
 
 
 async def _broken(request: Request, fault: Exception) -> Response:  # noqa: ARG001 - starlette's call
-    """A bug; hypercorn logs it."""
+    """Answer after a bug, which hypercorn logs."""
     return error(500, "internal error: see the log")
 
 

@@ -42,15 +42,15 @@ VERSION = version("kafka-sluice")
 
 
 class DropCounter(Protocol):
-    """A sink that drops what it cannot take."""
+    """A queue that drops items if it is full."""
 
     @property
     def dropped(self) -> int:
-        """The number of items dropped since the start."""
+        """Return the number of items dropped since the start."""
 
 
 class AdminService:
-    """See the module. `ports` are every node (None: bootstrap) and Sluice's port for it.
+    """The state and the controls. `ports` has every node (None: bootstrap) with Sluice's port for it.
 
     `drain` starts a drain; `is_full` tells whether the connection limit is reached. Telemetry that is switched off is
     None.
@@ -102,12 +102,12 @@ class AdminService:
 
     @property
     def config_hash(self) -> str:
-        """A hash of the configuration in force."""
+        """Return a hash of the configuration in force."""
         return self._reloader.config_hash
 
     @property
     def reloaded_ms(self) -> int:
-        """When the last reload ended, successful or not; 0 before the first."""
+        """Return when the last reload ended, successful or not; 0 before the first."""
         return self._reloader.tally.last_ms
 
     def now_ms(self) -> int:
@@ -162,7 +162,7 @@ class AdminService:
     # -- control ---------------------------------------------------------------------------------
 
     def close_connection(self, session_id: int) -> bool:
-        """End this client's connection. Returns False if there is none with this id."""
+        """Close this client's connection; return False if there is none with this id."""
         for session in self.engine.sessions:
             if session.peer.session_id == session_id:
                 session.end(CloseReason.OPERATOR, "", self._clock())
@@ -185,7 +185,7 @@ class AdminService:
         return Reloaded(result.ok, list(result.changed), list(result.problems))
 
     def set_log_level(self, level: Level) -> None:
-        """Log lines of this level and above from now on."""
+        """Set the lowest level that is logged."""
         log.set_level(level)
 
 

@@ -3,7 +3,7 @@
 Rules:
 - The event loop must not wait: other tasks run after every SLICE sessions. So the totals span the time that the
   snapshot took (up to a quarter of a second), and a session that ends meanwhile is left out.
-- Of a session only the fields that are shown are kept.
+- Only the fields of a session that are shown are kept.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Snapshot:
         self._serial = 0
 
     def add(self, session: SessionEnd) -> None:
-        """Snapshot at one."""
+        """Add one session."""
         self.total += 1
         peer = session.peer
         self.by_node[peer.node_id] += 1
         muted = session.client.muted
-        if not (muted or session.queue):  # nearly all of thousands: listed if there is room
+        if not (muted or session.queue):  # most sessions are idle: listed if there is room
             if len(self._top) < self._listed:
                 heappush(self._top, ((0, -peer.session_id), peer.session_id, session))
             return
@@ -86,22 +86,22 @@ class Snapshot:
                     exchange.arrived_ms,
                     "records, or its time" if fetch else "the broker",
                 )
-        # Busiest first; of equals the oldest, so that the list stands still.
+        # Busiest first; of equals the oldest, so that the list does not jump.
         rank = (len(session.queue) + (1000 if muted else 0), -peer.session_id)
         push = heappush if len(self._top) < self._listed else heappushpop
         push(self._top, (rank, peer.session_id, session))
 
     def connections(self) -> list[ConnectionRow]:
-        """Those that are listed, by id."""
+        """Return the rows of the listed connections, by id."""
         sessions = sorted((each[2] for each in self._top), key=lambda s: s.peer.session_id)
         return [connection_of(each, self._now_ms, self._opened_ms) for each in sessions]
 
     def ages(self) -> list[Age]:
-        """How long what waits has waited."""
+        """Return the distribution of the waiting times."""
         return [Age(le_ms, count) for le_ms, count in zip(AGES_MS, self._ages, strict=True)]
 
     def oldest(self) -> list[Waiting]:
-        """Those that have waited longest, the longest first."""
+        """Return the requests that have waited longest, the longest first."""
         return [each[2] for each in sorted(self._oldest, reverse=True)]
 
     def _wait(self, session: SessionEnd, kind: Kind, api: str, since_ms: int, what: str) -> None:
@@ -124,7 +124,7 @@ class Snapshot:
 
 
 def connection_of(session: SessionEnd, now_ms: int, opened_ms: Mapping[int, int]) -> ConnectionRow:
-    """One row."""
+    """Return the row of a session."""
     peer, client, broker = session.peer, session.client, session.broker
     since_ms = opened_ms.get(peer.session_id)
     return ConnectionRow(
@@ -143,14 +143,14 @@ def connection_of(session: SessionEnd, now_ms: int, opened_ms: Mapping[int, int]
 
 
 def _named(key: Hashable) -> str:
-    """A watch key in words: most are objects of the policy's own."""
+    """Return a watch key as text; most keys are objects of a policy."""
     return key if isinstance(key, str) else type(key).__name__.strip("_").lower()
 
 
 async def take_snapshot(
     engine: Engine, opened_ms: Mapping[int, int], listed: int = LISTED
 ) -> Snapshot:
-    """Snapshot at every connection, in slices."""
+    """Return a snapshot of all connections, taken in slices."""
     taken = Snapshot(engine.now_ms, opened_ms, listed)
     for place, session in enumerate(tuple(engine.sessions)):
         if place % SLICE == SLICE - 1:

@@ -19,7 +19,7 @@ OURS_ALONE = 0o600
 
 
 def bind_tcp(where: str, name: str) -> socket.socket:
-    """Listen on HOST:PORT. Raises OSError; its message has `name`, the setting's."""
+    """Return a socket that listens on HOST:PORT. Raises OSError, whose message has `name`, the setting."""
     host, _, port = where.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -35,11 +35,11 @@ def bind_tcp(where: str, name: str) -> socket.socket:
 
 
 def bind_unix(path: str, name: str) -> socket.socket:
-    """Listen on this path. Raises OSError; its message has `name`, the setting's."""
+    """Return a Unix socket that listens on this path. Raises OSError, whose message has `name`, the setting."""
     listening = socket.socket(socket.AF_UNIX)
     try:
         _clear(path)
-        # Linux gives the file the mode of the socket, so that it never has another.
+        # Linux gives the file the mode of the socket, so it never has another one.
         os.fchmod(listening.fileno(), OURS_ALONE)
         listening.bind(path)
         os.chmod(path, OURS_ALONE)  # noqa: PTH101 - other systems
@@ -57,7 +57,7 @@ def inode_of(path: str) -> int:
 
 
 def unlink(path: str, inode: int) -> None:
-    """Remove the path, if it is still that socket's."""
+    """Remove the path if it is still that of the socket."""
     with suppress(OSError):
         if inode_of(path) == inode:
             os.unlink(path)  # noqa: PTH108 - beside bind

@@ -1,4 +1,4 @@
-"""Which tasks there are, and where each waits: those that wait at the same place are one group.
+"""The tasks of the event loop, grouped by the place where they wait.
 
 Rules:
 - Places only: no arguments and no local variables, which may hold a client's bytes.
@@ -25,7 +25,7 @@ MAX_NAMES = 10
 
 
 def dump(ts_ms: int) -> TaskList:
-    """As it is now. Called on the loop."""
+    """Return the groups at this moment. Called on the loop."""
     root = trio.lowlevel.current_root_task()
     groups: dict[tuple[str, ...], list[str]] = {}
     found = _below(root) if root is not None else iter(())
@@ -47,7 +47,7 @@ def dump(ts_ms: int) -> TaskList:
 
 
 def stack_of(task: trio.lowlevel.Task) -> list[str]:
-    """Where it waits: `file:line function`, the innermost last."""
+    """Return the place where a task waits, as lines `file:line function`, the innermost last."""
     stack: list[str] = []
     awaited: object = task.coro
     while awaited is not None and len(stack) < MAX_FRAMES:
@@ -61,7 +61,7 @@ def stack_of(task: trio.lowlevel.Task) -> list[str]:
 
 
 def _below(root: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
-    """It and all its children, the nearest first."""
+    """Yield a task and all its children, the nearest first."""
     waiting = [root]
     for task in waiting:
         yield task

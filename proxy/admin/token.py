@@ -1,6 +1,6 @@
-"""The token that callers of `admin.control` must present: the content of a file, read again when the file is another.
+"""The token that callers of `admin.control` must present: the content of a file, which is read again when it changes.
 
-A file that has gone or become unusable changes nothing: the last good token holds.
+If the file is removed or becomes invalid, the last valid token stays in force.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ MAX_TOKEN_BYTES = 4096
 
 
 class Token:
-    """Raises OSError, in words, when the file cannot be used at the start."""
+    """The token of a file. Raises OSError if the file is invalid at the start."""
 
     def __init__(self, file: str) -> None:
         self._file = Path(file)
         self._stamp = (0, 0, 0)
         self._token = b""
-        self._look()
+        self._reread()
 
     def fits(self, authorization: str) -> bool:
-        """Whether this header presents it. Takes as long for any wrong token."""
+        """Return whether this Authorization header has the token, in the same time for any wrong one."""
         with suppress(OSError):
-            self._look()
+            self._reread()
         scheme, _, token = authorization.partition(" ")
         is_bearer = scheme.lower() == "bearer"  # RFC 9110: in any case of letters
         fits = hmac.compare_digest(token.strip(" ").encode("latin-1", "replace"), self._token)
         return is_bearer and fits
 
-    def _look(self) -> None:
+    def _reread(self) -> None:
         stat = self._file.stat()
         stamp = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
         if stamp == self._stamp:
@@ -46,5 +46,5 @@ class Token:
 
 
 def _is_one_word(token: bytes) -> bool:
-    """Whether a header can carry it: visible ASCII."""
+    """Return whether a header can carry the token: visible ASCII."""
     return all(0x20 < each < 0x7F for each in token)

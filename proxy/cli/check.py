@@ -66,9 +66,9 @@ def _print_json(problems: Sequence[Problem], hints: Sequence[str]) -> None:
 
 def _connect(config: Config) -> None:
     """Print what answers at each bootstrap server; exit with INVALID if one does not answer."""
-    from proxy import app  # noqa: PLC0415 - start-up of other commands
+    from proxy.broker_probe import probe_brokers  # noqa: PLC0415 - start-up of other commands
 
-    reports = app.probe_brokers(config)
+    reports = probe_brokers(config)
     ports = config.listen.node_ports()
     for report in reports:
         count = len(report.brokers)

@@ -1,9 +1,9 @@
 """Tables of text, for a pipe and for a terminal of any width.
 
 Rules:
-- A pipe gets one line a row and whole cells, so that they can be cut and searched.
-- A terminal gets lines that fit. Names are cut in the middle first, down to NAME_MIN cells; when that is not enough, a
-  row takes several lines, and so does the header. Figures are cut only where one alone is wider than the terminal.
+- A pipe gets one line per row and whole cells, for `cut` and `grep`.
+- A terminal gets lines that fit. Names are cut in the middle first, down to MIN_NAME_CELLS. If that is not enough, a
+  row takes several lines, and so does the header. A figure is cut only if it alone is wider than the terminal.
 - A width is counted in cells of the terminal: a wide character takes two, a combining mark none.
 """
 
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-NAME_MIN: Final = 12
-"""Cells. A name is cut to less only where a line has room for nothing else."""
+MIN_NAME_CELLS: Final = 12
+"""A name is cut to fewer cells only if its line has no room for anything else."""
 DEFAULT_WIDTH: Final = 80
 """Cells, for a terminal that does not report its width."""
 GAP: Final = 2
@@ -102,11 +102,11 @@ def wrapped(text: str, width: int | None) -> str:
 def _folds(
     names: Sequence[str], natural: Sequence[int], width: int | None
 ) -> list[list[tuple[int, int]]]:
-    """For each line of a row its columns: their places, and the cells that each gets."""
+    """Return for each line of a row its columns: their places and widths."""
     if width is None:
         return [list(enumerate(natural))]
     least = [
-        min(wide, width - GAP, max(NAME_MIN, len(name)) if name in CUT else wide)
+        min(wide, width - GAP, max(MIN_NAME_CELLS, len(name)) if name in CUT else wide)
         for name, wide in zip(names, natural, strict=True)
     ]
     folds: list[list[int]] = [[]]
@@ -127,7 +127,7 @@ def _needed(least: Sequence[int], fold: Sequence[int], is_indented: bool) -> int
 def _shared(
     fold: Sequence[int], natural: Sequence[int], least: Sequence[int], spare: int
 ) -> Iterator[tuple[int, int]]:
-    """Spare cells go to the narrowest of the cut columns, until all are equally wide."""
+    """Yield each column with its width: spare cells go to the narrowest of the cut columns."""
     widths = {place: least[place] for place in fold}
     while spare > 0:
         short = [place for place in fold if widths[place] < natural[place]]

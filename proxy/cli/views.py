@@ -164,7 +164,7 @@ def longest(oldest: list[Row], width: int | None = None) -> str:
         return ""
     row = oldest[0]
     user, client_id, waits_for = (
-        each if width is None else tables.cut(each, max(tables.NAME_MIN, width // 3))
+        each if width is None else tables.cut(each, max(tables.MIN_NAME_CELLS, width // 3))
         for each in map(name, (row["user"], row["client_id"], row["waits_for"]))
     )
     return (

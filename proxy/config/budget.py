@@ -34,7 +34,7 @@ DERIVED_CONNECTIONS = 1000
 DEFAULT_POOL_BYTES = 128 * MIB
 MIN_POOL_BYTES = MIB
 KEPT_REPLY_BYTES = 8 * MIB
-"""What replies that are kept whole may take beyond their pool (`proxy.core.memory.reply_reservations`)."""
+"""The memory for replies that are kept whole, beyond their pool (`proxy.core.memory.reply_reservations`)."""
 DERIVED = 0
 NO_BOUND = -1
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from proxy.config.model import Config
 
 MAX_REFUSED_BYTES = 16 << 20
-"""What a policy refuses is kept whole for its reply's sake, up to this size (`proxy.core.session.request_stream`)."""
+"""A refused request is kept whole up to this size, because its reply is made from it."""
 
 
 def budget_of(config: Config) -> Budget:

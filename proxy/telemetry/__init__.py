@@ -1,1 +1,1 @@
-"""What people and machines see of the proxy. Off the request path."""
+"""Log, metrics, traces, usage log and audit log, off the request path."""

@@ -1,9 +1,9 @@
-"""Who asks for how much, and how long they were told to wait: the last second, and the throttles of a minute.
+"""The requests of each client in the last second, and its throttle times in the last minute.
 
 Rules:
-- The rows of a second are kept as they are handed over; they are looked at only when somebody asks.
-- Throttle times are counted in histograms of two half minutes: percentiles are of the last 30 to 60 seconds.
-- At most MAX_KEYS keys have one; beyond that the key that was throttled longest ago makes room.
+- The rows of a second are kept as they come and are read on request only.
+- Throttle times are counted in histograms of half a minute each; percentiles cover the last 30 to 60 seconds.
+- At most MAX_KEYS clients have a histogram; the one that was throttled longest ago is replaced.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 MAX_KEYS = 1000
 HALF_MS = 30_000
 FRESH_MS = 2 * WINDOW_MS
-"""How old the last second may be to be shown: a second is told of with the first step behind it."""
+"""How old the last second may be: the core reports it with the first step after its end."""
 
 
 class Throttles:
-    """How long one key's requests were delayed."""
+    """How long the requests of one client were delayed."""
 
     __slots__ = ("before", "begun_ms", "count", "now", "total_ms")
 
@@ -42,14 +42,14 @@ class Throttles:
         self.total_ms = 0
 
     def add(self, ms: int, now_ms: int) -> None:
-        """One more, now."""
+        """Count a delay of `ms` milliseconds."""
         self.turn(now_ms)
         self.now[bucket_of(ms * 1000)] += 1
         self.count += 1
         self.total_ms += ms
 
     def turn(self, now_ms: int) -> None:
-        """Forget what is over."""
+        """Discard half minutes that are over."""
         if now_ms - self.begun_ms >= HALF_MS:
             stale = now_ms - self.begun_ms >= 2 * HALF_MS
             self.before = None if stale else self.now
@@ -57,7 +57,7 @@ class Throttles:
             self.begun_ms = now_ms
 
     def quantiles_ms(self, now_ms: int) -> tuple[float, float] | None:
-        """The median and the 99th percentile; None when nothing was throttled lately."""
+        """Return the median and the 99th percentile in milliseconds; None without a recent throttle."""
         self.turn(now_ms)
         counts = self.now if self.before is None else joined((self.now, self.before))
         if not any(counts):
@@ -65,15 +65,15 @@ class Throttles:
         return quantile_us(counts, 0.5) / 1000, quantile_us(counts, 0.99) / 1000
 
 
-class Busy(NamedTuple):
-    """One key's last second, and its throttles if there were any."""
+class ActiveClient(NamedTuple):
+    """The last second of one client, and its throttles if there were any."""
 
     row: UsageRow
     throttles: Throttles | None
 
 
 class ClientActivity(Observer):
-    """See the module."""
+    """Keeps the last second and the recent throttles of each client (user and client id)."""
 
     def __init__(self) -> None:
         self._ts_ms = 0
@@ -100,12 +100,12 @@ class ClientActivity(Observer):
             self._throttles.move_to_end(key)
         throttles.add(ms, now_ms)
 
-    def busiest(self, most: int, now_ms: int) -> list[Busy]:
-        """Those of the last second: who was throttled, and of them and of the others who asked most."""
+    def busiest(self, limit: int, now_ms: int) -> list[ActiveClient]:
+        """Return at most `limit` clients of the last second: throttled ones first, then those with most requests."""
         if now_ms - self._ts_ms > WINDOW_MS + FRESH_MS:
             return []
-        rows = nlargest(most, self._rows, key=_rank)
-        return [Busy(row, self._throttles.get((row.user, row.client_id))) for row in rows]
+        rows = nlargest(limit, self._rows, key=_rank)
+        return [ActiveClient(row, self._throttles.get((row.user, row.client_id))) for row in rows]
 
 
 def _rank(row: UsageRow) -> tuple[bool, int, int]:

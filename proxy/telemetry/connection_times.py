@@ -1,4 +1,4 @@
-"""When each open connection began: for the list of connections of the admin server."""
+"""The start time of each open connection, for the admin server's list of connections."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The last things that happened to requests: who was throttled, held, refused, answered here, or slow.
+"""The latest decisions about requests: throttled, held, refused, answered by Sluice, failed or slow.
 
 Rules:
-- On the loop a trail is put into a ring and nothing else; words are made for whoever looks.
-- Kept are those that something was decided about, or that went wrong. A request that was only sampled is nobody's news.
-- What an entry in mode `observe` would have done has a ring of its own, so that it drives out nothing that happened.
-- What a line says comes from names and figures, never from a body.
+- The loop only appends to a ring; text is made when a caller asks.
+- A request is kept if a policy decided about it or if it failed. Requests that were only sampled are left out.
+- Decisions of entries in mode `observe` have a ring of their own, so that they do not replace enforced ones.
+- Text is made of names and figures, never of a body.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 from policies.api import Hold, Outcome, Throttle
 from policies.decision import PolicyDecision, error_name
 from proxy.core.observer import Observer
+from proxy.telemetry.escaping import MAX_NAME_CHARS, printable
 
 if TYPE_CHECKING:
     from policies.api import QuotaViolation
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 KEPT = 500
 OBSERVED_KEPT = 100
-_MAX_NAME_CHARS = 249
 _WOULD_BE = {
     "reject": "would be refused",
     "respond": "would be answered here",
@@ -37,25 +37,25 @@ _WOULD_BE = {
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """One line. `ms` is what it cost the client: how long it was delayed, or waited for its answer."""
+    """One decision. `ms` is the delay of the request, or the time until its answer."""
 
     ts_ms: int
     user: str
     client_id: str
     api: str
     what: str
-    """expired, refused, throttled, held, failed, slow: the first that is true. Or observed: an entry in mode `observe`
-    would have refused, delayed, answered or changed it."""
+    """The first that applies: expired, refused, throttled, held, failed, slow. Or observed: an entry in mode `observe`
+    would have refused, delayed, answered or changed the request."""
     ms: int
     detail: str
     trace_id: str
-    """Empty: there is no trace of it."""
+    """Empty without a trace."""
     policy: str = ""
-    """The entry that has refused it, or would have; empty if that is not known, or nothing was refused."""
+    """The entry that refused the request or would have; else empty."""
 
 
 class Decisions(Observer):
-    """See the module. Listens behind the tracer, which gives the trails their ids."""
+    """Keeps the latest `kept` decisions. Called after the tracer, which sets the trace ids."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._ring: deque[RequestTrace | PolicyDecision] = deque(maxlen=kept)
@@ -71,27 +71,27 @@ class Decisions(Observer):
         self._observed.append(decision)
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """See Observer. A refused request has a trail, a client that was refused at its connect has none."""
+        """See Observer. Only clients refused at their connect: refused requests come by `on_trail`."""
         if not decision.api_name:
             self._ring.append(decision)
 
-    def latest(self, most: int) -> list[Decision]:
-        """The newest first."""
+    def latest(self, limit: int) -> list[Decision]:
+        """Return at most `limit` decisions, the newest first."""
         happened = map(decision_of, reversed(self._ring))
         observed = map(_would_be, reversed(self._observed))
         newest = merge(happened, observed, key=lambda each: each.ts_ms, reverse=True)
-        return list(islice(newest, most))
+        return list(islice(newest, limit))
 
 
 def decision_of(trail: RequestTrace | PolicyDecision) -> Decision:
-    """What there is to say of one request, or of one client that was refused at its connect."""
+    """Return the decision about one request, or about one client that was refused at its connect."""
     if isinstance(trail, PolicyDecision):
         return _ruled(trail, "refused", 0, "")
     what, ms, detail = _judged(trail)
     return Decision(
         trail.ended_us // 1000,
         trail.peer.user,
-        trail.peer.client_id[:_MAX_NAME_CHARS],
+        trail.peer.client_id[:MAX_NAME_CHARS],
         trail.api.name,
         what,
         ms,
@@ -111,7 +111,7 @@ def _ruled(decision: PolicyDecision, what: str, ms: int, before: str) -> Decisio
     return Decision(
         decision.now_ms,
         peer.user,
-        peer.client_id[:_MAX_NAME_CHARS],
+        peer.client_id[:MAX_NAME_CHARS],
         decision.operation,
         what,
         ms,
@@ -122,7 +122,7 @@ def _ruled(decision: PolicyDecision, what: str, ms: int, before: str) -> Decisio
 
 
 def delayed_ms(trail: RequestTrace) -> int:
-    """How long a quota delays this request and those behind it: held so far, and its client muted still."""
+    """Return the quota delay in milliseconds: how long the request was held, plus how long its client is muted."""
     held_us = sum(each.ended_us - each.began_us for each in trail.stages if each.kind == "throttle")
     return held_us // 1000 + trail.throttle_time_ms()
 
@@ -155,22 +155,17 @@ def _ms(stage: Stage) -> int:
 def _waited(stage: Stage) -> str:
     if stage.kind == "memory":
         return "waited for memory"
-    return f"waited for {_printable(stage.detail)}" if stage.detail else "waited"
+    return f"waited for {printable(stage.detail)}" if stage.detail else "waited"
 
 
 def _excess(excess: QuotaViolation | None) -> str:
     if excess is None:
         return ""
     figures = f"{excess.observed:.2f} of {excess.bound:.2f}"
-    return f"{excess.quota} {figures} ({_printable(excess.entity)})"
+    return f"{excess.quota} {figures} ({printable(excess.entity)})"
 
 
 def _refusal(policy: str, error: str, why: str) -> str:
-    """The words of a refusal: the error, the entry and its reason, as far as they are known."""
+    """Return a refusal in words: the error, the entry and the reason, as far as they are known."""
     said = " ".join(filter(None, (error, f"by policy {policy}" if policy else "")))
-    return f"{said}: {_printable(why)}" if why else said
-
-
-def _printable(text: str) -> str:
-    """Names are a client's choice: no control characters, and no novels."""
-    return "".join(c if c.isprintable() else "?" for c in text[:_MAX_NAME_CHARS])
+    return f"{said}: {printable(why)}" if why else said

@@ -1,10 +1,10 @@
-"""What went wrong with whom, and what passed: errors by client, and bytes, errors and failed dials by broker.
+"""Errors by client; bytes, errors and failed dials by broker.
 
 Rules:
-- Errors are requests that nobody but Sluice answered (the broker was silent), and those that were lost with their
-  connection. What a policy refused is no error.
-- Rates are of the last second, from counts that the event loop adds to at each read.
-- At most MAX_KEYS clients are remembered, the last that failed. Brokers are those of our ports.
+- An error is a request that the broker did not answer: it was silent, so Sluice answered, or the connection ended.
+  A refusal by a policy is not an error.
+- Rates are those of the last second, from counters that the event loop increments at each read.
+- The MAX_KEYS clients that failed last are kept. Brokers are those with a port in `listen.nodes`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class ByteRates(NamedTuple):
 
 
 class GoldenSignals(Observer):
-    """See the module. Counts are since the start. Nothing can be read before `attach`."""
+    """Counts since the start. Call `attach` before reading."""
 
     def __init__(self) -> None:
         self.dial_failures: Counter[int | None] = Counter()
         """Clients whose broker could not be reached, by node."""
         self.lost: Counter[int | None] = Counter()
-        """Connections that a broker broke off, or that ended because it answered nothing or nonsense."""
+        """Connections that a broker reset, or that ended because it sent no reply or an invalid one."""
         self.node_errors: Counter[int | None] = Counter()
         self.errors_in_second = 0
-        """In the second that runs."""
+        """Errors in the current second."""
         self.flows: dict[int | None, ByteRates] = {}
         self._errors: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._before: dict[int | None, tuple[int, int]] = {}
@@ -66,13 +66,13 @@ class GoldenSignals(Observer):
         self._engine: Engine
 
     def attach(self, engine: Engine) -> None:
-        """The engine is made, and may run already: from now on it counts by client and broker."""
+        """Set the engine, which may already run; from now on it counts by client and broker."""
         self._engine = engine
         engine.meters.part(MAX_PARTS)
-        engine.forget_plans()  # those of the connections that are open have the meters of before
+        engine.forget_plans()  # plans of open connections have the old meters
 
     def errors_of(self, user: str, client_id: str) -> int:
-        """How many requests of this client failed."""
+        """Return how many requests of this client failed."""
         return self._errors.get((user, client_id), 0)
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:

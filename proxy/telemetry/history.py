@@ -1,9 +1,9 @@
-"""The last fifteen minutes, a point a second.
+"""The last fifteen minutes, one point per second.
 
 Rules:
-- A point is made when the core says that a second is over. While nobody is connected it says nothing; those seconds
-  are filled in, with nothing in them, by whoever reads.
-- The newest point is the second that ended last, so what it shows is up to a second old.
+- A point is made when the core reports the end of a second. Without connections it reports none; those seconds are
+  filled with empty points when the history is read.
+- The newest point is the last second that has ended, so it is up to one second old.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POINTS = 15 * 60
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One second, which ended at `ts_ms`. Bytes and counts as they were at its end."""
+    """One second, which ended at `ts_ms`, with the levels at its end."""
 
     ts_ms: int
     requests_per_s: float
@@ -34,7 +34,7 @@ class Point(msgspec.Struct, frozen=True):
     parked: int
     """Requests that policies hold."""
     pool_used_bytes: int
-    """Of both pools."""
+    """Bytes in use of both pools."""
     connections: int
     loop_lag_p99_ms: float
     bytes_in_per_s: float = 0.0
@@ -44,7 +44,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class History(Observer):
-    """See the module. Nothing can be read before `attach`."""
+    """Keeps the points. Call `attach` before reading."""
 
     def __init__(self) -> None:
         self._points: deque[Point] = deque(maxlen=POINTS)
@@ -58,8 +58,8 @@ class History(Observer):
         lag_ms: Callable[[], float] = float,
         errors: Callable[[], int] = int,
     ) -> None:
-        """The engine is made. `lag_ms` tells the 99th percentile of the loop's lag in the last second, `errors` how
-        many requests failed in the second that ends.
+        """Set the sources: the engine, the 99th percentile of the loop's lag in milliseconds, and the number of errors
+        in the second that ends.
         """
         self._engine = engine
         self._lag_ms = lag_ms
@@ -90,15 +90,15 @@ class History(Observer):
         )
 
     def latest(self, now_ms: int) -> Point:
-        """The second that ended last."""
+        """Return the point of the last second that has ended."""
         ended_ms = now_ms - now_ms % WINDOW_MS
-        # The engine rolls a second with its first step behind it: a point may be that late.
+        # The engine ends a second with the first step after it, so a point may be that late.
         if self._points and self._points[-1].ts_ms >= ended_ms - WINDOW_MS:
             return self._points[-1]
         return _nothing(ended_ms, self._lag_ms())
 
     def points(self, now_ms: int) -> list[Point]:
-        """The last fifteen minutes, the oldest first, without a gap since the first point."""
+        """Return the points of the last fifteen minutes, the oldest first, without gaps since the first."""
         ended_ms = now_ms - now_ms % WINDOW_MS
         oldest_ms = ended_ms - POINTS * WINDOW_MS
         filled: list[Point] = []
@@ -110,7 +110,7 @@ class History(Observer):
             if point is not None and point.ts_ms > oldest_ms:
                 filled.append(point)
             elif point is not None:
-                filled = [point]  # too old to be shown, but what follows begins there
+                filled = [point]  # too old to be shown, but the gap begins there
         return [point for point in filled if point.ts_ms > oldest_ms]
 
 

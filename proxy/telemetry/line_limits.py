@@ -1,12 +1,12 @@
-"""How many lines each event may write: so that the log stays small whatever a client, a broker or a caller sends.
+"""Limits for the lines of each event, so that no client, broker or caller can flood the log.
 
 Rules:
-- Every event stands in LIMITS, with who can cause it. One that does not is held to UNKNOWN (a test finds it).
-- What is beyond the limit is counted; the next line of that event that passes carries `suppressed`.
+- Every event is in LIMITS, with its possible causes. Any other has the limit UNKNOWN; a test finds it.
+- Lines beyond the limit are counted; the next line of that event has their number in `suppressed`.
 - An event with `by` has a limit for each value of these fields; only fields whose values our own code or the
   configuration chooses may be named.
 - At level debug each event has DEBUG_LINES a second.
-- Texts are cut: a field at FIELD_MAX_CHARS, a traceback at TRACEBACK_MAX_CHARS, a list at LIST_MAX_ITEMS.
+- Texts are cut: a field at MAX_FIELD_CHARS, a traceback at MAX_TRACEBACK_CHARS, a list at MAX_LIST_ITEMS.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FIELD_MAX_CHARS: Final = 1_000
-TRACEBACK_MAX_CHARS: Final = 16_000
-LIST_MAX_ITEMS: Final = 50
+MAX_FIELD_CHARS: Final = 1_000
+MAX_TRACEBACK_CHARS: Final = 16_000
+MAX_LIST_ITEMS: Final = 50
 DEBUG_LINES: Final = 100
 _S: Final = 1_000
 
 
 class EventLimit(NamedTuple):
-    """At most `lines` in each `period_ms`, for each value of `by`. `cause`: who can bring the event about."""
+    """At most `lines` in each `period_ms`, for each value of the fields `by`. `cause` is for the reader."""
 
     lines: int
     period_ms: int
@@ -34,7 +34,7 @@ class EventLimit(NamedTuple):
 
 
 UNKNOWN: Final = EventLimit(1, _S, "unknown")
-DEBUG: Final = EventLimit(DEBUG_LINES, _S, "whatever is told at this level")
+DEBUG: Final = EventLimit(DEBUG_LINES, _S, "any event at this level")
 LIMITS: Final[Mapping[str, EventLimit]] = {
     # clients
     "session_opened": EventLimit(5, _S, "a client"),
@@ -79,7 +79,7 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "audit_log_incomplete": EventLimit(1, _S, "the disk"),
     "traces_not_exported": EventLimit(1, _S, "the disk or a collector"),
     "traces_exported_again": EventLimit(1, _S, "the disk or a collector"),
-    "library_message": EventLimit(1, _S, "a library, whatever moved it"),
+    "library_message": EventLimit(1, _S, "a library"),
 }
 
 
@@ -97,7 +97,7 @@ class _Window:
 
 
 class LineLimits:
-    """See the module. `suppressed`: lines held back since the start, by event."""
+    """Applies the limits. `suppressed` counts dropped lines since the start, by event."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.suppressed: Counter[str] = Counter()
@@ -105,7 +105,7 @@ class LineLimits:
         self._windows: dict[object, _Window] = {}
 
     def is_full(self, event: str, fields: Mapping[str, object]) -> bool:
-        """Whether no more lines of this may pass now. If so, the one asked about is counted as held back."""
+        """Return whether this line is beyond its limit; if so it is counted as suppressed."""
         window = self._window(event, fields)
         if window.lines < window.max_lines:
             return False
@@ -114,7 +114,7 @@ class LineLimits:
         return True
 
     def pass_one(self, event: str, fields: Mapping[str, object]) -> int:
-        """Let a line pass, after `is_full` said no. Returns how many were held back since the last."""
+        """Count a line that is within its limit; return how many were suppressed since the last one."""
         window = self._window(event, fields)
         window.lines += 1
         suppressed, window.suppressed = window.suppressed, 0
@@ -137,7 +137,7 @@ class LineLimits:
         return window
 
 
-def cut(value: object, max_chars: int = FIELD_MAX_CHARS) -> object:
+def cut(value: object, max_chars: int = MAX_FIELD_CHARS) -> object:
     """The same, but no longer than a line can bear."""
     if isinstance(value, str):
         if len(value) <= max_chars:
@@ -145,7 +145,7 @@ def cut(value: object, max_chars: int = FIELD_MAX_CHARS) -> object:
         half = max_chars // 2
         return f"{value[:half]} [{len(value) - 2 * half} characters left out] {value[-half:]}"
     if isinstance(value, (list, tuple)):
-        shown = [cut(each) for each in value[:LIST_MAX_ITEMS]]
+        shown = [cut(each) for each in value[:MAX_LIST_ITEMS]]
         more = len(value) - len(shown)
         return [*shown, f"and {more} more"] if more else shown
     return value

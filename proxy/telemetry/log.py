@@ -1,16 +1,14 @@
-"""Log lines: one event a line, stable snake_case names, never a payload byte or a credential.
+"""Log lines: one event per line, stable snake_case names, never a payload byte or a credential.
 
 Rules:
-- Nothing per request. An event that storms (a port scanner, a broker that is down) is let through a few
-  times a second and then counted: the next line that passes carries `suppressed`. This holds for every event of
-  the process, also for what libraries log (`line_limits`).
-- What is written never blocks and never raises (`sink`).
-- `expired` storms by nature (a broker hangs, and everybody waits): at most one line a second, with how
-  many there were of each kind since the last.
-- A pool that runs dry under load does so many times a second: at most one line in ten seconds for each pool,
-  with whether it is dry now, how many outages ended since the last line, and how long they took together.
-- Text for people by default, JSON for machines on request; both on stderr, so that stdout stays free.
-- The level may be changed at any time (`set_level`): loggers are made once, so it is looked at for each line.
+- No event per request. Each event has a limit of lines per second; further lines are counted, and the next line has
+  their number in `suppressed`. This includes the lines of libraries (`line_limits`).
+- Writing never blocks and never raises (`stderr`).
+- `requests_expired` is written once per second at most, with the number of requests of each kind since the last line.
+- A pool may be depleted many times per second under load. One line per pool and ten seconds says whether it is depleted
+  now, how many outages have ended since the last line, and how long they lasted together.
+- Text by default, JSON on request; both on standard error.
+- The level can change at any time (`set_level`), so it is read for each line.
 """
 
 from __future__ import annotations
@@ -28,7 +26,8 @@ import structlog
 
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
-from proxy.telemetry.line_limits import LIMITS, TRACEBACK_MAX_CHARS, LineLimits, cut
+from proxy.telemetry.escaping import printable
+from proxy.telemetry.line_limits import LIMITS, MAX_TRACEBACK_CHARS, LineLimits, cut
 from proxy.telemetry.stderr import NonBlockingStderr
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ _ORDINARY = frozenset(
 )
 Level = Literal["debug", "info", "warning", "error"]
 LINES_PER_SECOND = LIMITS["session_closed"].lines
-"""Of one event; more are counted and not written."""
+"""Lines of one event; further ones are counted and not written."""
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 EXPIRED_EVERY_MS = 1000
 POOL_EVERY_MS = 10_000
@@ -62,7 +61,7 @@ def _monotonic_ms() -> int:
 
 
 class _Threshold:
-    """The least that is worth a line, and how many lines there may be."""
+    """The level, and the limits of lines."""
 
     level: Level = "info"
     number = logging.INFO
@@ -73,13 +72,13 @@ _threshold = _Threshold()
 
 
 def set_level(level: Level) -> None:
-    """From now on, for every logger of this process."""
+    """Set the level of every logger of this process."""
     _threshold.level = level
     _threshold.number = logging.getLevelNamesMapping()[level.upper()]
 
 
 def level() -> Level:
-    """What holds now."""
+    """Return the current level."""
     return _threshold.level
 
 
@@ -103,14 +102,14 @@ def _limit(_: object, __: str, event: MutableMapping[str, object]) -> MutableMap
 
 def _cut(_: object, __: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
     for name, value in event.items():
-        event[name] = cut(value, TRACEBACK_MAX_CHARS) if name == "exception" else cut(value)
+        event[name] = cut(value, MAX_TRACEBACK_CHARS) if name == "exception" else cut(value)
     return event
 
 
 def configure(
     level: Level, form: Literal["text", "json"], now_ms: Callable[[], int] | None = None
 ) -> None:
-    """Set up structlog for this process. `now_ms`: what limits go by; the monotonic clock if not given."""
+    """Configure structlog for this process. `now_ms` is the clock of the limits, by default the monotonic one."""
     set_level(level)
     _threshold.limits = LineLimits(now_ms or _monotonic_ms)
     renderer: structlog.typing.Processor = (
@@ -140,7 +139,7 @@ def configure(
 
 
 def _shaped(shaping: Sequence[structlog.typing.Processor], lines: int) -> str:
-    """The line that says how many were lost. It does not pass through the queue that lost them."""
+    """Return the line with the number of lost lines. It does not pass through the queue that lost them."""
     made: object = {"event": "log_lines_lost", "level": "warning", "lines": lines}
     for processor in shaping:
         made = processor(None, "warning", made)  # type: ignore[arg-type] # an event, until the last
@@ -148,42 +147,42 @@ def _shaped(shaping: Sequence[structlog.typing.Processor], lines: int) -> str:
 
 
 class _Libraries(logging.Handler):
-    """What libraries log where nothing else was set up: Python would print it, tracebacks included, without limit."""
+    """Logs the records of libraries. Without it Python would print them with tracebacks and without a limit."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As an event of ours, with its words and without its traceback."""
-        with suppress(Exception):  # a library's own mistake: it must not end what it was doing
-            tell_library(record)
+        """Log a record as an event, with its message and without its traceback."""
+        with suppress(Exception):  # an invalid record must not raise in the library
+            log_library_record(record)
 
 
-def tell_library(record: logging.LogRecord) -> None:
-    """One line for what a library logged."""
+def log_library_record(record: logging.LogRecord) -> None:
+    """Write one line for the record of a library."""
     log = structlog.get_logger()
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
         log.warning("file_descriptors_exhausted", detail=f"{record.name}: {error.strerror}")
     else:
-        log.warning("library_message", logger=record.name, message=_printable(record.getMessage()))
+        log.warning("library_message", logger=record.name, message=printable(record.getMessage()))
 
 
 def lines_lost() -> int:
-    """How many lines standard error did not take since the start."""
+    """Return how many lines standard error has refused since the start."""
     return sys.stderr.lines_lost if isinstance(sys.stderr, NonBlockingStderr) else 0
 
 
 @dataclass(slots=True)
 class _Outages:
-    """Of one pool, since its last line (written at `told_ms`)."""
+    """The outages of one pool since its last line, which was written at `told_ms`."""
 
     told_ms: int = -POOL_EVERY_MS
-    is_due: bool = False  # the next line has its time
+    is_due: bool = False  # a timer for the next line is set
     is_dry: bool = False
-    times: int = 0  # how many are over
-    depleted_ms: int = 0  # what those took
+    times: int = 0  # outages that have ended
+    depleted_ms: int = 0  # how long those lasted together
 
 
 class LogObserver(Observer):
-    """Writes what the core tells."""
+    """Logs the reports of the core."""
 
     def __init__(
         self, now_ms: Callable[[], int], call_at: Callable[[int, Callable[[int], None]], None]
@@ -198,42 +197,42 @@ class LogObserver(Observer):
 
     @property
     def suppressed(self) -> Mapping[str, int]:
-        """How many lines of which event were held back since the start."""
+        """Return how many lines were suppressed since the start, by event."""
         return _threshold.limits.suppressed
 
     @property
     def lines_lost(self) -> int:
-        """How many lines standard error did not take since the start."""
+        """Return how many lines standard error has refused since the start."""
         return lines_lost()
 
     def on_session_opened(self, peer: Peer) -> None:
         """See Observer."""
-        if _threshold.number <= logging.DEBUG:  # else not worth putting together
-            self._log.debug("session_opened", **_who(peer))
+        if _threshold.number <= logging.DEBUG:  # else its fields need not be made
+            self._log.debug("session_opened", **_client(peer))
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
-        """Ordinary ends at debug; an end that somebody should know of at warning."""
+        """See Observer. Ordinary ends are logged at debug, others at warning."""
         if reason is CloseReason.FILE_DESCRIPTORS_EXHAUSTED:
             self.on_descriptors_exhausted(detail)
         elif reason in _ORDINARY:
             if _threshold.number <= logging.DEBUG:
-                self._log.debug("session_closed", reason=reason.value, **_who(peer))
+                self._log.debug("session_closed", reason=reason.value, **_client(peer))
         else:
-            self._warn("session_closed", reason=reason.value, detail=detail, **_who(peer))
+            self._warn("session_closed", reason=reason.value, detail=detail, **_client(peer))
 
     def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
-        """See Observer. What stands there is asked by a command, not here."""
+        """See Observer. `sluice check --connect` finds out more about the server."""
         self._warn(
             "bootstrap_closed",
             broker=address,
             likely=likely,
             mend="sluice check --connect says what stands there",
-            **_who(peer),
+            **_client(peer),
         )
 
     def on_node_learned(self, node_id: int, host: str, port: int) -> None:
         """See Observer."""
-        self._log.info("node_learned", node=node_id, address=f"{_printable(host)}:{port}")
+        self._log.info("node_learned", node=node_id, address=f"{printable(host)}:{port}")
 
     def on_unmapped_node(self, node_id: int) -> None:
         """See Observer."""
@@ -245,24 +244,24 @@ class LogObserver(Observer):
         )
 
     def on_expired(self, peer: Peer, api_name: str) -> None:
-        """How many of each kind; the client named is the last one's."""
+        """See Observer. The line counts each kind and names the latest client."""
         waits = bool(self._expired)
         self._expired[api_name.lower()] += 1
         self._expired_peer = peer
         if not waits:
             due_ms = self._expired_ms + EXPIRED_EVERY_MS
             if self._now_ms() < due_ms:
-                self._call_at(due_ms, self._tell_expired)
+                self._call_at(due_ms, self._log_expired)
             else:
-                self._tell_expired(self._now_ms())
+                self._log_expired(self._now_ms())
 
     def on_pool_depleted(self, pool: str) -> None:
-        """At once, if it is the first for a while."""
+        """See Observer. The first in ten seconds is logged at once."""
         self._outages[pool].is_dry = True
         self._note_outage(pool)
 
     def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
-        """As rarely as its beginning."""
+        """See Observer. Logged as rarely as the depletion."""
         outages = self._outages[pool]
         outages.is_dry = False
         outages.times += 1
@@ -278,7 +277,7 @@ class LogObserver(Observer):
         )
 
     def on_descriptors_exhausted(self, detail: str) -> None:
-        """See Observer; also for a broker that could not be dialled for that."""
+        """See Observer. Also called if a broker could not be dialled for that reason."""
         self._warn(
             "file_descriptors_exhausted", detail=detail, mend="raise the limit of open files"
         )
@@ -310,9 +309,9 @@ class LogObserver(Observer):
         """See Observer."""
         self._warn("slow_step", took_ms=took_ms, policies=list(policies))
 
-    def _tell_expired(self, now_ms: int) -> None:
+    def _log_expired(self, now_ms: int) -> None:
         self._expired_ms = now_ms
-        self._log.warning("requests_expired", **self._expired, **_who(self._expired_peer))
+        self._log.warning("requests_expired", **self._expired, **_client(self._expired_peer))
         self._expired.clear()
 
     def _note_outage(self, pool: str) -> None:
@@ -322,11 +321,11 @@ class LogObserver(Observer):
             return
         if self._now_ms() < due_ms:
             outages.is_due = True
-            self._call_at(due_ms, lambda now_ms: self._tell_outages(pool, now_ms))
+            self._call_at(due_ms, lambda now_ms: self._log_outages(pool, now_ms))
         else:
-            self._tell_outages(pool, self._now_ms())
+            self._log_outages(pool, self._now_ms())
 
-    def _tell_outages(self, pool: str, now_ms: int) -> None:
+    def _log_outages(self, pool: str, now_ms: int) -> None:
         found = self._outages[pool]
         fields: dict[str, object] = {"pool": pool}
         if found.is_dry:
@@ -337,7 +336,7 @@ class LogObserver(Observer):
         self._outages[pool] = _Outages(told_ms=now_ms, is_dry=found.is_dry)
 
     def _warn(self, event: str, **fields: object) -> None:
-        """A storm must not even cost what it takes to shape a line."""
+        """Log a warning unless its event is beyond its limit: a suppressed line must cost little."""
         if not _threshold.limits.is_full(event, fields):
             self._log.warning(event, **fields)
 
@@ -347,28 +346,23 @@ def _is_full(event: str, decision: PolicyDecision) -> bool:
 
 
 def _ruled(decision: PolicyDecision) -> dict[str, object]:
-    """The verdict's kind, error and reason, and whose request it was; what else it holds may be a payload."""
+    """Return the kind, error and reason of the verdict, and the client; its other fields may be payload."""
     said = {
         "api": decision.operation,
         "error": decision.error,
-        "reason": _printable(decision.message),
+        "reason": printable(decision.message),
     }
     fields: dict[str, object] = {"policy": decision.policy, "verdict": decision.kind}
     fields |= {name: text for name, text in said.items() if text}
     if decision.delay_ms:
         fields["delay_ms"] = decision.delay_ms
-    return {**fields, "user": _printable(decision.peer.user), **_who(decision.peer)}
+    return {**fields, "user": printable(decision.peer.user), **_client(decision.peer)}
 
 
-def _who(peer: Peer) -> dict[str, object]:
+def _client(peer: Peer) -> dict[str, object]:
     return {
         "session": peer.session_id,
         "client": f"{peer.host}:{peer.port}",
-        "client_id": _printable(peer.client_id),
+        "client_id": printable(peer.client_id),
         "node": "bootstrap" if peer.node_id is None else peer.node_id,
     }
-
-
-def _printable(text: str) -> str:
-    """A peer chooses its names: no control characters into a terminal, and no novels."""
-    return "".join(c if c.isprintable() else "?" for c in text[:249])

@@ -1,4 +1,4 @@
-"""What the system says of this process: memory, CPU time, descriptors. From /proc; zeros where there is none."""
+"""Memory, CPU time and descriptors of this process, from /proc; zeros on systems without it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProcessFacts(NamedTuple):
 
 
 def read_process() -> ProcessFacts:
-    """As it is now."""
+    """Return the figures of this moment."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     try:
         resident_bytes = int((_PROC / "self/statm").read_text().split()[1]) * _PAGE_BYTES
@@ -39,26 +39,28 @@ def read_process() -> ProcessFacts:
     )
 
 
-def _open_fds(folder: Path, *, told: bool | None = None) -> int:
-    """How many there are. A listing costs 1 to 2 microseconds each: with thousands of clients too much for a look
-    every second. Since Linux 6.2 the kernel tells the number as the folder's size.
+def _open_fds(folder: Path, *, is_size: bool | None = None) -> int:
+    """Return the number of open descriptors.
+
+    Since Linux 6.2 it is the size of the folder. Listing the folder costs 1 to 2 microseconds for each descriptor, too
+    much to do every second with thousands of clients.
     """
-    if _TOLD if told is None else told:
+    if _IS_SIZE if is_size is None else is_size:
         return folder.stat().st_size
     return len(os.listdir(folder)) - 1  # noqa: PTH208 - no path objects; one is the listing's own
 
 
-def _is_told(folder: Path = _PROC / "self/fd") -> bool:
+def _is_count_the_size(folder: Path = _PROC / "self/fd") -> bool:
     try:
-        return 0 < folder.stat().st_size == _open_fds(folder, told=False)
+        return 0 < folder.stat().st_size == _open_fds(folder, is_size=False)
     except OSError:
         return False
 
 
 def _started_s(proc: Path = _PROC) -> float:
-    """When the process began; now, where nobody knows."""
+    """Return when the process began (Unix time in seconds); the present if that is not known."""
     try:
-        # The 22nd field; the second is the program's name in brackets, and may itself contain some.
+        # The 22nd field; the second is the program's name in brackets, and may itself contain brackets.
         ticks = int((proc / "self/stat").read_text().rpartition(")")[2].split()[19])
         since_boot_s = float((proc / "uptime").read_text().split()[0])
     except (OSError, ValueError, IndexError):
@@ -67,4 +69,4 @@ def _started_s(proc: Path = _PROC) -> float:
 
 
 STARTED_S = _started_s()
-_TOLD = _is_told()
+_IS_SIZE = _is_count_the_size()

@@ -40,7 +40,7 @@ CLOSE_S = 2.0
 
 
 class Monitoring:
-    """What the metrics and the admin server read: metrics, decisions, history, client activity, connection times."""
+    """The observers that the metrics and the admin server read."""
 
     def __init__(self, config: Config, now_ms: Callable[[], int]) -> None:
         from proxy.telemetry.client_activity import ClientActivity  # noqa: PLC0415 - see the module

@@ -1,13 +1,13 @@
 """Standard error as a file that never blocks and never raises.
 
 Rules:
-- `write` puts a line into a queue with two bounds, lines and bytes. A thread writes it. A line for which there is no
-  room, or which the system refuses (a full disk, a pipe without a reader), is lost and counted in `lines_lost`.
-- One write(2) a line, so that short lines of several processes do not mix in one pipe.
-- When writing works again, one line tells how many were lost before it (`notice` makes it).
-- The thread is a daemon: blocked in write(2), it does not hold the process. `finish` waits no longer than it is told.
-- Everything that Python itself prints (tracebacks, warnings) comes this way too once `install` was called, and the
-  buffered original stays empty, so that its flush at the end of the process cannot fail.
+- `write` puts a line into a queue that is bounded in lines and bytes. A thread writes it. A line that finds no room, or
+  that the system refuses (a full disk, a pipe without a reader), is lost and counted in `lines_lost`.
+- One write(2) per line, so that short lines of several processes do not mix in one pipe.
+- When writing works again, a line made by `notice` has the number of lines lost before it.
+- The thread is a daemon, so it does not keep the process alive while it is blocked in write(2).
+- After `install` all that Python prints (tracebacks, warnings) goes through it. The original buffered file stays empty,
+  so its flush at the end of the process cannot fail.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-QUEUE_MAX_LINES: Final = 10_000
-QUEUE_MAX_BYTES: Final = 1 << 20
-LINE_MAX_BYTES: Final = 64 << 10
+MAX_QUEUE_LINES: Final = 10_000
+MAX_QUEUE_BYTES: Final = 1 << 20
+MAX_LINE_BYTES: Final = 64 << 10
 FINISH_S: Final = 1.0
 """How long the end of the process waits for the last lines."""
 _STDERR: Final = 2
@@ -38,7 +38,7 @@ _LOOK_AGAIN_MS: Final = 1000
 
 
 class NonBlockingStderr(io.TextIOBase):
-    """See the module. `write_bytes` is write(2): it may block, raise OSError, or take only a part."""
+    """A text file. `write_bytes` is write(2): it may block, raise OSError, or write only a part."""
 
     def __init__(self, write_bytes: Callable[[bytes], int], *, is_terminal: bool = False) -> None:
         super().__init__()
@@ -47,40 +47,40 @@ class NonBlockingStderr(io.TextIOBase):
         self._write_bytes = write_bytes
         self._is_terminal = is_terminal
         self._changed = threading.Condition()  # its lock is reentrant: a finalizer may write
-        self._queue: deque[tuple[int, bytes]] = deque()  # with how many were lost just before it
+        self._queue: deque[tuple[int, bytes]] = deque()  # with the number of lines lost before each
         self._queued_bytes = 0
-        self._gap = 0  # lost since the last that was queued
-        self._unfinished: dict[int, str] = {}  # by thread: text without its newline yet
+        self._gap = 0  # lines lost since the last that was queued
+        self._unfinished: dict[int, str] = {}  # by thread: text whose newline has not come yet
         self._ending = False
-        self._unsaid = 0  # the thread's: lost, and no notice has been written
-        self._is_torn = False  # the thread's: the last line stands there in part
+        self._unreported = 0  # the thread's: lines lost without a notice so far
+        self._is_torn = False  # the thread's: the last line was written in part
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
 
     # -- a text file -----------------------------------------------------------------------------
 
     @property
     def encoding(self) -> str:  # type: ignore[override] # a plain attribute there
-        """What is written."""
+        """Return the encoding: UTF-8."""
         return "utf-8"
 
     @property
     def errors(self) -> str:  # type: ignore[override] # a plain attribute there
-        """Nothing that cannot be encoded raises."""
+        """Return the error handler: characters that cannot be encoded are escaped."""
         return "backslashreplace"
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def isatty(self) -> bool:
-        """Whether a person looks at it."""
+        """Return whether the original standard error is a terminal."""
         return self._is_terminal
 
     def flush(self) -> None:
-        """Nothing to do: the thread writes as soon as it can."""
+        """Do nothing: the thread writes as soon as it can."""
 
     def write(self, text: str) -> int:
-        """Queue what ends with a newline; the rest waits for its own. Returns the length."""
+        """Queue whole lines and keep the rest until its newline comes; return the length of `text`."""
         if not isinstance(text, str):  # click tells text files from binary ones by this
             raise TypeError(f"found {type(text).__name__}, expected str")
         thread = threading.get_ident()
@@ -88,16 +88,16 @@ class NonBlockingStderr(io.TextIOBase):
             done, newline, rest = (self._unfinished.pop(thread, "") + text).rpartition("\n")
             if newline:
                 self._put(done)
-            if len(rest) >= LINE_MAX_BYTES:
+            if len(rest) >= MAX_LINE_BYTES:
                 self._put(rest)
             elif rest:
                 self._unfinished[thread] = rest
         return len(text)
 
     def _put(self, text: str) -> None:
-        line = text.encode(self.encoding, self.errors)[: LINE_MAX_BYTES - 1] + b"\n"
+        line = text.encode(self.encoding, self.errors)[: MAX_LINE_BYTES - 1] + b"\n"
         is_full = (
-            len(self._queue) >= QUEUE_MAX_LINES or self._queued_bytes + len(line) > QUEUE_MAX_BYTES
+            len(self._queue) >= MAX_QUEUE_LINES or self._queued_bytes + len(line) > MAX_QUEUE_BYTES
         )
         if is_full or self._ending:
             self.lines_lost += 1
@@ -110,17 +110,17 @@ class NonBlockingStderr(io.TextIOBase):
 
     @property
     def unwritten(self) -> int:
-        """How many lines are queued, or in the thread's hand, at most."""
+        """Return how many lines are not written yet, at most."""
         return len(self._queue) + self._thread.is_alive()
 
     # -- its life --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     def finish(self, timeout_s: float) -> bool:
-        """Write what is queued, for so long at most; False: lines are left, and will be lost."""
+        """Write the queued lines for at most `timeout_s`; return False if lines are left and will be lost."""
         with self._changed:
             for rest in self._unfinished.values():
                 self._put(rest)
@@ -137,7 +137,7 @@ class NonBlockingStderr(io.TextIOBase):
             self._deliver(*taken)
 
     def _take(self) -> tuple[int, bytes] | None:
-        """The next line and how many were lost before it; None at the end."""
+        """Return the next line and how many were lost before it; None at the end."""
         with self._changed:
             while not self._queue:
                 if self._gap:
@@ -151,13 +151,13 @@ class NonBlockingStderr(io.TextIOBase):
             return taken
 
     def _deliver(self, lost: int, line: bytes) -> None:
-        self._unsaid += lost
-        if self._unsaid:
-            told = self.notice(self._unsaid).encode(self.encoding, self.errors)
+        self._unreported += lost
+        if self._unreported:
+            told = self.notice(self._unreported).encode(self.encoding, self.errors)
             if self._try_write(told):
-                self._unsaid = 0
-        if line and (self._unsaid or not self._try_write(line)):
-            self._unsaid += 1
+                self._unreported = 0
+        if line and (self._unreported or not self._try_write(line)):
+            self._unreported += 1
             with self._changed:
                 self.lines_lost += 1
 
@@ -177,9 +177,9 @@ class NonBlockingStderr(io.TextIOBase):
 
 
 def install() -> None:
-    """Put a sink in the place of standard error, and have it finished at the end of the process.
+    """Replace sys.stderr, and finish it at the end of the process.
 
-    Nothing is done if standard error is not the process's own any more.
+    Does nothing if sys.stderr was already replaced, by this or by other code.
     """
     if sys.stderr is not sys.__stderr__:
         return
@@ -192,7 +192,7 @@ def install() -> None:
 
 
 class _File:
-    """The path of standard error, where it is a file with a name."""
+    """The path of standard error, if it is a file with a name."""
 
     path = ""
 
@@ -201,10 +201,10 @@ _file = _File()
 
 
 def reopen() -> None:
-    """After logrotate: where standard error is a file that was moved away or removed, begin it again."""
+    """Open the file of standard error again if it was moved or removed, for example by logrotate."""
     if not _file.path:
         return
-    with suppress(OSError):  # then lines go where they went
+    with suppress(OSError):  # lines still go to the old file
         with suppress(FileNotFoundError):
             if os.path.samestat(Path(_file.path).stat(), os.fstat(_STDERR)):
                 return
@@ -217,7 +217,7 @@ def reopen() -> None:
 
 
 def path_of(descriptor: int) -> str:
-    """The path of a regular file, as the kernel knows it; empty for anything else."""
+    """Return the path of a regular file; empty for any other descriptor."""
     with suppress(OSError):
         found = os.fstat(descriptor)
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
@@ -236,7 +236,7 @@ def open_missing() -> None:
 
 
 def write_when_possible(descriptor: int, data: bytes) -> int:
-    """write(2) that waits also where another process has made the pipe non-blocking. Raises OSError."""
+    """Call write(2), and wait if another process made the pipe non-blocking. Raises OSError."""
     while True:
         try:
             return os.write(descriptor, data)

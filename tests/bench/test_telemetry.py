@@ -70,12 +70,12 @@ def test_it_writes_its_section_and_leaves_the_rest(
 ) -> None:
     """A second time it replaces what it wrote."""
     results = tmp_path / "RESULTS.md"
-    results.write_text("# What Sluice costs\n")
+    results.write_text("# Benchmark results\n")
     short = ["--rounds", "1", "--requests", "320", "--connections", "10"]
     for _ in range(2):
         assert main([*short, "--out", str(tmp_path)]) == 0
         text = results.read_text()
-        assert text.startswith("# What Sluice costs\n")
+        assert text.startswith("# Benchmark results\n")
         assert text.count("## The cost of telemetry") == 1
     said = capsys.readouterr().out
     assert "written: " in said

@@ -55,5 +55,5 @@ def test_what_may_change_live_is_listed(tmp_path: Path) -> None:
         live = dynamic_settings(app._engine, app._acceptor, 1, app._telemetry.tracer)
         assert listed == {"policies", *live} == set(LIVE_SETTINGS)
     finally:
-        app._hub.close()
+        app._event_loop.close()
         app._telemetry.close()

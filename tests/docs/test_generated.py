@@ -93,7 +93,7 @@ def test_every_name_of_the_contract_is_in_the_reference(generated: ModuleType) -
 def test_figures_are_taken_from_the_results(generated: ModuleType) -> None:
     """A marker is replaced by the tables below that heading of bench/RESULTS.md."""
     page = generated.on_page_markdown(
-        "before\n\n<!-- generated: results: What Sluice costs > Goals -->\n\nafter\n"
+        "before\n\n<!-- generated: results: Benchmark results > Goals -->\n\nafter\n"
     )
 
     assert "| goal | must | aim | measured |" in page

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 CEILINGS = {
     "README.md": 0,
     "docs": 0,
-    "examples": 14,
+    "examples": 0,
     "wire": 0,
     "policies": 154,
-    "proxy": 69,
-    "proxy/admin": 1,
+    "proxy": 0,
+    "proxy/admin": 0,
     "proxy/core": 259,
     "proxy/demo": 0,
-    "proxy/telemetry": 92,
-    "bench": 8,
+    "proxy/telemetry": 0,
+    "bench": 0,
     "tests": 0,
     "tests/bench": 31,
     "tests/integration": 98,
@@ -42,7 +42,7 @@ CEILINGS = {
     "tests/proxy/shell": 0,
     "tests/proxy/telemetry": 101,
     "tests/support": 125,
-    "": 5,
+    "": 0,
 }
 """A file counts for the longest entry that its path begins with; "" is the top folder."""
 READ = TEXTS | {".html", ".js", ".css", ".conf"}

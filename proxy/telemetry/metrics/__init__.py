@@ -1,1 +1,1 @@
-"""What Sluice counts, for Prometheus and for OTLP collectors."""
+"""The metrics, for Prometheus and for OTLP collectors."""

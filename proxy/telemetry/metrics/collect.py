@@ -1,5 +1,6 @@
-"""Reads everything that is counted. On the loop it takes about a millisecond, and one more for each thousand of
-connections; `requests` belongs elsewhere. Nothing is changed by looking.
+"""Reads all counters into families of metrics, without changing them.
+
+On the loop it takes about a millisecond, and one more per thousand connections. `requests` runs on another thread.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ _DIAL_FAILURES = (
 
 
 def single(metric: Metric, value: float) -> Family:
-    """A metric without labels."""
+    """Return a metric without labels."""
     return Family(metric, (MetricPoint((), value),))
 
 
 def labelled(metric: Metric, values: Mapping[str, float]) -> Iterator[Family]:
-    """A metric with one label; no family if there is nothing to say."""
+    """Yield a metric with one label; no family if there are no values."""
     if values:
         yield Family(metric, [MetricPoint((label,), value) for label, value in values.items()])
 
 
 def hooks(times: Mapping[tuple[str, str], HookTime]) -> Iterator[Family]:
-    """What was measured of policies."""
+    """Yield the times of the policies' hooks."""
     if times:
         found = list(times.items())
         yield Family(names.HOOK_CALLS, [MetricPoint(key, each.calls) for key, each in found])
@@ -60,7 +61,7 @@ def hooks(times: Mapping[tuple[str, str], HookTime]) -> Iterator[Family]:
 
 
 def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> Iterator[Family]:
-    """What these meters have. With a usage log by API there may be tens of thousands: not for the loop."""
+    """Yield the counts of the meters. A usage log by API has tens of thousands of them, too many for the loop."""
     counts = []
     stages = []
     parked = []
@@ -90,7 +91,7 @@ def requests(meters: Iterable[Meter], exemplars: Mapping[Wait, Exemplars]) -> It
 
 
 def turns(book: MeterBook) -> Iterator[Family]:
-    """How long the event loop's turns took, and how long it stood still between them."""
+    """Yield the durations of the loop's turns and of the pauses between them."""
     for metric, counts in ((names.STEP, book.step_us), (names.AWAY, book.away_us)):
         yield Family(metric, (MetricPoint((), distribution(counts, metric.edges)),))
 
@@ -107,7 +108,7 @@ _USER_COUNTS: tuple[tuple[Metric, Callable[[Tally], float]], ...] = (
 def users(
     every_series: list[UserSeries], other: str, quota_rate: Callable[[str], float | None]
 ) -> Iterator[Family]:
-    """By user. `other` is nobody, and nobody's quota."""
+    """Yield the counts by user. The series `other` has no quota, because it stands for many users."""
     if not every_series:
         return
     for metric, read in _USER_COUNTS:
@@ -120,8 +121,8 @@ def users(
 
 
 def waiting(engine: Engine) -> Iterator[Family]:
-    """What waits, and what has become of what waited."""
-    held: list[int] = []  # since when, each of them
+    """Yield the requests that wait, and how waits have ended."""
+    held: list[int] = []  # start of each hold
     produces: list[int] = []
     fetches: list[int] = []
     for session in engine.sessions:
@@ -152,7 +153,7 @@ def waiting(engine: Engine) -> Iterator[Family]:
 
 
 def connections(engine: Engine, opened: int, closed: Mapping[CloseReason, int]) -> Iterator[Family]:
-    """Clients, and brokers that are not there."""
+    """Yield connections, and brokers without a port."""
     yield single(names.CONNECTIONS, len(engine.sessions))
     yield single(names.OPENED, opened)
     yield from labelled(names.CLOSED, {reason.value: count for reason, count in closed.items()})
@@ -169,7 +170,7 @@ def connections(engine: Engine, opened: int, closed: Mapping[CloseReason, int]) 
 
 
 def process(facts: Facts) -> Iterator[Family]:
-    """What only the application knows."""
+    """Yield the figures of the process, of reloads and of dropped telemetry."""
     yield single(names.SPANS_DROPPED, facts.spans_dropped)
     yield single(names.USAGE_ROWS_DROPPED, facts.usage_rows_dropped)
     yield from labelled(names.LOG_SUPPRESSED, facts.log_suppressed)

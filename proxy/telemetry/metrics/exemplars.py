@@ -1,7 +1,4 @@
-"""Of each bucket of what was throttled or held, the last request that has a trace.
-
-Noted on the request path, for requests that waited: one store each. What is kept is bounded by APIs, stages, edges.
-"""
+"""The latest traced request in each bucket of the histograms of throttled and held requests."""
 
 from __future__ import annotations
 
@@ -15,17 +12,17 @@ if TYPE_CHECKING:
 
 STAGES = frozenset(("throttle", "purgatory"))
 Wait = tuple[str, str]
-"""The name of an API, and the stage."""
+"""The name of an API and a stage."""
 
 
-class Kept:
-    """See the module."""
+class ExemplarStore:
+    """Keeps one exemplar per API, stage and bucket. Called on the request path, for requests that waited."""
 
     def __init__(self) -> None:
         self._kept: dict[Wait, dict[int, Exemplar]] = {}
 
     def note(self, trail: RequestTrace) -> None:
-        """A request has ended; `trail.trace_id` says whether somebody will find it."""
+        """Keep an ended request as exemplar if it has a trace."""
         trace_id = trail.trace_id
         if not trace_id:
             return
@@ -37,5 +34,5 @@ class Kept:
                 kept[place] = Exemplar(trace_id, took_us / 1e6, stage.ended_us / 1e6)
 
     def copy(self) -> dict[Wait, dict[int, Exemplar]]:
-        """All of them, by API and stage."""
+        """Return a copy of all exemplars, by API and stage."""
         return {wait: dict(kept) for wait, kept in self._kept.items()}

@@ -1,8 +1,8 @@
-"""The page that Prometheus reads: text format 0.0.4, or OpenMetrics 1.0 for whoever asks for it.
+"""The page that Prometheus reads: text format 0.0.4, or OpenMetrics 1.0 on request.
 
 Rules:
-- A pure function of what was collected, so it may run on any thread.
-- Exemplars are in OpenMetrics only: the other format does not know them.
+- A pure function of the collected families, so it may run on any thread.
+- Exemplars are in OpenMetrics only; the text format has none.
 - Names from outside (users) are escaped, never trusted.
 """
 
@@ -24,12 +24,12 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Whether a request with this Accept header is answered in OpenMetrics."""
+    """Return whether a request with this Accept header gets OpenMetrics."""
     return "application/openmetrics-text" in accept
 
 
 def render(families: Iterable[Family], *, openmetrics: bool) -> bytes:
-    """The whole page."""
+    """Return the page, encoded in UTF-8."""
     lines: list[str] = []
     for metric, points in families:
         lines += _head(metric, openmetrics=openmetrics)

@@ -1,4 +1,4 @@
-"""Metrics with their values, copied at one moment: what the page shows and the push sends."""
+"""Metrics with their values at one moment, for the page and the push."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from proxy.telemetry.metrics.names import Metric
 
-# A duration is taken for the middle of its bucket, where only a sum is wanted.
+# For sums a duration counts as the middle of its bucket.
 _MIDDLES_S = (
     0.0,
     *((edge_us(place) + edge_us(place - 1)) / 2e6 for place in range(1, BUCKETS)),
@@ -22,7 +22,7 @@ _MIDDLES_S = (
 
 
 class Exemplar(NamedTuple):
-    """One of those that a bucket has counted, and where its trace is. Unix time."""
+    """One duration of a bucket in seconds, its trace, and its time (Unix time in seconds)."""
 
     trace_id: str
     value_s: float
@@ -30,11 +30,11 @@ class Exemplar(NamedTuple):
 
 
 Exemplars = Mapping[int, Exemplar]
-"""By the place of their bucket among a metric's edges; one more for what took longer than the last."""
+"""Exemplars by the index of their bucket; the last one is for durations above the last edge."""
 
 
 class Distribution(NamedTuple):
-    """A histogram at one moment. `below[i]` counts what took at most 2^edges[i] microseconds."""
+    """A histogram at one moment. `below[i]` counts durations of at most 2^edges[i] microseconds."""
 
     below: tuple[int, ...]
     total: int
@@ -43,14 +43,14 @@ class Distribution(NamedTuple):
 
 
 class MetricPoint(NamedTuple):
-    """One value. `labels` are the values of the metric's labels, in their order."""
+    """One value, with the values of the metric's labels in their order."""
 
     labels: tuple[str, ...]
     value: float | Distribution
 
 
 class Family(NamedTuple):
-    """A metric and everything it says at this moment; never empty."""
+    """A metric and its values at one moment; never empty."""
 
     metric: Metric
     points: Sequence[MetricPoint]
@@ -59,7 +59,7 @@ class Family(NamedTuple):
 def distribution(
     counts: Iterable[int], edges: range, exemplars: Exemplars | None = None
 ) -> Distribution:
-    """What a histogram of `proxy.core.stats.histogram` says at these edges."""
+    """Return a histogram of `proxy.core.stats.histogram` with these edges."""
     copied = list(counts)
     below = list(accumulate(copied))
     return Distribution(
@@ -71,6 +71,6 @@ def distribution(
 
 
 def place_of(us: int, edges: range) -> int:
-    """The place among these edges of the bucket that a duration falls into; `len(edges)` beyond the last."""
+    """Return the index of the bucket of a duration; `len(edges)` above the last edge."""
     exponent = (us - 1).bit_length() if us > 1 else 0
     return min(max(exponent - edges.start, 0), len(edges))

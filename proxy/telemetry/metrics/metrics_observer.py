@@ -1,9 +1,9 @@
-"""What listens to the core and answers with a page.
+"""Collects the metrics of the core for the page and the push.
 
 Rules:
-- What the core counts itself is read when somebody asks; only what it tells once and forgets is kept here.
-- `collect` belongs to the loop; what it returns is the caller's, and should be rendered on another thread.
-- A trail needs its trace id when it comes here, so the tracer listens before the metrics do.
+- Counters of the core are read on request. Only figures that the core reports once are kept here.
+- `collect` runs on the loop; its families should be rendered on another thread.
+- Traced requests must have their trace id, so the tracer is called before the metrics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from proxy.core.observer import Observer
 from proxy.telemetry.metrics import collect, names
-from proxy.telemetry.metrics.exemplars import Kept
+from proxy.telemetry.metrics.exemplars import ExemplarStore
 from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.metrics.families import Family, MetricPoint
 from proxy.telemetry.metrics.pools import Pools
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from proxy.telemetry.metrics.push import MetricPush
 
 FOLD_EVERY_MS = 3
-"""Between two turns, if there are rows for more than one."""
+"""Milliseconds between two batches of rows."""
 
 
 class MetricsObserver(Observer):
-    """See the module. Nothing can be read before `attach`."""
+    """Keeps the figures that the core reports once. Call `attach` before reading."""
 
     def __init__(self, max_users: int = 100, push: MetricPush | None = None) -> None:
         self._users = UserBook(max_users)
         self._push = push
-        self._exemplars = Kept()
+        self._exemplars = ExemplarStore()
         self._pools = Pools()
         self._folding = False
         self._opened = 0
@@ -55,17 +55,17 @@ class MetricsObserver(Observer):
         self._facts_source: FactsSource
 
     def attach(self, engine: Engine, facts_source: FactsSource) -> None:
-        """The engine is made, and so is everything else."""
+        """Set the engine and the source of the other figures."""
         self._engine = engine
         self._facts_source = facts_source
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """MetricPush once more, if the collector takes it in time."""
+        """Push once more, if the collector takes it within `timeout_s`."""
         if self._push is not None:
             self._push.send(self.collect(), self._engine.now_ms)
             self._push.close(timeout_s)
 
-    # -- what the core tells ---------------------------------------------------------------------
+    # -- reports of the core ---------------------------------------------------------------------
 
     def on_trail(self, trail: RequestTrace) -> None:
         """See Observer."""
@@ -74,9 +74,9 @@ class MetricsObserver(Observer):
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
         """See Observer."""
         self._users.put(ts_ms, rows)
-        if not self._folding:  # else its turn comes by itself
+        if not self._folding:  # else a timer is set
             self._fold(ts_ms)
-        self._pools.look(self._engine)
+        self._pools.sample(self._engine)
         if self._push is not None and self._push.is_due(self._engine.now_ms):
             self._push.send(self.collect(), self._engine.now_ms)
 
@@ -105,20 +105,20 @@ class MetricsObserver(Observer):
         kind = "close" if decision.closes else "reject"
         self._policy_refused[decision.policy, kind, decision.operation] += 1
 
-    # -- what is asked ---------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def collect(self) -> Iterable[Family]:
-        """Everything at this moment, to be read once, on any thread: what takes long is done by who reads."""
+        """Return all families of this moment, to be read once on any thread: the reader does the slow part."""
         meters = self._engine.meters
         parts = (*meters.gone(), *meters.each())
         return chain(collect.requests(parts, self._exemplars.copy()), list(self._families()))
 
     def page(self, *, openmetrics: bool = False) -> bytes:
-        """Everything at this moment, as Prometheus reads it. See `page.TEXT` and `page.OPENMETRICS`."""
+        """Return the page for Prometheus; its content type is `exposition.TEXT` or `exposition.OPENMETRICS`."""
         return render(self.collect(), openmetrics=openmetrics)
 
     def _families(self) -> Iterator[Family]:
-        """All that is the loop's to read."""
+        """Yield the families that must be read on the loop."""
         engine, facts_source = self._engine, self._facts_source
         self._users.fold()
         yield from collect.turns(engine.meters)

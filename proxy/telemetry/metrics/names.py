@@ -1,12 +1,12 @@
-"""Every metric there is: one table, read by the page, by the push and by whoever writes alerts.
+"""All metrics in one table, for the page, the push and the authors of alerts.
 
 Rules:
-- Prometheus' own conventions: base units (seconds, bytes), counters end in `_total`. `process_*` are the names that
+- Prometheus' conventions: base units (seconds, bytes), counters end in `_total`. `process_*` are the names that
   every client library uses; everything else begins with `sluice_`.
 - Where Kafka has a sensor or an MBean for the same thing, the help text names it.
-- Labels come from closed sets, but for `user`: see `users`.
-- The edges of a histogram are powers of two in microseconds, because the counts lie in buckets of which every
-  eighth ends at one (`proxy.core.stats.histogram`): nothing is rounded from one bucket into another.
+- The values of labels are closed sets, except `user` (see `users`).
+- The edges of a histogram are powers of two in microseconds, because every eighth bucket of the core's histograms
+  ends at one (`proxy.core.stats.histogram`), so no count moves to another bucket.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class MetricKind(Enum):
-    """OpenMetrics' types."""
+    """The types of OpenMetrics."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -25,7 +25,7 @@ class MetricKind(Enum):
 
 
 class Metric(NamedTuple):
-    """`name` is what Prometheus calls it. `edges` are the exponents of a histogram's upper bounds, 2^n microseconds."""
+    """One metric under its Prometheus name. `edges` are the exponents n of the upper bounds, 2^n microseconds."""
 
     name: str
     kind: MetricKind
@@ -36,7 +36,7 @@ class Metric(NamedTuple):
 
     @property
     def family(self) -> str:
-        """OpenMetrics' name of it, without the ending that its kind gives to samples."""
+        """Return the name of the OpenMetrics family, without the suffix of its samples."""
         if self.kind is MetricKind.COUNTER:
             return self.name.removesuffix("_total")
         return self.name.removesuffix("_info") if self.kind is MetricKind.INFO else self.name
@@ -167,7 +167,7 @@ POOL_DEPLETED_RATIO = Metric(
     "ratio",
 )
 
-# -- what waits ----------------------------------------------------------------------------------
+# -- waiting requests ----------------------------------------------------------------------------
 
 _PURGATORY = ("purgatory",)
 PURGATORY_SIZE = Metric(
@@ -367,4 +367,4 @@ STARTED = Metric(
 )
 
 ALL: tuple[Metric, ...] = tuple(each for each in globals().values() if isinstance(each, Metric))
-"""Every one, in the order of the table."""
+"""All metrics, in the order of the table."""

@@ -1,11 +1,11 @@
-"""The metrics in OpenTelemetry's own shapes, through the SDK's exporter: OTLP over HTTP, protobuf.
+"""Sends the metrics by OTLP over HTTP with protobuf, through the exporter of OpenTelemetry's SDK.
 
 Rules:
-- Imported only where metrics are pushed: the SDK is large.
-- Names and units are those of the table, without `_total`, as the OTLP-to-Prometheus mapping would make them again.
-- Cumulative since the process began.
-- The SDK sends: endpoint, headers, compression and certificates are what the OTEL_* variables say. Who sends, and how
-  long it may take, is read as for the spans. Failures are counted here, not logged by the SDK.
+- Imported only if metrics are pushed, because the SDK is large.
+- Names and units are those of the table without `_total`, which the OTLP-to-Prometheus mapping adds.
+- Values are cumulative since the start of the process.
+- The SDK reads endpoint, headers, compression and certificates from the OTEL_* variables. Resource and timeout are read
+  as for spans. Failures are counted here, not logged by the SDK.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SCOPE = "sluice"
 
 
 class OtlpMetricExporter:
-    """`push.Exporter` by the SDK."""
+    """A MetricExporter that uses the SDK."""
 
     def __init__(self, version: str) -> None:
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
@@ -57,17 +57,17 @@ class OtlpMetricExporter:
         self._exporter = OTLPMetricExporter(timeout=timeout_ms / 1000)
 
     def export(self, families: Iterable[Family], at_ms: int) -> bool:
-        """See push.Exporter."""
+        """See MetricExporter."""
         result = self._exporter.export(metrics_data(families, at_ms, self._resource))
         return result is MetricExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """See push.Exporter."""
+        """See MetricExporter."""
         self._exporter.shutdown()
 
 
 def metrics_data(families: Iterable[Family], at_ms: int, resource: Resource) -> MetricsData:
-    """All families as one push. `at_ms` is when they were collected, in Unix time."""
+    """Return the families as one push; they were collected at `at_ms` (Unix time)."""
     times = (int(STARTED_S * 1e9), at_ms * 1_000_000)
     metrics = [
         Metric(metric.family, metric.help, _UNITS[metric.unit], _data(metric, points, times))
@@ -97,7 +97,7 @@ def _histogram(
     metric: names.Metric, point: MetricPoint, times: tuple[int, int]
 ) -> HistogramDataPoint:
     value = point.value
-    assert isinstance(value, Distribution)  # noqa: S101 - what a histogram's points are
+    assert isinstance(value, Distribution)  # noqa: S101 - points of a histogram are Distributions
     below = (0, *value.below, value.total)
     return HistogramDataPoint(
         dict(zip(metric.labels, point.labels, strict=True)),
@@ -106,6 +106,6 @@ def _histogram(
         sum=value.sum_s,
         bucket_counts=[below[n + 1] - below[n] for n in range(len(below) - 1)],
         explicit_bounds=[2.0**edge / 1e6 for edge in metric.edges],
-        min=None,  # type: ignore[arg-type]  # nobody remembers; the field is optional on the wire
+        min=None,  # type: ignore[arg-type]  # not known; the field is optional on the wire
         max=None,  # type: ignore[arg-type]  # the same
     )

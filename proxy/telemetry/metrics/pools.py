@@ -1,4 +1,4 @@
-"""The memory pools as KIP-72's sensors show them."""
+"""The metrics of the memory pools, with the sensors of KIP-72."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ WINDOW_S = 30
 
 
 class Pools:
-    """Remembers how long each pool was depleted, second by second, for the share of the last WINDOW_S."""
+    """Keeps the depleted time of each pool per second, for its share of the last WINDOW_S seconds."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[int, dict[str, int]]] = deque(maxlen=WINDOW_S + 1)
+        self._samples: deque[tuple[int, dict[str, int]]] = deque(maxlen=WINDOW_S + 1)
 
-    def look(self, engine: Engine) -> None:
-        """Once a second."""
+    def sample(self, engine: Engine) -> None:
+        """Read the pools; call it once per second."""
         now_ms = engine.now_ms
         depleted = {name: pool.depleted_ms(now_ms) for name, pool in _pools(engine).items()}
-        self._seen.append((now_ms, depleted))
+        self._samples.append((now_ms, depleted))
 
     def families(self, engine: Engine) -> Iterator[Family]:
-        """As they are now."""
+        """Yield the figures of this moment."""
         pools, now_ms = _pools(engine), engine.now_ms
         bounded = {name: pool for name, pool in pools.items() if pool.size_bytes != NO_BOUND}
         yield from labelled(
@@ -56,11 +56,11 @@ class Pools:
         )
 
     def _since(self, now_ms: int) -> tuple[int, dict[str, int]] | None:
-        """The oldest look within the window, or else the last: nobody looks while nobody is connected."""
-        seen = self._seen
-        while len(seen) > 1 and seen[0][0] < now_ms - WINDOW_S * 1000:
-            seen.popleft()
-        return seen[0] if seen else None
+        """Return the oldest sample in the window, or the latest: without connections no sample is taken."""
+        samples = self._samples
+        while len(samples) > 1 and samples[0][0] < now_ms - WINDOW_S * 1000:
+            samples.popleft()
+        return samples[0] if samples else None
 
 
 def _pools(engine: Engine) -> dict[str, MemoryPool]:

@@ -1,9 +1,9 @@
 """Sends the metrics to a collector at intervals, from a thread of its own.
 
 Rules:
-- The loop hands over what was collected and goes on; nothing here ever waits for a collector but the thread.
-- One collection may wait. If the collector is so slow that the next one comes, the older is dropped and counted.
-- `OTEL_METRIC_EXPORT_INTERVAL` (milliseconds) says how often; all other OTEL_* variables are the SDK's to read.
+- The loop queues the families; only the thread waits for a collector.
+- One push may be queued. If the collector is slower than the interval, the older one is dropped and counted.
+- `OTEL_METRIC_EXPORT_INTERVAL` (milliseconds) is the interval; the SDK reads all other OTEL_* variables.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class MetricExporter(Protocol):
 
 
 def load_otlp(version: str) -> MetricExporter:
-    """The SDK's exporter.
+    """Return the exporter of the SDK.
 
     Raises:
-        ImportError: it is not installed.
-        ValueError: an OTEL_* variable says what cannot be.
+        ImportError: the SDK is not installed.
+        ValueError: an OTEL_* variable is invalid.
     """
-    # The SDK is large, and few push.
+    # The SDK is large, and few users push metrics.
     from proxy.telemetry.metrics.otlp_metrics import OtlpMetricExporter  # noqa: PLC0415 - see above
 
     return OtlpMetricExporter(version)
 
 
 class MetricPush:
-    """See the module. `start` once, `close` once. `version` is Sluice's."""
+    """Pushes metrics: call `start` once and `close` once. `version` is Sluice's."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class MetricPush:
             if waiting is not None:
                 try:
                     arrived = exporter.export(*waiting)
-                except Exception:  # noqa: BLE001 - whatever it is, it is the push that failed
+                except Exception:  # noqa: BLE001 - any error means that the push failed
                     arrived = False
                 self._counts["success" if arrived else "failure"] += 1
             if closing:

@@ -1,13 +1,13 @@
-"""Totals by user, of as many users as may have series of their own; the rest is `other`.
+"""Totals by user, for a limited number of users; all others share the series `other`.
 
 Rules:
-- A request is counted in one series: its user's, if he has one when its second is folded in, else `other`'s. So
-  all series together count everything, and none ever jumps because somebody else came or went.
-- Who comes first gets a series while there are any left. Once a minute whoever of `other` made the most requests
-  takes the series of whoever made the fewest, if they were more than twice as many; should the other one come back, he
-  begins at nought, as after a restart (what the leaver had counted since the last scrape nobody sees).
-- Whatever number of users there is, memory is bounded: MAX_CANDIDATES of `other` are told apart in a minute.
-- Rows are folded in by turns of MAX_FOLDED (about half a millisecond), because the core hands them over on the loop.
+- A request is counted in one series: that of its user if there is one when the second is counted, else `other`. So the
+  sum of all series is complete, and no series jumps when another user comes or goes.
+- The first users get a series each. Once per minute the busiest users of `other` replace the least busy ones that have
+  a series, if they made more than twice as many requests. A user that gets a series again starts at 0, as after a
+  restart; the counts of a replaced series since the last scrape are lost.
+- Memory is bounded: MAX_CANDIDATES users of `other` are told apart within a minute.
+- Rows are counted in batches of MAX_FOLDED (about half a millisecond), because it happens on the loop.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.core.stats.usage import OTHER as SHARED
 from proxy.core.stats.usage import WINDOW_MS
+from proxy.telemetry.escaping import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
     from proxy.core.stats.usage import UsageRow
 
 OTHER = "other"
-"""A user who is really called that has no series of his own."""
+"""A user with this very name has no series of its own."""
 MAX_FOLDED = 1000
 NO_END = 1 << 60
 STALE_MS = 3 * WINDOW_MS
-"""When no second has ended for so long (nobody is connected) the last one's rates are over."""
+"""If no second has ended for so long, no client is connected, and the rates are 0."""
 MAX_CANDIDATES = 10_000
 RANK_EVERY_MS = 60_000
 BUSIER = 2.0
-"""How many times the requests of whom one replaces."""
+"""A user must have made this many times the requests of the one it replaces."""
 MAX_LABEL_CHARS = 120
-"""Characters of a name; users whose names begin alike share a series."""
+"""Longer names are cut, so users may share a series."""
 
 
 class Tally:
-    """What one series has counted. Times in milliseconds."""
+    """The counts of one series. Times are in milliseconds."""
 
     __slots__ = (
         "rate",
@@ -59,7 +60,7 @@ class Tally:
         self.recent = 0  # since the last ranking
 
     def add(self, row: UsageRow) -> None:
-        """One more row."""
+        """Add the counts of a row."""
         requests = row.requests
         self.requests += requests
         self.recent += requests
@@ -75,16 +76,16 @@ class Tally:
 
 
 class UserSeries(NamedTuple):
-    """One series as it is shown."""
+    """One series: the user, the counts and the rate."""
 
     user: str
     tally: Tally
     rate: int
-    """Requests in the last whole second."""
+    """Requests in the last second that has ended."""
 
 
 class UserBook:
-    """See the module. What is shown is what was folded in."""
+    """Counts rows by user: `put` them, `fold` them in, read `series`."""
 
     def __init__(self, max_users: int) -> None:
         self.exempt = 0
@@ -94,19 +95,19 @@ class UserBook:
         self._other = Tally()
         self._candidates: dict[str, int] = {}
         self._rows: Sequence[UsageRow] = ()
-        self._at = 0  # so many of them are in
+        self._at = 0  # number of rows that are counted
         self._last_ms = 0
         self._ranked_ms = 0
 
     def put(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
-        """A second is over; its rows wait to be folded in."""
+        """Take the rows of a second that has ended, to be counted by `fold`."""
         self.fold()
         self._rows, self._at, self._last_ms = rows, 0, ts_ms
 
-    def fold(self, most: int = NO_END) -> bool:
-        """Count at most so many of the rows that wait; whether any are left."""
+    def fold(self, max_rows: int = NO_END) -> bool:
+        """Count at most `max_rows` of the rows; return whether any are left."""
         rows, start = self._rows, self._at
-        self._at = stop = min(len(rows), start + most)
+        self._at = stop = min(len(rows), start + max_rows)
         find = self._shown.get
         for row in rows[start:stop]:
             tally = find(row.user)
@@ -122,7 +123,7 @@ class UserBook:
         return False
 
     def series(self, now_ms: int) -> list[UserSeries]:
-        """Every series that has counted anything, after all rows were folded in."""
+        """Return all series with counts. Call it after all rows were counted."""
         tallies = [*self._shown.items()]
         if self._other.ts_ms >= 0:
             tallies.append((OTHER, self._other))
@@ -148,7 +149,7 @@ class UserBook:
         return self._other
 
     def _rank(self) -> None:
-        """A minute is over: the busiest of `other` against the least busy of those that are shown."""
+        """Give the series of the least busy users to the busiest of `other`."""
         self._ranked_ms = self._last_ms
         shown, candidates = self._shown, self._candidates
         busiest = nlargest(len(shown), candidates, key=candidates.__getitem__)
@@ -164,7 +165,5 @@ class UserBook:
 
 
 def label_of(user: str) -> str:
-    """A name as it is shown: whoever speaks has chosen it."""
-    if len(user) <= MAX_LABEL_CHARS and user.isprintable():
-        return user
-    return "".join(c if c.isprintable() else "?" for c in user[:MAX_LABEL_CHARS])
+    """Return the label of a user: its name, cut and printable."""
+    return printable(user, MAX_LABEL_CHARS)

@@ -1,1 +1,1 @@
-"""Traces: what a request did, as OpenTelemetry spans, made when it has ended. `choice` says whether and where to."""
+"""Traces: OpenTelemetry spans of a request, made after it has ended."""

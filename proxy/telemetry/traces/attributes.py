@@ -1,11 +1,11 @@
-"""What spans are called and what they say.
+"""The attributes of spans.
 
 Rules:
 - OpenTelemetry's names where its conventions have one (`messaging.*`, `client.*`, `server.*`, `user.name`,
-  `error.type`), Kafka's words in them; all else is below `sluice.`. The conventions describe clients, not
-  proxies, so what they require of a client's span is not all here.
-- Nothing of a payload. Names that a peer chooses are cut and made printable.
-- Times are milliseconds with fractions, rates per second, sizes without the frame's own four bytes.
+  `error.type`), with Kafka's terms as values; all others begin with `sluice.`. The conventions describe clients, not
+  proxies, so some attributes that they require are missing.
+- No payload. Names that a peer chooses are cut and made printable.
+- Times are in milliseconds with fractions, rates per second, sizes without the four bytes of the frame length.
 - docs/traces.md lists them all for readers.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from proxy.telemetry.escaping import printable
 from wire import produce_partitions
 from wire.errors import ErrorCode
 from wire.header import body_at
@@ -29,24 +30,22 @@ Value: TypeAlias = str | bool | int | float | tuple[str, ...]
 Attributes: TypeAlias = dict[str, Value]
 Address: TypeAlias = tuple[str, int]
 
-MAX_NAME_CHARS: Final = 249
-"""Kafka's own limit of a topic's name; a client id has none."""
 UPSTREAM_FAILED: Final = frozenset({"expired", "disconnected"})
-"""Outcomes that say that the broker's reply did not come."""
+"""Outcomes without a reply of the broker."""
 _NAMELESS: Final = " object at 0x"
-"""A watch key that has no words for itself."""
+"""In the repr of a watch key without a name."""
 _OPERATIONS: Final = {"Produce": "send", "Fetch": "receive"}
 
 
 class Known(NamedTuple):
-    """What the proxy has learned from brokers: where a node really is, and what topic an id stands for."""
+    """Brokers' addresses by node id and topics' names by id, as learned from replies."""
 
     address_of: Callable[[int], Address | None] = lambda _: None
     topics: Mapping[bytes, str] = MappingProxyType({})
 
 
 def of_request(trail: RequestTrace, topic: str) -> Attributes:
-    """Of the SERVER span; `topic` as `topic_of` has found it."""
+    """Return the attributes of the SERVER span; `topic` is that of `topic_of`."""
     api, peer = trail.api, trail.peer
     found: Attributes = {
         "messaging.system": "kafka",
@@ -88,7 +87,7 @@ def of_request(trail: RequestTrace, topic: str) -> Attributes:
 
 
 def of_wait(trail: RequestTrace, stage: Stage, times: int) -> Attributes:
-    """Of a wait before the request went on, which was begun `times` times; `stage` is the last."""
+    """Return the attributes of a wait that was begun `times` times; `stage` is the last of them."""
     found: Attributes = {}
     if stage.kind == "throttle":
         found |= _quota(trail)
@@ -102,7 +101,7 @@ def of_wait(trail: RequestTrace, stage: Stage, times: int) -> Attributes:
 
 
 def of_upstream(trail: RequestTrace, known: Known) -> Attributes:
-    """Of the time the broker had it."""
+    """Return the attributes of the `upstream` span."""
     node_id = trail.peer.node_id
     address = None if node_id is None else known.address_of(node_id)
     found: Attributes = {
@@ -118,7 +117,7 @@ def of_upstream(trail: RequestTrace, known: Known) -> Attributes:
 
 
 def of_mute(trail: RequestTrace) -> Attributes:
-    """Of the throttle that went on."""
+    """Return the attributes of the `mute` span."""
     found: Attributes = {
         "user.name": printable(trail.peer.user),
         "sluice.session": trail.peer.session_id,
@@ -130,9 +129,9 @@ def of_mute(trail: RequestTrace) -> Attributes:
 
 
 def reasons(trail: RequestTrace) -> tuple[str, ...]:
-    """Why there is a trace of it; all that hold."""
+    """Return all reasons for which the request is traced."""
     kinds = {stage.kind for stage in trail.stages}
-    hold = {
+    applies = {
         "throttled": "throttle" in kinds or trail.throttle_until_ms > 0,
         "held": "purgatory" in kinds,
         "out_of_memory": "memory" in kinds,
@@ -142,11 +141,11 @@ def reasons(trail: RequestTrace) -> tuple[str, ...]:
         "slow": trail.slow,
         "sampled": trail.sampled,
     }
-    return tuple(reason for reason, holds in hold.items() if holds)
+    return tuple(reason for reason, is_one in applies.items() if is_one)
 
 
 def error_type(trail: RequestTrace) -> str | None:
-    """What went wrong: Kafka's name of the code that a policy refused with, or the outcome. None: nothing did."""
+    """Return Kafka's name of the error of a refusal, or the outcome of a failed request; else None."""
     if trail.refused:
         try:
             return ErrorCode(trail.refused).name
@@ -156,7 +155,7 @@ def error_type(trail: RequestTrace) -> str | None:
 
 
 def topic_of(trail: RequestTrace, known: Known) -> str:
-    """The topic of a Produce that has just one, if its skeleton was kept (acks=all); else empty."""
+    """Return the topic of a Produce to one topic whose partitions were kept (acks=all); else an empty text."""
     kept, api = trail.kept, trail.api
     topics: Topics = ()
     try:
@@ -167,17 +166,12 @@ def topic_of(trail: RequestTrace, known: Known) -> str:
             walker = ProduceWalker(api.version)
             walker.feed(kept, len(kept) if at is None else at, len(kept))
             topics = walker.topics
-    except ValueError:  # a WireError, or no text
+    except ValueError:  # a WireError, or invalid UTF-8
         return ""
     if len(topics) != 1:
         return ""
     topic = topics[0][0]  # from v13 on it is an id
     return printable(topic if isinstance(topic, str) else known.topics.get(topic, ""))
-
-
-def printable(text: str) -> str:
-    """A peer chooses its names: no control characters, and no novels."""
-    return "".join(c if c.isprintable() else "?" for c in text[:MAX_NAME_CHARS])
 
 
 def _throttles(trail: RequestTrace) -> list[Stage]:

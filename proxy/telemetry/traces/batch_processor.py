@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DELAY_MS = 1000
 MAX_BATCH_SPANS = 512
-LAST_WORD_S = 0.3
+HURRY_S = 0.3
 """The part of the time to close that is reserved to interrupt an exporter."""
 
 
@@ -55,7 +55,7 @@ class SpanExporter(Protocol):
 
 
 class SpanBatchProcessor:
-    """See the module."""
+    """Makes spans of queued jobs in a thread and delivers them to `sink` in batches."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class SpanBatchProcessor:
         self._sink = sink
         self._delay_s = delay_ms / 1000
         self._max_batch_spans = max_batch_spans
-        self._ids = random.Random()  # noqa: S311 - names for spans, not secrets
+        self._ids = random.Random()  # noqa: S311 - ids, not secrets
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._lock = threading.Lock()  # of what follows
@@ -82,28 +82,28 @@ class SpanBatchProcessor:
 
     @property
     def delivered(self) -> int:
-        """Spans that a sink has taken."""
+        """Return how many spans the exporter has delivered."""
         return self._delivered
 
     @property
     def dropped(self) -> int:
-        """Spans that were lost here; after `close`, what is left in the queue among them."""
+        """Return how many spans were lost here; after `close` that includes those left in the queue."""
         with self._lock:
             left = sum(job.spans for job in tuple(self._queue)) if self._abandoned else 0
             return self._dropped + left
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="sluice-traces", daemon=True)
         self._thread.start()
 
     def close(self, timeout_s: float) -> None:
-        """Deliver what is there, if that can be done in time. Once."""
+        """Deliver the queued spans within `timeout_s`; further ones are dropped. Call it once."""
         self._closing.set()
         thread = self._thread
         if thread is not None:
             ends_s = time.monotonic() + timeout_s
-            thread.join(max(0.0, timeout_s - LAST_WORD_S))
+            thread.join(max(0.0, timeout_s - HURRY_S))
             if thread.is_alive():
                 self._sink.hurry()
                 thread.join(max(0.0, ends_s - time.monotonic()))
@@ -151,7 +151,7 @@ class SpanBatchProcessor:
             else:
                 self._delivered += self._in_hand
             self._in_hand = 0
-        self._tell(why)
+        self._log_fault(why)
 
     def _spans(self, job: Job) -> list[Span]:
         if job.unmuted_us:
@@ -164,8 +164,8 @@ class SpanBatchProcessor:
     def _new_span_id(self) -> int:
         return self._ids.getrandbits(64) & SPAN_ID_MASK | 1
 
-    def _tell(self, why: str) -> None:
-        """Not by the loop, so a line may be written here."""
+    def _log_fault(self, why: str) -> None:
+        """Log a failure when it begins and when it ends. Runs in the thread."""
         before, self._trouble = self._trouble, why
         if why and not before:
             structlog.get_logger().warning("traces_not_exported", reason=why)

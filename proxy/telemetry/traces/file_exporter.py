@@ -1,9 +1,10 @@
 """Spans into a file: OTLP/JSON, one batch a line, as OpenTelemetry's file exporters write it.
 
 Rules:
-- Ids in hex, 64-bit numbers as text: OTLP's own JSON, not protobuf's.
+- Ids are hexadecimal and 64-bit numbers are text: the JSON of OTLP, not that of protobuf.
 - The file is a `RotatingFile`: whole lines, twice `max_bytes` on the disk at most, and it follows its name.
-- No SDK: its encoder takes 14 times as long, and its file exporter cannot be installed beside its OTLP exporter.
+- It does not use the SDK, whose encoder takes 14 times as long and whose file exporter cannot be installed beside its
+  OTLP exporter.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class FileSpanExporter:
-    """See the module. Raises OSError if the file cannot be opened."""
+    """Writes spans to the file at `path`. Raises OSError if it cannot be opened."""
 
     def __init__(
         self,

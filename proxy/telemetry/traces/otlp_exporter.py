@@ -1,12 +1,12 @@
-"""Spans to a collector: through OpenTelemetry's SDK, by OTLP over HTTP, as the OTEL_* variables say.
+"""Sends spans to a collector by OTLP over HTTP, through the exporter of OpenTelemetry's SDK.
 
 Rules:
-- Importing this imports the SDK; nobody does unless spans are to be exported.
-- The SDK's exporter encodes, compresses and tries again; its tracer, processor and sampler are not used, for
-  they cost 50 microseconds a request, on the loop, and seconds at the end.
-- The SDK's own log lines are not shown: they repeat header values and addresses. What failed is told in our own
-  words, by the name of the exception or the HTTP status.
-- OTEL_EXPORTER_OTLP_TIMEOUT is milliseconds, as OpenTelemetry specifies (the SDK by itself would take seconds).
+- Importing this module imports the SDK, so it is imported only if spans are exported.
+- The SDK's exporter encodes, compresses and retries. Its tracer, processor and sampler are not used, because they cost
+  50 microseconds per request on the loop, and seconds at the end.
+- The SDK's log lines are suppressed, because they contain header values and addresses. A failure is logged with the
+  name of the exception or the HTTP status.
+- OTEL_EXPORTER_OTLP_TIMEOUT is milliseconds, as OpenTelemetry specifies (the SDK alone would read seconds).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UNSET = Status(StatusCode.UNSET)
 
 
 class _Session(requests.Session):
-    """Remembers how the last attempt ended: an HTTP status or an exception's name, nothing that it says."""
+    """Keeps how the last attempt ended: the HTTP status or the name of the exception, without its message."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _Session(requests.Session):
         self.taken = False
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:  # noqa: ANN401 - as it is
-        """As requests does."""
+        """Send as requests does, and keep the result."""
         self.taken = False
         try:
             response = super().send(request, **kwargs)
@@ -57,12 +57,12 @@ class _Session(requests.Session):
             self.ended = type(error).__name__
             raise
         self.ended = f"HTTP {response.status_code}"
-        self.taken = 200 <= response.status_code < 300  # the SDK takes a redirection for success
+        self.taken = 200 <= response.status_code < 300  # the SDK counts a redirection as success
         return response
 
 
 class OtlpSpanExporter:
-    """See the module. The endpoint, headers, certificates and compression are read from the process's environment."""
+    """Sends spans; the SDK reads endpoint, headers, certificates and compression from the environment."""
 
     def __init__(
         self, resource: Mapping[str, str], scope: Mapping[str, str], timeout_ms: int
@@ -82,7 +82,7 @@ class OtlpSpanExporter:
         return self._session.ended or "not tried"
 
     def hurry(self) -> None:
-        """See Sink: it does not try again."""
+        """See SpanExporter. It does not retry any more."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call] # the SDK's
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class OtlpSpanExporter:
 
 
 def _silence() -> None:
-    """Before the SDK reads the environment."""
+    """Suppress the SDK's log lines; call it before the SDK reads the environment."""
     everything = logging.getLogger("opentelemetry")
     everything.propagate = False
     if not everything.handlers:

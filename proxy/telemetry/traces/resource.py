@@ -1,9 +1,9 @@
-"""Who the spans come from, and whether OpenTelemetry's environment variables ask for any.
+"""OpenTelemetry's environment variables: the resource of the spans, and whether and where to send them.
 
 Rules:
-- Read as OpenTelemetry specifies them, here and not by the SDK, so that the trace file needs no SDK: an empty
-  variable counts as not set, and OTEL_SERVICE_NAME wins over OTEL_RESOURCE_ATTRIBUTES.
-- What a variable says is never repeated in a message: an endpoint or a header may hold a credential.
+- They are read as OpenTelemetry specifies, without the SDK, because a trace file needs none: an empty variable counts
+  as not set, and OTEL_SERVICE_NAME wins over OTEL_RESOURCE_ATTRIBUTES.
+- No message contains the value of a variable: an endpoint or a header may hold a credential.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _TIMEOUTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIM
 
 
 class TracesError(ValueError):
-    """The environment asks for something that cannot be done. Names the variable, not its value."""
+    """A variable is invalid or unsupported. The message names the variable, not its value."""
 
 
 def resource_of(environ: Mapping[str, str], version: str) -> dict[str, str]:
-    """The resource's attributes: ours, and over them what the variables say."""
+    """Return the attributes of the resource: those of Sluice, overridden by the variables."""
     found = {"service.name": SERVICE_NAME, "service.version": version}
     for pair in environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
         key, equals, value = pair.partition("=")
@@ -40,21 +40,21 @@ def resource_of(environ: Mapping[str, str], version: str) -> dict[str, str]:
 
 
 def wants_otlp(environ: Mapping[str, str]) -> bool:
-    """Whether the variables name an endpoint, and none says no."""
+    """Return whether the variables name an endpoint and none disables the export."""
     disabled = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     none = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none"
     return not (disabled or none) and any(environ.get(name) for name in _ENDPOINTS)
 
 
 def wants_traces(export: str, file: str, environ: Mapping[str, str]) -> bool:
-    """Whether there is anything to make for these settings: what is not wanted is not imported."""
+    """Return whether these settings and variables ask for traces."""
     if export == "auto":
         return bool(file) or wants_otlp(environ)
     return export != "none"
 
 
 def check_otlp(environ: Mapping[str, str]) -> None:
-    """Raise TracesError for what would only fail later, and in silence."""
+    """Check the variables of OTLP. Raises TracesError for values with which the SDK would fail silently later."""
     for name in _ENDPOINTS:
         endpoint = environ.get(name)
         if endpoint:
@@ -75,12 +75,12 @@ def check_otlp(environ: Mapping[str, str]) -> None:
 
 
 def timeout_ms(environ: Mapping[str, str]) -> int:
-    """How long one export may take. Raises TracesError."""
+    """Return the timeout of one export in milliseconds. Raises TracesError."""
     return next((_number(environ, name) for name in _TIMEOUTS if environ.get(name)), TIMEOUT_MS)
 
 
 def setting(environ: Mapping[str, str], name: str, default: int) -> int:
-    """A variable that is a positive whole number. Raises TracesError."""
+    """Return a variable that must be a positive whole number. Raises TracesError."""
     return _number(environ, name) if environ.get(name) else default
 
 

@@ -1,13 +1,13 @@
-"""From a RequestTrace to spans: one SERVER span, children that follow one another from its beginning to its end.
+"""Makes the spans of a RequestTrace: one SERVER span, and children that cover it without gaps.
 
 Rules:
-- Made after the fact, off the request path, from the times that the core has written down anyway.
-- The children are the waits before the request went on (`receive`, `memory`, `throttle`, `purgatory`; INTERNAL),
-  then `upstream` (CLIENT) while the broker had it. What is left between them is `turn` (INTERNAL): the session's
-  next turn after a wait, or a reply made here that stood behind others. So their durations add up to the SERVER's.
-- A wait that was begun again at once is one span.
-- A throttle that goes on after the reply is a root span of its own, `mute`, linked to the SERVER span.
-- The SERVER span's id is the lower half of its trace's id: so a link to it needs nothing but the trace's.
+- Spans are made after the request has ended, off the request path, from times that the core records anyway.
+- The children are the waits before the request is forwarded (`receive`, `memory`, `throttle`, `purgatory`; INTERNAL),
+  then `upstream` (CLIENT) while the broker has the request. Gaps between them are `turn` (INTERNAL): the time until the
+  session's next turn, or a reply made here that waits for earlier replies. So the durations add up to the SERVER's.
+- A wait that begins again at once is one span.
+- A throttle that lasts longer than the reply is a root span `mute`, linked to the SERVER span.
+- The id of the SERVER span is the lower half of its trace id, so a link to it needs only the trace id.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NS_PER_US = 1000
 
 
 class Kind(IntEnum):
-    """OTLP's own numbers."""
+    """The kinds of spans, with OTLP's numbers."""
 
     INTERNAL = 1
     SERVER = 2
@@ -39,14 +39,14 @@ class Kind(IntEnum):
 
 
 class Link(NamedTuple):
-    """Another span."""
+    """A reference to another span."""
 
     trace_id: int
     span_id: int
 
 
 class Span(NamedTuple):
-    """One span, in no library's shape. Ids are integers, not 0; `parent_id` 0 is a root's; times since the epoch."""
+    """One span. Ids are integers other than 0; a root has the `parent_id` 0; times are since the epoch."""
 
     trace_id: int
     span_id: int
@@ -61,12 +61,12 @@ class Span(NamedTuple):
 
     @property
     def took_ns(self) -> int:
-        """Its length."""
+        """Return the duration in nanoseconds."""
         return self.end_ns - self.start_ns
 
 
 class _Part(NamedTuple):
-    """A child to be."""
+    """A child that has no id yet."""
 
     name: str
     kind: Kind
@@ -77,7 +77,7 @@ class _Part(NamedTuple):
 
 
 def span_count(trail: RequestTrace) -> int:
-    """How many spans `spans_of` makes of it; quick, for it is asked on the loop."""
+    """Return how many spans `spans_of` makes; fast, because the loop calls it."""
     count = 1
     at_us = trail.began_us
     before: Stage | None = None
@@ -96,7 +96,7 @@ def span_count(trail: RequestTrace) -> int:
 def spans_of(
     trail: RequestTrace, new_span_id: Callable[[], int], known: Known = NOTHING_KNOWN
 ) -> list[Span]:
-    """The SERVER span and its children. The trail has ended and has its `trace_id`."""
+    """Return the SERVER span and its children. The request has ended and has a `trace_id`."""
     trace_id = int(trail.trace_id, 16)
     span_id = trace_id & SPAN_ID_MASK
     topic = attributes.topic_of(trail, known)
@@ -115,12 +115,12 @@ def spans_of(
 
 
 def is_muted_after(trail: RequestTrace, unmuted_us: int) -> bool:
-    """Whether the throttle went on when the reply was out. `RequestTrace.ended_us` is 0 while it is not."""
+    """Return whether the throttle lasted longer than the reply (`RequestTrace.ended_us` is 0 before it)."""
     return 0 < trail.ended_us < unmuted_us
 
 
 def mute_span(trail: RequestTrace, unmuted_us: int, new_trace_id: Callable[[], int]) -> Span:
-    """The root span of a throttle that went on after the reply, until `unmuted_us`."""
+    """Return the root span of a throttle that lasted from the reply until `unmuted_us`."""
     trace_id, throttled = new_trace_id(), int(trail.trace_id, 16)
     return Span(
         trace_id,
@@ -150,7 +150,7 @@ def _child(part: _Part, server: Span, span_id: int) -> Span:
 
 
 def _parts(trail: RequestTrace, known: Known) -> list[_Part]:
-    """The children, in their order."""
+    """Return the children in their order."""
     parts: list[_Part] = []
     at_us = trail.began_us
     run: list[Stage] = []
@@ -182,5 +182,5 @@ def _fill(parts: list[_Part], began_us: int, ended_us: int) -> None:
 
 
 def _is_same(before: Stage, stage: Stage) -> bool:
-    """Whether this is the same wait, begun again."""
+    """Return whether this is the same wait, begun again."""
     return before.kind == stage.kind and before.detail == stage.detail

@@ -3,7 +3,7 @@
 Rules:
 - `MeterReader` and `read_instance` run on the loop and only copy counters. `MeterDeltas` and `InstanceDeltas` run in
   the writer's thread. Counters only grow, so what one reading misses is in the next.
-- Only keys that were active in a second are read. What changes without activity (a broken connection) appears with
+- Only keys that were active in a second are read. A change without activity (a lost connection) appears with
   the key's next activity.
 - The meters of a disconnected key are read once more a little later and retired, some per second, so that invented
   names do not hold memory. (A request still in flight then, after its connection changed its client id, is not
@@ -184,7 +184,7 @@ def _sparse_delta(new: list[int], old: list[int] | None) -> tuple[list[int], lis
 
 
 class Losses(NamedTuple):
-    """What was lost since the start of the process."""
+    """Rows, spans and files that were lost since the start of the process."""
 
     rows: int = 0
     unpublished: int = 0

@@ -57,7 +57,7 @@ EntityRow = cast(
         tag="entity",
     ),
 )
-"""What one user and client id used in one second: the columns of UsageRow. Times of several connections are added.
+"""The use of one user and client id in one second: the columns of UsageRow. Times of several connections are added.
 
 `charged` counts the requests that a quota charges or would charge; a quota policy's samples are sums of it.
 The last four columns are the request rate enforced at the end of the second; null without one.
@@ -125,7 +125,7 @@ class InstanceRow(Row, frozen=True, kw_only=True, tag_field="family", tag="insta
 
 
 class TopicRow(Row, frozen=True, kw_only=True, tag_field="family", tag="topic"):
-    """What one user produced to and fetched from one topic in one second.
+    """The records that one user produced to and fetched from one topic in one second.
 
     Bytes are those of the record batches as sent (compressed); a partition counts once per request.
     """

@@ -1,8 +1,8 @@
 """The thread that makes rows of the loop's readings, writes them and passes them to the publisher.
 
 Rules:
-- The loop only puts a Second into a bounded queue (`has_room`). What does not fit is counted, and its `seq` is missing:
-  a slow disk costs rows, never requests.
+- The loop only puts a Second into a bounded queue (`has_room`). Rows that do not fit are counted,
+  and their `seq` is missing: a slow disk costs rows, never requests.
 - The thread wakes once a second for new rows, and when a segment must be closed.
 - `close` waits no longer than its timeout. Rows not written by then (`unwritten`) are lost; a segment left open is
   recovered later.
@@ -38,7 +38,7 @@ _MAX_WAIT_S: Final = 3600.0
 
 
 class Second(NamedTuple):
-    """What the loop read of one second. A family that is off, or had nothing, is empty."""
+    """The loop's readings of one second. A family that is off, or had no rows, is empty."""
 
     ts_ms: int
     rows: Sequence[UsageRow] = ()

@@ -14,11 +14,11 @@ SHORT = ["--requests", "2000", "--rates", "40000,105000"]
 def test_it_writes_its_section_and_leaves_the_rest(tmp_path, capsys):
     """From the draws to the picture, with two candidates; a second time it replaces what it wrote."""
     results = tmp_path / "RESULTS.md"
-    results.write_text("# What Sluice costs\n")
+    results.write_text("# Benchmark results\n")
     for _ in range(2):
         assert main([*SHORT, "--candidates", "wheel,heap", "--out", str(tmp_path)]) == 0
         text = results.read_text()
-        assert text.startswith("# What Sluice costs\n")
+        assert text.startswith("# Benchmark results\n")
         assert text.count("## The request purgatory") == 1
     assert "| heap |" in text
     assert "not measured" in text

@@ -17,7 +17,7 @@ import trio.testing
 from bench.harness.ports import free_ports
 from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import QuotaLimits
-from proxy.admin.server import serve, tell
+from proxy.admin.server import log_fault, serve
 from proxy.admin.snapshot import SLICE
 from proxy.cli.admin_client import NO_PATH, Client, Place
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, AdminSettings
@@ -263,13 +263,13 @@ def test_only_a_callers_faults_are_logged_without_a_traceback(capsys):
         ZeroDivisionError(),
     ]
     for fault in callers:
-        tell(fault)
+        log_fault(fault)
         (line,) = map(json.loads, capsys.readouterr().err.splitlines())
         assert line["event"] == "admin_bad_request"
         assert "exception" not in line
         log.configure("info", "json", lambda: 0)
     for fault in ours:
-        tell(fault)
+        log_fault(fault)
         (line,) = map(json.loads, capsys.readouterr().err.splitlines())
         assert line["event"] == "admin_error"
         assert type(fault).__name__ in line["exception"]

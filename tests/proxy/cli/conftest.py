@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy import broker_probe
 from proxy.broker_probe import BrokerReport
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def app(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
             for each in servers
         ]
 
-    fake = types.SimpleNamespace(ran=ran, run=run, probe_brokers=probe_brokers)
+    fake = types.SimpleNamespace(ran=ran, run=run)
+    monkeypatch.setattr(broker_probe, "probe_brokers", probe_brokers)
     monkeypatch.setattr("proxy.app", fake, raising=False)
     monkeypatch.setitem(sys.modules, "proxy.app", fake)
     return fake

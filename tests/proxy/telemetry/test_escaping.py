@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.telemetry.escaping import escaped
+from proxy.telemetry.escaping import MAX_NAME_CHARS, escaped, printable
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,10 @@ def test_what_is_not_printable_is_shown_as_an_escape(text, shown):
 def test_what_is_shown_is_printable(text):
     """Whatever a client sends."""
     assert escaped(text).isprintable()
+
+
+def test_a_name_in_a_log_line_is_printable_and_short():
+    """Other characters are shown as a question mark; a printable short name stays as it is."""
+    assert printable("a\x1b[2J\n" + "b" * 1000) == "a?[2J?" + "b" * (MAX_NAME_CHARS - 6)
+    assert printable("billing", 4) == "bill"
+    assert printable("żółć 日本") == "żółć 日本"

@@ -14,10 +14,10 @@ import structlog
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import (
     DEBUG_LINES,
-    FIELD_MAX_CHARS,
     LIMITS,
-    LIST_MAX_ITEMS,
-    TRACEBACK_MAX_CHARS,
+    MAX_FIELD_CHARS,
+    MAX_LIST_ITEMS,
+    MAX_TRACEBACK_CHARS,
     UNKNOWN,
     LineLimits,
     cut,
@@ -189,20 +189,20 @@ def test_a_traceback_of_a_thousand_frames_is_cut_in_its_middle(written):
     except RecursionError as error:
         structlog.get_logger().warning("internal_error", exc_info=error)
     (line,) = written()
-    assert len(line["exception"]) < TRACEBACK_MAX_CHARS + 100
+    assert len(line["exception"]) < MAX_TRACEBACK_CHARS + 100
     assert line["exception"].startswith("Traceback")
     assert "RecursionError" in line["exception"].splitlines()[-1]
 
 
 def test_long_fields_are_cut_and_others_are_left_as_they_are():
     """Texts by characters, lists by items."""
-    assert cut("x" * FIELD_MAX_CHARS) == "x" * FIELD_MAX_CHARS
+    assert cut("x" * MAX_FIELD_CHARS) == "x" * MAX_FIELD_CHARS
     shown = cut("a" * 10_000 + "z")
-    assert len(shown) < FIELD_MAX_CHARS + 50
+    assert len(shown) < MAX_FIELD_CHARS + 50
     assert shown.startswith("aaa")
     assert shown.endswith("z")
     many = cut(["y" * 10_000] * 1000)
-    assert len(many) == LIST_MAX_ITEMS + 1
-    assert many[-1] == f"and {1000 - LIST_MAX_ITEMS} more"
+    assert len(many) == MAX_LIST_ITEMS + 1
+    assert many[-1] == f"and {1000 - MAX_LIST_ITEMS} more"
     assert cut(("a", 1)) == ["a", 1]
     assert cut(5) == 5

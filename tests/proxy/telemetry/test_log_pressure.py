@@ -31,7 +31,7 @@ def test_a_lack_of_descriptors_is_a_line_a_minute_whoever_meets_it(lines):
         written.observer.on_session_closed(
             PEER, CloseReason.FILE_DESCRIPTORS_EXHAUSTED, "kafka:9092: no"
         )
-        log.tell_library(library_record(OSError(errno.EMFILE, "Too many open files")))
+        log.log_library_record(library_record(OSError(errno.EMFILE, "Too many open files")))
     (line,) = written.take()
     assert (line["event"], line["detail"]) == ("file_descriptors_exhausted", "Too many open files")
     assert "limit of open files" in line["mend"]

@@ -30,9 +30,9 @@ def test_it_says_what_another_reader_says() -> None:
 @pytest.mark.parametrize("told", [True, False])
 def test_a_descriptor_more_is_one_more(*, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The count follows what is opened and closed, and its own listing is not in it; with the kernel's help or not."""
-    if told and not process._is_told():
+    if told and not process._is_count_the_size():
         pytest.skip("this kernel does not tell the number of descriptors (Linux before 6.2)")
-    monkeypatch.setattr(process, "_TOLD", told)
+    monkeypatch.setattr(process, "_IS_SIZE", told)
     before = read_process().open_fds
     opened = os.open(os.devnull, os.O_RDONLY)
     during = read_process().open_fds
@@ -65,8 +65,8 @@ def test_what_a_kernel_tells_is_believed_only_if_it_is_so(tmp_path: Path) -> Non
     """A folder's size that is no count of what is in it is not taken for one; nor is none."""
     (tmp_path / "0").touch()
 
-    assert not process._is_told(tmp_path)
-    assert not process._is_told(tmp_path / "gone")
+    assert not process._is_count_the_size(tmp_path)
+    assert not process._is_count_the_size(tmp_path / "gone")
 
 
 def test_where_there_is_no_proc_there_are_noughts(

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from proxy.telemetry import stderr
 from proxy.telemetry.stderr import (
-    LINE_MAX_BYTES,
-    QUEUE_MAX_BYTES,
-    QUEUE_MAX_LINES,
+    MAX_LINE_BYTES,
+    MAX_QUEUE_BYTES,
+    MAX_QUEUE_LINES,
     NonBlockingStderr,
 )
 
@@ -90,16 +90,16 @@ def test_a_pipe_that_is_not_read_holds_up_no_writer_and_what_is_kept_is_bounded(
     log = NonBlockingStderr(pipe.write)
     log.start()
     line = "x" * 99
-    for _ in range(3 * QUEUE_MAX_LINES):
+    for _ in range(3 * MAX_QUEUE_LINES):
         log.write(line + "\n")
-    assert len(log._queue) <= QUEUE_MAX_LINES
-    assert log._queued_bytes <= QUEUE_MAX_BYTES
+    assert len(log._queue) <= MAX_QUEUE_LINES
+    assert log._queued_bytes <= MAX_QUEUE_BYTES
     lost = log.lines_lost
-    assert lost >= 2 * QUEUE_MAX_LINES - 1
+    assert lost >= 2 * MAX_QUEUE_LINES - 1
     pipe.is_open.set()
     assert log.finish(10)
     assert log.lines_lost == lost
-    assert pipe.lines().count(line) == 3 * QUEUE_MAX_LINES - lost
+    assert pipe.lines().count(line) == 3 * MAX_QUEUE_LINES - lost
     assert pipe.lines()[-1] == f"log_lines_lost lines={lost}"
 
 
@@ -107,13 +107,13 @@ def test_lines_of_any_length_are_bounded_in_bytes_too(pipe):
     """A few long lines take no more memory than many short ones; each is cut."""
     log = NonBlockingStderr(pipe.write)
     for _ in range(100):
-        log.write("y" * (3 * LINE_MAX_BYTES) + "\n")
-    assert log._queued_bytes <= QUEUE_MAX_BYTES
+        log.write("y" * (3 * MAX_LINE_BYTES) + "\n")
+    assert log._queued_bytes <= MAX_QUEUE_BYTES
     assert log.lines_lost == 100 - len(log._queue)
-    assert all(len(line) <= LINE_MAX_BYTES for _, line in log._queue)
+    assert all(len(line) <= MAX_LINE_BYTES for _, line in log._queue)
     for _ in range(100):
-        log.write("z" * LINE_MAX_BYTES)  # never a newline
-    assert sum(map(len, log._unfinished.values())) <= LINE_MAX_BYTES
+        log.write("z" * MAX_LINE_BYTES)  # never a newline
+    assert sum(map(len, log._unfinished.values())) <= MAX_LINE_BYTES
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO])
@@ -163,8 +163,8 @@ def test_every_line_is_written_or_counted_as_lost_and_told(steps):
             log.write("a line\n")
             put += 1
         elif step == "fill":
-            for _ in range(QUEUE_MAX_BYTES // LINE_MAX_BYTES + 3):
-                log.write("w" * LINE_MAX_BYTES + "\n")
+            for _ in range(MAX_QUEUE_BYTES // MAX_LINE_BYTES + 3):
+                log.write("w" * MAX_LINE_BYTES + "\n")
                 put += 1
         elif step == "deliver":
             deliver(log)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.core.stats.request_trace import RequestTrace, Stage
-from proxy.telemetry.metrics.exemplars import Kept
+from proxy.telemetry.metrics.exemplars import ExemplarStore
 from proxy.telemetry.metrics.families import Exemplar, place_of
 from proxy.telemetry.metrics.names import STAGE
 from tests.support.kafka_messages import api_of
@@ -25,7 +25,7 @@ def trace_of(*waits: tuple[str, int], trace_id: str = ID) -> RequestTrace:
 
 def test_a_wait_is_found_in_the_bucket_it_was_counted_in() -> None:
     """Value and time are the wait's own, in seconds."""
-    exemplars = Kept()
+    exemplars = ExemplarStore()
     exemplars.note(trace_of(("throttle", 300_000)))
 
     assert exemplars.copy()["Produce", "throttle"] == {
@@ -36,7 +36,7 @@ def test_a_wait_is_found_in_the_bucket_it_was_counted_in() -> None:
 @pytest.mark.parametrize("kind", ["receive", "memory"])
 def test_only_throttle_and_purgatory_have_exemplars(kind: str) -> None:
     """The other waits are nobody's decision."""
-    exemplars = Kept()
+    exemplars = ExemplarStore()
     exemplars.note(trace_of((kind, 300_000)))
 
     assert not exemplars.copy()
@@ -44,7 +44,7 @@ def test_only_throttle_and_purgatory_have_exemplars(kind: str) -> None:
 
 def test_without_a_trace_there_is_nothing_to_find() -> None:
     """A request that is not exported leaves no exemplar."""
-    exemplars = Kept()
+    exemplars = ExemplarStore()
     exemplars.note(trace_of(("throttle", 300_000), trace_id=""))
 
     assert not exemplars.copy()
@@ -52,7 +52,7 @@ def test_without_a_trace_there_is_nothing_to_find() -> None:
 
 def test_the_last_one_of_a_bucket_is_kept() -> None:
     """One exemplar a bucket, however many there were; each of several waits has its own."""
-    exemplars = Kept()
+    exemplars = ExemplarStore()
     for n in range(1000):
         exemplars.note(trace_of(("throttle", 300_000 + n), ("purgatory", 1), trace_id=f"{n:032x}"))
 
@@ -63,7 +63,7 @@ def test_the_last_one_of_a_bucket_is_kept() -> None:
 
 def test_what_is_asked_for_is_a_copy() -> None:
     """A page that is being written does not change under the writer."""
-    exemplars = Kept()
+    exemplars = ExemplarStore()
     exemplars.note(trace_of(("throttle", 300_000)))
     copy = exemplars.copy()["Produce", "throttle"]
     exemplars.note(trace_of(("throttle", 3)))
