@@ -1,9 +1,9 @@
 """The load of several cases: clients with one request in flight each, polled together.
 
 It is a closed loop without pauses, so that requests always wait for memory, or one request of each client at once.
-What a client sends, and whether it disconnects before its end, is planned when the request begins and does not depend
-on the wait. So long waits are not missing from the figures. A connection that the proxy ends, and an error code, are
-problems; in the closed loop the client connects again.
+The content of a request, and whether its client disconnects before its end, is planned when it begins and does not
+depend on the wait. So long waits are not missing from the figures. A connection that the proxy ends, and an error code,
+are problems; in the closed loop the client connects again.
 """
 
 from __future__ import annotations
