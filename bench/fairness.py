@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bench.goals import Goal, at_most, goal_table, tell
+from bench.goals import Goal, goal_table, max_goal, tell
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import spread
 from bench.harness.machine import describe, today
@@ -148,13 +148,13 @@ def goals(found: Found) -> list[Goal]:
     """Return both goals."""
     apart = spread(100 * each.apart for each in found.rounds[SLUICE])
     return [
-        at_most(
+        max_goal(
             f"the small client's p99 through Sluice minus {found.yardstick}",
             "ms",
             spread(found.added_ms()),
             MAX_ADDED_MS,
         ),
-        at_most("largest deviation of a bulk flow through Sluice", "%", apart, 100 * MAX_APART, 0),
+        max_goal("largest deviation of a bulk flow through Sluice", "%", apart, 100 * MAX_APART, 0),
     ]
 
 

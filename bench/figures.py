@@ -55,8 +55,8 @@ class Footprint:
     @property
     def bytes_per_pair(self) -> float:
         """Return the memory of an idle pair: the slope from no pair to the most pairs; 0 if there were none."""
-        most = max(self.resident_bytes)
-        return (self.resident_bytes[most] - self.resident_bytes[0]) / most if most else 0.0
+        pairs = max(self.resident_bytes)
+        return (self.resident_bytes[pairs] - self.resident_bytes[0]) / pairs if pairs else 0.0
 
 
 class Samples:

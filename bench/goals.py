@@ -52,14 +52,14 @@ class Goal:
 Measured = Spread | float | None
 
 
-def at_most(what: str, unit: str, measured: Measured, must: float, digits: int = 2) -> Goal:
+def max_goal(what: str, unit: str, measured: Measured, must: float, digits: int = 2) -> Goal:
     """Return a goal with an upper bound."""
     return Goal(what, unit, _spread(measured), must, at_least=False, digits=digits)
 
 
-def at_least(what: str, unit: str, measured: Measured, must: float, digits: int = 2) -> Goal:
+def min_goal(what: str, unit: str, measured: Measured, must: float, digits: int = 2) -> Goal:
     """Return a goal with a lower bound."""
-    return replace(at_most(what, unit, measured, must, digits), at_least=True)
+    return replace(max_goal(what, unit, measured, must, digits), at_least=True)
 
 
 def _spread(measured: Measured) -> Spread | None:
@@ -159,9 +159,9 @@ def _policies(samples: Samples, path: Sequence[Cost]) -> list[Goal]:
     )
     costs = {each.name: each.added for each in path}
     return [
-        at_most("a quota without throttling, 10 x 10 in flight", "µs", added, 1.0),
-        at_most("a quota without throttling, in one process", "µs", costs.get(UNTHROTTLED), 1.0),
-        at_most("throttle and unmute, in one process", "µs", costs.get(THROTTLED), 3.0),
+        max_goal("a quota without throttling, 10 x 10 in flight", "µs", added, 1.0),
+        max_goal("a quota without throttling, in one process", "µs", costs.get(UNTHROTTLED), 1.0),
+        max_goal("throttle and unmute, in one process", "µs", costs.get(THROTTLED), 3.0),
     ]
 
 
@@ -183,8 +183,8 @@ def _footprint(ours: Footprint | None) -> list[Goal]:
     start = maybe_spread(ours.accept_seconds) if ours else None
     idle = ours.idle_cpu_percent if ours else None
     return [
-        replace(at_most("memory of an idle pair", "bytes", pair, 4096, 0), aim=2560),
-        replace(at_most("resident memory at start", "MB", resident, 45, 1), aim=40),
-        replace(at_most("start to accepting", "s", start, 0.5), aim=0.4),
-        at_most("CPU with 100 idle connections", "%", idle, 0.1, 3),
+        replace(max_goal("memory of an idle pair", "bytes", pair, 4096, 0), aim=2560),
+        replace(max_goal("resident memory at start", "MB", resident, 45, 1), aim=40),
+        replace(max_goal("start to accepting", "s", start, 0.5), aim=0.4),
+        max_goal("CPU with 100 idle connections", "%", idle, 0.1, 3),
     ]

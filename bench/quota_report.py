@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from bench.harness.markdown import facts_table, table
 
 LIMIT = 100.0
-LEAST, MOST = 0.9, 1.05
+MIN_SHARE, MAX_SHARE = 0.9, 1.05
 METHOD = """\
 Made by `make bench-quota`: a real Apache Kafka; users authenticate by SASL PLAIN; each row is a separate user."""
 WAYS = """\
@@ -37,7 +37,7 @@ class Way:
     @property
     def kept(self) -> bool:
         """Return whether the rate was within the bounds of the limit."""
-        return LEAST * LIMIT <= self.entity <= MOST * LIMIT
+        return MIN_SHARE * LIMIT <= self.entity <= MAX_SHARE * LIMIT
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Client:
     @property
     def kept(self) -> bool:
         """Return whether the rate was within the bounds, without reconnects and errors."""
-        near = LEAST * self.limit <= self.rate <= MOST * self.limit
+        near = MIN_SHARE * self.limit <= self.rate <= MAX_SHARE * self.limit
         return near and not self.reconnects and not self.errors
 
 

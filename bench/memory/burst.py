@@ -11,7 +11,7 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from bench.build import build
-from bench.goals import at_most
+from bench.goals import max_goal
 from bench.harness import BenchError
 from bench.harness.figures import median, quantile
 from bench.harness.usage import peak_bytes, reset_peak
@@ -98,7 +98,7 @@ def measure(kafka: Kafka, folder: Path, connections: int = CONNECTIONS) -> Case:
         if variant.name.startswith(SLUICE) and memory is not None:
             acked = len(found.replied)
             case.goals += [
-                at_most(f"{variant.name}: not acknowledged", "", connections - acked, 0, 0),
+                max_goal(f"{variant.name}: not acknowledged", "", connections - acked, 0, 0),
                 memory.goal(variant.name, BOUND),
             ]
     return case

@@ -73,9 +73,9 @@ class Connection:
         """Return the event mask: always input, and output while bytes are unsent."""
         return select.EPOLLIN | (select.EPOLLOUT if self.unsent_bytes else 0)
 
-    def write(self, most_bytes: int | None = None) -> Lost | None:
-        """Send as much as the kernel accepts, at most `most_bytes`; return Lost if the peer has ended."""
-        end = len(self._frame) if most_bytes is None else self.sent_bytes + most_bytes
+    def write(self, max_bytes: int | None = None) -> Lost | None:
+        """Send as much as the kernel accepts, at most `max_bytes`; return Lost if the peer has ended."""
+        end = len(self._frame) if max_bytes is None else self.sent_bytes + max_bytes
         try:
             self.sent_bytes += self.socket.send(self._frame[self.sent_bytes : end])
         except BlockingIOError:

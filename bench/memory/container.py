@@ -10,7 +10,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from bench.goals import at_most
+from bench.goals import max_goal
 from bench.harness import BenchError
 from bench.harness.figures import quantile
 from bench.memory import burst, mixed
@@ -82,8 +82,8 @@ def _measure_within(
         gone = proxy.ended
     problems += proxy.problems
     case.goals += [
-        at_most("killed for lack of memory", "", max(group.kills(), int(gone)), 0, 0),
-        at_most("connections ended or requests refused", "", len(problems), 0, 0),
+        max_goal("killed for lack of memory", "", max(group.kills(), int(gone)), 0, 0),
+        max_goal("connections ended or requests refused", "", len(problems), 0, 0),
     ]
     case.note_problems(problems)
 
@@ -117,7 +117,7 @@ def _burst(
             *(*base_and_peak(memory), mib(group.peak_bytes())),
         ]
     )
-    case.goals.append(at_most("the burst: not acknowledged", "", connections - acked, 0, 0))
+    case.goals.append(max_goal("the burst: not acknowledged", "", connections - acked, 0, 0))
     return found.problems
 
 
@@ -128,7 +128,7 @@ def _check(setup: SluiceSetup, proxy: Running, case: Case) -> str:
     except BenchError as error:
         case.left_out["sluice check"] = str(error)
         return ""
-    case.goals.append(at_most("total of `sluice check`", "MiB", checked_mib(said), LIMIT / MIB, 1))
+    case.goals.append(max_goal("total of `sluice check`", "MiB", checked_mib(said), LIMIT / MIB, 1))
     return said
 
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from bench.goals import at_most
+from bench.goals import max_goal
 from bench.memory.frames import MIB
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Resident:
     def goal(self, title: str, bound_bytes: int) -> Goal:
         """Return the goal for the peak: base and bound, plus a tenth of both."""
         must = round(self.allowed_bytes(bound_bytes) / MIB, 1)
-        return at_most(f"{title}: resident memory", "MiB", self.peak_bytes / MIB, must, 1)
+        return max_goal(f"{title}: resident memory", "MiB", self.peak_bytes / MIB, must, 1)
 
 
 def longest_gap(times: Sequence[float], began: float, ended: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
-from bench.goals import at_most
+from bench.goals import max_goal
 from bench.harness.figures import median, quantile
 from bench.memory.figures import Case, Resident, base_and_peak, seconds
 from bench.memory.frames import FRAMING, LARGE, SMALL, produce_frame
@@ -119,11 +119,11 @@ def goals(title: str, found: Outcome, memory: Resident, problems: int) -> list[G
     """Return the goals; those of waits only for `whole`, because streaming requests do not queue for memory."""
     large = quantile(found.waits[LARGE], 0.99)
     waits = [
-        at_most(f"{title}: longest time without a reply", "s", found.longest_gap_s, LONGEST_GAP_S),
-        at_most(f"{title}: wait of 16 MiB, p99", "s", large, LONGEST_WAIT_S),
+        max_goal(f"{title}: longest time without a reply", "s", found.longest_gap_s, LONGEST_GAP_S),
+        max_goal(f"{title}: wait of 16 MiB, p99", "s", large, LONGEST_WAIT_S),
     ]
     return [
         *(waits if title.endswith("whole") else ()),
         memory.goal(title, BOUND),
-        at_most(f"{title}: connections ended or requests refused", "", problems, 0, 0),
+        max_goal(f"{title}: connections ended or requests refused", "", problems, 0, 0),
     ]

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from bench.goals import at_least, at_most
+from bench.goals import max_goal, min_goal
 from bench.harness.figures import median, quantile
 from bench.memory.connection import Connection, Lost
 from bench.memory.figures import Case, milliseconds, seconds
@@ -140,13 +140,13 @@ def measure(
         case.rows.append([title, f"{len(took):,}", *map(milliseconds, figures)])
     problems = [*honest.problems, *proxy.problems]
     case.goals += [
-        at_most("honest produce during the attack, p99", "s", quantile(took, 0.99), HONEST_P99_S),
-        at_most(
+        max_goal("honest produce during the attack, p99", "s", quantile(took, 0.99), HONEST_P99_S),
+        max_goal(
             "time until the last hostile connection is closed", "s", max(lasted), CLOSED_SECONDS, 1
         ),
-        at_least("free part of the pool at the end", "%", 100 * full, 99.9, 1),
+        min_goal("free part of the pool at the end", "%", 100 * full, 99.9, 1),
         *([memory.goal("whole", BOUND)] if memory else ()),
-        at_most("problems of honest clients and of Sluice", "", len(problems), 0, 0),
+        max_goal("problems of honest clients and of Sluice", "", len(problems), 0, 0),
     ]
     case.said = (
         f"{len(attack.closed)} of {attackers} closed by the proxy, "

@@ -128,7 +128,7 @@ class Bench:
                 self._leave_out(f"{each.title}, {load.name} timeouts, {rate:,}/s", error)
                 self._given_up.add((each.name, load.name))
                 return
-            run = run_of(each, load, rate, said)
+            run = Run(each.name, load.name, rate, **said)
             tried.append(run)
             print(
                 f"{load.name:5} {rate:7,}/s  {each.title:30} {run.actual:8,.0f}/s"
@@ -153,23 +153,6 @@ class Bench:
         if each.name == COMPILED:
             return play(WHEEL, stem, self._compiled)
         return play(each.name, stem)
-
-
-def run_of(each: Candidate, load: Load, rate: int, said: dict[str, float]) -> Run:
-    """Return the figures that a run printed as a Run."""
-    return Run(
-        candidate=each.name,
-        load=load.name,
-        rate=rate,
-        requests=int(said["requests"]),
-        target=said["target"],
-        actual=said["actual"],
-        cores=said["cores"],
-        cpu_us=said["cpu_us"],
-        resident_bytes=said["resident_bytes"],
-        late_p99_us=said.get("late_p99_us"),
-        expired=said.get("expired"),
-    )
 
 
 def play(name: str, stem: Path, where: Path = ROOT) -> dict[str, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from bench.goals import Goal, at_least, at_most
+from bench.goals import Goal, max_goal, min_goal
 
 HELD: Final = 0.99
 SOURCE_RATE: Final = 105_000
@@ -53,7 +53,7 @@ class Run:
     candidate: str
     load: str
     rate: int
-    requests: int
+    requests: float
     target: float
     actual: float
     cores: float
@@ -94,7 +94,7 @@ class Found:
         ran = {each.candidate for each in self.runs}
         return [each.name for each in CANDIDATES if each.name in ran]
 
-    def most_held(self, candidate: str, load: str) -> int | None:
+    def max_held(self, candidate: str, load: str) -> int | None:
         """Return the highest rate that it held together with all lower ones; None if there is none."""
         best = None
         for run in sorted(self.runs, key=lambda run: run.rate):
@@ -120,14 +120,14 @@ def _rates(found: Found) -> list[Goal]:
     for load, rate in (("low", 200_000), ("low", SOURCE_RATE), ("high", SOURCE_RATE)):
         run = found.run(WHEEL, load, rate)
         what = f"plain Python holds {rate:,}/s, {load} timeouts: actual / target"
-        lines.append(at_least(what, "", None if run is None else run.actual / run.target, HELD, 3))
+        lines.append(min_goal(what, "", None if run is None else run.actual / run.target, HELD, 3))
     return lines
 
 
 def _cores(found: Found, load: str) -> Goal:
     run = found.run(WHEEL, load, SOURCE_RATE)
     what = f"plain Python at {SOURCE_RATE:,}/s, {load} timeouts"
-    return at_most(what, "cores", None if run is None else run.cores, 0.5)
+    return max_goal(what, "cores", None if run is None else run.cores, 0.5)
 
 
 def _against_java(found: Found, candidate: str, load: str, must: float) -> Goal:
@@ -137,4 +137,4 @@ def _against_java(found: Found, candidate: str, load: str, must: float) -> Goal:
         measured = ours.cpu_us / theirs.cpu_us
     which = "plain Python" if candidate == WHEEL else "compiled"
     what = f"CPU per request at {SOURCE_RATE:,}/s, {load} timeouts: {which} / Java"
-    return at_most(what, "x", measured, must)
+    return max_goal(what, "x", measured, must)

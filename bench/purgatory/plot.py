@@ -34,20 +34,20 @@ COLOURS = {
 def plot(found: Found) -> str:
     """Return the text of the SVG file."""
     rates = sorted({run.rate for run in found.runs})
-    most_rate = max((run.target for run in found.runs), default=1.0)
-    most_actual = max((run.actual for run in found.runs), default=1.0)
-    most_cores = max((run.cores for run in found.runs), default=1.0)
+    max_rate = max((run.target for run in found.runs), default=1.0)
+    max_actual = max((run.actual for run in found.runs), default=1.0)
+    max_cores = max((run.cores for run in found.runs), default=1.0)
     names = found.names()
     height = TOP + 2 * PANEL_HEIGHT + BETWEEN_Y + 48
     parts = _legend(names)
     rows: tuple[tuple[str, float, Callable[[Run], float]], ...] = (
-        ("thousand requests/s", max(most_rate, most_actual) / 1000, lambda run: run.actual / 1000),
-        ("cores", max(1.0, most_cores), lambda run: run.cores),
+        ("thousand requests/s", max(max_rate, max_actual) / 1000, lambda run: run.actual / 1000),
+        ("cores", max(1.0, max_cores), lambda run: run.cores),
     )
     for column, load in enumerate(LOADS):
         x = LEFT + column * (PANEL_WIDTH + BETWEEN_X)
-        for row, (what, most, figure) in enumerate(rows):
-            panel = _Panel(x, TOP + row * (PANEL_HEIGHT + BETWEEN_Y), most_rate / 1000, most * 1.04)
+        for row, (what, limit, figure) in enumerate(rows):
+            panel = _Panel(x, TOP + row * (PANEL_HEIGHT + BETWEEN_Y), max_rate / 1000, limit * 1.04)
             parts += panel.frame(f"{load.name} timeouts: {what}", [rate / 1000 for rate in rates])
             for name in names:
                 runs = [run for run in found.runs if (run.candidate, run.load) == (name, load.name)]
@@ -67,17 +67,17 @@ def plot(found: Found) -> str:
 class _Panel:
     """A pair of axes; both start at 0."""
 
-    def __init__(self, x: float, y: float, most_x: float, most_y: float) -> None:
+    def __init__(self, x: float, y: float, max_x: float, max_y: float) -> None:
         self.left, self.top = x, y
         self.bottom = y + PANEL_HEIGHT
-        self._x, self._y = PANEL_WIDTH / (most_x * 1.04), PANEL_HEIGHT / most_y
-        self._most_y = most_y
+        self._x, self._y = PANEL_WIDTH / (max_x * 1.04), PANEL_HEIGHT / max_y
+        self._max_y = max_y
 
     def frame(self, title: str, rates: list[float]) -> list[str]:
         """Return title, grid and axis labels."""
         parts = [text(self.left, self.top - 12, "", title)]
-        step = next(s for s in (0.25, 0.5, 1, 50, 100, 200, 500, 1000) if self._most_y / s <= 6)
-        for nth in range(int(self._most_y / step) + 1):
+        step = next(s for s in (0.25, 0.5, 1, 50, 100, 200, 500, 1000) if self._max_y / s <= 6)
+        for nth in range(int(self._max_y / step) + 1):
             y = self.bottom - nth * step * self._y
             parts.append(f'<path d="M{self.left} {y:.1f}h{PANEL_WIDTH}" class="grid"/>')
             parts.append(text(self.left - 8, y + 4, "axis", f"{nth * step:g}", anchor="end"))

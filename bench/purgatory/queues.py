@@ -1,4 +1,4 @@
-"""The timers that are not hierarchical, with the same two methods: list, heap, simple wheel, hashed wheel.
+"""The timers that are not hierarchical (list, heap, simple wheel, hashed wheel), and a purgatory that does nothing.
 
 - An entry's `bucket` is the dict that holds it. Cancelling is O(1); in the heap, a cancelled entry stays until its
   time, as in Kafka's old design.
@@ -11,7 +11,12 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from bench.purgatory.play import Request
+from proxy.core.purgatory.purgatory import DelayedOperation, Purgatory
+
 if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable
+
     from proxy.core.purgatory.timing_wheel import TimerEntry
 
 
@@ -52,39 +57,6 @@ class TimerHeap:
                 entry.fire(now_ms)
 
 
-class SimpleWheel:
-    """One bucket for each millisecond of the longest delay."""
-
-    def __init__(self, size: int) -> None:
-        self._now_ms = 0
-        self._buckets: list[dict[TimerEntry, None]] = [{} for _ in range(size)]
-
-    def add(self, entry: TimerEntry) -> None:
-        """O(1).
-
-        Raises:
-            ValueError: the entry is due after the end of the wheel.
-        """
-        at_ms = max(entry.at_ms, self._now_ms + 1)
-        size = len(self._buckets)
-        if at_ms >= self._now_ms + size:
-            raise ValueError(f"delay {at_ms - self._now_ms} ms is outside 1..{size - 1}")
-        bucket = self._buckets[at_ms % size]
-        bucket[entry] = None
-        entry.bucket = bucket
-
-    def advance(self, now_ms: int) -> None:
-        """O(1) for each tick and each entry."""
-        buckets = self._buckets
-        while self._now_ms < now_ms:
-            self._now_ms += 1
-            bucket = buckets[self._now_ms % len(buckets)]
-            for entry in tuple(bucket):
-                if entry.bucket is bucket:
-                    entry.fire(now_ms)
-            bucket.clear()
-
-
 class HashedWheel:
     """Fewer buckets than milliseconds: a bucket has entries of several turns, and each turn checks all of them."""
 
@@ -105,6 +77,35 @@ class HashedWheel:
         while self._now_ms < now_ms:
             self._now_ms += 1
             _fire_due(buckets[self._now_ms % len(buckets)], self._now_ms, now_ms)
+
+
+class SimpleWheel(HashedWheel):
+    """One bucket for each millisecond up to the longest delay, so that all entries of a bucket are due at once."""
+
+    def advance(self, now_ms: int) -> None:
+        """O(1) for each tick and each entry."""
+        buckets = self._buckets
+        while self._now_ms < now_ms:
+            self._now_ms += 1
+            bucket = buckets[self._now_ms % len(buckets)]
+            for entry in tuple(bucket):
+                if entry.bucket is bucket:
+                    entry.fire(now_ms)
+            bucket.clear()
+
+
+class NoPurgatory(Purgatory):
+    """Drops every request; a run with it measures the cost of the benchmark itself."""
+
+    __slots__ = ()
+
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, keys: Collection[Hashable], at_ms: int, now_ms: int
+    ) -> bool:
+        """Complete at once what would expire; return whether it was completed."""
+        if isinstance(operation, Request) and operation.completes_ms >= at_ms:
+            return operation.force_complete(now_ms)
+        return False
 
 
 def _fire_due(entries: dict[TimerEntry, None], tick_ms: int, now_ms: int) -> None:

@@ -65,8 +65,8 @@ def _short(found: Found) -> str:
     for name in found.names():
         row = [TITLES[name]]
         for load in LOADS:
-            most, run = found.most_held(name, load.name), found.run(name, load.name, SOURCE_RATE)
-            row.append("none" if most is None else f"{most:,}")
+            held, run = found.max_held(name, load.name), found.run(name, load.name, SOURCE_RATE)
+            row.append("none" if held is None else f"{held:,}")
             row.append(
                 "" if run is None else f"{run.cpu_us:.2f}{'' if run.held else ' (not held)'}"
             )
@@ -100,7 +100,7 @@ def _runs(found: Found, runs: list[Run]) -> str:
             f"{run.cpu_us:.2f}",
             "" if run.late_p99_us is None else f"{run.late_p99_us / 1000:.1f}",
             f"{run.resident_bytes / MB:.0f}",
-            f"{run.requests:,}",
+            f"{run.requests:,.0f}",
         ]
         for run in sorted(runs, key=lambda run: (run.rate, order.index(run.candidate)))
     ]

@@ -23,6 +23,8 @@ from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench.purgatory.play import Queue
 
 SIMPLE_SIZE = 256
@@ -37,40 +39,27 @@ def player(name: str, book: Book) -> Player:
     Raises:
         ValueError: the name is unknown.
     """
+    if name == "wheel":
+        queue: Queue = Timers()
+        return Player(queue, Purgatory("Fake", queue), book)
     # Imported on demand: a module that extends a class cannot be loaded if that class is compiled.
-    kind: type[Request] = Request
-    queue: Queue
-    match name:
-        case "wheel":
-            queue = Timers()
-        case "linked":
-            from bench.purgatory.linked_wheel import LinkedRequest, LinkedTimers  # noqa: PLC0415 - see above
+    from bench.purgatory import linked_wheel, queues  # noqa: PLC0415 - see above
 
-            queue, kind = LinkedTimers(), LinkedRequest
-        case "loop":
-            from bench.purgatory.baseline import NoPurgatory  # noqa: PLC0415 - see above
-
-            queue = Timers()
-            return Player(queue, NoPurgatory("Fake", queue), book)
-        case _:
-            queue = _flat(name)
+    if name == "loop":
+        queue = Timers()
+        return Player(queue, queues.NoPurgatory("Fake", queue), book)
+    makers: dict[str, Callable[[], Queue]] = {
+        "list": queues.TimerList,
+        "heap": queues.TimerHeap,
+        "simple": lambda: queues.SimpleWheel(SIMPLE_SIZE),
+        "hashed": lambda: queues.HashedWheel(HASHED_SIZE),
+        "linked": linked_wheel.LinkedTimers,
+    }
+    if name not in makers:
+        raise ValueError(f"unknown candidate {name}")
+    queue = makers[name]()
+    kind = linked_wheel.LinkedRequest if name == "linked" else Request
     return Player(queue, Purgatory("Fake", queue), book, kind)
-
-
-def _flat(name: str) -> Queue:
-    from bench.purgatory import queues  # noqa: PLC0415 - see `player`
-
-    match name:
-        case "list":
-            return queues.TimerList()
-        case "heap":
-            return queues.TimerHeap()
-        case "simple":
-            return queues.SimpleWheel(SIMPLE_SIZE)
-        case "hashed":
-            return queues.HashedWheel(HASHED_SIZE)
-        case _:
-            raise ValueError(f"unknown candidate {name}")
 
 
 def lateness_us(book: Book) -> list[int]:

@@ -87,8 +87,7 @@ def latency_samples(load: Load, order: random.Random, count: int = SAMPLES) -> a
     mu = math.log(load.pct50_ms)
     sigma = (math.log(load.pct75_ms) - mu) / THREE_QUARTERS
     draw = order.lognormvariate
-    most = 2**31 - 1
-    return array("i", (min(most, int(draw(mu, sigma))) for _ in range(count)))
+    return array("i", (min(2**31 - 1, int(draw(mu, sigma))) for _ in range(count)))
 
 
 def interval_samples(rate: int, order: random.Random, count: int = SAMPLES) -> array[int]:

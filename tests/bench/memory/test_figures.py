@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bench.goals import at_least
+from bench.goals import min_goal
 from bench.memory.figures import (
     Case,
     Resident,
@@ -25,10 +25,10 @@ def test_the_longest_gap_counts_both_ends() -> None:
     assert longest_gap([8, 3], 2, 9) == 5
 
 
-@pytest.mark.parametrize(("most", "met"), [(99.0, True), (110.0, True), (110.2, False)])
-def test_resident_memory_may_be_a_tenth_above(most: float, met: bool) -> None:  # noqa: FBT001 - a table
+@pytest.mark.parametrize(("peak_mib", "met"), [(99.0, True), (110.0, True), (110.2, False)])
+def test_resident_memory_may_be_a_tenth_above(peak_mib: float, met: bool) -> None:  # noqa: FBT001 - a table
     """Of base and bound together."""
-    goal = Resident(60 * MIB, most * MIB).goal("it", 40 * MIB)
+    goal = Resident(60 * MIB, peak_mib * MIB).goal("it", 40 * MIB)
     assert goal.must == 110
     assert goal.met is met
 
@@ -40,9 +40,9 @@ def test_a_proxy_that_is_gone_meets_no_goal_of_memory() -> None:
 
 def test_a_case_fails_by_a_goal_or_by_coming_to_no_end() -> None:
     """Without either it is well."""
-    case = Case("x", "x", "", goals=[at_least("good", "", 2, 1)])
+    case = Case("x", "x", "", goals=[min_goal("good", "", 2, 1)])
     assert not case.failed
-    case.goals.append(at_least("bad", "", 0, 1))
+    case.goals.append(min_goal("bad", "", 0, 1))
     assert case.failed
     assert Case("x", "x", "", error="it fell").failed
 

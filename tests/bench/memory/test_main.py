@@ -10,7 +10,7 @@ import pytest
 from bench.harness import BenchError
 from bench.memory import __main__ as command
 from bench.memory.__main__ import CASES, main
-from bench.memory.figures import Case, at_most
+from bench.memory.figures import Case, max_goal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,16 +46,16 @@ def test_some_cases_alone_are_measured_and_written(
     """They run in their order, the rest of the file stays, and a missed goal gives exit code 1."""
     asked = []
 
-    def fake(name: str, most: float):
+    def fake(name: str, wait_s: float):
         def measure(kafka: NoKafka, folder: Path) -> Case:
             asked.append(name)
-            return Case(name, f"{name}. Title", "Law.", goals=[at_most("wait", "s", most, 2)])
+            return Case(name, f"{name}. Title", "Law.", goals=[max_goal("wait", "s", wait_s, 2)])
 
         return measure
 
     (tmp_path / "RESULTS.md").write_text("# Costs\n")
-    for name, most in (("a", 1), ("b", 1), ("c", 3)):
-        monkeypatch.setitem(CASES, name, fake(name, most))
+    for name, wait_s in (("a", 1), ("b", 1), ("c", 3)):
+        monkeypatch.setitem(CASES, name, fake(name, wait_s))
     assert main(["--only", "b,a", "--out", str(tmp_path)]) == 0
     assert main(["--only", "c", "--out", str(tmp_path)]) == 1
     assert asked == ["a", "b", "c"]

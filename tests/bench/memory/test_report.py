@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.memory.figures import Case, at_most
+from bench.memory.figures import Case, max_goal
 from bench.memory.report import section, with_cases
 
 FACTS = {"Measured": "today", "Kafka": "4"}
@@ -17,7 +17,7 @@ def case(name: str = "a", title: str = "a. One") -> Case:
         "What was done.",
         ["", "acked"],
         [["whole", "5"]],
-        [at_most("wait", "s", 12.0, 10)],
+        [max_goal("wait", "s", 12.0, 10)],
         {"envoy": f"{FOLDER}envoy | is\nnot there"},
         f"file {FOLDER}sluice.yaml",
     )

@@ -29,8 +29,8 @@ def test_a_rate_is_held_within_one_percent(held, expected):
 def test_the_highest_rate_held_has_all_below_it_held():
     """One that was held by chance above one that was not does not count."""
     found = Found([run(rate=rate, held=held) for rate, held in ((3, 1.0), (1, 1.0), (2, 0.5))])
-    assert found.most_held(WHEEL, "low") == 1
-    assert found.most_held(WHEEL, "high") is None
+    assert found.max_held(WHEEL, "low") == 1
+    assert found.max_held(WHEEL, "high") is None
 
 
 def test_candidates_stand_in_the_order_of_the_table():

@@ -90,12 +90,3 @@ def test_one_may_cancel_another_that_is_due_with_it(name):
     queue.advance(300)
     queue.advance(600)
     assert (first.fired_ms, victim.fired_ms) == ([300], [])
-
-
-def test_the_simple_wheel_refuses_what_it_does_not_reach():
-    """It has one bucket for each millisecond, and no more."""
-    wheel = SimpleWheel(8)
-    kind = noting(Request)
-    wheel.add(kind(7))
-    with pytest.raises(ValueError, match=r"delay 8 ms is outside 1\.\.7"):
-        wheel.add(kind(8))
