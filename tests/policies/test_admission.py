@@ -1,4 +1,4 @@
-"""`admission`: the bound, the line and its order, who is shed, and what is never counted."""
+"""`admission`: the bound, the queue and its order, which request is shed, and which requests are not counted."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wire.errors import ErrorCode
 from wire.fetch import FetchHead
 
 
-def test_beyond_the_bound_requests_wait_and_each_that_completes_lets_one_in():
-    """First come, first served, among equals."""
+def test_beyond_the_bound_requests_wait_and_each_completion_admits_one():
+    """Equal requests are served first come, first served."""
     room = Room(in_flight=2)
     first, second = room.passes(), room.passes()
     third, fourth = room.waits(), room.waits()
@@ -34,7 +34,7 @@ def test_beyond_the_bound_requests_wait_and_each_that_completes_lets_one_in():
 
 
 def test_each_broker_has_its_own_places_and_so_has_the_bootstrap_port():
-    """What one broker cannot take says nothing about another."""
+    """The load of one broker says nothing about another's."""
     room = Room()
     for node_id in (1, 2, None):
         room.passes(node_id=node_id)
@@ -44,8 +44,8 @@ def test_each_broker_has_its_own_places_and_so_has_the_bootstrap_port():
     assert (room.policy.in_flight(3), room.policy.waiting(3)) == (0, 0)
 
 
-def test_the_most_important_goes_first_then_who_came_first():
-    """The first rule that fits says how important; what none speaks of has 0."""
+def test_the_highest_priority_is_served_first_then_the_earliest():
+    """The first rule that fits gives the priority; without one it is 0."""
     room = Room()
     running = room.passes()
     batch = room.waits(client_id="batch")
@@ -61,8 +61,8 @@ def test_the_most_important_goes_first_then_who_came_first():
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
-def test_a_place_comes_back_however_the_request_ended(outcome):
-    """Replied, answered here, expired, disconnected: the next one goes in."""
+def test_each_end_of_a_request_frees_its_place(outcome):
+    """A reply, an answer of Sluice's, an expiry and a disconnect each admit the next one."""
     room = Room()
     first, second = room.passes(), room.waits()
     room.bench.complete(first, outcome)
@@ -70,8 +70,8 @@ def test_a_place_comes_back_however_the_request_ended(outcome):
     assert room.policy.in_flight(1) == 1
 
 
-def test_who_hangs_up_while_waiting_gives_back_its_place_in_the_line():
-    """The next one is not kept waiting for it, and nobody goes in in its stead too early."""
+def test_a_disconnect_frees_the_place_in_the_queue():
+    """The next request does not wait for it, and none is admitted in its stead too early."""
     room = Room()
     first, second, third = room.passes(), room.waits(), room.waits()
     room.leave(second)
@@ -81,8 +81,8 @@ def test_who_hangs_up_while_waiting_gives_back_its_place_in_the_line():
     assert room.released() == [(third, FORWARD)]
 
 
-def test_nobody_waits_longer_than_is_allowed():
-    """At the deadline it is refused, and its place in the line is free."""
+def test_no_request_waits_longer_than_is_allowed():
+    """At the deadline it is refused, and its place in the queue is free."""
     room = Room(max_wait_ms=500)
     room.passes()
     waiting = room.waits()
@@ -93,8 +93,8 @@ def test_nobody_waits_longer_than_is_allowed():
     assert (room.policy.waiting(1), room.policy.shed) == (0, 1)
 
 
-def test_one_whose_time_was_just_up_is_passed_over():
-    """Refused, but not gone yet: the place that is free goes to the next one, once."""
+def test_a_request_whose_deadline_has_just_passed_is_skipped():
+    """It is refused but not completed yet, so the free place is given to the next, once."""
     room = Room(max_wait_ms=500)
     first = room.passes()
     late = room.waits()
@@ -110,8 +110,8 @@ def test_one_whose_time_was_just_up_is_passed_over():
     assert room.policy.in_flight(1) == 0
 
 
-def test_a_full_line_sheds_the_least_important_newest_first():
-    """Whoever comes is shed itself unless it is more important than somebody who waits."""
+def test_a_full_queue_sheds_the_lowest_priority_newest_first():
+    """A new request is shed itself unless its priority is higher than that of a waiting one."""
     room = Room(max_queued_requests=2)
     running = room.passes()
     early, late = room.waits(), room.waits()
@@ -128,8 +128,8 @@ def test_a_full_line_sheds_the_least_important_newest_first():
     assert room.released() == [(vip, FORWARD), (vip_too, FORWARD)]
 
 
-def test_a_line_of_no_length_keeps_nobody_waiting():
-    """max_queued_requests 0: what cannot go on at once is shed, however important."""
+def test_without_a_queue_no_request_waits():
+    """With max_queued_requests 0 a request that cannot be forwarded at once is shed at any priority."""
     room = Room(max_queued_requests=0)
     first = room.passes()
     asked, verdict = room.ask(user="vip")
@@ -140,8 +140,8 @@ def test_a_line_of_no_length_keeps_nobody_waiting():
 
 
 @pytest.mark.parametrize("api", sorted(map(name_of, NEVER_HELD)))
-def test_what_keeps_groups_alive_never_waits_and_takes_no_place(api):
-    """Nor what a client signs on with."""
+def test_heartbeats_and_authentication_never_wait_and_take_no_place(api):
+    """APIs that keep groups alive or authenticate a client are not counted."""
     room = Room()
     room.passes(api)
     running = room.passes()
@@ -151,7 +151,7 @@ def test_what_keeps_groups_alive_never_waits_and_takes_no_place(api):
 
 
 def test_a_produce_without_acks_takes_no_place():
-    """It has no reply, so nobody could say when to give the place back."""
+    """It has no reply that could free the place."""
     room = Room()
     room.passes("Produce", acks=0)
     room.passes("Produce", acks=1)
@@ -160,7 +160,7 @@ def test_a_produce_without_acks_takes_no_place():
 
 
 def test_a_long_poll_takes_no_place_unless_configured():
-    """A fetch that may not wait is work like any other; one that may costs nothing while it waits."""
+    """A fetch that may not wait takes a place; one that may wait takes none by default."""
     poll, at_once = FetchHead(500, 1), (FetchHead(0, 1), FetchHead(500, 0))
     for head in at_once:
         room = Room()
@@ -174,8 +174,8 @@ def test_a_long_poll_takes_no_place_unless_configured():
     room.waits("ShareFetch")
 
 
-def test_it_looks_into_fetches_alone_and_only_to_tell_long_polls():
-    """Everything else streams through, judged by its header."""
+def test_only_fetches_are_parsed_and_only_to_find_long_polls():
+    """All other requests stream through, judged by their header."""
     hooks = Room().bench.chain.hooks
     assert hooks(ApiKey.FETCH).need is Need.HEAD
     assert hooks(ApiKey.PRODUCE).need is Need.HEADER
@@ -183,8 +183,8 @@ def test_it_looks_into_fetches_alone_and_only_to_tell_long_polls():
     assert Room(count_long_polls=True).bench.chain.hooks(ApiKey.FETCH).need is Need.HEADER
 
 
-def test_a_reload_keeps_the_books_and_a_larger_bound_holds_at_once():
-    """What is in flight was let in before; what it gives back is the successor's to give away."""
+def test_a_reload_keeps_the_counts_and_a_larger_bound_holds_at_once():
+    """The places of requests in flight are freed in the successor."""
     room = Room()
     first, second, third = room.passes(), room.waits(), room.waits()
     config = AdmissionConfig(max_in_flight_requests_per_node=2)
@@ -198,8 +198,8 @@ def test_a_reload_keeps_the_books_and_a_larger_bound_holds_at_once():
     assert after.in_flight(1) == 2
 
 
-def test_however_many_fail_as_they_are_woken_each_gives_way_to_the_next():
-    """A policy behind this one may raise about each; the line is walked, not climbed."""
+def test_each_request_that_fails_when_woken_admits_the_next():
+    """A later policy may raise about each; the queue is walked in a loop, not by recursion."""
     room = Room(max_queued_requests=5000)
     first = room.passes()
     line = [room.waits() for _ in range(5000)]
@@ -218,8 +218,8 @@ def test_however_many_fail_as_they_are_woken_each_gives_way_to_the_next():
     assert (room.policy.in_flight(1), room.policy.waiting(1)) == (0, 0)
 
 
-def test_in_mode_observe_the_books_stay_straight():
-    """Nobody really waits, so nobody is there to be woken: nothing is kept for them."""
+def test_in_mode_observe_the_counts_stay_right():
+    """No request really waits, so none is queued."""
     room = Room(max_queued_requests=1)
     chain = Chain([Entry("observed", room.policy, mode="observe")], room.bench.reporter)
     hooks = chain.hooks(ApiKey.METADATA)
@@ -234,8 +234,8 @@ def test_in_mode_observe_the_books_stay_straight():
     room.waits()
 
 
-def test_rules_for_nobody_and_for_what_never_waits_are_mistakes():
-    """Each is named with its place."""
+def test_rules_that_fit_no_request_are_mistakes():
+    """Each is named by its path."""
     rules = [
         {"level": 1},
         {"api": "Heartbeat", "level": 1},
@@ -255,7 +255,7 @@ def test_rules_for_nobody_and_for_what_never_waits_are_mistakes():
     ]
 
 
-def test_settings_of_somebody_else_are_refused():
-    """The registry hands over what `Config` made."""
+def test_settings_of_another_type_are_refused():
+    """The registry passes an instance of `Config`."""
     with pytest.raises(PolicyConfigError, match="AdmissionConfig"):
         Admission({"max_in_flight_requests_per_node": 1}, BenchHost())

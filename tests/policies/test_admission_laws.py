@@ -1,4 +1,4 @@
-"""`admission`: whatever clients, brokers and the clock do, the bound holds and nobody waits while there is room."""
+"""`admission`: in any sequence of events the bound holds, and no request waits while there is room."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEVELS = {"vip": 10, "ANONYMOUS": 0, "low": -1}
 
 
 class Model:
-    """What must hold, from the verdicts alone: who is in flight, who waits in which order."""
+    """The expected state, from the verdicts alone: requests in flight, and the queue in order."""
 
     def __init__(self, most, max_queued_requests):
         rules = [{"user": user, "level": level} for user, level in LEVELS.items()]
@@ -91,7 +91,7 @@ class Model:
         self.room.bench.released.clear()
 
     def settle(self):
-        """The refused complete in a turn of their own, some time later."""
+        """Complete the refused requests in a later step."""
         for request in self.refused:
             self.room.bench.complete(request, Outcome.ANSWERED)
         self.refused.clear()
@@ -105,10 +105,10 @@ class Model:
 
 @settings(max_examples=300)
 @given(most=st.integers(1, 3), max_queued_requests=st.integers(0, 4), steps=STEPS)
-def test_whatever_happens_the_bound_holds_and_nobody_waits_while_there_is_room(
+def test_in_any_play_the_bound_holds_and_no_request_waits_while_there_is_room(
     most, max_queued_requests, steps
 ):
-    """Whoever goes on is the most important, then the first; each place comes back exactly once."""
+    """The admitted request has the highest priority, then came first; each place is freed exactly once."""
     model = Model(most, max_queued_requests)
     for what, value in steps:
         model.step(what, value)

@@ -1,4 +1,4 @@
-"""`admission` in the core: bytes that wait, sessions that end, and the bound as a broker would see it."""
+"""`admission` in the core: held bytes, ending sessions, and the bound as a broker sees it."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def list_offsets(correlation_id, client_id="tests"):
     return f.request(f.LIST_OFFSETS, 1, correlation_id, body, client_id=client_id)
 
 
-def test_what_waited_goes_on_unchanged_when_a_place_is_free():
-    """On another connection, and behind it what its client had sent meanwhile."""
+def test_a_held_request_is_forwarded_unchanged_when_a_place_is_free():
+    """It waited on another connection; its client's later requests follow it."""
     room = Room()
     first, second, _ = room.wires
     first.client(list_offsets(1))
@@ -66,7 +66,7 @@ def test_what_waited_goes_on_unchanged_when_a_place_is_free():
 
 
 def test_one_connection_that_pipelines_waits_for_itself():
-    """The reply to its first request lets its second go; both are answered in order."""
+    """The reply to its first request admits its second; both are answered in order."""
     room = Room()
     wire = room.wires[0].client(list_offsets(1) + list_offsets(2) + f.produce(3))
     assert wire.to_broker == list_offsets(1)
@@ -79,7 +79,7 @@ def test_one_connection_that_pipelines_waits_for_itself():
 
 
 def test_a_hold_that_is_over_is_refused_in_its_apis_shape():
-    """The broker never saw it; the connection goes on."""
+    """The broker never sees the request, and the connection stays open."""
     room = Room(max_wait_ms=500)
     first, second, _ = room.wires
     first.client(list_offsets(1))
@@ -91,8 +91,8 @@ def test_a_hold_that_is_over_is_refused_in_its_apis_shape():
     room.assert_nothing_left()
 
 
-def test_who_is_shed_for_a_more_important_one_is_answered():
-    """It was held on one connection, and is refused because of another."""
+def test_a_request_shed_for_a_higher_priority_is_answered():
+    """It was held on one connection, and is refused because of a request on another."""
     room = Room(max_queued_requests=1)
     first, second, third = room.wires
     first.client(list_offsets(1))
@@ -105,7 +105,7 @@ def test_who_is_shed_for_a_more_important_one_is_answered():
 
 
 def test_a_client_that_hangs_up_gives_its_place_to_the_next():
-    """In the line, and at the broker when its connection is gone."""
+    """A waiting client frees its place in the queue; one in flight frees its place when its connection is closed."""
     room = Room()
     first, second, third = room.wires
     first.client(list_offsets(1))
@@ -119,8 +119,8 @@ def test_a_client_that_hangs_up_gives_its_place_to_the_next():
     room.assert_nothing_left()
 
 
-def test_a_drain_refuses_who_waits_and_answers_who_is_in_flight():
-    """It has waited for a reply, and here is the last chance of one."""
+def test_a_drain_refuses_waiting_requests_and_finishes_those_in_flight():
+    """A drain is the last chance of a waiting request to get a reply."""
     room = Room()
     first, second, third = room.wires
     first.client(list_offsets(1))
@@ -134,8 +134,8 @@ def test_a_drain_refuses_who_waits_and_answers_who_is_in_flight():
     room.assert_nothing_left()
 
 
-def test_a_reply_of_our_own_frees_the_place_although_the_broker_hangs():
-    """What was answered here is over, or a broker that hangs would keep its places for ever."""
+def test_sluices_own_reply_frees_the_place_of_a_hanging_broker():
+    """Otherwise a hanging broker would keep its places for ever."""
     room = Room(max_wait_ms=60_000)
     first, second, _ = room.wires
     first.client(f.produce(1))  # its timeout is 30 s
@@ -158,7 +158,7 @@ STEPS = st.lists(
 
 
 def begun(sent):
-    """How many frames of this stream have begun."""
+    """Return how many frames of this stream have begun."""
     count = at = 0
     while at < len(sent):
         at += 4 + (struct.unpack_from(">i", sent, at)[0] if len(sent) - at >= 4 else 0)
@@ -167,7 +167,7 @@ def begun(sent):
 
 
 class Play:
-    """Clients, and brokers that answer when they are told to."""
+    """Clients, and brokers that answer on command."""
 
     def __init__(self, bound):
         self.bound = bound
@@ -222,7 +222,7 @@ class Play:
         if place not in self.gone:
             self.gone.add(place)
             self.wires[place].release()
-            self.wires[place].advance(0)  # whoever was woken has its turn
+            self.wires[place].advance(0)  # each woken request has its turn
 
     def check(self):
         policy = self.room.policy
@@ -233,8 +233,8 @@ class Play:
 
 @settings(max_examples=200)
 @given(bound=st.integers(1, 3), steps=STEPS)
-def test_the_broker_never_has_more_than_the_bound_and_everybody_is_answered(bound, steps):
-    """Counted at the brokers' ends of the wires, whatever clients, brokers and the clock do."""
+def test_the_broker_never_has_more_than_the_bound_and_every_request_is_answered(bound, steps):
+    """Requests are counted at the brokers' ends, in any order of events."""
     play = Play(bound)
     for step in steps:
         play.step(*step)

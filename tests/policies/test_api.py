@@ -1,4 +1,4 @@
-"""The contract: what a policy that overrides nothing does, and what the verdicts are made of."""
+"""The contract: a policy that overrides nothing, and the fields of verdicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def request() -> BenchRequest:
 
 
 def test_every_hook_that_decides_forwards_unless_overridden():
-    """The very object FORWARD, so that the core can compare by identity."""
+    """It returns the object FORWARD, which the core compares by identity."""
     policy = make()
     assert policy.on_connect(PEER, 0) is FORWARD
     assert policy.on_request(request(), PEER, 0) is FORWARD
@@ -47,7 +47,7 @@ def test_every_hook_that_decides_forwards_unless_overridden():
 
 
 def test_every_hook_that_only_listens_does_nothing_unless_overridden():
-    """None of them raises or changes what the policy holds."""
+    """It neither raises nor changes the policy's state."""
     policy = make()
     before = dict(vars(policy))
     policy.on_complete(request(), Outcome.REPLIED, 0)
@@ -58,13 +58,13 @@ def test_every_hook_that_only_listens_does_nothing_unless_overridden():
     assert vars(policy) == before
 
 
-def test_a_policy_that_limits_nobody_has_nothing_in_force():
-    """Unless overridden."""
+def test_a_policy_has_no_limits_in_force_unless_it_says_so():
+    """The hook returns none by default."""
     assert make().effective_quota("alice", "report") is None
 
 
-def test_why_somebody_is_to_be_quiet_decides_nothing():
-    """Two verdicts that do the same are equal; what no quota counts passes as anything else does."""
+def test_the_reason_of_a_throttle_decides_nothing():
+    """Two verdicts with the same effect are equal; an exempt request passes like any other."""
     why = QuotaViolation("user=alice", "request_rate", 12.0, 10.0)
     assert Throttle(5, why=why) == Throttle(5)
     assert Hold(5, "key", why=why) == Hold(5, "key") != Hold(5, "key", throttles=True)
@@ -73,14 +73,14 @@ def test_why_somebody_is_to_be_quiet_decides_nothing():
 
 
 def test_a_policy_keeps_its_settings_and_its_host():
-    """Both are given once, when it is made."""
+    """Both are given once, to its constructor."""
     policy = make()
     assert policy.config == {"a": 1}
     assert policy.host.name == "mine"
 
 
 def test_a_policy_sees_every_api_by_header_and_never_ticks_unless_it_says_otherwise():
-    """The defaults are the cheapest that can judge anything."""
+    """The defaults are the cheapest that can judge any request."""
     assert Policy.apis is None
     assert Policy.response_apis is None
     assert Policy.needs is Need.HEADER
@@ -93,14 +93,14 @@ def test_needs_are_ordered_by_how_much_must_be_there():
 
 
 def test_forward_changes_nothing_unless_told():
-    """Neither patches nor a new body."""
+    """It has neither patches nor a new body by default."""
     assert Forward() == FORWARD == Forward(patches=(), body=None)
     assert Forward(patches=(Patch(0, b"\x01"),)) != FORWARD
     assert Forward(body=b"") != FORWARD
 
 
-def test_a_throttled_request_goes_on_unless_told():
-    """As does one that was held until its deadline."""
+def test_a_throttled_request_is_forwarded_by_default():
+    """So is a request that was held until its deadline."""
     assert Throttle(5).forward is FORWARD
     assert Throttle(5) == Throttle(5, FORWARD) != Throttle(5, Reject(44))
     assert Hold(5, "key").then is FORWARD
@@ -108,7 +108,7 @@ def test_a_throttled_request_goes_on_unless_told():
 
 
 def test_a_rejection_leaves_the_connection_open_unless_told():
-    """Closing is asked for, never assumed."""
+    """A verdict must ask for the disconnect."""
     assert not Reject(44).close
     assert Reject(44) != Reject(44, close=True)
 
@@ -125,14 +125,14 @@ def test_a_rejection_leaves_the_connection_open_unless_told():
         (Hold(1, "key"), "watch"),
     ],
 )
-def test_what_passes_between_core_and_policy_cannot_be_changed(value, name):
-    """A peer is replaced when we learn more; a verdict says one thing."""
+def test_values_between_core_and_policy_are_frozen(value, name):
+    """A peer is replaced when more is known; a verdict never changes."""
     with pytest.raises(FrozenInstanceError):
         setattr(value, name, None)
 
 
 def test_a_peer_is_anonymous_on_the_bootstrap_port_until_more_is_known():
-    """Identity is learnt; it is never guessed."""
+    """Its identity is learnt, never guessed."""
     assert (PEER.client_id, PEER.user, PEER.node_id) == ("", "ANONYMOUS", None)
     assert PEER.principal_source == "none"
     assert replace(PEER, client_id="app").session_id == PEER.session_id
@@ -142,7 +142,7 @@ def test_a_peer_is_anonymous_on_the_bootstrap_port_until_more_is_known():
     ("path", "text"), [("", "no good"), ("rates[2].limit", "rates[2].limit: no good")]
 )
 def test_a_refused_setting_says_where_it_stands(path, text):
-    """The path is the key below the entry's config; empty for the whole of it."""
+    """The path is the key below the entry's config; it is empty for the whole config."""
     error = PolicyConfigError(path, "no good")
     assert str(error) == text
     assert (error.path, error.message) == (path, "no good")

@@ -1,4 +1,4 @@
-"""The chain: who is asked, in which order, who hears of the end, and what it costs."""
+"""The chain: which policies are called, in which order, which learn of the end, and the cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wire.apis import ApiKey
 
 
 class Idle(Policy):
-    """Overrides nothing, whatever it says it needs."""
+    """Overrides nothing and has any `needs`."""
 
     Config = dict
     needs = Need.BODY
@@ -34,7 +34,7 @@ class Idle(Policy):
 
 
 def test_requests_go_down_the_order_and_replies_come_back_up():
-    """The order is the config file's."""
+    """The order is that of the configuration file."""
     diary: list[str] = []
     chain, _ = make(*(Told(name, diary) for name in "abc"))
     assert walk(chain) is FORWARD
@@ -44,16 +44,16 @@ def test_requests_go_down_the_order_and_replies_come_back_up():
 
 
 @pytest.mark.parametrize("refusal", [REFUSED, Respond(b"here")])
-def test_the_first_refusal_ends_the_asking_and_only_those_asked_hear_of_the_end(refusal):
-    """The third policy never saw this request, so nobody tells it how it ended."""
+def test_the_first_refusal_ends_the_calls_and_only_called_policies_learn_of_the_end(refusal):
+    """The third policy never saw this request, so it is not told how it ended."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary), Told("b", diary, request=refusal), Told("c", diary))
     assert walk(chain) is refusal
     assert diary == ["a request", "b request", "a complete", "b complete"]
 
 
-def test_the_end_of_one_request_says_nothing_of_the_next():
-    """A refusal is remembered by the request, not by the chain."""
+def test_a_refusal_concerns_one_request_only():
+    """The request remembers it, not the chain."""
     diary: list[str] = []
     refusing = Told("a", diary, request=REFUSED)
     chain, _ = make(refusing, Told("b", diary))
@@ -64,8 +64,8 @@ def test_the_end_of_one_request_says_nothing_of_the_next():
     assert diary.count("a complete") == 2
 
 
-def test_who_only_listens_hears_every_end_even_of_what_others_refused():
-    """It was never in the row of those asked."""
+def test_a_policy_that_only_listens_learns_of_every_end():
+    """Also of requests that others refused, because it has no request hook to be called."""
     diary: list[str] = []
     counts = OnlyCounts()
     chain, _ = make(Told("a", diary, request=REFUSED), counts)
@@ -74,7 +74,7 @@ def test_who_only_listens_hears_every_end_even_of_what_others_refused():
 
 
 def test_patches_are_joined_in_order_and_the_last_new_body_wins():
-    """Both hands may change a request that both let through."""
+    """Two policies that forward a request may both change it."""
     first, second = Patch(0, b"\x01"), Patch(4, b"\x02")
     diary: list[str] = []
     chain, _ = make(
@@ -90,7 +90,7 @@ def test_patches_are_joined_in_order_and_the_last_new_body_wins():
 
 
 def test_an_api_that_no_policy_wants_costs_nothing():
-    """No hook at all, and nothing needed but the header."""
+    """It has no hook, and needs nothing but the header."""
     diary: list[str] = []
     wants = frozenset({ApiKey.PRODUCE})
     chain, _ = make(Told("a", diary, apis=wants, needs=Need.BODY))
@@ -100,13 +100,13 @@ def test_an_api_that_no_policy_wants_costs_nothing():
 
 
 def test_a_policy_that_overrides_nothing_costs_nothing():
-    """Whatever it says it needs."""
+    """Its `needs` do not count."""
     chain, _ = make(Idle({}, BenchHost("idle")))
     assert chain.hooks(ApiKey.PRODUCE) == Hooks()
 
 
-def test_only_what_is_overridden_is_called():
-    """A policy that counts is asked nothing."""
+def test_only_overridden_hooks_are_called():
+    """A policy that counts replies has no request hook."""
     counts = OnlyCounts(needs=Need.HEAD)
     chain, _ = make(counts)
     hooks = chain.hooks(ApiKey.PRODUCE)
@@ -115,13 +115,13 @@ def test_only_what_is_overridden_is_called():
 
 
 def test_hooks_are_compiled_once_per_api():
-    """The same object every time; it stands in every plan."""
+    """The same object is returned each time, because plans hold it."""
     chain, _ = make(OnlyCounts())
     assert chain.hooks(ApiKey.PRODUCE) is chain.hooks(ApiKey.PRODUCE)
 
 
-def test_what_is_needed_is_the_most_that_anyone_needs_of_this_api():
-    """`needs` is one for all, or by key; a key that is not named needs the header."""
+def test_the_need_of_an_api_is_the_largest_of_all_policies():
+    """`needs` is one value for all APIs, or one for each key; a key without one needs the header."""
     diary: list[str] = []
     chain, _ = make(
         Told("a", diary, needs={ApiKey.FETCH: Need.HEAD}),
@@ -134,7 +134,7 @@ def test_what_is_needed_is_the_most_that_anyone_needs_of_this_api():
 
 
 def test_a_policy_is_asked_about_its_own_apis_only():
-    """Others of the chain are asked all the same."""
+    """Other policies of the chain are called all the same."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary, apis=frozenset({ApiKey.PRODUCE})), Told("b", diary))
     walk(chain, request(ApiKey.HEARTBEAT))
@@ -142,7 +142,7 @@ def test_a_policy_is_asked_about_its_own_apis_only():
 
 
 def test_a_lone_policy_is_called_without_a_layer_between():
-    """The ordinary case costs one call: the hook is the bound method itself."""
+    """The ordinary case costs one call, because the hook is the bound method itself."""
     diary: list[str] = []
     lone = Told("a", diary, apis=frozenset({ApiKey.HEARTBEAT}))
     chain, _ = make(lone, Told("b", diary, apis=frozenset({ApiKey.PRODUCE})), OnlyCounts())
@@ -153,7 +153,7 @@ def test_a_lone_policy_is_called_without_a_layer_between():
     "options", [{"modes": {"a": "observe"}}, {"on_errors": {"a": "forward"}}], ids=str
 )
 def test_a_lone_policy_that_must_not_refuse_is_never_called_bare(options):
-    """Its refusals and its bugs are only reported."""
+    """Its refusals and faults are only reported."""
     diary: list[str] = []
     lone = Told("a", diary)
     chain, _ = make(lone, **options)
@@ -165,7 +165,7 @@ def test_a_lone_policy_that_must_not_refuse_is_never_called_bare(options):
 
 @pytest.mark.parametrize("mode", ["request", "response"])
 def test_of_several_throttles_the_largest_counts(mode):
-    """Whoever says it; those behind are asked all the same."""
+    """Any policy may give it; later policies are called all the same."""
     diary: list[str] = []
     each = [
         Told(name, diary, **{mode: Throttle(ms)})
@@ -179,16 +179,16 @@ def test_of_several_throttles_the_largest_counts(mode):
 
 
 @pytest.mark.parametrize("verdict", [REFUSED, Respond(b"here"), Forward(body=b"new")], ids=str)
-def test_a_throttle_holds_however_the_request_goes_on(verdict):
-    """Said by another entry, or by the same in one word."""
+def test_a_throttle_holds_with_any_other_verdict(verdict):
+    """Another entry gives that verdict, or the throttle itself contains it."""
     chain, _ = make(Told("a", [], request=Throttle(20)), Told("b", [], request=verdict))
     assert ask(chain, request()) == Throttle(20, verdict)
     chain, _ = make(Told("a", [], request=Throttle(20, verdict)), Told("b", []))
     assert ask(chain, request()) == Throttle(20, verdict)
 
 
-def test_a_throttle_that_refuses_ends_the_asking():
-    """As a refusal does."""
+def test_a_throttle_that_refuses_ends_the_calls():
+    """It ends them like a refusal."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary, request=Throttle(20, REFUSED)), Told("b", diary))
     assert walk(chain) == Throttle(20, REFUSED)
@@ -205,8 +205,8 @@ def test_a_throttles_patches_are_joined_with_the_others():
     assert ask(chain, request()) == Throttle(20, Forward((first, second)))
 
 
-def test_the_largest_throttle_says_why():
-    """Whoever asks for less, or later, is not the reason; nor does it matter to what is decided."""
+def test_the_largest_throttle_gives_the_reason():
+    """A smaller or later one does not; the reason does not change the decision."""
     less, most, same = (
         Throttle(ms, why=QuotaViolation("user=alice", key, 2.0, 1.0))
         for ms, key in ((10, "producer_byte_rate"), (30, "request_rate"), (30, "tie"))
@@ -224,7 +224,7 @@ def test_the_largest_throttle_says_why():
 
 @pytest.mark.parametrize("order", [(EXEMPT, FORWARD), (FORWARD, EXEMPT), (EXEMPT, EXEMPT)])
 def test_what_one_policy_exempts_is_exempt_in_a_chain(order):
-    """The very object, whoever says so first."""
+    """The verdict is the object EXEMPT, whichever policy gives it first."""
     diary: list[str] = []
     chain, _ = make(*(Told(n, diary, request=v) for n, v in zip("ab", order, strict=True)))
     assert walk(chain) is EXEMPT
@@ -233,7 +233,7 @@ def test_what_one_policy_exempts_is_exempt_in_a_chain(order):
 @pytest.mark.parametrize("exempting", [EXEMPT, Throttle(5, EXEMPT)], ids=str)
 @pytest.mark.parametrize("first", ["exempts", "patches"])
 def test_what_one_policy_exempts_stays_exempt_when_another_patches(exempting, first):
-    """In either order, alone or inside a throttle; nothing of the patch is lost."""
+    """In either order, alone or inside a throttle; no part of the patch is lost."""
     patch = Patch(0, b"\x01")
     said = {"exempts": exempting, "patches": Forward((patch,))}
     order = sorted(said, key=lambda name: name != first)
@@ -244,17 +244,17 @@ def test_what_one_policy_exempts_stays_exempt_when_another_patches(exempting, fi
     assert (ends.patches, ends.exempt) == ((patch,), True)
 
 
-def test_a_throttle_of_nothing_is_forward():
-    """0 ms are no throttle, and its word on the request stands."""
+def test_a_throttle_of_0_ms_is_no_throttle():
+    """Its verdict on the request holds."""
     chain, _ = make(Told("a", [], request=Throttle(0)), Told("b", []))
     assert ask(chain, request()) is FORWARD
 
 
-# -- who hears of replies -----------------------------------------------------------------------
+# -- observing replies --------------------------------------------------------------------------
 
 
-def test_a_policy_hears_the_replies_of_the_apis_it_names_only():
-    """None means all that it is asked about; nothing named costs nothing."""
+def test_a_policy_observes_replies_of_the_apis_it_names_only():
+    """None means all APIs that it is called about; an empty set costs nothing."""
     fetch = frozenset({ApiKey.FETCH})
     chain, _ = make(Told("a", [], response_apis=fetch))
     assert chain.hooks(ApiKey.FETCH).on_response is not None
@@ -265,14 +265,14 @@ def test_a_policy_hears_the_replies_of_the_apis_it_names_only():
     assert make(Told("a", [], apis=fetch))[0].hooks(ApiKey.PRODUCE).on_response is None
 
 
-def test_what_it_hears_is_among_what_it_sees():
-    """An API that it does not want to see is never heard of."""
+def test_observed_replies_are_among_the_seen_requests():
+    """Replies of an API that a policy does not see are not observed."""
     chain, _ = make(Told("a", [], apis=frozenset(), response_apis=frozenset({ApiKey.FETCH})))
     assert chain.hooks(ApiKey.FETCH) == Hooks()
 
 
-def test_only_those_who_want_to_hear_it_are_told_of_a_reply():
-    """In reverse order, as ever."""
+def test_only_policies_that_observe_a_reply_are_called():
+    """They are called in reverse order, as always."""
     diary: list[str] = []
     deaf = Told("b", diary, response_apis=frozenset())
     chain, _ = make(Told("a", diary), deaf, Told("c", diary))
@@ -281,7 +281,7 @@ def test_only_those_who_want_to_hear_it_are_told_of_a_reply():
 
 
 def test_a_lone_listener_is_called_without_a_layer_between():
-    """If it was asked about every request whose reply it hears: first in the row, or never in it."""
+    """If it was called about every request whose reply it observes: first in the row, or never in it."""
     heartbeat = frozenset({ApiKey.HEARTBEAT})
     lone = Told("a", [], apis=heartbeat)
     chain, _ = make(lone, Told("b", [], response_apis=frozenset()))
@@ -295,8 +295,8 @@ def test_a_lone_listener_is_called_without_a_layer_between():
 
 
 @pytest.mark.parametrize("verdict", [REFUSED, Respond(b"here"), Throttle(9, REFUSED)], ids=str)
-def test_who_was_not_asked_does_not_hear_the_reply_made_here(verdict):
-    """It never saw this request; who refused it and who let it through do."""
+def test_a_policy_that_was_not_called_does_not_observe_sluices_reply(verdict):
+    """It never saw this request; the policies that refused or forwarded it observe the reply."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary), Told("b", diary, request=verdict), Told("c", diary))
     asked = request()
@@ -305,8 +305,8 @@ def test_who_was_not_asked_does_not_hear_the_reply_made_here(verdict):
     assert diary == ["a request", "b request", "b response", "a response"]
 
 
-def test_a_lone_listener_behind_a_refusal_hears_nothing():
-    """Even alone it must have been asked."""
+def test_a_lone_listener_after_a_refusal_is_not_called():
+    """Even alone it must have been called about the request."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary, response_apis=frozenset(), request=REFUSED), Told("b", diary))
     asked = request()
@@ -331,7 +331,7 @@ def test_a_lone_listener_behind_a_refusal_hears_nothing():
     ids=str,
 )
 def test_an_observer_changes_nothing_and_what_it_would_have_done_is_reported(verdict):
-    """Those behind it are asked as if it had let the request pass."""
+    """Later policies are called as if it had forwarded the request."""
     diary: list[str] = []
     chain, reporter = make(
         Told("a", diary, request=verdict), Told("b", diary), modes={"a": "observe"}
@@ -343,7 +343,7 @@ def test_an_observer_changes_nothing_and_what_it_would_have_done_is_reported(ver
 
 
 def test_an_observer_that_would_throttle_a_reply_is_only_reported():
-    """The others' throttles are not touched by it."""
+    """It does not change other policies' throttles."""
     chain, reporter = make(
         Told("a", [], response=Throttle(90)),
         Told("b", [], response=Throttle(9)),
@@ -354,7 +354,7 @@ def test_an_observer_that_would_throttle_a_reply_is_only_reported():
 
 
 def test_an_observer_that_forwards_is_not_reported():
-    """There is nothing to tell."""
+    """A forward has no effect to report."""
     for verdict in (FORWARD, EXEMPT, Throttle(0), Throttle(0, EXEMPT)):
         chain, reporter = make(Told("a", [], request=verdict), modes={"a": "observe"})
         assert walk(chain) is FORWARD
@@ -362,7 +362,7 @@ def test_an_observer_that_forwards_is_not_reported():
 
 
 def test_an_observer_that_raises_is_reported_and_never_closes():
-    """Observing is a promise to change nothing, `on_error` or not."""
+    """An observer changes nothing, with any `on_error`."""
     chain, reporter = make(Told("a", [], request=RuntimeError("bug")), modes={"a": "observe"})
     assert walk(chain) is FORWARD
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_request")]

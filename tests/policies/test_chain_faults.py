@@ -1,4 +1,4 @@
-"""The chain: what a bug costs, and who hears of clients, ticks and the end."""
+"""The chain: the effect of a bug, and which policies learn of clients, ticks and the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wire.apis import ApiKey
 
 
 def test_a_guard_that_raises_is_reported_and_closes():
-    """Nothing goes on unjudged; those behind it are not asked, nor told of the end."""
+    """No request is forwarded unjudged; later policies are neither called nor told of the end."""
     diary: list[str] = []
     bug = RuntimeError("bug")
     chain, reporter = make(Told("a", diary), Told("b", diary, request=bug), Told("c", diary))
@@ -30,7 +30,7 @@ def test_a_guard_that_raises_is_reported_and_closes():
 
 
 def test_a_watcher_that_raises_is_reported_and_yields():
-    """on_error: forward; the rest of the chain still decides."""
+    """With on_error: forward, the rest of the chain still decides."""
     diary: list[str] = []
     chain, reporter = make(
         Told("a", diary, request=RuntimeError("bug"), response=RuntimeError("bug")),
@@ -42,15 +42,15 @@ def test_a_watcher_that_raises_is_reported_and_yields():
 
 
 def test_a_guard_that_raises_about_a_reply_closes():
-    """The reply may be what it guards."""
+    """The reply may be what the policy guards against."""
     chain, reporter = make(Told("a", [], response=RuntimeError("bug")), Told("b", []))
     with pytest.raises(PolicyFault, match="on_response"):
         walk(chain)
     assert len(reporter.errors) == 1
 
 
-def test_what_is_raised_on_hearing_of_the_end_is_reported_and_the_others_hear_it_too():
-    """The request is over, so there is nothing to close."""
+def test_a_fault_about_the_end_is_reported_and_the_others_are_told():
+    """The request is over, so nothing is closed."""
     diary: list[str] = []
     chain, reporter = make(Told("a", diary, complete=RuntimeError("bug")), Told("b", diary))
     walk(chain)
@@ -58,8 +58,8 @@ def test_what_is_raised_on_hearing_of_the_end_is_reported_and_the_others_hear_it
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_complete")]
 
 
-def test_a_lone_policys_bug_is_laid_at_its_door():
-    """The core hands over what the bare hook raised and raises what it gets."""
+def test_a_lone_policys_bug_is_blamed_on_it():
+    """The core passes the exception of the bare hook to the chain, and raises the fault it gets."""
     diary: list[str] = []
     chain, reporter = make(
         Told("other", diary, apis=frozenset({ApiKey.PRODUCE})), OnlyCounts(), Told("mine", diary)
@@ -70,8 +70,8 @@ def test_a_lone_policys_bug_is_laid_at_its_door():
     assert reporter.errors == [("mine", "on_request", bug)]
 
 
-def test_a_bug_is_laid_at_the_door_of_who_has_the_hook_even_if_it_wishes_for_less_now():
-    """It wished for it when the request came."""
+def test_a_bug_is_blamed_on_the_hooks_owner_even_if_its_needs_have_changed():
+    """The policy needed the API when the request came."""
     lone = Told("mine", [])
     chain, reporter = make(OnlyCounts(), lone)
     lone.apis = frozenset()
@@ -92,7 +92,7 @@ def test_interests_that_cannot_be_read_again_are_reported_and_the_last_ones_stay
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("broken", "interests")]
 
 
-def test_what_was_blamed_once_is_not_blamed_again():
+def test_a_fault_is_reported_once():
     """The joined hook has reported it already."""
     chain, reporter = make(Told("a", []))
     fault = PolicyFault("a", "on_request")
@@ -103,15 +103,15 @@ def test_what_was_blamed_once_is_not_blamed_again():
 # -- connections, ticks, the end ----------------------------------------------------------------
 
 
-def test_a_client_is_let_in_when_nobody_objects():
-    """Everybody is asked, in order."""
+def test_a_client_is_accepted_when_no_policy_refuses_it():
+    """All policies are called, in order."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary), OnlyCounts(), Told("b", diary))
     assert chain.on_connect(PEER, 0) is None
     assert diary == ["a connect", "b connect"]
 
 
-def test_the_first_refusal_keeps_a_client_out_and_those_that_let_it_in_hear_it_is_gone():
+def test_the_first_refusal_rejects_a_client_and_earlier_policies_learn_of_it():
     """A policy that counts connections must not count this one for ever."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary), Told("b", diary, connect=REFUSED), Told("c", diary))
@@ -119,8 +119,8 @@ def test_the_first_refusal_keeps_a_client_out_and_those_that_let_it_in_hear_it_i
     assert diary == ["a connect", "b connect", "a disconnect"]
 
 
-def test_an_observer_keeps_nobody_out():
-    """What it would have done is reported."""
+def test_an_observer_rejects_no_client():
+    """Its refusal is only reported."""
     diary: list[str] = []
     chain, reporter = make(
         Told("a", diary, connect=REFUSED), Told("b", diary), modes={"a": "observe"}
@@ -130,8 +130,8 @@ def test_an_observer_keeps_nobody_out():
     assert reporter.observed == [("a", REFUSED)]
 
 
-def test_a_guard_that_raises_at_connect_keeps_the_client_out():
-    """And nothing but this connection is lost by it: the chain answers, it does not raise."""
+def test_a_guard_that_raises_at_connect_rejects_the_client():
+    """Only this connection is lost: the chain returns a refusal and does not raise."""
     chain, reporter = make(Told("a", [], connect=RuntimeError("bug")))
     refusal = chain.on_connect(PEER, 0)
     assert refusal is not None
@@ -139,15 +139,15 @@ def test_a_guard_that_raises_at_connect_keeps_the_client_out():
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_connect")]
 
 
-def test_a_watcher_that_raises_at_connect_lets_the_client_in():
-    """on_error: forward."""
+def test_a_watcher_that_raises_at_connect_accepts_the_client():
+    """It has on_error: forward."""
     chain, reporter = make(Told("a", [], connect=RuntimeError("bug")), on_errors={"a": "forward"})
     assert chain.on_connect(PEER, 0) is None
     assert len(reporter.errors) == 1
 
 
-def test_everybody_hears_that_a_client_is_gone_whoever_raises():
-    """In order; a bug is reported."""
+def test_every_policy_learns_of_a_disconnect_although_one_raises():
+    """They are called in order, and the bug is reported."""
     diary: list[str] = []
     chain, reporter = make(
         Told("a", diary, disconnect=RuntimeError("bug")), OnlyCounts(), Told("b", diary)
@@ -158,7 +158,7 @@ def test_everybody_hears_that_a_client_is_gone_whoever_raises():
 
 
 def test_a_tick_is_one_entrys_own_and_its_bugs_are_only_reported():
-    """Nobody's session is to blame for it."""
+    """No session caused it, so none is closed."""
     diary: list[str] = []
     chain, reporter = make(Told("a", diary, tick=RuntimeError("bug")), Told("b", diary))
     chain.tick(chain.entries[0], 0)
@@ -167,8 +167,8 @@ def test_a_tick_is_one_entrys_own_and_its_bugs_are_only_reported():
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_tick")]
 
 
-def test_policies_are_closed_last_first_whoever_raises():
-    """What was made last may lean on what was made first."""
+def test_policies_are_closed_last_first_although_one_raises():
+    """A later policy may depend on an earlier one."""
     diary: list[str] = []
     chain, reporter = make(
         Told("a", diary), Told("b", diary, close=RuntimeError("bug")), Told("c", diary)

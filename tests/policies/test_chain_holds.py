@@ -1,4 +1,4 @@
-"""The chain: a hold pauses the asking, and from there it goes on."""
+"""The chain: a hold pauses the calls, and they continue from there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOLD = Hold(1000, "key")
 
 
 def chain_of(*verdicts, **options):
-    """Entries a, b, c ... that say these; the chain, its reporter, their diary and a request."""
+    """Return a chain of entries a, b, c ... with these verdicts, its reporter, their diary and a request."""
     diary: list[str] = []
     each = [Told(chr(97 + n), diary, request=verdict) for n, verdict in enumerate(verdicts)]
     chain, reporter = make(*each, **options)
@@ -26,8 +26,8 @@ def end(chain, asked) -> None:
     on_complete(asked, Outcome.DISCONNECTED, 9)
 
 
-def test_those_before_the_holder_are_not_asked_twice_and_those_behind_it_afterwards():
-    """Each is asked once about each request, but for who holds it."""
+def test_only_the_holder_is_called_twice_and_later_policies_after_it():
+    """Each of the others is called once about each request."""
     chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
     assert ask(chain, asked) is HOLD
     assert diary == ["a request", "b request"]
@@ -37,15 +37,15 @@ def test_those_before_the_holder_are_not_asked_twice_and_those_behind_it_afterwa
 
 
 def test_at_the_deadline_the_holder_is_not_asked_again():
-    """What it left word of is taken for its verdict; those behind it are asked."""
+    """The hold's `then` is its verdict, and later policies are called."""
     chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
     ask(chain, asked)
     assert ask_again(chain, asked, FORWARD) is FORWARD
     assert diary == ["a request", "b request", "c request"]
 
 
-def test_a_deadline_that_refuses_ends_the_asking():
-    """As if the holder had refused at once."""
+def test_a_deadline_that_refuses_ends_the_calls():
+    """It ends them as a refusal at once would."""
     chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
     ask(chain, asked)
     assert ask_again(chain, asked, REFUSED) is REFUSED
@@ -55,7 +55,7 @@ def test_a_deadline_that_refuses_ends_the_asking():
 
 
 def test_a_lone_policy_is_asked_again_as_in_any_chain():
-    """Nothing is remembered for it but that it was asked."""
+    """The chain remembers only that it was called."""
     chain, _, diary, asked = chain_of([HOLD, HOLD])
     assert ask(chain, asked) is HOLD
     assert ask_again(chain, asked) is HOLD
@@ -64,7 +64,7 @@ def test_a_lone_policy_is_asked_again_as_in_any_chain():
 
 
 def test_several_may_hold_the_same_request_one_after_the_other():
-    """Each in its turn, and again if it wants."""
+    """Each holds in its turn, and again if it wants to."""
     other = Hold(50, "other")
     chain, _, diary, asked = chain_of([HOLD], [other, HOLD], [other])
     assert ask(chain, asked) is HOLD
@@ -75,8 +75,8 @@ def test_several_may_hold_the_same_request_one_after_the_other():
     assert diary == [f"{name} request" for name in "aabbcc"]
 
 
-def test_what_was_said_before_the_hold_is_not_forgotten():
-    """Patches, and the largest throttle."""
+def test_verdicts_before_the_hold_are_kept():
+    """They are the patches and the largest throttle."""
     first, second = Patch(0, b"\x01"), Patch(4, b"\x02")
     chain, _, _, asked = chain_of(
         Throttle(70, Forward((first,))), [HOLD, Throttle(30)], Forward((second,))
@@ -87,7 +87,7 @@ def test_what_was_said_before_the_hold_is_not_forgotten():
 
 @pytest.mark.parametrize("verdict", [REFUSED, Respond(b"here")], ids=str)
 def test_a_throttle_before_the_hold_holds_for_a_refusal_after_it(verdict):
-    """Of several the largest counts, however it goes on."""
+    """The largest of several counts, with any verdict on the request."""
     chain, _, _, asked = chain_of(Throttle(70), [HOLD, FORWARD], Throttle(90, verdict))
     ask(chain, asked)
     assert ask_again(chain, asked) == Throttle(90, verdict)
@@ -96,8 +96,8 @@ def test_a_throttle_before_the_hold_holds_for_a_refusal_after_it(verdict):
     assert ask_again(chain, asked) == Throttle(70, verdict)
 
 
-def test_if_it_ends_while_it_is_held_only_those_asked_hear_of_it():
-    """The third has never seen it."""
+def test_the_end_of_a_held_request_is_told_to_called_policies_only():
+    """The third policy has never seen it."""
     chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
     ask(chain, asked)
     end(chain, asked)
@@ -105,7 +105,7 @@ def test_if_it_ends_while_it_is_held_only_those_asked_hear_of_it():
 
 
 def test_two_requests_are_held_each_at_its_own_place():
-    """The request remembers it, not the chain."""
+    """The request remembers the place, not the chain."""
     chain, _, diary, first = chain_of([HOLD], [HOLD])
     second = request()
     assert ask(chain, first) is HOLD
@@ -115,8 +115,8 @@ def test_two_requests_are_held_each_at_its_own_place():
     assert diary.count("a request") == 3
 
 
-def test_an_observer_holds_nobody():
-    """It is reported, and asked once."""
+def test_an_observer_holds_no_request():
+    """Its hold is reported, and it is called once."""
     chain, reporter, diary, asked = chain_of([HOLD], [HOLD], modes={"a": "observe"})
     assert ask(chain, asked) is HOLD
     assert ask_again(chain, asked) is FORWARD
@@ -125,7 +125,7 @@ def test_an_observer_holds_nobody():
 
 
 def test_a_guard_that_raises_when_asked_again_closes():
-    """Reported; who was asked so far hears of the end."""
+    """The fault is reported, and the policies called so far learn of the end."""
     bug = RuntimeError("bug")
     chain, reporter, diary, asked = chain_of(FORWARD, [HOLD, bug], FORWARD)
     ask(chain, asked)
@@ -137,7 +137,7 @@ def test_a_guard_that_raises_when_asked_again_closes():
 
 
 def test_a_watcher_that_raises_when_asked_again_yields():
-    """on_error: forward; those behind it decide."""
+    """With on_error: forward, later policies decide."""
     chain, reporter, _, asked = chain_of(
         [HOLD, RuntimeError("bug")], REFUSED, on_errors={"a": "forward"}
     )
@@ -146,8 +146,8 @@ def test_a_watcher_that_raises_when_asked_again_yields():
     assert len(reporter.errors) == 1
 
 
-def test_what_is_held_goes_on_with_the_hooks_it_began_with():
-    """Places are counted in the row that was asked, whatever the entries wish for by now."""
+def test_a_held_request_continues_with_the_hooks_it_began_with():
+    """Places are counted in the row it began with, even if the entries' needs have changed."""
     diary: list[str] = []
     first = Told("a", diary, apis=frozenset())
     holder = Told("b", diary, request=[HOLD])
@@ -164,8 +164,8 @@ def test_what_is_held_goes_on_with_the_hooks_it_began_with():
     assert diary == ["b request", "b request", "c request"]
 
 
-def test_reconsidering_changes_nothing_for_those_who_wish_the_same():
-    """Compiled anew, with the same outcome."""
+def test_recompiling_unchanged_needs_changes_nothing():
+    """The outcome is the same."""
     chain, _, diary, asked = chain_of(FORWARD)
     before = chain.hooks(ApiKey.HEARTBEAT)
     chain.reconsider()

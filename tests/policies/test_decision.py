@@ -1,4 +1,4 @@
-"""What is told of a verdict that refuses, or would."""
+"""The report of a verdict that refuses, or that would in mode observe."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def decision(verdict, api_name="DeleteTopics"):
         (PATCHED, "change", 0, ""),
     ],
 )
-def test_a_ruling_has_a_kind_a_delay_and_an_error(verdict, kind, delay_ms, error):
-    """Names from closed sets, so that they may be labels."""
+def test_a_decision_has_a_kind_a_delay_and_an_error(verdict, kind, delay_ms, error):
+    """Names come from closed sets, so that they may be labels."""
     made = decision(verdict)
     assert (made.kind, made.delay_ms, made.error) == (kind, delay_ms, error)
 
 
-def test_it_closes_where_the_verdict_says_so_and_at_the_connect():
-    """Before its first request a client can be told nothing."""
+def test_it_closes_by_the_verdict_and_at_a_refused_connect():
+    """Before its first request a client cannot be answered."""
     closes = [decision(Reject(44)), decision(Reject(44, close=True)), decision(Reject(44), "")]
     assert [(each.closes, each.operation) for each in closes] == [
         (False, "DeleteTopics"),
@@ -45,13 +45,13 @@ def test_it_closes_where_the_verdict_says_so_and_at_the_connect():
 
 
 def test_the_reason_of_a_throttle_that_refuses_is_its_refusals():
-    """Other verdicts have none."""
+    """Other verdicts have no reason."""
     told = [decision(each).message for each in (REFUSED, Throttle(30, REFUSED), Throttle(30))]
     assert told == [REFUSED.message, REFUSED.message, ""]
 
 
 def test_a_client_is_told_the_policy_and_its_reason_or_the_code():
-    """As `error_message`."""
+    """They stand in `error_message`."""
     assert refusal_message("limits", REFUSED) == (
         "refused by policy limits of Sluice: DeleteTopics is forbidden here"
     )
@@ -76,6 +76,6 @@ def test_a_client_is_told_the_policy_and_its_reason_or_the_code():
         (REFUSED, False),
     ],
 )
-def test_a_verdict_that_only_lets_a_request_pass_is_no_news(verdict, nothing):
+def test_a_verdict_that_only_forwards_is_not_reported(verdict, nothing):
     """Exempt or not."""
     assert is_no_op(verdict) is nothing

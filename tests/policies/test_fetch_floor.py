@@ -1,4 +1,4 @@
-"""`fetch_floor`: whose fetches are raised, how far, and what the core makes of it."""
+"""`fetch_floor`: whose fetches are raised, how far, and their effect in the core."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def patched(*fields, version=11):
 
 
 @pytest.mark.parametrize("version", [0, 3, 11, 15])
-def test_what_is_below_the_floor_is_raised_to_it(version):
-    """Wait and size, each by itself, where they stand in that version."""
+def test_values_below_the_floor_are_raised_to_it(version):
+    """Wait and size are raised separately, at their place in that version."""
     both = patched(("max_wait_ms", 2000), ("min_bytes", 1000), version=version)
     assert ask(FetchHead(500, 1), version) == both
     assert ask(FetchHead(0, 0), version) == both
@@ -45,20 +45,20 @@ def test_what_is_below_the_floor_is_raised_to_it(version):
     assert ask(FetchHead(2000, 1), version) == patched(("min_bytes", 1000), version=version)
 
 
-def test_what_is_at_the_floor_or_above_it_stays():
-    """Nothing is lowered; the request passes untouched."""
+def test_values_at_the_floor_or_above_stay():
+    """No value is lowered, and the request passes unchanged."""
     assert ask(FetchHead(2000, 1000)) is FORWARD
     assert ask(FetchHead(30_000, 1 << 20)) is FORWARD
 
 
-def test_no_more_is_waited_for_than_may_be_sent():
+def test_min_bytes_never_exceeds_max_bytes():
     """min_bytes is raised to max_bytes at most, and never lowered to it."""
     assert ask(FetchHead(2000, 1, max_bytes=600)) == patched(("min_bytes", 600))
     assert ask(FetchHead(2000, 700, max_bytes=600)) is FORWARD
 
 
 def test_the_first_rule_that_fits_counts():
-    """By user, by client id, or by both."""
+    """A rule fits by user, by client id, or by both."""
     rules = [
         {"user": "ann", "client_id": "bench", "max_wait_ms": 3000},
         {"user": "ann", "max_wait_ms": 4000},
@@ -71,14 +71,14 @@ def test_the_first_rule_that_fits_counts():
     assert ask(head, rules=rules, user="bob", client_id="x") is FORWARD
 
 
-def test_a_fetch_that_closes_its_session_is_let_be():
-    """The consumer is about to go, and waits for the answer; one without a session is raised."""
+def test_a_fetch_that_closes_its_session_is_not_changed():
+    """The consumer is about to leave and waits for the answer; a fetch without a session is raised."""
     assert ask(FetchHead(500, 1, session_id=7, session_epoch=-1)) is FORWARD
     assert ask(FetchHead(500, 1, session_id=0, session_epoch=-1)) is not FORWARD
 
 
-def test_it_looks_at_fetches_alone_and_at_nothing_without_rules():
-    """Everything else streams as if it were not there."""
+def test_only_fetches_are_seen_and_none_without_rules():
+    """All other requests stream as without the policy."""
     hooks = PolicyBench(FetchFloor, {"consumers": [FLOOR]}).chain.hooks
     assert hooks(ApiKey.FETCH).need is Need.HEAD
     assert hooks(ApiKey.FETCH).on_complete is None
@@ -86,8 +86,8 @@ def test_it_looks_at_fetches_alone_and_at_nothing_without_rules():
     assert PolicyBench(FetchFloor).chain.hooks(ApiKey.FETCH).on_request is None
 
 
-def test_rules_for_nobody_or_of_nothing_are_mistakes():
-    """Each is named with its place, and so is a wait that clients would not bear."""
+def test_rules_without_an_effect_are_mistakes():
+    """Each is named by its path, and so is a wait longer than clients accept."""
     rules = [
         {"min_bytes": 1},
         {"user": "a"},
@@ -103,8 +103,8 @@ def test_rules_for_nobody_or_of_nothing_are_mistakes():
     ]
 
 
-def test_settings_of_somebody_else_are_refused():
-    """The registry hands over what `Config` made."""
+def test_settings_of_another_type_are_refused():
+    """The registry passes an instance of `Config`."""
     with pytest.raises(PolicyConfigError, match="FetchFloorConfig"):
         FetchFloor({"consumers": []}, BenchHost())
 
@@ -113,7 +113,7 @@ def test_settings_of_somebody_else_are_refused():
 
 
 def fetch(correlation_id, max_wait_ms, min_bytes, max_bytes=1 << 20, version=11):
-    """A Fetch that names no topics; of v15 on bytes that nobody looks at."""
+    """Return a Fetch without topics; from v15 on the rest is not read."""
     body = struct.pack(">iiibii", max_wait_ms, min_bytes, max_bytes, 0, 0, -1)
     if version < 15:
         body = INT32(-1) + body
@@ -134,7 +134,7 @@ def floored(**rule):
 def test_the_broker_gets_the_raised_fetch_and_nothing_else_has_changed(
     version, asked, floor, chunk
 ):
-    """In every version, however the bytes come."""
+    """In every version, and in any chunks."""
     max_wait_ms, min_bytes, max_bytes = asked
     wire = floored(max_wait_ms=floor[0], min_bytes=floor[1])
     wire.client(fetch(1, max_wait_ms, min_bytes, max_bytes, version), chunk)
@@ -147,7 +147,7 @@ def test_the_broker_gets_the_raised_fetch_and_nothing_else_has_changed(
 
 @pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(100, 1), (0, 1), (500, 0)])
 def test_a_raised_fetch_is_waited_for_as_long_as_the_broker_may_take(max_wait_ms, min_bytes):
-    """Its deadline here is that of what the broker was asked for, and the grace."""
+    """Sluice's deadline is the raised wait plus the grace."""
     wire = floored(max_wait_ms=5000, min_bytes=1000)
     wire.client(fetch(1, max_wait_ms, min_bytes))
     for _ in range(59):
@@ -159,7 +159,7 @@ def test_a_raised_fetch_is_waited_for_as_long_as_the_broker_may_take(max_wait_ms
 
 @pytest.mark.parametrize("max_wait_ms", [0, 100])
 def test_a_raised_fetch_that_the_broker_forgets_is_answered_here(max_wait_ms):
-    """When its own deadline and the grace are over: empty, so that the client comes again."""
+    """After its own deadline and the grace it is answered empty, so that the client fetches again."""
     wire = floored(max_wait_ms=5000)
     wire.client(fetch(1, max_wait_ms, 1))
     for _ in range(61):
@@ -170,7 +170,7 @@ def test_a_raised_fetch_that_the_broker_forgets_is_answered_here(max_wait_ms):
 
 
 def test_the_highest_floor_is_the_largest_int32():
-    """min_bytes is an int32: 2,147,483,647 may be set, one more is a mistake."""
+    """min_bytes is an int32: 2,147,483,647 is valid, one more is a mistake."""
     rule = {"user": "reports", "min_bytes": 2_147_483_647}
     settings, problems = try_convert(FetchFloorConfig, {"consumers": [rule]})
     assert not problems

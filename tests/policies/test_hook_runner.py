@@ -1,4 +1,4 @@
-"""The wall around policies: nothing that a hook raises passes it."""
+"""The hook runner: no exception of a hook gets past it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.chains import request
 
 
 def endless() -> None:
-    """A recursion without an end."""
+    """Recurse without an end."""
     endless()
 
 
@@ -25,8 +25,8 @@ RAISED = [
 
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_whatever_a_hook_raises_is_a_fault_of_its_policy(error):
-    """Reported once, with policy and hook; `run` raises the fault, `tell` does not."""
+def test_any_exception_of_a_hook_is_a_fault_of_its_policy(error):
+    """It is reported once, with policy and hook; `run` raises the fault, `tell` does not."""
     reporter = BenchReporter()
     hook_runner = HookRunner(reporter)
 
@@ -40,14 +40,14 @@ def test_whatever_a_hook_raises_is_a_fault_of_its_policy(error):
 
 
 def test_a_recursion_without_end_is_a_fault_of_its_policy():
-    """The stack is whole again when the fault is made."""
+    """The stack is unwound when the fault is made."""
     reporter = BenchReporter()
     HookRunner(reporter).notify("q", "on_request", endless)
     assert [type(error) for _, _, error in reporter.errors] == [RecursionError]
 
 
-def test_nonsense_is_a_fault_that_says_what_was_expected():
-    """As bad as an exception."""
+def test_a_wrong_return_value_is_a_fault_that_names_the_expectation():
+    """It counts like an exception."""
     reporter = BenchReporter()
     with pytest.raises(PolicyFault) as raised:
         HookRunner(reporter).run("limits", "on_request", lambda: None, check=check_request)
@@ -55,8 +55,8 @@ def test_nonsense_is_a_fault_that_says_what_was_expected():
     assert len(reporter.errors) == 1
 
 
-def test_what_a_hook_returns_comes_through():
-    """With its arguments as they were."""
+def test_a_hooks_return_value_is_passed_on():
+    """Its arguments are passed unchanged."""
     reporter = BenchReporter()
     assert HookRunner(reporter).run("q", "effective_quota", max, 3, 5) == 5
     assert reporter.errors == []
@@ -79,7 +79,7 @@ class Clock:
 
 
 def test_a_hook_of_five_milliseconds_is_reported_and_a_shorter_one_is_not():
-    """With the entry, the hook and how long; both are counted."""
+    """The report has the entry, the hook and the duration; both calls are counted."""
     clock, reporter = Clock(), BenchReporter()
     hook_runner = HookRunner(reporter, clock)
     hook_runner.notify("q", "on_tick", clock.turn, SLOW_US - 1)
@@ -90,7 +90,7 @@ def test_a_hook_of_five_milliseconds_is_reported_and_a_shorter_one_is_not():
     assert (times.calls, times.took_us, times.slow) == (2, 2 * SLOW_US - 1, 1)
 
 
-def test_a_timed_hook_says_which_request_it_was_about_and_raises_what_it_raises():
+def test_a_slow_hook_is_reported_with_its_request_and_its_exception_is_raised():
     """It is measured however it ends."""
     clock, reporter = Clock(), BenchReporter()
     hook_runner = HookRunner(reporter, clock)
@@ -104,8 +104,8 @@ def test_a_timed_hook_says_which_request_it_was_about_and_raises_what_it_raises(
     assert reporter.slow == [("q", "on_request", "Heartbeat", 50_000)]
 
 
-def test_what_a_hook_has_others_do_is_not_its_own_time():
-    """An alarm that wakes a request is not slow because the policy behind it is."""
+def test_the_time_of_nested_hooks_is_not_counted():
+    """An alarm that wakes a request is not slow because a later policy is."""
     clock, reporter = Clock(), BenchReporter()
     hook_runner = HookRunner(reporter, clock)
 
@@ -120,7 +120,7 @@ def test_what_a_hook_has_others_do_is_not_its_own_time():
 
 
 def test_without_a_clock_nothing_is_measured():
-    """And a hook is called straight."""
+    """A hook is called directly."""
     hook_runner = HookRunner(BenchReporter())
     assert hook_runner.timed("q", "on_request", len) is len
     hook_runner.notify("q", "on_tick", len, "")

@@ -1,4 +1,4 @@
-"""Hooks: what a request remembers of the chain, and what an API without policies costs."""
+"""Hooks: the position that a request keeps in the chain, and the cost of an API without policies."""
 
 from __future__ import annotations
 

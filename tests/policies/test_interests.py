@@ -1,4 +1,4 @@
-"""What a policy is asked about: read once, and checked."""
+"""The interests of a policy are read once and checked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def policy(**attributes: object) -> Policy:
     return made
 
 
-def test_wishes_are_what_the_attributes_say():
-    """And an API without a need of its own needs the header."""
+def test_interests_are_read_from_the_attributes():
+    """An API without a need of its own needs the header."""
     found = interests_of(
         policy(apis={ApiKey.FETCH}, response_apis=frozenset(), needs={1: Need.BODY}, tick_ms=7)
     )
@@ -44,7 +44,7 @@ def test_wishes_are_what_the_attributes_say():
     ],
 )
 def test_a_wrong_attribute_is_named_with_what_was_expected(attributes, words):
-    """Found when the policy is made, not when the first request comes."""
+    """It is found when the policy is made, not when the first request comes."""
     with pytest.raises(TypeError) as raised:
         interests_of(policy(**attributes))
     assert words in str(raised.value)

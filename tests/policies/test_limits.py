@@ -1,4 +1,4 @@
-"""`limits`: what is refused with which code, what it never looks at, and which settings it refuses."""
+"""`limits`: refusals and their codes, the requests it does not see, and the settings it refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def ask(settings, api, **request):
     return bench.ask(bench.request(api, **request))
 
 
-def test_without_settings_nothing_is_limited_and_nothing_is_looked_at():
+def test_without_settings_no_request_is_seen():
     """Every setting is optional."""
     bench = PolicyBench(Limits)
     assert bench.policy.apis == frozenset()
@@ -26,7 +26,7 @@ def test_without_settings_nothing_is_limited_and_nothing_is_looked_at():
 
 
 def test_a_forbidden_api_is_a_policy_violation_and_the_others_pass():
-    """The code that every admin client shows as what it is."""
+    """Every admin client shows this code under its own name."""
     settings = {"forbidden_apis": ["DeleteTopics", "AlterConfigs"]}
     assert ask(settings, "DeleteTopics") == Reject(ErrorCode.POLICY_VIOLATION)
     assert ask(settings, "AlterConfigs") == Reject(ErrorCode.POLICY_VIOLATION)
@@ -41,7 +41,7 @@ def test_a_forbidden_api_is_a_policy_violation_and_the_others_pass():
     ],
 )
 def test_a_request_larger_than_allowed_is_refused_and_one_as_large_passes(api, code):
-    """Producers know MESSAGE_TOO_LARGE; it is no answer to anything else."""
+    """Producers know MESSAGE_TOO_LARGE; other APIs get another code."""
     settings = {"request_max_bytes": 2048}
     assert ask(settings, api, size_bytes=2048) is FORWARD
     assert ask(settings, api, size_bytes=2049) == Reject(code)
@@ -59,18 +59,18 @@ def test_a_request_larger_than_allowed_is_refused_and_one_as_large_passes(api, c
     ],
 )
 def test_a_produce_must_ask_for_at_least_the_required_acks(required, acks, passes):
-    """More than required is never refused."""
+    """More acks than required are never refused."""
     verdict = ask({"required_acks": required}, "Produce", acks=acks)
     assert verdict == (FORWARD if passes else Reject(ErrorCode.INVALID_REQUIRED_ACKS))
 
 
 def test_other_requests_have_no_acks_to_judge():
-    """A Fetch asks for none and is not refused for it."""
+    """A Fetch is not refused."""
     assert ask({"required_acks": "all", "request_max_bytes": 1024}, "Fetch") is FORWARD
 
 
-def test_what_is_forbidden_is_said_before_what_is_too_large_or_too_weak():
-    """One code a request: the one that no change of the request would mend."""
+def test_a_forbidden_api_is_reported_before_size_and_acks():
+    """A request gets one code, the one that no change of the request would mend."""
     settings = {"forbidden_apis": ["Produce"], "request_max_bytes": 1024, "required_acks": "all"}
     verdict = ask(settings, "Produce", acks=1, size_bytes=5000)
     assert verdict == Reject(ErrorCode.POLICY_VIOLATION)
@@ -91,13 +91,13 @@ def test_what_is_forbidden_is_said_before_what_is_too_large_or_too_weak():
         ({"request_max_bytes": 1024}, None),
     ],
 )
-def test_it_looks_only_at_what_its_settings_can_refuse(settings, apis):
+def test_only_apis_that_the_settings_can_refuse_are_seen(settings, apis):
     """Only a bound on sizes concerns every API."""
     assert PolicyBench(Limits, settings).policy.apis == apis
 
 
 def test_it_judges_by_the_header_alone():
-    """What it lets through streams as if it were not there."""
+    """Forwarded requests stream as without the policy."""
     settings = {"forbidden_apis": ["Produce"], "request_max_bytes": 1024, "required_acks": "all"}
     bench = PolicyBench(Limits, settings)
     hooks = bench.chain.hooks(ApiKey.PRODUCE)
@@ -107,7 +107,7 @@ def test_it_judges_by_the_header_alone():
 
 
 def test_apis_that_kafka_does_not_have_are_all_named_with_the_nearest():
-    """Every mistake at once, each with its place."""
+    """Every mistake is reported at once, with its path."""
     names = ["CreateTopics", "DeleteTopic", "Prodcue"]
     _, problems = try_convert(LimitsConfig, {"forbidden_apis": names}, "config")
     assert [(each.path, each.nearest) for each in problems] == [
@@ -117,22 +117,22 @@ def test_apis_that_kafka_does_not_have_are_all_named_with_the_nearest():
 
 
 @pytest.mark.parametrize("name", ["ApiVersions", "SaslHandshake", "SaslAuthenticate"])
-def test_what_every_client_says_first_cannot_be_forbidden(name):
-    """Without it no client could connect at all."""
+def test_apis_that_every_client_needs_cannot_be_forbidden(name):
+    """Without them no client could connect."""
     _, (problem,) = try_convert(LimitsConfig, {"forbidden_apis": [name]}, "")
     assert problem.path == "forbidden_apis[0]"
     assert "can do without" in problem.expected
 
 
-def test_settings_of_somebody_else_are_refused():
-    """The registry hands over what `Config` made; anything else is a bug of the caller."""
+def test_settings_of_another_type_are_refused():
+    """The registry passes an instance of `Config`; any other is a bug of the caller."""
     with pytest.raises(PolicyConfigError, match="LimitsConfig"):
         Limits({"forbidden_apis": []}, BenchHost())
     assert Limits(LimitsConfig(), BenchHost()).apis == frozenset()
 
 
 def test_the_largest_bound_of_a_request_is_the_largest_size_that_can_be_written():
-    """A request's size is an int32: 2,147,483,647 may be set, one more is a mistake."""
+    """A request's size is an int32: 2,147,483,647 is valid, one more is a mistake."""
     settings = try_convert(LimitsConfig, {"request_max_bytes": 2_147_483_647})
     assert settings == (LimitsConfig(request_max_bytes=2_147_483_647), [])
     _, problems = try_convert(LimitsConfig, {"request_max_bytes": 2_147_483_648})

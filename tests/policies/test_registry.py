@@ -54,7 +54,7 @@ class NoPolicy:
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three strangers beside our own."""
+    """Three installed plug-ins beside the built-in policies."""
     real = importlib.metadata.entry_points(group=registry.GROUP)
     here = {"stranger": "Stranger", "wrong": "NoPolicy", "absent": "Missing"}
     points = EntryPoints(
@@ -79,7 +79,7 @@ def texts(*entries: PolicyEntry | None) -> list[str]:
     return [str(each) for each in registry.inspect(entries)]
 
 
-def test_ours_and_a_strangers_are_found_the_same_way() -> None:
+def test_built_in_and_installed_policies_are_found_the_same_way() -> None:
     """Every policy of the group that can be loaded is available under its name."""
     assert registry.available() == {
         "admission": Admission,
@@ -109,7 +109,7 @@ def test_builds_each_entry_in_order() -> None:
 
 
 def test_every_entry_is_judged() -> None:
-    """Unknown policies, bad settings, refusals and faults are all told, each under its own path."""
+    """Unknown policies, bad settings, refusals and faults are all reported, each under its own path."""
     assert texts(
         PolicyEntry(use="limit"),
         None,
@@ -132,7 +132,7 @@ def test_every_entry_is_judged() -> None:
     ]
 
 
-def test_what_cannot_be_loaded_is_told_to_whoever_uses_it() -> None:
+def test_a_policy_that_cannot_be_loaded_is_reported_where_it_is_used() -> None:
     """A missing class and a class that is no policy are problems of the entry's `use`."""
     wrong, absent = texts(PolicyEntry(use="wrong"), PolicyEntry(use="absent"))
     assert wrong == f"policies[0].use: {__name__}:NoPolicy is not a Policy with a Config"
@@ -148,16 +148,16 @@ def test_names_are_unique() -> None:
 
 
 def test_a_failed_build_leaves_nothing_open() -> None:
-    """When one entry cannot be built, those that were are closed and all problems raised."""
-    entries = [PolicyEntry(use="stranger", name="a"), PolicyEntry(use="nobody")]
+    """When one entry cannot be built, the built ones are closed and all problems are raised."""
+    entries = [PolicyEntry(use="stranger", name="a"), PolicyEntry(use="missing")]
     with pytest.raises(SettingsError, match="policies") as caught:
         registry.build(entries, BenchHost())
     assert len(caught.value.problems) == 1
     assert Stranger.closed == ["a"]
 
 
-def test_inspecting_closes_what_it_made() -> None:
-    """A check leaves no policy behind."""
+def test_inspecting_closes_its_policies() -> None:
+    """A check leaves no policy open."""
     assert texts(PolicyEntry(use="stranger", name="x")) == []
     assert Stranger.closed == ["x"]
 
@@ -166,7 +166,7 @@ def test_inspecting_closes_what_it_made() -> None:
 
 
 def test_a_policy_is_made_once_from_inspection_to_service() -> None:
-    """What was inspected is what is built; the budget is asked in between."""
+    """The inspected instance is the one that serves; its memory budget is read in between."""
     entries = [PolicyEntry(use="stranger"), PolicyEntry(use="quota", config={"quotas": []})]
     assert registry.inspect(entries, keep=True) == []
     assert Stranger.made == 1
@@ -180,17 +180,17 @@ def test_a_policy_is_made_once_from_inspection_to_service() -> None:
     assert registry.build(entries, BenchHost())[0].policy is not built[0].policy
 
 
-def test_what_is_not_kept_is_closed() -> None:
-    """A check leaves nothing open, nor does a mistake beside it."""
+def test_policies_that_are_not_kept_are_closed() -> None:
+    """A check leaves none open, and neither does a mistake in another entry."""
     entries = [PolicyEntry(use="stranger", name="a")]
     registry.inspect(entries)
     assert Stranger.closed == ["a"]
-    registry.inspect([*entries, PolicyEntry(use="nobody")], keep=True)
+    registry.inspect([*entries, PolicyEntry(use="missing")], keep=True)
     assert Stranger.closed == ["a", "a"]
 
 
-def test_what_a_draft_asks_of_the_proxy_waits_for_it() -> None:
-    """It reads its file at once; its alarm is set when there is a clock; nobody is woken."""
+def test_a_drafts_requests_to_the_proxy_wait_for_it() -> None:
+    """It reads its file at once; its alarm is set when there is a clock; no request is woken."""
     entries = [PolicyEntry(use="stranger", config={"level": 3})]
     asked: list[str] = []
     registry.inspect(entries, lambda path: asked.append(path) or b"saved", keep=True)

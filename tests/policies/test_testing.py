@@ -1,4 +1,4 @@
-"""The bench for authors: it behaves as the proxy does, and its clock moves only by hand."""
+"""The bench for plug-in authors behaves as the proxy does, and its clock moves only by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DiaryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Diary(Policy):
-    """Refuses one client; writes down what it was told, and when."""
+    """Refuses one client, and records its calls with their times."""
 
     Config = DiaryConfig
     apis = frozenset({ApiKey.PRODUCE, ApiKey.HEARTBEAT})
@@ -54,7 +54,7 @@ class Ticks(Diary):
 
 
 def test_settings_are_checked_as_the_registry_checks_them():
-    """Strictly, by the policy's own Config."""
+    """The policy's own Config converts them strictly."""
     assert PolicyBench(Diary, {"refuse": "bench"}).policy.config == DiaryConfig("bench")
     with pytest.raises(SettingsError):
         PolicyBench(Diary, {"refuse": 1})
@@ -63,7 +63,7 @@ def test_settings_are_checked_as_the_registry_checks_them():
 
 
 def test_a_request_is_made_by_kafkas_name_at_the_newest_version_on_offer():
-    """Unless the author says which."""
+    """The author may name another version."""
     bench = PolicyBench(Diary)
     asked = bench.request("Fetch")
     assert (asked.api_key, asked.api_version) == (ApiKey.FETCH, OFFERED[ApiKey.FETCH][1])
@@ -78,7 +78,7 @@ def test_every_request_has_an_id_of_its_own():
 
 
 def test_only_a_produce_has_acks_and_it_asks_for_all_unless_told():
-    """What most producers send."""
+    """Most producers ask for all."""
     bench = PolicyBench(Diary)
     assert bench.request("Produce").acks == -1
     assert bench.request("Produce", acks=0).acks == 0
@@ -99,16 +99,16 @@ def test_a_request_no_client_could_send_is_an_error_of_the_author(name, version,
         PolicyBench(Diary).request(name, version)
 
 
-def test_asking_gives_what_the_chain_decides_about_this_speaker():
-    """The bench's own peer unless another is given."""
+def test_a_request_gets_the_chains_decision_for_its_peer():
+    """The peer is the bench's own unless another is given."""
     bench = PolicyBench(Diary, {"refuse": "bad"})
     assert bench.ask(bench.request("Heartbeat")) is FORWARD
     bad = Peer(2, "127.0.0.1", 50001, client_id="bad")
     assert bench.ask(bench.request("Heartbeat"), bad) == Reject(ErrorCode.POLICY_VIOLATION)
 
 
-def test_what_the_policy_does_not_want_to_see_is_forwarded_unasked():
-    """And nothing else is told about it."""
+def test_a_request_the_policy_does_not_see_is_forwarded():
+    """The policy is not told of its end either."""
     bench = PolicyBench(Diary)
     asked = bench.request("Metadata")
     assert bench.ask(asked) is FORWARD
@@ -116,7 +116,7 @@ def test_what_the_policy_does_not_want_to_see_is_forwarded_unasked():
     assert bench.policy.diary == []
 
 
-def test_a_reply_is_heard_and_completes_its_request():
+def test_a_reply_is_observed_and_completes_its_request():
     """In this order, at the bench's time."""
     bench = PolicyBench(Diary, now_ms=7)
     asked = bench.request("Heartbeat")
@@ -131,14 +131,14 @@ def test_a_reply_is_heard_and_completes_its_request():
 
 
 def test_a_request_can_end_in_any_way():
-    """Without a reply."""
+    """Each outcome without a reply is passed to the policy."""
     bench = PolicyBench(Diary)
     bench.complete(bench.request("Heartbeat"), Outcome.DISCONNECTED)
     assert bench.policy.diary == [("complete", Outcome.DISCONNECTED, 0)]
 
 
 @pytest.mark.parametrize("steps", [[350], [50] * 7, [99, 1, 250], [120, 230]], ids=str)
-def test_the_policy_ticks_as_often_as_it_wants_however_the_clock_is_turned(steps):
+def test_the_policy_ticks_at_its_interval_for_any_steps_of_the_clock(steps):
     """Small steps add up."""
     bench = PolicyBench(Diary, now_ms=1000)
     for step in steps:
@@ -155,7 +155,7 @@ def test_a_policy_without_a_tick_is_never_ticked():
     assert bench.now_ms == 1000
 
 
-def test_the_host_remembers_what_was_woken():
+def test_the_host_records_woken_keys():
     """In order, every time."""
     host = BenchHost("mine")
     host.wake("a")
@@ -166,7 +166,7 @@ def test_the_host_remembers_what_was_woken():
 
 
 class Gate(Policy):
-    """Holds everything until it is opened, or somebody rings; tells how quiet to be after."""
+    """Holds every request until it is opened or its alarm rings, then gives a throttle."""
 
     Config = DiaryConfig
 
@@ -189,8 +189,8 @@ class Gate(Policy):
         self.host.wake("gate")
 
 
-def test_what_is_held_is_asked_again_when_its_key_is_woken():
-    """At once, and the host says how many that were; those that are held again wait on."""
+def test_held_requests_are_judged_again_when_their_key_is_woken():
+    """The host returns their number; those that are held again stay held."""
     bench = PolicyBench(Gate)
     asked = bench.request("Metadata")
     assert bench.ask(asked) == Hold(1000, "gate", Reject(7))
@@ -217,7 +217,7 @@ def test_an_alarm_rings_when_the_clock_is_turned_that_far():
     assert (rung, bench.released[0].now_ms) == ([200, 300], 250)
 
 
-def test_at_its_deadline_what_is_held_ends_as_its_verdict_says():
+def test_at_its_deadline_a_held_request_ends_by_its_verdict():
     """Not a millisecond earlier."""
     bench = PolicyBench(Gate)
     asked = bench.request("Metadata")
@@ -228,8 +228,8 @@ def test_at_its_deadline_what_is_held_ends_as_its_verdict_says():
     assert bench.released == [(1000, asked, Reject(7))]
 
 
-def test_who_hangs_up_is_not_asked_again():
-    """The policy hears of it."""
+def test_a_disconnected_clients_request_is_not_judged_again():
+    """The policy is told of the end."""
     bench = PolicyBench(Gate)
     bench.ask(bench.request("Metadata"), Peer(4, "h", 1))
     bench.ask(bench.request("Metadata"), Peer(5, "h", 1))
@@ -238,15 +238,15 @@ def test_who_hangs_up_is_not_asked_again():
     assert bench.host.wake("gate") == 1
 
 
-def test_a_reply_says_what_the_policy_makes_of_it():
-    """It sees what the broker wrote."""
+def test_a_reply_returns_the_policys_verdict():
+    """The policy sees the broker's throttle time."""
     bench = PolicyBench(Gate)
     assert bench.reply(bench.request("Metadata")) is FORWARD
     assert bench.reply(bench.request("Metadata"), throttle_time_ms=5) == Throttle(6)
 
 
-def test_a_policy_that_wants_other_apis_is_looked_at_anew():
-    """What is held of an API it no longer wants goes on."""
+def test_a_policy_with_changed_interests_is_compiled_again():
+    """A held request of an API that it no longer sees is forwarded."""
     bench = PolicyBench(Gate)
     bench.ask(bench.request("Metadata"))
     bench.policy.apis = frozenset()
@@ -257,8 +257,8 @@ def test_a_policy_that_wants_other_apis_is_looked_at_anew():
     assert bench.released[0].verdict is FORWARD
 
 
-def test_a_file_is_what_was_saved_last_unless_the_disk_is_full():
-    """Then it stays as it was."""
+def test_a_file_has_the_content_saved_last_unless_the_disk_is_full():
+    """On a full disk it keeps its content."""
     host = BenchHost()
     assert host.load("a") is None
     host.save("a", b"1")

@@ -1,4 +1,4 @@
-"""How types and values are put in words."""
+"""The names of types and values in messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Colour(Enum):
     ],
 )
 def test_a_type_in_words(kind: object, words: str) -> None:
-    """Each kind of type says what it expects."""
+    """Each kind of type is named by what it accepts."""
     assert describe_type(inspect.type_info(kind)) == words
 
 
@@ -53,12 +53,12 @@ def test_a_type_in_words(kind: object, words: str) -> None:
     ],
 )
 def test_a_value_in_words(value: object, words: str) -> None:
-    """A value is shown as its writer knows it, and never at great length."""
+    """A value is shown as its author wrote it, and cut if it is long."""
     assert describe_value(value) == words
 
 
-def test_nearest_ignores_case_and_knows_when_nothing_is_near() -> None:
-    """The most alike is offered as it must be written; nothing alike gives ''."""
+def test_nearest_ignores_case_and_returns_nothing_when_no_name_is_near() -> None:
+    """The most similar name is returned as it must be written; without one it is ''."""
     assert nearest("deletetopic", ["DeleteTopics", "CreateTopics"]) == "DeleteTopics"
     assert not nearest("zzz", ["DeleteTopics"])
 
@@ -79,10 +79,10 @@ def test_nearest_ignores_case_and_knows_when_nothing_is_near() -> None:
     ],
 )
 def test_a_quantity_with_a_unit_is_the_number_that_the_key_wants(path, value, meant):
-    """By the unit that ends the key."""
+    """The unit at the end of the key decides."""
     assert convert_units(path, inspect.type_info(int), value) == meant
 
 
-def test_a_word_that_is_no_slip_is_like_nothing():
+def test_a_huge_word_is_near_no_name():
     """Comparing a megabyte with every key would take minutes."""
     assert nearest("limits" * 200_000, ["limits"]) == ""

@@ -1,4 +1,4 @@
-"""What strict conversion of settings must do."""
+"""The strict conversion of settings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def problems_of(kind: type, data: object, path: str = "") -> list[Problem]:
     return problems
 
 
-def test_sound_data_becomes_its_type() -> None:
+def test_valid_data_becomes_its_type() -> None:
     """Data that fits gives the value, nested types included, and no problem."""
     data = {"doors": [{"port": 1}], "spare": None, "extra": {"a": [1, {}]}, "names": ["x"]}
     value, problems = try_convert(House, data)
@@ -123,7 +123,7 @@ def test_a_problem_says_what_was_expected(data: object, expected: str) -> None:
     assert str(problems_of(House, data)[0]).partition(": ")[2] == expected
 
 
-def test_a_struct_speaks_for_itself_under_its_path() -> None:
+def test_a_struct_reports_its_own_mistakes_under_its_path() -> None:
     """`mistakes` may report several, each relative to the struct."""
     found = problems_of(House, {"doors": [{"port": 1}, {"port": 13}]}, "root")
     assert [each.path for each in found] == ["root.doors[1].port", "root.doors[1]"]
@@ -138,7 +138,7 @@ def test_what_post_init_refuses_has_a_path(size: int, text: str) -> None:
 
 
 def test_a_mistyped_key_is_not_reported_as_missing_too() -> None:
-    """One slip of the pen is one problem."""
+    """One typing error is one problem."""
     assert [each.path for each in problems_of(Door, {"prot": 1})] == ["prot"]
 
 

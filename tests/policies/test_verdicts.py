@@ -1,4 +1,4 @@
-"""What a hook may return, and what is said about anything else."""
+"""The return values a hook may have, and the message about any other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXCESS = QuotaViolation("user a", "request_rate", 9.5, 5)
 
 
 class Odd:
-    """Each of its special methods raises."""
+    """Raises in each of its special methods."""
 
     def __repr__(self) -> str:
         raise SystemExit(3)
@@ -122,8 +122,8 @@ def test_every_verdict_of_the_contract_is_accepted(verdict):
         (Forward(body="x"), "Forward.body is 'x', expected bytes"),
     ],
 )
-def test_anything_else_is_named_with_its_value_and_what_was_expected(verdict, words):
-    """One sentence a policy's author can act on."""
+def test_any_other_value_is_named_with_the_expectation(verdict, words):
+    """A policy's author gets one sentence to act on."""
     with pytest.raises(VerdictError) as raised:
         check_request(verdict)
     assert words in str(raised.value)
@@ -132,8 +132,8 @@ def test_anything_else_is_named_with_its_value_and_what_was_expected(verdict, wo
 @pytest.mark.parametrize(
     "verdict", [b"secret", "x" * 30 + "secret", Throttle(5, Throttle(5, Respond(b"secret")))]
 )
-def test_what_may_be_a_payload_is_not_said(verdict):
-    """A policy may return a request's body by mistake; the log never has it."""
+def test_a_possible_payload_is_not_shown(verdict):
+    """A policy may return a request's body by mistake; the log must not contain it."""
     with pytest.raises(VerdictError) as raised:
         check_request(verdict)
     assert "secret" not in str(raised.value)
@@ -142,7 +142,7 @@ def test_what_may_be_a_payload_is_not_said(verdict):
 
 @pytest.mark.parametrize("verdict", [FORWARD, EXEMPT, Throttle(3)])
 def test_a_reply_may_pass_or_throttle(verdict):
-    """The two verdicts of `on_response`."""
+    """These are the two verdicts of `on_response`."""
     check_response(verdict)
 
 
@@ -154,8 +154,8 @@ def test_a_reply_has_no_other_verdict(verdict):
 
 
 @pytest.mark.parametrize("verdict", [None, Throttle(1), Hold(1, "k"), Respond(b""), Reject("x")])
-def test_a_connection_is_let_in_or_refused(verdict):
-    """And nothing else."""
+def test_a_connection_is_accepted_or_refused(verdict):
+    """No other verdict is valid."""
     check_connect(FORWARD)
     check_connect(Reject(44))
     with pytest.raises(VerdictError):
@@ -172,7 +172,7 @@ def test_a_connection_is_let_in_or_refused(verdict):
     ],
 )
 def test_a_limit_in_force_has_a_rate_and_names(found):
-    """It goes into records and metrics as it is."""
+    """It is written to usage log and metrics as it is."""
     check_effective_quota(None)
     check_effective_quota(EffectiveQuota("entity", "user a", 5.0, "1"))
     with pytest.raises(VerdictError):
@@ -183,7 +183,7 @@ FIRST, SECOND = Patch(0, b"\x01"), Patch(4, b"\x02")
 
 
 @pytest.mark.parametrize(("first", "second"), list(product((FORWARD, EXEMPT, Forward()), repeat=2)))
-def test_where_nothing_is_changed_it_is_the_very_object(first, second):
+def test_an_unchanged_verdict_is_the_same_object(first, second):
     """The core recognises FORWARD and EXEMPT by identity."""
     joined = merge(first, second)
     assert joined is (EXEMPT if first.exempt or second.exempt else FORWARD)
@@ -204,14 +204,14 @@ def test_patches_add_up_and_the_last_body_counts():
         (FORWARD, Forward((FIRST,), exempt=True)),
     ],
 )
-def test_an_exemption_outlives_what_others_change(first, second):
-    """Whoever says which."""
+def test_an_exemption_is_kept_with_other_changes(first, second):
+    """In either order of the two verdicts."""
     joined = merge(first, second)
     assert (joined.patches, joined.exempt) == ((FIRST,), True)
 
 
 def test_without_its_exemption_a_verdict_changes_the_same():
-    """And one that changes nothing is FORWARD itself."""
+    """One that changes nothing is FORWARD itself."""
     assert without_exemption(EXEMPT) is FORWARD
     bare = without_exemption(Forward((FIRST,), b"body", exempt=True))
     assert (bare, bare.exempt) == (Forward((FIRST,), b"body"), False)

@@ -1,4 +1,4 @@
-"""Managing quotas over the protocol: who may, what is answered, and that nothing changes unsaved.
+"""Managing quotas over the protocol: permissions, replies, and no change that is not saved.
 
 The golden area quota.admin (Kafka's ClientQuotasRequestTest) holds here; R, its request quota, is request_rate.
 """
@@ -44,7 +44,7 @@ Ops = dict[str, float | None] | list[tuple[str, float | None]]
 
 
 class Bench:
-    """A book, the policy's part that answers for it, and a client that asks."""
+    """A quota manager, the part of the policy that answers quota requests, and a client."""
 
     def __init__(
         self, *admins: str, replicas: int = 1, forward: bool = False, version: int = 1
@@ -71,12 +71,12 @@ class Bench:
         self, *components: tuple[str, int, str | None], strict: bool = False
     ) -> Description:
         body = describe_body(components, strict=strict, version=self.version)
-        verdict = self.ask(DESCRIBE, body, "nobody")
+        verdict = self.ask(DESCRIBE, body, "stranger")
         assert isinstance(verdict, Respond)
         return read_describe_reply(verdict.body, self.version)
 
     def values(self, named: Named = BOTH) -> dict[str, float]:
-        """What is told of one entity."""
+        """Return the quotas described for one entity."""
         told = self.describe(*((kind, 0, name) for kind, name in named), strict=True)
         assert (told.code, told.message) == (0, None)
         assert told.values is not None
@@ -88,7 +88,7 @@ class Bench:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_alterations_are_described(version: int) -> None:
-    """Golden alter-quota-requests: set, set again, remove, remove what is not there, set and remove at once."""
+    """Golden alter-quota-requests: set, set again, remove, remove a missing quota, set and remove at once."""
     bench = Bench(version=version)
     steps: list[tuple[Ops, dict[str, float]]] = [
         ({P: 10000.0, C: 20000.0}, {P: 10000.0, C: 20000.0}),
@@ -105,7 +105,7 @@ def test_alterations_are_described(version: int) -> None:
 
 
 def test_validate_only_changes_nothing() -> None:
-    """Golden alter-quota-validate-only: whatever is asked is judged and not done."""
+    """Golden alter-quota-validate-only: an alteration is judged and not applied."""
     bench = Bench()
     stored = {P: 20000.0, R: 23.45}
     bench.alter((BOTH, dict(stored)))
@@ -129,8 +129,8 @@ def test_validate_only_changes_nothing() -> None:
         (BOTH, {P: 10000.5}),
     ],
 )
-def test_invalid_alterations(entity: Named, ops: Ops) -> None:
-    """Golden alter-quota-invalid: INVALID_REQUEST with a reason, and nothing is saved."""
+def test_an_invalid_alteration_is_refused_and_not_saved(entity: Named, ops: Ops) -> None:
+    """Golden alter-quota-invalid: INVALID_REQUEST with a reason."""
     bench = Bench()
     (told,) = bench.alter((entity, ops))
     assert (told.entity, told.code) == (entity, INVALID)
@@ -141,7 +141,7 @@ def test_invalid_alterations(entity: Named, ops: Ops) -> None:
 
 @pytest.mark.parametrize("kind", ["user", "client-id"])
 @pytest.mark.parametrize("name", ["name", None])
-def test_ip_goes_with_nothing(kind: str, name: str | None) -> None:
+def test_an_ip_with_another_entity_type_is_refused(kind: str, name: str | None) -> None:
     """Golden alter-quota-bad-combination: an ip beside a user or a client id, altered or described."""
     bench = Bench()
     (told,) = bench.alter((((kind, name), ("ip", "1.2.3.4")), {R: 1.0}))
@@ -152,19 +152,19 @@ def test_ip_goes_with_nothing(kind: str, name: str | None) -> None:
 
 
 @pytest.mark.parametrize(("value", "code"), [(0.0, 42), (-1.0, 42), (0.5, 0)])
-def test_a_quota_is_greater_than_nothing(value: float, code: int) -> None:
-    """Golden quota-nonpositive-refused: 0 and less are refused, a fraction is not."""
+def test_a_quota_must_be_above_zero(value: float, code: int) -> None:
+    """Golden quota-nonpositive-refused: zero and negative values are refused, a fraction is not."""
     bench = Bench()
     (told,) = bench.alter((ALICE, {R: value}))
     assert told.code == code
     assert bench.values(ALICE) == ({} if code else {R: value})
 
 
-# -- who may, and what is kept ----------------------------------------------------------------------
+# -- permissions and saving ---------------------------------------------------------------------------
 
 
 def test_only_admins_alter() -> None:
-    """Anybody else is refused for each entity, with the setting's name; he may still describe."""
+    """Other users get an error for each entity, with the setting's name; they may still describe."""
     bench = Bench("root", "ops")
     (told, other) = bench.alter((ALICE, {R: 1.0}), (BOTH, {"bad": 1.0}), user="alice")
     assert told.entity == ALICE
@@ -187,8 +187,10 @@ def test_only_admins_alter() -> None:
         ([], "ANONYMOUS", 0),
     ],
 )
-def test_who_is_nobody_yet_may_not_look(admins: list[str], user: str, code: int) -> None:
-    """Where admins are named clients authenticate; a reply that was kept for them is not his either."""
+def test_an_anonymous_client_may_not_describe_where_admins_are_named(
+    admins: list[str], user: str, code: int
+) -> None:
+    """It gets no cached reply of an authenticated client either."""
     book = Book()
     asked = BenchRequest(api_of(DESCRIBE, 1), body=describe_body())
     rules = QuotaAdminSettings(frozenset(admins), 1, False, "quota")
@@ -200,8 +202,8 @@ def test_who_is_nobody_yet_may_not_look(admins: list[str], user: str, code: int)
     assert (told.code, told.values) == (code, None if code else {})
 
 
-def test_one_of_several_replicas_is_read_only() -> None:
-    """Even for an admin, and the answer says why."""
+def test_one_of_several_replicas_alters_no_quota() -> None:
+    """An admin is refused too, and the reply says why."""
     bench = Bench(replicas=3)
     (told,) = bench.alter((ALICE, {R: 1.0}))
     assert told.code == ErrorCode.POLICY_VIOLATION
@@ -209,8 +211,8 @@ def test_one_of_several_replicas_is_read_only() -> None:
     assert bench.describe().values == {}
 
 
-def test_what_cannot_be_saved_is_not_done() -> None:
-    """Every entity that would have been changed is told; one that was wrong anyway keeps its reason."""
+def test_an_alteration_that_cannot_be_saved_is_not_applied() -> None:
+    """Each entity of it gets an error; an invalid one keeps its own reason."""
     bench = Bench()
     bench.alter((ALICE, {R: 1.0}))
     bench.book.fault = OSError(28, "No space left on device")
@@ -223,8 +225,8 @@ def test_what_cannot_be_saved_is_not_done() -> None:
     assert bench.values(ALICE) == {R: 1.0}
 
 
-def test_each_entity_stands_for_itself() -> None:
-    """One is refused whole, the others are changed."""
+def test_each_entity_of_a_request_is_altered_by_itself() -> None:
+    """A refused entity does not stop the others."""
     bench = Bench()
     bob: Named = (("user", "bob"),)
     told = bench.alter((ALICE, {R: 5.0, P: 1.5}), (bob, {R: 5.0}))
@@ -233,7 +235,7 @@ def test_each_entity_stands_for_itself() -> None:
 
 
 def test_a_change_of_nothing_is_not_saved() -> None:
-    """No write, no new revision, for what is so already."""
+    """An alteration to the present value writes no file and makes no new revision."""
     bench = Bench()
     bench.alter((ALICE, {R: 5.0}))
     bench.book.fault = OSError("must not be reached")
@@ -241,8 +243,8 @@ def test_a_change_of_nothing_is_not_saved() -> None:
     assert bench.alter() == []
 
 
-def test_an_override_lies_over_the_file() -> None:
-    """Removing it brings the file's word back; the file's own word cannot be removed live."""
+def test_an_override_beats_the_file() -> None:
+    """Removing the override restores the file's value; the file's value cannot be removed live."""
     bench = Bench()
     alice = QuotaEntity("alice")
     bench.book.quotas.set(alice, R, 100.0)
@@ -255,8 +257,8 @@ def test_an_override_lies_over_the_file() -> None:
     assert "config file" in (told.message or "")
 
 
-def test_defaults_are_named_by_no_name() -> None:
-    """As Kafka's tools do; in the book it is `<default>`."""
+def test_a_null_name_means_the_default() -> None:
+    """As in Kafka's tools; the quota manager calls it `<default>`."""
     bench = Bench()
     default: Named = (("user", None), ("client-id", None))
     bench.alter((default, {R: 7.0}))
@@ -267,12 +269,14 @@ def test_defaults_are_named_by_no_name() -> None:
 # -- the broker's part ------------------------------------------------------------------------------
 
 
-def test_the_brokers_keys_go_on() -> None:
-    """With forward_other_keys: requests about its keys or ips alone, whoever asks; never both."""
+def test_the_brokers_own_keys_are_forwarded() -> None:
+    """With forward_other_keys, a request of any user about only
+    broker keys or ips is forwarded; a mixed one is refused.
+    """
     bench = Bench(forward=True)
     percent: Ops = {"request_percentage": 50.0, "controller_mutation_rate": None}
     by_ip: tuple[Named, Ops] = ((("ip", "1.2.3.4"),), {"connection_creation_rate": 5.0})
-    assert bench.ask(ALTER, alter_body([(ALICE, percent), by_ip]), "nobody") is FORWARD
+    assert bench.ask(ALTER, alter_body([(ALICE, percent), by_ip]), "stranger") is FORWARD
     assert bench.ask(DESCRIBE, describe_body([("ip", 2, None)])) is FORWARD
     for mixed in ([(ALICE, percent), (BOTH, {R: 1.0})], [(ALICE, {**percent, R: 1.0})]):
         told = bench.alter(*mixed)
@@ -283,8 +287,8 @@ def test_the_brokers_keys_go_on() -> None:
     assert bench.describe().values == {ALICE: {R: 1.0}}
 
 
-def test_without_it_they_are_refused() -> None:
-    """Kafka's codes for what a server does not know."""
+def test_the_brokers_own_keys_are_refused_by_default() -> None:
+    """The codes are Kafka's for keys unknown to a server."""
     bench = Bench()
     (told,) = bench.alter((ALICE, {"request_percentage": 50.0}))
     assert told.code == INVALID
@@ -295,17 +299,17 @@ def test_without_it_they_are_refused() -> None:
     assert (described.code, described.values) == (ErrorCode.UNSUPPORTED_VERSION, None)
 
 
-# -- describing, as often as anybody likes -------------------------------------------------------------
+# -- repeated descriptions ----------------------------------------------------------------------------
 
 
 def test_a_bad_filter_is_answered_with_its_error() -> None:
-    """Code, message, and no list, as Kafka answers."""
+    """The reply has a code, a message and a null list, like Kafka's."""
     told = Bench().describe(("group", 0, "g"))
     assert told == Description(35, "Unsupported entity type group", None)
 
 
-def test_the_same_question_gets_the_same_reply() -> None:
-    """Until a quota changes: a client that asks in a loop costs others next to nothing."""
+def test_a_repeated_description_is_answered_from_the_cache() -> None:
+    """Until a quota changes, a client that describes in a loop costs others almost nothing."""
     bench = Bench()
     bench.alter((ALICE, {R: 1.0}))
     body = describe_body()
@@ -320,8 +324,8 @@ def test_the_same_question_gets_the_same_reply() -> None:
     assert bench.ask(DESCRIBE, body) != first
 
 
-def test_usage_is_a_moment_old_at_most() -> None:
-    """Made again after a quarter of a second."""
+def test_a_cached_usage_expires() -> None:
+    """It is computed again after a quarter of a second."""
     bench = Bench()
     assert bench.describe((USAGE, 2, None)).values == {
         ALICE: {"request_rate.limit": 10.0, "request_rate.rate": 5.0, "request_rate.waiting": 2.0}
@@ -335,8 +339,8 @@ def test_usage_is_a_moment_old_at_most() -> None:
     assert bench.book.usages == 2
 
 
-def test_many_buckets_are_counted_less_often() -> None:
-    """Whatever is asked about them: twenty thousand take a while, in which nobody else is served."""
+def test_the_usage_of_many_buckets_is_cached_longer() -> None:
+    """Describing twenty thousand buckets takes long, and no other client is served meanwhile."""
     bench = Bench()
     bench.book.rows = [
         BucketMetrics(f"u{n}", "", R, 1.0, 1.0, None, None, 0) for n in range(20_000)
@@ -349,8 +353,8 @@ def test_many_buckets_are_counted_less_often() -> None:
     assert bench.book.usages == 2
 
 
-def test_what_is_kept_is_bounded() -> None:
-    """Neither many questions nor long ones pile up."""
+def test_the_cache_of_descriptions_is_bounded() -> None:
+    """Neither many requests nor long ones fill memory."""
     bench = Bench()
     for number in range(100):
         bench.describe(("user", 0, f"u{number}"))
@@ -362,5 +366,5 @@ def test_what_is_kept_is_bounded() -> None:
 @pytest.mark.parametrize("key", [DESCRIBE, ALTER])
 @pytest.mark.parametrize("body", [b"", b"\xff" * 20, b"\x00"])
 def test_a_malformed_body_ends_the_connection(key: int, body: bytes) -> None:
-    """Nobody but its sender is touched."""
+    """No other connection is affected."""
     assert Bench().ask(key, body) == Reject(INVALID, close=True)

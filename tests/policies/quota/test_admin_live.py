@@ -1,4 +1,4 @@
-"""Managing quotas in the policy itself: a change over the protocol is kept, and holds for the very next request."""
+"""Managing quotas through the policy: a change over the protocol is saved, and holds from the next request on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def answered(verdict: object) -> list[int]:
 
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
 def test_a_change_holds_at_once(enforcement: str) -> None:
-    """Nothing was limited; one alteration later the same client is; another, and it is free again."""
+    """A client without a limit is limited after one alteration, and free again after another."""
     bench = bench_with(enforcement=enforcement)
     heartbeat = bench.request("Heartbeat")
     assert bench.chain.hooks(heartbeat.api_key).on_request is None
@@ -69,7 +69,7 @@ def test_a_change_holds_at_once(enforcement: str) -> None:
 def test_an_entry_that_observes_alters_nothing_and_lets_the_request_through(
     enforcement: str,
 ) -> None:
-    """Neither the book nor the file; the request is the broker's, and what would have been answered is reported."""
+    """Neither quotas nor file change; the broker gets the request, and the reply that was not sent is reported."""
     settings = {"admins": ["ANONYMOUS"], "state_file": FILE, "enforcement": enforcement}
     config, _ = try_convert(Quota.Config, settings, "config")
     host, reporter = BenchHost("quota", observes=True), BenchReporter()
@@ -84,8 +84,8 @@ def test_an_entry_that_observes_alters_nothing_and_lets_the_request_through(
     assert (name, answered(verdict)) == ("quota", [0])
 
 
-def test_who_may_not_alter_quotas_is_told_of_as_refused() -> None:
-    """The reply is the API's own; operators read its code and words as of any refusal."""
+def test_an_alteration_without_permission_is_reported_as_a_refusal() -> None:
+    """The reply has the API's own shape; operators see its code and message as of any refusal."""
     bench = bench_with(admins=["root"])
     verdict = bench.ask(altering(bench, 1.0))
     assert answered(verdict) == [31]
@@ -98,8 +98,8 @@ def test_who_may_not_alter_quotas_is_told_of_as_refused() -> None:
     assert bench.host.files == {}
 
 
-def test_a_disk_that_is_full_changes_nothing() -> None:
-    """The client is told, and its quota is as it was."""
+def test_a_full_disk_changes_no_quota() -> None:
+    """The client gets an error, and its quota stays."""
     bench = bench_with()
     bench.host.disk_full = True
     assert answered(bench.ask(altering(bench, 1.0))) == [-1]
@@ -109,8 +109,8 @@ def test_a_disk_that_is_full_changes_nothing() -> None:
     assert read_describe_reply(described.body).values == {}
 
 
-def test_what_was_kept_holds_from_the_start() -> None:
-    """A new process reads what the last one wrote; over what its own file says."""
+def test_saved_overrides_hold_from_the_start() -> None:
+    """A new process reads the overrides of the last one; they beat its configuration file."""
     first = bench_with()
     first.ask(altering(first, 3.0))
     host = BenchHost(files=first.host.files)
@@ -127,15 +127,15 @@ def test_what_was_kept_holds_from_the_start() -> None:
 
 
 def test_a_state_file_of_another_kind_is_refused() -> None:
-    """Sluice does not start half; the message names the setting."""
+    """Sluice does not start, and the message names the setting."""
     host = BenchHost(files={FILE: b'{"version": 9}'})
     with pytest.raises(PolicyConfigError, match="version 9") as caught:
         Quota(Quota.Config(state_file=FILE), host)
     assert caught.value.path == "state_file"
 
 
-def test_managing_counts_as_a_request() -> None:
-    """An admin is a client, too: its request is charged, and it is quiet as long as any other would be."""
+def test_a_quota_request_is_charged_like_any_other() -> None:
+    """An admin is throttled like any other client."""
     bench = bench_with(quotas=[{"client_id": "bench", RATE: 1.0}], burst_seconds=0)
     describe = describe_body()
     verdict = bench.ask(bench.request("DescribeClientQuotas", body=describe))
@@ -149,8 +149,8 @@ def test_managing_counts_as_a_request() -> None:
     assert isinstance(released.verdict.forward, Respond)
 
 
-def test_those_who_wait_are_timed_anew() -> None:
-    """Requests that wait are timed anew as soon as the quota is another."""
+def test_held_requests_are_timed_by_a_changed_quota() -> None:
+    """Requests that wait get new times as soon as the quota changes."""
     bench = bench_with(quotas=[{"client_id": "bench", RATE: 0.001}], burst_seconds=0)
     bench.ask(bench.request("Heartbeat"))
     assert isinstance(bench.ask(bench.request("Heartbeat")), Hold)
@@ -161,7 +161,7 @@ def test_those_who_wait_are_timed_anew() -> None:
 
 
 def test_a_state_file_that_cannot_be_read_is_refused() -> None:
-    """A folder in its place, say: the setting is named, and the system's own word given."""
+    """If its path is a folder, the message names the setting and gives the system's error."""
 
     class Locked(BenchHost):
         def load(self, path: str) -> bytes | None:

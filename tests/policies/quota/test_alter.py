@@ -1,4 +1,4 @@
-"""Judging alterations: Kafka's rules and words, each alteration by itself and whole."""
+"""Alterations are judged by Kafka's rules and messages, each by itself and as a whole."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def judged(*ops: tuple[str, float | None]) -> AlterResult:
 def test_entities_are_named_as_kafka_names_them(
     entity: tuple[tuple[str, str | None], ...], meant: QuotaEntity
 ) -> None:
-    """In any order; without a name it is the default."""
+    """Entity types come in any order; a null name is the default."""
     assert quota_entity(entity) == meant
 
 
@@ -55,10 +55,10 @@ def test_entities_are_named_as_kafka_names_them(
         ((("user", DEFAULT_NAME),), "to name the default, give no name"),
     ],
 )
-def test_entities_that_nobody_can_be(
+def test_an_impossible_entity_is_refused(
     entity: tuple[tuple[str, str | None], ...], words: str
 ) -> None:
-    """Each is refused with Kafka's words, or ours where Kafka has none."""
+    """Each is refused with Kafka's message, or with Sluice's own where Kafka has none."""
     told = quota_entity(entity)
     assert isinstance(told, str)
     assert words in told
@@ -82,15 +82,15 @@ def test_entities_that_nobody_can_be(
         ("request_percentage", 50.0, "Sluice's own is request_rate"),
     ],
 )
-def test_values_that_no_quota_can_have(key: str, value: float | None, words: str) -> None:
-    """One bad key, and nothing of its alteration is changed."""
+def test_an_impossible_value_is_refused(key: str, value: float | None, words: str) -> None:
+    """One bad key, and no key of its alteration is changed."""
     told = judged(("consumer_byte_rate", 7.0), (key, value))
     assert words in (told.message or "")
     assert told.changes == ()
 
 
 def test_values_that_may_be_set() -> None:
-    """A fraction of a request, whole bytes; over a file's value, too, even if it says the same."""
+    """A request rate may be a fraction, a byte rate is whole; each may override a file's value, even an equal one."""
     told = judged(("request_rate", 100.0), ("consumer_byte_rate", 1.0))
     assert told.message is None
     assert told.changes == (
@@ -100,15 +100,15 @@ def test_values_that_may_be_set() -> None:
     assert judged(("request_rate", 0.5)).changes == (Change(ALICE, "request_rate", 0.5),)
 
 
-def test_what_is_so_already_is_no_change() -> None:
-    """Setting what is set live and removing what was never set succeed, and change nothing."""
+def test_an_alteration_to_the_present_state_is_no_change() -> None:
+    """Setting the present live value and removing a missing one both succeed."""
     told = judged(("producer_byte_rate", 5000.0), ("consumer_byte_rate", None))
     assert told == AlterResult(NAMED, ())
     assert judged() == AlterResult(NAMED, ())
 
 
-def test_only_the_live_word_can_be_taken_back() -> None:
-    """An override goes; what the config file says stays, and the caller is told where it stands."""
+def test_only_an_override_can_be_removed() -> None:
+    """The configuration file's value stays, and the reply says where it is set."""
     assert judged(("producer_byte_rate", None)).changes == (
         Change(ALICE, "producer_byte_rate", None),
     )
@@ -118,13 +118,13 @@ def test_only_the_live_word_can_be_taken_back() -> None:
 
 
 def test_a_key_has_one_value() -> None:
-    """A key that comes twice is refused, even if it is the same value."""
+    """A key that comes twice is refused, even with the same value."""
     told = judged(("request_rate", 1.0), ("request_rate", 1.0))
     assert told.message == "Duplicate quota key request_rate"
 
 
 def test_an_entity_is_altered_once() -> None:
-    """Named twice, in whatever order of its parts, it has one answer and no change."""
+    """An entity named twice, in any order of its parts, gets one error and no change."""
     parts = (("user", "a"), ("client-id", None))
     op = ("request_rate", 1.0)
     entries = [

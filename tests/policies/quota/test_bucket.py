@@ -1,4 +1,4 @@
-"""A bucket: the requests that wait for it, and which bucket belongs to which quota key."""
+"""A bucket: the queue of its held requests, and the bucket of each quota key."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def bucket(key: str = "request_rate") -> QuotaBucket:
 
 
 def wait(bucket: QuotaBucket, session_id: int) -> Waiter:
-    """A request of cost 1 that waits for this bucket."""
+    """Return a request of cost 1 that waits for this bucket."""
     waiter = Waiter(bucket, Peer(session_id, "127.0.0.1", 1), 7, 1, paid=False)
     bucket.enqueue(waiter)
     return waiter
 
 
 def test_waiters_are_served_in_order_of_arrival_after_one_leaves():
-    """The cost of the queue is the sum of the costs of those left in it; leaving twice changes nothing."""
+    """The queued cost is the sum of the costs of those that are left; leaving twice changes nothing."""
     queue = bucket()
     waiters = [wait(queue, session_id) for session_id in range(4)]
     queue.remove(waiters[1])
@@ -35,7 +35,7 @@ def test_waiters_are_served_in_order_of_arrival_after_one_leaves():
 
 
 def test_each_key_has_its_bucket():
-    """`of` returns None where no limit holds."""
+    """`of` returns None without a limit."""
     request, fetch = bucket(), bucket("consumer_byte_rate")
     buckets = ClientBuckets(request, None, fetch)
     assert [buckets.of(key) for key in KEYS] == [request, None, fetch]

@@ -1,4 +1,4 @@
-"""How the buckets of a client stand: what is used of which limit, and who waits."""
+"""The status of a client's buckets: the used share of each limit, and the requests that wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANYBODY = QuotaEntity(None, "<default>")
 
 
 def manager(**options) -> ClientQuotaManager:
-    """Each client id may have 10 requests and 1000 bytes out a second."""
+    """Give each client id 10 requests and 1000 bytes out a second."""
     quotas = ClientQuotas()
     quotas.set(ANYBODY, REQUEST_RATE, 10)
     quotas.set(ANYBODY, CONSUMER_BYTE_RATE, 1000)
@@ -20,8 +20,8 @@ def manager(**options) -> ClientQuotaManager:
 
 
 @pytest.mark.parametrize("smooth", [True, False])
-def test_looking_makes_no_bucket(smooth):
-    """A client that asks for nothing costs the manager nothing, however often it is looked at."""
+def test_reading_the_status_makes_no_bucket(smooth):
+    """A client without requests costs the manager no memory, however often its status is read."""
     made = manager()
     found = bucket_statuses(made, "alice", "a", 0, smooth=smooth)
     assert [each.key for each in found] == [REQUEST_RATE, CONSUMER_BYTE_RATE]
@@ -43,21 +43,21 @@ def test_a_client_that_is_not_at_hand_is_looked_up_in_its_bucket():
     ("limit", "rate", "wait_ms", "used"),
     [(10, 0, 0, 0.0), (10, 4, 0, 0.4), (10, 0.1, 1, 1.0), (10, 975, 0, 1.0), (10, 975, 5, 1.0)],
 )
-def test_what_is_used_is_between_nothing_and_all(limit, rate, wait_ms, used):
-    """A bucket that lets nothing pass is full, however little it has let through."""
+def test_the_used_share_is_between_0_and_1(limit, rate, wait_ms, used):
+    """A bucket that lets no request pass is full, however little it has let through."""
     assert BucketStatus("e", REQUEST_RATE, limit, rate, wait_ms, 0).used == used
 
 
-def test_where_the_measured_rate_counts_the_wait_is_kafkas():
-    """(O - T) / T times the window."""
+def test_by_the_measured_rate_the_wait_is_kafkas_formula():
+    """The wait is (O - T) / T times the window."""
     made = manager()
     made.buckets_of("alice", "a", 0).request.rate.record(200, 0)
     (found, _) = bucket_statuses(made, "alice", "a", 0, smooth=False)
     assert (found.rate, found.wait_ms) == (20.0, 10_000)
 
 
-def test_who_is_exempt_stands_nowhere():
-    """Nor does who has not authenticated, where clients do."""
+def test_an_exempt_principal_has_no_status():
+    """Neither has an unauthenticated client, where clients authenticate."""
     made = manager(exempt=frozenset({"mirror"}))
     assert bucket_statuses(made, "mirror", "m", 0, smooth=True) == []
     made.authenticates = True

@@ -1,4 +1,4 @@
-"""The settings of the quota policy: which mistakes are found, and how they are told."""
+"""The settings of the quota policy: which mistakes are found, and how they are reported."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def problems(**settings: object) -> list[str]:
     return [str(each) for each in try_convert(QuotaConfig, settings, "config")[1]]
 
 
-def test_the_examples_of_the_docs_are_settings():
-    """Fractions for requests, whole numbers for bytes, every level."""
+def test_the_examples_of_the_docs_are_valid():
+    """Request rates may be fractions, byte rates are whole; every level is accepted."""
     lines = [
         {"user": "alice", "request_rate": 100},
         {"client_id": "noisy", "request_rate": 50.5, "producer_byte_rate": 1048576},
@@ -56,14 +56,14 @@ def test_without_settings_the_defaults_are_kafkas_and_the_issues():
         ({"client": "a", "request_rate": 5}, "quotas[0].client", "did you mean client_id?"),
     ],
 )
-def test_a_line_nobody_could_mean_is_refused_by_its_path(line, path, words):
-    """What was found, what was expected, the nearest key."""
+def test_an_impossible_line_is_refused_by_its_path(line, path, words):
+    """The message has the value, the expectation and the nearest key."""
     found = problems(quotas=[line])
     assert any(each.startswith(f"config.{path}: ") and words in each for each in found), found
 
 
 def test_a_limit_given_twice_is_a_mistake():
-    """Two keys of one entity in two lines are not."""
+    """Two keys of one entity in two lines are no mistake."""
     first = {"user": "a", "request_rate": 1}
     assert problems(quotas=[first, {"user": "a", "producer_byte_rate": 1}]) == []
     (found,) = problems(quotas=[first, {"user": "a", "client_id": "c", "request_rate": 2}, first])
@@ -85,6 +85,6 @@ def test_a_limit_given_twice_is_a_mistake():
     ],
 )
 def test_settings_out_of_bounds_are_refused(key, value):
-    """Each by its own path."""
+    """Each is named by its own path."""
     (found,) = problems(**{key: value})
     assert found.startswith(f"config.{key}: found ")

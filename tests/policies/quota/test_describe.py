@@ -1,4 +1,4 @@
-"""Describing: Kafka's filters over the quotas that hold, and Sluice's two views of its own."""
+"""Describing: Kafka's filters over the quotas in force, and Sluice's two views of its own."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def who(*pairs: tuple[str | None, str | None]) -> set[QuotaEntity]:
 
 
 def test_an_empty_filter_asks_for_all() -> None:
-    """Unless it is strict: then nobody matches (ClientQuotasImage, case 3)."""
+    """A strict empty filter matches no entity (ClientQuotasImage, case 3)."""
     assert found() == set(EVERYONE)
     assert found(strict=True) == set()
 
@@ -75,7 +75,7 @@ def test_an_exact_name() -> None:
     """Strict: this entity alone; else all its finer ones, too."""
     assert found(("user", EXACT, "a"), strict=True) == who(("a", None))
     assert found(("user", EXACT, "a")) == {each for each in EVERYONE if each.user == "a"}
-    assert found(("user", EXACT, "nobody")) == set()
+    assert found(("user", EXACT, "stranger")) == set()
     assert found(("user", EXACT, DEFAULT_NAME)) == set()
     both = (("client-id", EXACT, "b"), ("user", EXACT, "a"))
     assert found(*both) == found(*both, strict=True) == who(("a", "b"))
@@ -145,13 +145,13 @@ def test_filters_that_cannot_be_used(
     assert words in told.message
 
 
-def test_a_filter_by_ip_is_a_filter() -> None:
-    """What becomes of it is not decided here."""
+def test_a_filter_by_ip_is_valid() -> None:
+    """Whether it is forwarded is decided elsewhere."""
     assert made(("ip", DEFAULT, None)).conditions == (("ip", DEFAULT, None),)
 
 
-def test_one_entry_for_all_keys_of_an_entity() -> None:
-    """As Kafka answers; seen with its origins, one for the file's and one for the live ones."""
+def test_all_keys_of_an_entity_are_in_one_entry() -> None:
+    """With origins there is one entry for the file's keys and one for the live ones."""
     book = ClientQuotas()
     alice = QuotaEntity("alice", DEFAULT_NAME)
     book.set(alice, "request_rate", 5.0)
@@ -177,8 +177,8 @@ def test_one_entry_for_all_keys_of_an_entity() -> None:
     )
 
 
-def test_usage_tells_of_each_bucket() -> None:
-    """One entry for a user and client id, all keys' figures in it; no throttle, no such figure."""
+def test_usage_has_an_entry_for_each_bucket() -> None:
+    """The figures of all keys of a user and client id are in one entry; without a throttle there is no such figure."""
     rows = [
         row("alice", "", throttle_avg_ms=20.0, throttle_max_ms=50, waiting=3),
         row("alice", "", key="producer_byte_rate", limit=1000.0, rate=1200.0),
@@ -205,8 +205,8 @@ def test_usage_tells_of_each_bucket() -> None:
     }
 
 
-def test_usage_can_be_narrowed() -> None:
-    """The other components choose among the buckets."""
+def test_usage_can_be_filtered_by_entity() -> None:
+    """The other components of the filter choose among the buckets."""
     rows = [row("alice", "x"), row("alice", ""), row("bob", "x")]
     entries, _ = describe_usage(rows, made((USAGE, SPECIFIED, None), ("user", EXACT, "alice")))
     assert {each.entity for each in entries} == {
@@ -219,8 +219,8 @@ def test_usage_can_be_narrowed() -> None:
     assert {each.entity for each in entries} == {(("user", "alice"),)}
 
 
-def test_the_busiest_come_first_and_the_list_ends() -> None:
-    """Nearest to its limit first; beyond the bound the message tells how many there are."""
+def test_the_busiest_buckets_come_first_and_the_list_is_bounded() -> None:
+    """The bucket nearest to its limit comes first; beyond the bound the message gives the number of buckets."""
     rows = [row(f"u{n}", "", rate=float(n)) for n in range(USAGE_ENTRIES + 5)]
     entries, message = describe_usage(rows, made((USAGE, SPECIFIED, None)))
     assert [each.entity[0][1] for each in entries[:2]] == ["u1004", "u1003"]
@@ -228,8 +228,8 @@ def test_the_busiest_come_first_and_the_list_ends() -> None:
     assert message == "The busiest 1000 of 1005."
 
 
-def test_those_who_share_are_called_by_their_default() -> None:
-    """Buckets shared for want of room come as one entry of the default, with the busiest's figures."""
+def test_clients_that_share_a_bucket_are_listed_as_the_default() -> None:
+    """Buckets shared because of the limit on buckets are one entry with the busiest one's figures."""
     rows = [row(DEFAULT_NAME, "", rate=each) for each in (2.0, 9.0, 4.0)]
     ((entity, values),), _ = describe_usage(rows, made((USAGE, SPECIFIED, None)))
     assert entity == (("user", None),)

@@ -1,4 +1,4 @@
-"""Whose quota is whose: the eight levels, the two layers, and which values and names may be."""
+"""The quota of each client: eight levels, two layers, and the values and names that are allowed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def changing(
 
 
 def test_the_first_level_that_has_a_limit_wins():
-    """Take the winner away, and the next one does; each says who shares its bucket."""
+    """When the winner is removed the next level wins; each level decides which clients share its bucket."""
     case = cases("quota.entity")["precedence-eight-levels"]
     quotas = ClientQuotas()
     levels = [entity(*names) for names in case["entities"]]
@@ -67,7 +67,7 @@ def test_the_first_level_that_has_a_limit_wins():
 
 
 def test_a_named_user_beats_a_named_client_of_the_default_user():
-    """Level 3 before level 4."""
+    """Level 3 comes before level 4."""
     quotas = ClientQuotas()
     quotas.set(QuotaEntity(DEFAULT_NAME, "c"), RATE, 5)
     quotas.set(QuotaEntity("u"), RATE, 7)
@@ -77,7 +77,7 @@ def test_a_named_user_beats_a_named_client_of_the_default_user():
 
 
 def test_a_users_limit_is_one_for_all_its_client_ids():
-    """And holds for nobody else."""
+    """It holds for no other user."""
     quotas = ClientQuotas()
     quotas.set(QuotaEntity("u"), RATE, 5)
     found = [quotas.resolve(RATE, *who) for who in (("u", "c1"), ("u", "c2"), ("v", "c1"))]
@@ -101,8 +101,8 @@ def test_each_key_is_resolved_by_itself():
 @pytest.mark.parametrize(
     "level", [("", "c"), ("", DEFAULT_NAME), ("u", DEFAULT_NAME), (DEFAULT_NAME, DEFAULT_NAME)]
 )
-def test_without_a_client_id_no_client_ids_level_fits(level):
-    """Kafka's empty tag means no client; the user's levels still hold."""
+def test_without_a_client_id_no_level_of_client_ids_fits(level):
+    """An empty client id means no client, as in Kafka; the user's levels still hold."""
     quotas = ClientQuotas()
     quotas.set(entity(*level), RATE, 1)
     assert quotas.resolve(RATE, "u", "") is None
@@ -113,7 +113,7 @@ def test_without_a_client_id_no_client_ids_level_fits(level):
 
 
 def test_a_buckets_limit_is_found_by_its_tags():
-    """Only the levels that share by these tags can be its."""
+    """Only levels that share by these tags can give its limit."""
     quotas = ClientQuotas()
     for rank, names in enumerate(cases("quota.entity")["precedence-eight-levels"]["entities"]):
         quotas.set(entity(*names), RATE, rank + 1)
@@ -125,8 +125,8 @@ def test_a_buckets_limit_is_found_by_its_tags():
 @pytest.mark.parametrize(
     "case_id", ["quota-parsing-client-id", "quota-parsing-user", "quota-parsing-user-client"]
 )
-def test_a_changed_bound_judges_the_same_samples_anew(case_id):
-    """Raised: no throttle any more; lowered: one at once; the default's bucket is the same one."""
+def test_a_changed_limit_judges_the_same_samples(case_id):
+    """Raised, it throttles no more; lowered, it throttles at once; the default's bucket stays the same."""
     case = cases("quota.entity")[case_id]
     who = [name or "other" for name in case["entity"]]
     own, default = entity(*case["entity"]), entity(*case["default"])
@@ -145,7 +145,7 @@ def test_a_changed_bound_judges_the_same_samples_anew(case_id):
 
 @pytest.mark.parametrize("whose", [QuotaEntity("userA"), QuotaEntity("userA", "client1")])
 def test_a_quota_that_is_removed_holds_no_longer(whose):
-    """Set, violated, removed, free."""
+    """A client over its quota is free as soon as the quota is removed."""
     quotas = ClientQuotas()
     manager = ClientQuotaManager(quotas, smooth=False)
     changing(quotas, manager, whose, 10)
@@ -155,7 +155,7 @@ def test_a_quota_that_is_removed_holds_no_longer(whose):
 
 
 def test_kafkas_script_of_precedence_holds_step_by_step():
-    """Forty changes and checks at one moment: another level is another bucket, the same tags the same."""
+    """Forty changes and checks at one moment: each level has a bucket of its own, equal tags have the same one."""
     quotas = ClientQuotas()
     manager = ClientQuotaManager(quotas, smooth=False)
     for step in cases("quota.entity")["precedence-full-script"]["steps"]:
@@ -170,7 +170,7 @@ def test_kafkas_script_of_precedence_holds_step_by_step():
 
 
 def test_an_override_beats_the_file_until_it_is_removed():
-    """Then the file's word holds again; each change is a new revision."""
+    """Then the file's value holds again; each change is a new revision."""
     quotas = ClientQuotas()
     alice = QuotaEntity("alice")
     quotas.set(alice, RATE, 10)
@@ -189,8 +189,8 @@ def test_an_override_beats_the_file_until_it_is_removed():
     assert quotas.rev == 5
 
 
-def test_the_digest_is_the_books_content_in_whichever_process():
-    """Equal for equal limits, whatever came before; another one for any change, and the old one back again."""
+def test_the_digest_depends_only_on_the_limits():
+    """It is equal for equal limits in any process, changes with each change, and returns with the old limits."""
 
     def book(*lines: tuple[QuotaEntity, str, float]) -> ClientQuotas:
         made = ClientQuotas()
@@ -213,15 +213,15 @@ def test_the_digest_is_the_books_content_in_whichever_process():
     assert book((QuotaEntity("\ud800"), REQUEST_RATE, 1.0)).digest()
 
 
-def test_a_bucket_is_spelt_by_kafkas_tags():
-    """What it does not tell apart is left out."""
+def test_a_bucket_is_named_by_kafkas_tags():
+    """A tag that the level does not distinguish is left out."""
     assert [tags_text(tags) for tags in (("alice", ""), ("", "c"), ("alice", "c"))] == [
         *("user=alice", "client-id=c", "user=alice,client-id=c"),
     ]
 
 
 def test_the_listing_is_in_order():
-    """By user, client id and key, whatever was set first."""
+    """Limits are sorted by user, client id and key, not by the time they were set."""
     quotas = ClientQuotas()
     for each in (QuotaEntity("b"), QuotaEntity(None, "z"), QuotaEntity("a", "c"), QuotaEntity("a")):
         quotas.set(each, BYTES, 5)
@@ -236,8 +236,8 @@ def test_the_listing_is_in_order():
 
 @pytest.mark.parametrize("value", [0, -1, -0.0, math.nan, math.inf, -math.inf, 1e-9])
 @pytest.mark.parametrize("key", KEYS)
-def test_values_that_bound_nothing_are_refused(key, value):
-    """Kafka refuses what is not above 0; we refuse what is no number, too."""
+def test_values_that_limit_nothing_are_refused(key, value):
+    """Kafka refuses values not above 0; Sluice also refuses NaN and infinity."""
     assert check_value(key, value)
     with pytest.raises(ValueError, match=key):
         ClientQuotas().set(QuotaEntity("u"), key, value)
@@ -252,7 +252,7 @@ def test_request_rates_may_be_fractions_and_byte_rates_may_not():
 
 
 def test_names_are_neither_empty_nor_huge():
-    """Whatever else a client may call itself is a name."""
+    """Any other client id is a name."""
     assert check_name("alice") is None
     assert check_name("CN=a b,O=ü*") is None
     assert check_name("x" * 1024) is None
@@ -260,8 +260,8 @@ def test_names_are_neither_empty_nor_huge():
     assert check_name("x" * 1025)
 
 
-def test_an_entity_is_somebody():
-    """A limit for nobody in particular has no bucket."""
+def test_an_entity_names_a_user_or_a_client_id():
+    """A limit without both has no bucket."""
     with pytest.raises(ValueError, match="entity"):
         ClientQuotas().set(QuotaEntity(), RATE, 5)
 
@@ -269,13 +269,13 @@ def test_an_entity_is_somebody():
 @pytest.mark.parametrize("value", [1.7976931348623157e308, 1e12 + 1])
 @pytest.mark.parametrize("key", KEYS)
 def test_a_limit_that_no_cluster_can_reach_is_refused(key, value):
-    """Products of such values lose their digits, up to NaN, and NaN lets everything pass."""
+    """Products of such values lose precision up to NaN, and NaN lets every request pass."""
     assert "at most 1000000000000" in str(check_value(key, value))
     assert check_value(key, 1e12) is None
 
 
 def test_a_principal_that_calls_itself_default_is_not_the_default():
-    """Kafka keeps the two apart: the default's limit is a template, with a bucket for each client."""
+    """Kafka distinguishes the two: the default's limit is a template, with a bucket for each client."""
     quotas = ClientQuotas()
     quotas.set(QuotaEntity(DEFAULT_NAME, "app"), REQUEST_RATE, 5.0)
     quotas.set(QuotaEntity(None, DEFAULT_NAME), REQUEST_RATE, 7.0)
@@ -288,8 +288,8 @@ def test_a_principal_that_calls_itself_default_is_not_the_default():
     )
 
 
-def test_a_change_costs_the_same_however_many_limits_there_are(monkeypatch):
-    """No step of it looks at the other limits: not for the levels, not for the digest."""
+def test_the_cost_of_a_change_does_not_depend_on_the_number_of_limits(monkeypatch):
+    """No step of it iterates over the limits, neither for the levels nor for the digest."""
     hashed = []
     monkeypatch.setattr("policies.quota.entity._hash_of", lambda *args: hashed.append(args) or 1)
     quotas = ClientQuotas()
@@ -305,7 +305,7 @@ def test_a_change_costs_the_same_however_many_limits_there_are(monkeypatch):
 
 
 class Unlooped(dict):
-    """A table that cannot be walked."""
+    """A table that raises when it is iterated over."""
 
     def __iter__(self):
         raise AssertionError("a change has walked the whole table")
@@ -324,7 +324,7 @@ ENTITIES = st.builds(QuotaEntity, NAMES, NAMES).filter(lambda each: each != Quot
 
 @given(st.sets(ENTITIES, min_size=1))
 def test_a_limit_is_outranked_exactly_if_no_client_ever_gets_it(entities):
-    """By trying every client there can be."""
+    """Each possible client is tried."""
     quotas = book_of(*entities)
     clients = [(user, client_id) for user in ("a", "b", "c") for client_id in ("a", "b", "c", "")]
     holding = {
@@ -343,7 +343,7 @@ def test_a_limit_is_outranked_exactly_if_no_client_ever_gets_it(entities):
 
 @given(st.sets(ENTITIES, min_size=1))
 def test_a_ranking_lists_all_limits_that_fit_and_begins_with_the_one_that_holds(entities):
-    """What is left when the first is taken away is the rest."""
+    """When the first is removed, the rest of the ranking remains."""
     quotas = book_of(*entities)
     for user, client_id in (("a", "b"), ("c", "a"), ("c", "")):
         ranking = quotas.ranking(REQUEST_RATE, user, client_id)

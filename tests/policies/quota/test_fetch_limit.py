@@ -1,4 +1,4 @@
-"""What a Fetch may ask for under a byte quota."""
+"""The bounds on a Fetch's max_bytes and min_bytes under a byte quota."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ def fetch(version: int, **head: int) -> BenchRequest:
 
 
 @pytest.mark.parametrize(("version", "at"), [(4, 4), (12, 4), (15, 0)])
-def test_max_bytes_and_min_bytes_come_down_to_what_may_be_had(version, at):
-    """Laid over the fields where this version has them."""
+def test_max_bytes_and_min_bytes_are_lowered_to_the_share(version, at):
+    """The patches lie over the fields of this version."""
     request = fetch(version, min_bytes=CASE["min_bytes"], max_bytes=CASE["max_bytes"])
     assert limit_fetch(request, CASE["clipped"]).patches == (Patch(at + 8, BIG), Patch(at + 4, BIG))
 
 
-def test_who_asks_for_less_is_not_touched():
-    """The very same verdict as without a quota."""
+def test_a_smaller_fetch_is_not_changed():
+    """The verdict is the object that comes without a quota."""
     assert limit_fetch(fetch(12, min_bytes=1, max_bytes=20_000), 20_000) is FORWARD
     assert limit_fetch(fetch(12, min_bytes=1), 1e300) is FORWARD
 
 
-def test_one_byte_at_least_may_be_asked_for():
-    """A broker sends a batch for it; 0 would be answered with nothing, for ever."""
+def test_a_fetch_asks_for_at_least_one_byte():
+    """A broker sends a batch for one byte; for 0 it would answer empty for ever."""
     assert limit_fetch(fetch(12, min_bytes=0, max_bytes=9), 0.001).patches == (
         Patch(12, b"\0\0\0\1"),
     )
 
 
-def test_what_has_no_head_is_not_touched():
-    """Another API."""
+def test_a_request_without_a_fetch_head_is_not_changed():
+    """Other APIs have none."""
     api = find(ApiKey.METADATA, 12)
     assert api is not None
     assert limit_fetch(BenchRequest(api), 1) is FORWARD

@@ -1,4 +1,4 @@
-"""Enforcement `channel`: Kafka's own numbers, its sawtooth and its escape hatches."""
+"""Enforcement `channel`: Kafka's own figures, its sawtooth and its gaps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def peer(session_id: int = 1, client_id: str = "c", user: str = "alice") -> Peer
 
 
 def answered(made: PolicyBench, name: str = "Metadata", who: Peer | None = None, **reply: int):
-    """Ask and be answered at once; the throttle in ms."""
+    """Send a request, answer it at once, and return the throttle in milliseconds."""
     who = who or peer()
     asked = made.request(name)
     verdict = made.ask(asked, who)
@@ -39,7 +39,7 @@ def answered(made: PolicyBench, name: str = "Metadata", who: Peer | None = None,
 
 
 def throttles(records: list[list[float]], rate: SampledRate, bound: float, cap_ms: int | None):
-    """Kafka's way over a list of records."""
+    """Return the throttles of Kafka's rule for a list of records."""
     got = []
     for at_ms, value in records:
         rate.record(value, at_ms)
@@ -58,14 +58,14 @@ def sensors(made: PolicyBench) -> dict[str, int | None]:
 
 @pytest.mark.parametrize("case_id", ["byte-spike-2100", "request-pct-spike-210"])
 def test_a_spike_is_answered_with_kafkas_delay(case_id):
-    """The excess over the span; a byte rate's is not capped."""
+    """The delay is the excess over the span; for a byte rate it has no cap."""
     case = cases("quota.enforce")[case_id]
     got = throttles(case["records"], SampledRate(), case["bound"], case.get("cap_ms"))
     assert got == case["throttle_ms"]
 
 
 def test_a_huge_spike_is_answered_with_capped_delays_until_it_leaves_the_window():
-    """Eleven times a second, then none: what Kafka's test asserts."""
+    """It is throttled eleven times, a second apart, then no more, as Kafka's own test asserts."""
     spike, after = (
         cases("quota.enforce")[each]
         for each in ("request-pct-spike-210", "request-pct-huge-spike-capped")
@@ -77,7 +77,7 @@ def test_a_huge_spike_is_answered_with_capped_delays_until_it_leaves_the_window(
 
 
 def test_ten_seconds_worth_may_come_at_once():
-    """Then each is answered with more, up to one window."""
+    """Later requests get growing delays, up to one window."""
     case = cases("quota.enforce")["rps-initial-burst"]
     made = bench({"user": "alice", "request_rate": case["bound"]})
     got = [answered(made) for _ in range(case["count"])]
@@ -86,8 +86,8 @@ def test_ten_seconds_worth_may_come_at_once():
         assert got[number - 1] == delay_ms
 
 
-def test_who_runs_at_exactly_the_quota_and_does_not_listen_is_throttled_each_time():
-    """The fence post: 101 events in ten seconds."""
+def test_a_client_at_exactly_the_quota_is_throttled_each_time():
+    """It ignores throttles: 101 events fall into ten seconds (a fence-post error of the rule)."""
     case = cases("quota.enforce")["rps-exactly-at-quota-open-loop"]
     made = bench({"user": "alice", "request_rate": case["bound"]})
     for at_ms in range(0, case["until_ms"] + 1, case["every_ms"]):
@@ -97,7 +97,7 @@ def test_who_runs_at_exactly_the_quota_and_does_not_listen_is_throttled_each_tim
 
 
 def test_a_burst_is_paid_for_until_it_is_eleven_seconds_old():
-    """A second for each request till then."""
+    """Each request until then is delayed by a second."""
     case = cases("quota.enforce")["rps-burst-200-drain"]
     made = bench({"user": "alice", "request_rate": case["bound"]})
     for _ in range(case["burst"]):
@@ -107,8 +107,8 @@ def test_a_burst_is_paid_for_until_it_is_eleven_seconds_old():
         assert (at_ms, answered(made)) == (at_ms, delay_ms)
 
 
-def test_many_connections_escape_it():
-    """No delay is longer than a window, so each connection sends once a window, whatever the quota."""
+def test_many_connections_escape_the_rule():
+    """No delay is longer than a window, so each connection sends once a window under any quota."""
     case = cases("quota.enforce")["rps-cap-defeats-quota-with-many-connections"]
     for connections, rate in zip(case["connections"], case["rates"], strict=True):
         made = bench({"user": "alice", "request_rate": case["bound"]})
@@ -126,7 +126,7 @@ def test_many_connections_escape_it():
 
 
 def test_without_a_quota_nothing_is_recorded():
-    """Nor is it asked; no Fetch is clipped."""
+    """The policy is not called, and no Fetch is limited."""
     made = bench()
     assert answered(made) == 0
     assert list(made.policy.manager) == []
@@ -137,8 +137,8 @@ def test_without_a_quota_nothing_is_recorded():
 @given(
     st.integers(1, 40), st.lists(st.tuples(st.integers(0, 900), st.integers(1, 30)), max_size=60)
 )
-def test_who_honours_it_never_passes_the_rules_own_bound(rate, bursts):
-    """On one connection: ten seconds' worth, one that violates, and one for each window's cap."""
+def test_a_client_that_honours_throttles_stays_within_the_rules_bound(rate, bursts):
+    """On one connection: ten seconds' worth, one violating request, and one for each window's cap."""
     made = bench({"user": "alice", "request_rate": rate})
     passed: list[int] = []
     for gap_ms, size in bursts:
@@ -151,8 +151,8 @@ def test_who_honours_it_never_passes_the_rules_own_bound(rate, bursts):
         assert within <= rate * 12 + 1 + 12
 
 
-def test_every_api_a_client_may_send_is_throttled_but_sasl():
-    """Heartbeats and joins, as the source says; also what makes no sense to throttle."""
+def test_every_api_is_throttled_but_sasl():
+    """Heartbeats and joins are throttled too, as in Kafka."""
     made = bench({"user": "alice", "request_rate": 0.01})
     answered(made)
     sign_on = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
@@ -167,8 +167,8 @@ def test_every_api_a_client_may_send_is_throttled_but_sasl():
     assert sign_on.isdisjoint(made.policy.apis)
 
 
-def test_who_is_under_its_quota_is_never_throttled_and_has_no_throttle_time():
-    """While another client id under the default is."""
+def test_a_client_under_its_quota_has_no_throttle_time():
+    """Another client id under the same default is throttled meanwhile."""
     made = bench(
         {"client_id": "<default>", "request_rate": 0.01},
         {"client_id": "unthrottled-client", "request_rate": 2000},
@@ -181,7 +181,7 @@ def test_who_is_under_its_quota_is_never_throttled_and_has_no_throttle_time():
 
 
 def test_a_produce_is_charged_its_header_and_body():
-    """By the request's size, whatever the reply's."""
+    """The reply's size does not count."""
     made = bench({"user": "alice", "producer_byte_rate": 1000})
     asked = made.request("Produce", size_bytes=3000)
     made.ask(asked, peer())
@@ -190,7 +190,7 @@ def test_a_produce_is_charged_its_header_and_body():
 
 
 def spend(made: PolicyBench, byte_ms: int, request_ms: int, broker_ms: int = 0) -> int:
-    """A Produce that violates both: 1000 bytes/s by `byte_ms`, 10 requests/s by `request_ms`."""
+    """Send a Produce that violates both limits: 1000 bytes/s by `byte_ms`, 10 requests/s by `request_ms`."""
     account = made.policy.manager.buckets_of("alice", "c", made.now_ms)
     account.request.rate.record(100 + request_ms / 100 - 1, made.now_ms)
     asked = made.request("Produce", size_bytes=10_000 + byte_ms)
@@ -203,15 +203,15 @@ BOTH = {"user": "alice", "request_rate": 10, "producer_byte_rate": 1000}
 
 
 def test_the_byte_delay_comes_first_and_the_request_is_judged_after_it():
-    """By then the window has moved on: at 2.1 s it holds over the same ten seconds, at 11 s nothing."""
+    """The window has moved by then: at 2.1 s the delay covers the same ten seconds, at 11 s there is none."""
     made = bench(BOTH)
     assert spend(made, 2100, 210) == 2100 + 110  # the span has grown by 100 ms
     assert sensors(made) == {"request_rate": 110, "producer_byte_rate": 2100}
     assert spend(bench(BOTH), 11_000, 210) == 11_000
 
 
-def test_with_max_the_longer_counts_and_a_tie_is_the_requests():
-    """As in Kafka since 2.0; only the winner's sensor is told."""
+def test_with_max_the_longer_delay_counts_and_a_tie_goes_to_the_requests():
+    """As in Kafka since 2.0, only the sensor of the longer delay records it."""
     made = bench(BOTH, coexistence="max")
     assert spend(made, 2100, 210) == 2100
     assert sensors(made) == {"request_rate": None, "producer_byte_rate": 2100}
@@ -220,8 +220,8 @@ def test_with_max_the_longer_counts_and_a_tie_is_the_requests():
     assert sensors(tied) == {"request_rate": 300, "producer_byte_rate": None}
 
 
-def test_a_fetch_that_violates_both_is_its_bytes_affair():
-    """With `max`, as Kafka's test has it: the request's sensor hears nothing."""
+def test_a_fetch_that_violates_both_is_throttled_by_its_bytes():
+    """With `max`, as in Kafka's test, the request's sensor records nothing."""
     made = bench(
         {"user": "alice", "consumer_byte_rate": 1, "request_rate": 0.01}, coexistence="max"
     )
@@ -234,15 +234,15 @@ def test_a_fetch_that_violates_both_is_its_bytes_affair():
 
 @pytest.mark.parametrize(("broker_ms", "ours_ms", "joined_ms"), [(1500, 0, 0), (3000, 1000, 3000)])
 def test_the_brokers_own_delay_is_joined_not_doubled(broker_ms, ours_ms, joined_ms):
-    """With `max` the larger; where we have none, the broker's stays as it is written, and it mutes."""
+    """With `max` the larger counts; without a delay of Sluice's the broker's stays as it is and mutes."""
     made = bench({"user": "alice", "request_rate": 10}, coexistence="max")
     if ours_ms:
         made.policy.manager.buckets_of("alice", "c", EPOCH_MS).request.rate.record(1000, EPOCH_MS)
     assert answered(made, throttle_time_ms=broker_ms) == joined_ms
 
 
-def test_the_brokers_own_delay_comes_before_ours_as_a_byte_delay_does():
-    """Sequential: ours is judged as of its end."""
+def test_the_brokers_own_delay_comes_before_sluices():
+    """In sequence, Sluice's delay is judged as of the end of the broker's."""
     made = bench({"user": "alice", "request_rate": 10})
     made.policy.manager.buckets_of("alice", "c", EPOCH_MS).request.rate.record(101, EPOCH_MS)
     assert answered(made, throttle_time_ms=2050) == 2050 + 150
@@ -251,7 +251,7 @@ def test_the_brokers_own_delay_comes_before_ours_as_a_byte_delay_does():
 
 
 def test_a_request_without_acks_is_exempt_but_its_bytes_are_not():
-    """It is quieted when it comes, for it has no reply."""
+    """It is muted when it arrives, because it has no reply."""
     made = bench(BOTH)
     account = made.policy.manager.buckets_of("alice", "c", EPOCH_MS)
     account.request.rate.record(1000, EPOCH_MS)
@@ -261,8 +261,8 @@ def test_a_request_without_acks_is_exempt_but_its_bytes_are_not():
     assert sensors(made) == {"request_rate": None, "producer_byte_rate": 700}
 
 
-def test_a_fetch_is_clipped_to_what_the_window_allows():
-    """T times the ten whole windows; its reply is passed on whole and stays charged."""
+def test_a_fetch_is_limited_to_what_the_window_allows():
+    """It may ask for T times the ten whole windows; its reply is passed whole and charged."""
     case = cases("quota.combine")["fetch-max-bytes-capped-by-quota"]
     made = bench({"user": "alice", "consumer_byte_rate": case["consumer_byte_rate"]})
     asked = made.request("Fetch", 12)
@@ -273,8 +273,8 @@ def test_a_fetch_is_clipped_to_what_the_window_allows():
     assert next(made.policy.usage(made.now_ms)).rate == 4000
 
 
-def test_a_sensor_that_is_gone_is_made_anew_and_the_request_goes_on():
-    """Named by its tags: a default for client ids is one bucket for each, whoever the user is."""
+def test_an_expired_sensor_is_made_again_and_the_request_passes():
+    """A default for client ids has one bucket for each client id, whichever user sends it."""
     made = bench({"client_id": "<default>", "producer_byte_rate": 500})
     for size_bytes, expected in ((100, 0), (10_000, 10_000)):
         asked = made.request("Produce", size_bytes=size_bytes)

@@ -1,4 +1,4 @@
-"""The buckets: who shares one, what a change keeps, what is forgotten and what never is."""
+"""The buckets: which clients share one, what a change keeps, and when a bucket is forgotten."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def made(*limits: tuple[QuotaEntity, float], **settings) -> ClientQuotaManager:
 
 
 def request(manager: ClientQuotaManager, user: str, client_id: str, now_ms: int) -> QuotaBucket:
-    """One request, counted and charged."""
+    """Count and charge one request."""
     bucket = manager.buckets_of(user, client_id, now_ms).request
     assert bucket is not None
     bucket.charge(1, now_ms)
@@ -40,15 +40,15 @@ def wait(bucket: QuotaBucket, session_id: int = 1) -> Waiter:
 
 
 def test_without_a_quota_there_is_no_bucket():
-    """Nothing is recorded, whoever comes."""
+    """No client's requests are recorded."""
     manager = made()
     account = manager.buckets_of("alice", "c", 0)
     assert (account.request, account.produce, account.fetch) == (None, None, None)
     assert list(manager) == []
 
 
-def test_who_shares_a_limit_shares_a_bucket():
-    """A user's is one for all client ids; a default's is one for each user."""
+def test_clients_that_share_a_limit_share_a_bucket():
+    """A user's bucket serves all its client ids; a default has one for each user."""
     manager = made((QuotaEntity("alice"), 5), (QuotaEntity(DEFAULT_NAME), 9))
     alice = manager.buckets_of("alice", "a", 0).request
     assert manager.buckets_of("alice", "b", 0).request is alice
@@ -59,14 +59,14 @@ def test_who_shares_a_limit_shares_a_bucket():
 
 
 def test_an_exempt_principal_has_no_bucket():
-    """Whatever its client id."""
+    """Its client id does not matter."""
     manager = made((QuotaEntity(DEFAULT_NAME), 5), exempt=frozenset({"mirror"}))
     assert manager.buckets_of("mirror", "c", 0).request is None
     assert manager.buckets_of("alice", "c", 0).request is not None
 
 
-def test_a_changed_bound_keeps_the_samples_and_what_is_owed():
-    """In the same bucket."""
+def test_a_changed_limit_keeps_the_bucket():
+    """Its samples and its debt stay."""
     alice = QuotaEntity("alice")
     manager = made((alice, 100), burst_ms=1000)
     for _ in range(150):
@@ -81,7 +81,7 @@ def test_a_changed_bound_keeps_the_samples_and_what_is_owed():
 
 
 def test_another_winning_level_is_another_bucket_and_the_first_is_remembered():
-    """Come back to it, and its samples are there."""
+    """When the first level wins again, its samples are still there."""
     alice, report = QuotaEntity("alice"), QuotaEntity("alice", "report")
     manager = made((alice, 100))
     first = request(manager, "alice", "report", 0)
@@ -93,8 +93,8 @@ def test_another_winning_level_is_another_bucket_and_the_first_is_remembered():
     assert manager.buckets_of("alice", "report", 0).request is first
 
 
-def test_what_is_idle_for_an_hour_is_forgotten():
-    """Not at the hour, but after it; and not what still owes or is waited for."""
+def test_a_bucket_is_forgotten_after_an_idle_hour():
+    """Not at the hour but after it, and not while it has a debt or held requests."""
     manager = made((QuotaEntity(DEFAULT_NAME), 5), (QuotaEntity("slow"), 0.0001))
     request(manager, "alice", "c", 0)
     for _ in range(3):
@@ -111,7 +111,7 @@ def test_what_is_idle_for_an_hour_is_forgotten():
 
 
 def test_a_bucket_outlives_its_ttl_only_by_use():
-    """Strictly later than the ttl after the last record, as Kafka's sensors."""
+    """It expires strictly later than the ttl after the last record, like Kafka's sensors."""
     case = cases("quota.metrics")["sensor-expiry"]
     managers = [
         made((QuotaEntity(DEFAULT_NAME), 5), expiry_ms=ttl, smooth=True) for ttl in case["ttl_ms"]
@@ -127,8 +127,8 @@ def test_a_bucket_outlives_its_ttl_only_by_use():
         assert [bool(list(manager)) for manager in managers] == present
 
 
-def test_expiry_looks_at_so_many_at_a_time():
-    """In rounds, so that no tick takes long."""
+def test_expiry_checks_a_bounded_number_at_a_time():
+    """It proceeds in rounds, so that no tick takes long."""
     manager = made((QuotaEntity(DEFAULT_NAME), 5))
     for number in range(10):
         request(manager, f"u{number}", "c", 0)
@@ -137,8 +137,8 @@ def test_expiry_looks_at_so_many_at_a_time():
         assert len(list(manager)) == left
 
 
-def test_beyond_the_most_idle_buckets_of_a_default_go_first_come_first_gone():
-    """And an account that is opened again gets the bucket that is in the manager."""
+def test_beyond_the_maximum_the_oldest_idle_buckets_of_a_default_are_removed():
+    """An account that is opened again gets the manager's bucket."""
     manager = made(
         (QuotaEntity(None, DEFAULT_NAME), 10), (QuotaEntity("alice"), 1), max_default_buckets=16
     )
@@ -155,8 +155,8 @@ def test_beyond_the_most_idle_buckets_of_a_default_go_first_come_first_gone():
 
 
 @pytest.mark.parametrize("smooth", [True, False])
-def test_what_is_busy_waits_or_is_configured_is_never_evicted(smooth):
-    """Newcomers share instead, and never with a configured entity."""
+def test_a_bucket_that_is_in_use_or_configured_is_never_evicted(smooth):
+    """New clients share a bucket instead, and never with a configured entity."""
     named = [(QuotaEntity("u", f"n{number}"), 5) for number in range(40)]
     manager = made(
         (QuotaEntity(None, DEFAULT_NAME), 0.5), *named, max_default_buckets=16, smooth=smooth
@@ -174,8 +174,8 @@ def test_what_is_busy_waits_or_is_configured_is_never_evicted(smooth):
     assert len(kept) <= 16 + 40 + module.SHARED_BUCKETS
 
 
-def test_those_who_share_get_their_own_when_there_is_room_again():
-    """At the next look round."""
+def test_clients_that_share_get_their_own_bucket_when_there_is_room():
+    """The next round of expiry gives it to them."""
     manager = made((QuotaEntity(None, DEFAULT_NAME), 1), max_default_buckets=8)
     for number in range(8):
         request(manager, "u", f"c{number}", 0)
@@ -184,8 +184,8 @@ def test_those_who_share_get_their_own_when_there_is_room_again():
     assert manager.buckets_of("u", "late", 10_000).request.tags == ("", "late")
 
 
-def test_usage_tells_each_buckets_rate_limit_throttles_and_line():
-    """As the limits are now; those without one are left out."""
+def test_usage_has_each_buckets_rate_limit_throttles_and_queue():
+    """Limits are the present ones; buckets without a limit are left out."""
     alice = QuotaEntity("alice")
     manager = made((alice, 5), (QuotaEntity("bob"), 5))
     bucket = request(manager, "alice", "c", 0)
@@ -198,8 +198,8 @@ def test_usage_tells_each_buckets_rate_limit_throttles_and_line():
     assert list(manager.usage(0)) == [("alice", "", RATE, 7, 0.1, 200, 300, 1)]
 
 
-def test_newer_books_take_over_what_is_owed():
-    """With their own limits, burst and windows; the lines stand as they were."""
+def test_a_new_manager_adopts_the_debts():
+    """It uses its own limits, burst and windows; the queues stay."""
     old = made((QuotaEntity("alice"), 10), burst_ms=2000)
     bucket = None
     for _ in range(30):
@@ -216,7 +216,9 @@ def test_newer_books_take_over_what_is_owed():
 
 @pytest.mark.parametrize("smooth", [True, False])
 def test_ever_new_client_ids_cost_less_than_30_mb(smooth):
-    """Under a default for client ids, twenty new ones each millisecond; it does not grow with them."""
+    """Under a default for client ids, with twenty new ones each
+    millisecond, memory does not grow with their number.
+    """
     manager = made((QuotaEntity(None, DEFAULT_NAME), 10), smooth=smooth)
     tracemalloc.start()
     try:
@@ -230,7 +232,7 @@ def test_ever_new_client_ids_cost_less_than_30_mb(smooth):
 
 @pytest.mark.slow
 def test_a_million_client_ids_have_no_more_buckets_than_forty_thousand():
-    """What a bucket costs is known from there."""
+    """The memory of a bucket is measured above."""
     manager = made((QuotaEntity(None, DEFAULT_NAME), 10), smooth=True)
     ask_for(manager, 1_000_000)
     assert len(list(manager)) <= 10_000 + module.SHARED_BUCKETS

@@ -1,4 +1,4 @@
-"""The state file: what is written is read again, and whatever else is there is refused with words."""
+"""The state file is read as it was written, and any other content is refused with a reason."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ BOOK = st.dictionaries(ENTITY, VALUES.filter(bool), max_size=6)
 
 
 @given(BOOK)
-def test_what_is_written_is_read(book: dict[QuotaEntity, dict[str, float]]) -> None:
-    """Every book of overrides comes back as it was, and is written the same way twice."""
+def test_overrides_are_read_as_they_were_written(book: dict[QuotaEntity, dict[str, float]]) -> None:
+    """Every set of overrides makes the round trip, and is written the same way twice."""
     data = encode(book)
     assert decode(data) == book
     assert encode(dict(reversed(list(book.items())))) == data
 
 
 def test_the_file_can_be_read_by_people() -> None:
-    """The lines are those of the config's `quotas`."""
+    """Its lines are those of the configuration's `quotas`."""
     book = {
         QuotaEntity("bob", None): {"request_rate": 0.5},
         QuotaEntity(DEFAULT_NAME, "report"): {
@@ -57,8 +57,8 @@ def test_the_file_can_be_read_by_people() -> None:
     }
 
 
-def test_a_new_book_is_empty() -> None:
-    """No override at all is a file, too."""
+def test_a_file_without_overrides_is_valid() -> None:
+    """It holds an empty list."""
     assert decode(encode({})) == {}
 
 
@@ -78,7 +78,7 @@ def test_a_new_book_is_empty() -> None:
     ],
 )
 def test_a_file_of_another_kind_is_refused(data: bytes, words: str) -> None:
-    """The message names the setting, and what is wrong with the content."""
+    """The message names the setting and the fault of the content."""
     with pytest.raises(PolicyConfigError, match=words) as caught:
         decode(data)
     assert caught.value.path == "state_file"
@@ -100,7 +100,7 @@ def test_a_file_of_another_kind_is_refused(data: bytes, words: str) -> None:
         ({"user": "a", "reqest_rate": 1}, "did you mean request_rate"),
     ],
 )
-def test_a_line_that_no_quota_can_have_is_refused(line: dict[str, object], words: str) -> None:
+def test_an_impossible_line_is_refused(line: dict[str, object], words: str) -> None:
     """The message names the line and the key."""
     data = json.dumps({"version": 1, "overrides": [line]}).encode()
     with pytest.raises(PolicyConfigError, match=words):
@@ -116,10 +116,10 @@ def test_an_entity_has_one_line() -> None:
 
 
 @given(BOOK, st.lists(st.builds(Change, ENTITY, st.sampled_from(KEYS), st.none() | WHOLE)))
-def test_changes_are_made_in_their_order(
+def test_changes_are_applied_in_order(
     book: dict[QuotaEntity, dict[str, float]], changes: list[Change]
 ) -> None:
-    """The last word on a key holds, nothing empty stays, and the book given is left alone."""
+    """The last value of a key holds, no empty entity stays, and the given overrides are not changed."""
     before = encode(book)
     after = apply_changes(book, changes)
     assert encode(book) == before

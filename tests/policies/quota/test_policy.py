@@ -1,4 +1,4 @@
-"""`quota`: what it wants to see, what a live change changes, and what outlives it."""
+"""`quota`: the requests it sees, the effect of a live change, and what a reload keeps."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def bench(*quotas: dict[str, object], **settings: object) -> PolicyBench:
 
 
 def test_it_is_installed_under_its_name():
-    """As a stranger's would be."""
+    """It is found by its entry point, like any plug-in."""
     assert available()[PolicyEntry(use="quota").use] is Quota
 
 
 def test_other_settings_than_its_own_are_an_error_of_the_caller():
-    """Whoever builds it has read its Config."""
+    """The registry converts the settings before it builds the policy."""
     with pytest.raises(PolicyConfigError):
         Quota(object(), BenchHost())
 
@@ -55,15 +55,15 @@ def test_without_a_quota_only_the_management_of_quotas_is_seen(enforcement):
     ],
 )
 def test_a_byte_rate_alone_needs_its_own_api(enforcement, key, api, need):
-    """And a Fetch's head, for it is clipped."""
+    """A Fetch is needed with its head, because it is limited."""
     made = bench({"user": "alice", key: 1000}, enforcement=enforcement)
     assert made.policy.apis == {api, *ADMIN}
     assert made.chain.hooks(api).need is need
     assert made.chain.hooks(ApiKey.METADATA).on_request is None
 
 
-def test_in_entity_mode_no_reply_is_heard_but_a_fetchs():
-    """And that only while there is a consumer_byte_rate."""
+def test_in_entity_mode_only_fetch_replies_are_observed():
+    """And those only while there is a consumer_byte_rate."""
     assert bench({"user": "alice", "request_rate": 5}).policy.response_apis == frozenset()
     assert bench({"user": "alice", "consumer_byte_rate": 5}).policy.response_apis == {ApiKey.FETCH}
     channel = bench({"user": "alice", "request_rate": 5}, enforcement="channel")
@@ -71,7 +71,7 @@ def test_in_entity_mode_no_reply_is_heard_but_a_fetchs():
 
 
 def test_a_request_rate_sees_every_api_but_sasl_with_those_outside_the_table():
-    """`pass_unknown_apis` may let them through; a quota must hold for them, too."""
+    """`pass_unknown_apis` may let unknown APIs through, and a quota must hold for them too."""
     apis = bench({"user": "alice", "request_rate": 5}).policy.apis
     assert set(OFFERED) - apis == {
         ApiKey.API_VERSIONS,
@@ -83,8 +83,8 @@ def test_a_request_rate_sees_every_api_but_sasl_with_those_outside_the_table():
 
 
 @MODES
-def test_named_principals_are_exempt_and_nobody_else(enforcement):
-    """Not who claims their name as a client id."""
+def test_only_named_principals_are_exempt(enforcement):
+    """A client that uses the name as its client id is not exempt."""
     made = bench(
         {"user": "<default>", "request_rate": 0.1},
         enforcement=enforcement,
@@ -105,8 +105,8 @@ def test_named_principals_are_exempt_and_nobody_else(enforcement):
 
 
 @MODES
-def test_a_live_change_has_the_chain_look_again_only_if_other_apis_are_wanted(enforcement):
-    """The first quota of a kind, the last one of a kind; not another value."""
+def test_a_live_change_recompiles_the_chain_only_if_other_apis_are_needed(enforcement):
+    """The first and the last quota of a kind do; another value does not."""
     made = bench(enforcement=enforcement)
     asked = made.request("Metadata")
     assert made.chain.hooks(asked.api_key) == made.chain.hooks(asked.api_key)
@@ -117,7 +117,7 @@ def test_a_live_change_has_the_chain_look_again_only_if_other_apis_are_wanted(en
 
 
 def test_a_live_change_holds_for_all_connections_from_the_next_request_on():
-    """With the samples and debts that are there."""
+    """Samples and debts stay."""
     made = bench({"user": "alice", "request_rate": 1})
     verdicts = [made.ask(made.request("Metadata"), PEER) for _ in range(3)]
     assert verdicts == [FORWARD, FORWARD, Throttle(1000)]
@@ -133,8 +133,8 @@ def test_a_live_change_holds_for_all_connections_from_the_next_request_on():
 
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
 @pytest.mark.parametrize("value", [1000.0, None])
-def test_a_throttle_is_reviewed_by_the_limit_that_holds_now(enforcement, value):
-    """A limit of one request in 100,000 s gave it; raised or removed, it ends."""
+def test_a_throttle_is_reviewed_by_the_present_limit(enforcement, value):
+    """A throttle of one request in 100,000 s ends when the limit is raised or removed."""
     config = {"quotas": [], "enforcement": enforcement, "quota_window_size_seconds": 3600}
     made = PolicyBench(Quota, config, 1_700_000_000_000)
     made.policy.change([Change(ALICE, "request_rate", 0.00001)], made.now_ms)
@@ -149,7 +149,7 @@ def test_a_throttle_is_reviewed_by_the_limit_that_holds_now(enforcement, value):
     assert until_ms <= made.now_ms + 1
 
 
-def test_raising_a_limit_again_and_again_grants_no_burst_that_was_not_saved():
+def test_repeated_raises_of_a_limit_grant_no_extra_burst():
     """From 50 to 100 and back, each second for ten seconds, with a client that takes all it gets."""
     made = bench({"user": "alice", "request_rate": 50})
     passed = 0
@@ -171,8 +171,8 @@ def test_raising_a_limit_again_and_again_grants_no_burst_that_was_not_saved():
     )  # the rates, the first burst, one owed a change
 
 
-def test_a_state_file_that_a_reload_adds_holds_the_live_changes_of_that_moment():
-    """The next start finds them."""
+def test_a_state_file_added_by_a_reload_has_the_present_overrides():
+    """The next start reads them."""
     old = bench({"user": "alice", "request_rate": 1})
     old.policy.change([Change(ALICE, "request_rate", 10.0)], 1000)
     new = bench({"user": "alice", "request_rate": 1}, state_file="state/quotas.json")
@@ -181,8 +181,8 @@ def test_a_state_file_that_a_reload_adds_holds_the_live_changes_of_that_moment()
     assert again.quotas.overrides == {ALICE: {"request_rate": 10.0}}
 
 
-def test_a_live_change_taken_back_while_a_reload_reads_the_state_file_stays_taken_back():
-    """The policy that runs knows better than the file as it was read."""
+def test_an_override_removed_during_a_reload_stays_removed():
+    """The running policy's overrides beat the state file as it was read."""
     old = bench({"user": "alice", "request_rate": 1}, state_file="state/quotas.json")
     old.policy.change([Change(ALICE, "request_rate", 10.0)], 1000)
     heir = Quota(old.policy.config, BenchHost(files=dict(old.host.files)))
@@ -193,7 +193,7 @@ def test_a_live_change_taken_back_while_a_reload_reads_the_state_file_stays_take
 
 
 def test_one_state_file_for_two_entries_is_refused():
-    """Each would overwrite what the other has saved."""
+    """Each would overwrite the other's overrides."""
     config = {"quotas": [], "state_file": "state/quotas.json"}
     again = {**config, "state_file": "state/../state/quotas.json"}
     (problem,) = inspect(
@@ -204,7 +204,7 @@ def test_one_state_file_for_two_entries_is_refused():
 
 
 def test_the_bound_on_buckets_made_from_a_default_holds_over_reloads():
-    """What the policy before has counted is counted on."""
+    """The count of the previous policy continues."""
     settings = {"max_default_buckets": 10}
     made = bench({"user": "<default>", "request_rate": 0.001}, **settings)
     for reload in range(5):
@@ -218,8 +218,8 @@ def test_the_bound_on_buckets_made_from_a_default_holds_over_reloads():
     assert len(tables) <= 10
 
 
-def test_a_reload_reviews_the_throttles_that_the_policy_before_gave():
-    """By the limits of the new one, as soon as the loop has its next turn."""
+def test_a_reload_reviews_present_throttles():
+    """The new policy's limits count from the loop's next step on."""
     old = bench({"user": "alice", "request_rate": 0.001})
     new = bench({"user": "alice", "request_rate": 1000})
     old.ask(old.request("Metadata"), PEER)
@@ -229,8 +229,8 @@ def test_a_reload_reviews_the_throttles_that_the_policy_before_gave():
     assert new.host.reviews[-1](PEER, WHY) <= new.now_ms + 1
 
 
-def test_live_changes_are_kept_in_the_state_file():
-    """And are there again when the process starts anew; taken back, they are gone from it."""
+def test_overrides_are_kept_in_the_state_file():
+    """A new process reads them; a removed override is gone from the file."""
     made = bench({"user": "alice", "request_rate": 1}, state_file="state/quotas.json")
     made.policy.change([Change(ALICE, "request_rate", 10.0)], 1000)
     made.policy.change([Change(QuotaEntity(None, "c"), "producer_byte_rate", 5.0)], 1000)
@@ -244,8 +244,8 @@ def test_live_changes_are_kept_in_the_state_file():
     assert once_more.quotas.get(ALICE, "request_rate") == 1
 
 
-def test_what_cannot_be_saved_is_not_changed():
-    """The caller hears why."""
+def test_a_change_that_cannot_be_saved_is_not_made():
+    """The caller gets the reason."""
     made = bench(state_file="quotas.json")
     made.host.disk_full = True
     with pytest.raises(OSError, match="No space"):
@@ -254,8 +254,8 @@ def test_what_cannot_be_saved_is_not_changed():
     assert made.policy.apis == ADMIN
 
 
-def test_a_state_file_that_is_no_state_is_told_by_its_setting():
-    """Rather than start with half of the quotas."""
+def test_a_malformed_state_file_is_reported_by_its_setting():
+    """Sluice does not start with half of the quotas."""
     with pytest.raises(PolicyConfigError, match="state_file"):
         Quota(
             Quota.Config(state_file="quotas.json"),
@@ -264,8 +264,8 @@ def test_a_state_file_that_is_no_state_is_told_by_its_setting():
 
 
 @MODES
-def test_a_reload_keeps_what_was_counted_owed_and_set_live(enforcement):
-    """With the new file's limits."""
+def test_a_reload_keeps_samples_debts_and_overrides(enforcement):
+    """The limits are those of the new file."""
     made = bench({"user": "alice", "request_rate": 1}, enforcement=enforcement)
     made.policy.change([Change(ALICE, "producer_byte_rate", 7.0)], 1000)
     for _ in range(2):
@@ -284,7 +284,7 @@ def test_a_reload_keeps_what_was_counted_owed_and_set_live(enforcement):
 
 
 def test_managing_quotas_is_a_request_like_any_other():
-    """Counted and throttled, and answered here."""
+    """It is counted and throttled, and answered by Sluice."""
     made = bench({"user": "alice", "request_rate": 1})
     for _ in range(2):
         made.ask(made.request("Metadata"), PEER)
@@ -294,8 +294,8 @@ def test_managing_quotas_is_a_request_like_any_other():
     assert verdict.forward is not FORWARD
 
 
-def test_what_nobody_uses_for_an_hour_is_forgotten_by_and_by():
-    """A look at some buckets every second."""
+def test_unused_buckets_are_forgotten_in_parts():
+    """Some buckets are checked every second."""
     made = bench({"user": "<default>", "request_rate": 5})
     made.ask(made.request("Metadata"), PEER)
     assert len(list(made.policy.usage(made.now_ms))) == 1
@@ -303,8 +303,8 @@ def test_what_nobody_uses_for_an_hour_is_forgotten_by_and_by():
     assert list(made.policy.usage(made.now_ms)) == []
 
 
-def test_observed_only_it_lets_everything_pass_and_goes_on_counting():
-    """Nobody who is said to wait is waited for."""
+def test_in_mode_observe_every_request_passes_and_is_counted():
+    """No request is queued, because none really waits."""
     made = bench({"user": "alice", "request_rate": 1})
     for _ in range(10):
         made.policy.on_request(made.request("Metadata"), PEER, made.now_ms)  # its Hold is ignored

@@ -1,4 +1,4 @@
-"""The arithmetic of quotas: Kafka's own numbers, and what a release schedule promises."""
+"""The arithmetic of quotas: Kafka's own figures, and the guarantees of a release schedule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_rate_is_measured_over_kafkas_span(case_id):
 
 @pytest.mark.parametrize("case_id", ["sample-purged", "sample-overlap-extra-slot"])
 def test_a_window_counts_while_its_last_event_is_within_the_span(case_id):
-    """So one more than `samples` may count: the one that overlaps the left edge."""
+    """So one window more than `samples` may count, the one that overlaps the left edge."""
     case = cases("rate")[case_id]
     assert filled(case).windows(case["at_ms"]) == case["windows"]
 
@@ -61,7 +61,7 @@ def test_a_window_that_is_exactly_a_span_old_is_gone():
     st.integers(0, 20_000),
 )
 def test_a_rate_equals_its_definition(steps, later_ms):
-    """Whole windows of events, dropped when the last of them is a span old; at any moment, also ahead."""
+    """Windows are dropped when their last event is a span old; the rate holds at any time, also ahead."""
     rate = SampledRate(11, 1000)
     windows: dict[int, tuple[int, float]] = {}
     now_ms = 500
@@ -114,7 +114,7 @@ def test_the_rate_behind_a_delay_gives_that_delay(delay_ms, bound, window_ms):
 
 
 def test_halves_are_rounded_up():
-    """As Java's Math.round does, not as Python's round."""
+    """As by Java's Math.round, not by Python's round."""
     case = cases("quota.math")["thr-round-half-up"]
     # A bound of 1 and an excess of v / 1000, over 1000 ms, is a delay of v ms; these are exact.
     got = [throttle_time_ms(1 + value, 1, 1) for value in case["values"]]
@@ -123,18 +123,18 @@ def test_halves_are_rounded_up():
 
 @pytest.mark.parametrize("bad", [(5.0, 0.0), (math.inf, 1.0), (1e300, 1e-300)])
 def test_a_delay_beyond_an_int32_is_clamped(bad):
-    """Kafka lets it wrap, and throttles not at all."""
+    """In Kafka it wraps, and the client is not throttled."""
     assert throttle_time_ms(*bad, 10_000) == MAX_THROTTLE_MS
     assert throttle_time_ms(*bad, 10_000, 1000) == 1000
 
 
-def test_what_is_no_number_violates_nothing():
+def test_a_rate_of_nan_violates_nothing():
     """A rate that cannot be measured is no reason to throttle."""
     assert throttle_time_ms(math.nan, 1, 10_000) == 0
 
 
-def test_a_bound_is_inclusive_and_what_violates_it_stays_recorded():
-    """Acceptable is <= bound; recording comes before judging."""
+def test_a_limit_is_inclusive_and_a_violation_stays_recorded():
+    """A rate up to the limit is acceptable; an event is recorded before it is judged."""
     rate = SampledRate()
     verdicts = []
     for value in (50.0, 10.0, -60.0):  # 5, 6 and 0 a second over ten seconds
@@ -146,8 +146,8 @@ def test_a_bound_is_inclusive_and_what_violates_it_stays_recorded():
 @pytest.mark.parametrize(
     "case_id", ["tokenbucket-refill", "tokenbucket-record", "tokenbucket-unrecord-capped"]
 )
-def test_a_schedule_read_the_other_way_is_kafkas_token_bucket(case_id):
-    """It starts full, may go below zero, refills at the bound, and is never fuller than the burst."""
+def test_a_schedule_is_kafkas_token_bucket_reversed(case_id):
+    """The bucket starts full, may go below zero, refills at the limit's rate, and holds at most the burst."""
     case = cases("rate")[case_id]
     schedule = ReleaseSchedule(case["bound"], case["burst_ms"])
     credits_ = []
@@ -164,7 +164,7 @@ def test_a_schedule_read_the_other_way_is_kafkas_token_bucket(case_id):
     st.lists(st.integers(0, 300), min_size=1, max_size=80),
 )
 def test_no_more_than_the_rate_and_one_burst_passes_in_any_interval(rate, burst_ms, steps):
-    """T * (s + burst) + 1, whenever they come, if each goes when the schedule lets it."""
+    """At most T * (s + burst) + 1 requests pass, at any arrival times, if each passes when the schedule allows."""
     schedule = ReleaseSchedule(rate, burst_ms)
     now_ms = 1_700_000_000_000.0
     passed: list[float] = []
@@ -179,8 +179,8 @@ def test_no_more_than_the_rate_and_one_burst_passes_in_any_interval(rate, burst_
             assert last - first + 1 <= rate * seconds + 1 + 1e-3
 
 
-def test_who_waited_is_not_made_to_wait_again_for_what_was_lost():
-    """The schedule goes by what is owed, not by when somebody came for it."""
+def test_a_late_pass_does_not_delay_the_next():
+    """The schedule follows the debt, not the time of the pass."""
     schedule = ReleaseSchedule(10, 0)
     assert schedule.charge(1, 0) == 100
     assert schedule.delay_ms(60) == 40
@@ -188,8 +188,8 @@ def test_who_waited_is_not_made_to_wait_again_for_what_was_lost():
     assert schedule.pass_ms + schedule.burst_ms == 230
 
 
-def test_a_schedule_is_paid_when_a_new_one_would_say_the_same():
-    """And not before."""
+def test_a_schedule_is_paid_when_it_equals_a_new_one():
+    """Not before."""
     schedule = ReleaseSchedule(10, 2000)
     assert schedule.is_paid(0)
     schedule.charge(3, 1000)
@@ -197,8 +197,8 @@ def test_a_schedule_is_paid_when_a_new_one_would_say_the_same():
     assert schedule.is_paid(1300)
 
 
-def test_a_new_rate_keeps_what_is_owed_in_units():
-    """200 owed at 100 a second are 2 s; at 1000 a second they are 0.2 s: an earlier turn at once."""
+def test_a_new_rate_keeps_the_debt_in_units():
+    """A debt of 200 at 100 a second is 2 s; at 1000 a second it is 0.2 s, so the next pass is earlier."""
     schedule = ReleaseSchedule(100, 1000)
     schedule.charge(200, 0)
     assert schedule.delay_ms(0) == 1000
@@ -207,8 +207,8 @@ def test_a_new_rate_keeps_what_is_owed_in_units():
     assert schedule.credits(0) == pytest.approx(-100)
 
 
-def test_a_lower_rate_binds_at_once_without_freezing_who_had_a_burst():
-    """The burst is used up at most; only what was owed beyond it is paid at the new rate."""
+def test_a_lower_rate_binds_at_once_without_freezing_a_client_in_its_burst():
+    """The burst is used up at most; only the debt beyond it is paid at the new rate."""
     schedule = ReleaseSchedule(1000, 2000)
     schedule.charge(2000, 0)
     schedule.set_rate(1, 0)
@@ -230,7 +230,7 @@ def test_a_bucket_that_was_without_a_limit_owes_nothing():
 
 @pytest.mark.parametrize("cap_ms", [None, 2_147_483_647, 2_147_483_648])
 def test_the_longest_throttle_is_the_largest_int32(cap_ms):
-    """2,147,483,647 ms: one more would wrap in the reply's field, one less is said exactly."""
+    """A throttle of 2,147,483,647 ms is exact; one more would wrap in the reply's field."""
     assert throttle_time_ms(2_147_483_648.0, 1.0, 1, cap_ms) == 2_147_483_647
     assert throttle_time_ms(2_147_483_649.0, 1.0, 1, cap_ms) == 2_147_483_647
     assert throttle_time_ms(2_147_483_647.0, 1.0, 1, cap_ms) == 2_147_483_646

@@ -1,4 +1,4 @@
-"""Throttle times per bucket: of real delays only, and gone a minute after the last."""
+"""Throttle times of a bucket cover real delays only, and expire a minute after the last."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from policies.quota.sensors import ThrottleTime
 
 
-def test_who_was_never_throttled_has_no_throttle_time():
-    """Nothing, not 0 (Kafka's NaN)."""
+def test_a_bucket_without_throttles_has_no_throttle_time():
+    """The value is None, not 0 (Kafka's NaN)."""
     sensor = ThrottleTime()
     assert (sensor.average_ms(0), sensor.max_ms(0)) == (None, None)
 
 
-def test_average_and_maximum_are_of_what_was_imposed_lately():
-    """Over both samples."""
+def test_average_and_maximum_cover_recent_throttles():
+    """Both samples count."""
     sensor = ThrottleTime()
     for at_ms, delay_ms in ((1000, 100), (2000, 300), (31_000, 50)):
         sensor.record(delay_ms, at_ms)
@@ -22,8 +22,8 @@ def test_average_and_maximum_are_of_what_was_imposed_lately():
     assert sensor.max_ms(31_000) == 300
 
 
-def test_a_minute_after_the_last_throttle_there_is_nothing_to_say():
-    """A sample goes 60 s after its own last event."""
+def test_a_minute_after_the_last_throttle_there_is_no_value():
+    """A sample expires 60 s after its own last event."""
     sensor = ThrottleTime()
     sensor.record(300, 2000)
     sensor.record(50, 31_000)
@@ -34,7 +34,7 @@ def test_a_minute_after_the_last_throttle_there_is_nothing_to_say():
 
 
 def test_it_never_keeps_more_than_three_samples():
-    """However long it goes on."""
+    """Any number of throttles keeps at most three."""
     sensor = ThrottleTime()
     for at_ms in range(0, 3_600_000, 7000):
         sensor.record(1, at_ms)

@@ -1,4 +1,4 @@
-"""Enforcement `entity`: what passes when, in which order, and that nobody escapes it."""
+"""Enforcement `entity`: when and in which order requests pass, and that no client escapes it."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def released(made: PolicyBench) -> list[tuple[int, int, object]]:
     ]
 
 
-def test_a_burst_passes_and_the_last_of_it_is_told_to_be_quiet():
-    """Two seconds' worth and one; then until the next one may pass."""
+def test_a_burst_passes_and_its_last_request_is_throttled():
+    """Two seconds' worth and one more pass; the throttle lasts until the next may pass."""
     made = bench({"user": "alice", "request_rate": 10})
     assert burst(made, 21, peer()) == [FORWARD] * 20 + [Throttle(100)]
 
 
-def test_who_comes_while_the_entity_is_over_waits_for_its_slot():
-    """On whatever connection; they go in order, each with the time that is left."""
+def test_a_request_over_the_limit_waits_for_its_slot():
+    """On any connection; requests pass in order, each with the remaining throttle."""
     made = bench({"user": "alice", "request_rate": 10})
     burst(made, 21, peer())
     asked = [made.request("Metadata") for _ in range(3)]
@@ -66,7 +66,7 @@ def test_who_comes_while_the_entity_is_over_waits_for_its_slot():
     ]
 
 
-def test_a_new_connection_waits_behind_those_that_wait():
+def test_a_new_connection_queues_after_waiting_requests():
     """Even if its request would be the first after the slot."""
     made = bench({"user": "alice", "request_rate": 10})
     burst(made, 21, peer())
@@ -77,8 +77,8 @@ def test_a_new_connection_waits_behind_those_that_wait():
     assert [each[2] for each in released(made)] == [Throttle(200)]
 
 
-def test_who_hangs_up_gives_back_its_place():
-    """The next one gets its slot; nothing is charged for who has gone."""
+def test_a_disconnect_frees_the_place_in_the_queue():
+    """The next request gets the slot, and the one that left is not charged."""
     made = bench({"user": "alice", "request_rate": 10})
     burst(made, 21, peer())
     asked = [made.request("Metadata") for _ in range(3)]
@@ -92,8 +92,8 @@ def test_who_hangs_up_gives_back_its_place():
     ]
 
 
-def test_who_is_gone_without_a_word_is_passed_over():
-    """The core has nobody to wake: the next one is served at once."""
+def test_a_waiter_without_a_session_is_skipped():
+    """The core wakes no request for it, so the next is served at once."""
     made = bench({"user": "alice", "request_rate": 10})
     burst(made, 21, peer())
     asked = [made.request("Metadata") for _ in range(2)]
@@ -104,8 +104,8 @@ def test_who_is_gone_without_a_word_is_passed_over():
     assert [each[:2] for each in released(made)] == [(100, asked[1].exchange_id)]
 
 
-def test_a_request_that_went_on_without_us_leaves_no_trace():
-    """At a drain what is held goes on; the session's next request is a new one."""
+def test_a_request_released_by_a_drain_leaves_no_trace():
+    """A drain forwards held requests; the session's next request is a new one."""
     made = bench({"user": "alice", "request_rate": 10})
     burst(made, 21, peer())
     made.ask(made.request("Metadata"), peer(2))
@@ -116,7 +116,7 @@ def test_a_request_that_went_on_without_us_leaves_no_trace():
 
 
 def test_only_the_entity_that_is_over_waits():
-    """Another user's requests, and those without a limit, pass."""
+    """Requests of other users and requests without a limit pass."""
     made = bench({"user": "alice", "request_rate": 1}, {"user": "bob", "request_rate": 10})
     burst(made, 5, peer())
     assert made.ask(made.request("Metadata"), peer(2, user="bob")) is FORWARD
@@ -125,7 +125,7 @@ def test_only_the_entity_that_is_over_waits():
 
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
 def test_api_versions_is_never_charged(enforcement):
-    """Newer Java clients ask twice on a connection, before it is known who they are."""
+    """Newer Java clients send it twice on a connection, before they authenticate."""
     quotas = [{"user": "alice", "request_rate": 0.1}]
     made = PolicyBench(Quota, {"quotas": quotas, "enforcement": enforcement}, EPOCH_MS)
     for _ in range(60):
@@ -136,8 +136,8 @@ def test_api_versions_is_never_charged(enforcement):
 
 
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
-def test_where_clients_authenticate_what_comes_before_is_charged_to_no_bucket(enforcement):
-    """Sixty connections that ask before they sign on delay no client that signs on."""
+def test_requests_before_authentication_are_not_charged(enforcement):
+    """Sixty connections that ask before they authenticate delay no client that authenticates."""
     quotas = [{"user": "<default>", "request_rate": 1}]
     made = PolicyBench(Quota, {"quotas": quotas, "enforcement": enforcement}, EPOCH_MS)
     signed_on = replace(peer(1, user="alice"), principal_source="sasl")
@@ -152,8 +152,8 @@ def test_where_clients_authenticate_what_comes_before_is_charged_to_no_bucket(en
     assert [each.user for each in made.policy.usage(EPOCH_MS)] == ["alice"]
 
 
-def test_who_asks_nothing_of_the_broker_is_throttled_too():
-    """Heartbeats, joins, metadata: every API a client may send, but SASL's."""
+def test_every_api_but_sasl_is_throttled():
+    """Heartbeats, joins and metadata count too."""
     made = bench({"user": "alice", "request_rate": 10})
     for name in ("Heartbeat", "JoinGroup", "FindCoordinator", "Metadata", "Fetch", "Produce"):
         burst(made, 30, peer(user="alice"))
@@ -161,8 +161,8 @@ def test_who_asks_nothing_of_the_broker_is_throttled_too():
     assert {17, 36}.isdisjoint(made.policy.apis)
 
 
-def test_a_produce_without_acks_is_counted_and_quieted_like_any_other():
-    """It has no reply to say so."""
+def test_a_produce_without_acks_is_counted_and_muted_like_any_other():
+    """It has no reply that could carry the throttle."""
     made = bench({"user": "alice", "request_rate": 1, "producer_byte_rate": 1000})
     verdict = made.ask(made.request("Produce", acks=0, size_bytes=5000), peer())
     assert verdict == Throttle(3000)
@@ -170,7 +170,7 @@ def test_a_produce_without_acks_is_counted_and_quieted_like_any_other():
 
 
 def test_a_produce_waits_for_its_bytes_then_for_its_request_and_pays_once():
-    """Asked again for the second wait, its bytes are not charged again."""
+    """When it is asked again for the second wait, its bytes are not charged again."""
     made = bench({"user": "alice", "request_rate": 1, "producer_byte_rate": 1000})
     made.ask(made.request("Produce", size_bytes=2500), peer(1))
     asked = made.request("Produce", size_bytes=1000)
@@ -184,8 +184,8 @@ def test_a_produce_waits_for_its_bytes_then_for_its_request_and_pays_once():
     assert usage["producer_byte_rate"].rate == pytest.approx(350)
 
 
-def test_the_longer_of_both_delays_counts_and_only_its_sensor_is_told():
-    """Bytes for 3 s, requests for 1 s."""
+def test_the_longer_of_both_delays_counts_and_only_its_sensor_records_it():
+    """The bytes owe 3 s, the requests 1 s."""
     made = bench({"user": "alice", "request_rate": 1, "producer_byte_rate": 1000})
     burst(made, 2, peer())
     assert made.ask(made.request("Produce", size_bytes=5000), peer()) == Throttle(3000)
@@ -199,8 +199,8 @@ def fetch(made: PolicyBench, max_bytes: int = 50_000_000):
     return asked
 
 
-def test_a_fetch_is_clipped_to_the_burst_and_charged_by_its_reply():
-    """The reply goes out whole, with the time until its bytes are paid for."""
+def test_a_fetch_is_limited_to_the_burst_and_charged_by_its_reply():
+    """The reply passes whole, with the time until its bytes are paid for as its throttle."""
     made = bench({"user": "alice", "consumer_byte_rate": 1000})
     asked = fetch(made)
     verdict = made.ask(asked, peer())
@@ -211,8 +211,8 @@ def test_a_fetch_is_clipped_to_the_burst_and_charged_by_its_reply():
     assert len(made.released) == 1
 
 
-def test_fetches_that_waited_are_spaced_by_what_the_last_ones_cost_and_settled():
-    """Not all let go at once; an empty reply gives back what was charged beforehand."""
+def test_waiting_fetches_are_spaced_by_the_mean_cost_and_settled():
+    """They do not pass all at once; an empty reply returns the charge made beforehand."""
     made = bench({"user": "alice", "consumer_byte_rate": 1000}, burst_seconds=1)
     first = fetch(made)
     made.ask(first, peer())
@@ -230,14 +230,14 @@ def test_fetches_that_waited_are_spaced_by_what_the_last_ones_cost_and_settled()
 
 
 def test_fetches_in_flight_share_one_burst():
-    """Fifty polls that wait for data: when it comes, their replies are worth one burst, not fifty."""
+    """Fifty long polls are answered with one burst together when data comes, not with fifty."""
     made = bench({"user": "alice", "consumer_byte_rate": 1_000_000})
     sessions = range(1, 51)
     polls = {each: fetch(made) for each in sessions}
     for each in sessions:
         made.ask(polls[each], peer(each))
     asked_for = 0
-    for each in sessions:  # nothing came in time: all of them poll again
+    for each in sessions:  # no data came in time: all of them poll again
         made.reply(polls[each], 100, peer=peer(each))
         polls[each] = fetch(made)
         verdict = made.ask(polls[each], peer(each))
@@ -249,8 +249,8 @@ def test_fetches_in_flight_share_one_burst():
     assert alone == Forward((Patch(12, (2_000_000).to_bytes(4, "big")),))
 
 
-def test_a_client_that_leaves_has_no_fetch_in_flight_any_more():
-    """What the others may ask for grows again."""
+def test_a_disconnect_ends_the_clients_fetches_in_flight():
+    """The share of the other clients grows again."""
     made = bench({"user": "alice", "consumer_byte_rate": 1_000_000})
     made.ask(fetch(made), peer(1))
     assert made.ask(fetch(made), peer(2)).patches[0].data == (1_000_000).to_bytes(4, "big")
@@ -260,14 +260,14 @@ def test_a_client_that_leaves_has_no_fetch_in_flight_any_more():
 
 
 def test_without_a_burst_a_fetch_may_still_ask_for_a_second_s_worth():
-    """A clip to one byte would make one reply of each batch."""
+    """A limit of one byte would make one reply of each batch."""
     made = bench({"user": "alice", "consumer_byte_rate": 1_000_000}, burst_seconds=0)
     assert made.ask(fetch(made), peer()).patches[0].data == (1_000_000).to_bytes(4, "big")
 
 
 @pytest.mark.parametrize("entity", [ALICE, QuotaEntity("alice", "c")])
-def test_a_change_of_limits_looks_at_a_crowd_a_part_at_a_time_and_in_order(entity):
-    """A thousand held requests do not hold the loop in one go, in the same bucket or another."""
+def test_a_change_of_limits_reviews_many_held_requests_in_parts_and_in_order(entity):
+    """A thousand held requests do not block the loop, in the same bucket or another."""
     made = bench({"user": "alice", "request_rate": 0.1})
     burst(made, 1, peer())
     asked = [made.request("Metadata") for _ in range(1000)]
@@ -279,8 +279,8 @@ def test_a_change_of_limits_looks_at_a_crowd_a_part_at_a_time_and_in_order(entit
     assert [each[1] for each in released(made)] == [each.exchange_id for each in asked]
 
 
-def test_a_live_change_is_at_once_for_those_who_wait():
-    """Raised: they go now; removed: all of them do."""
+def test_a_live_change_holds_at_once_for_held_requests():
+    """A raised limit lets them pass now; a removed one lets all of them pass."""
     made = bench({"user": "alice", "request_rate": 0.1})
     burst(made, 1, peer())
     asked = [made.request("Metadata") for _ in range(3)]
@@ -305,10 +305,10 @@ def test_a_live_change_is_at_once_for_those_who_wait():
     burst_seconds=st.sampled_from([0, 0.5, 2]),
     connections=st.integers(1, 12),
 )
-def test_whatever_the_clients_do_no_more_passes_and_nothing_later_than_needed(
+def test_in_any_play_no_more_passes_than_allowed_and_none_later_than_needed(
     seed, rate, burst_seconds, connections
 ):
-    """T * (s + burst) + 1 in any s seconds, in order, and never idle while somebody waits."""
+    """T * (s + burst) + 1 in any s seconds, in order, and never idle while a request waits."""
     chance = random.Random(seed)
     made = bench({"user": "alice", "request_rate": rate}, burst_seconds=burst_seconds)
     sessions = count(1)
@@ -353,8 +353,8 @@ def test_whatever_the_clients_do_no_more_passes_and_nothing_later_than_needed(
                 assert more + 1 <= rate * seconds + 1 + 1e-3
 
 
-def test_a_reload_asks_those_who_wait_again_and_does_not_charge_bytes_twice():
-    """The adopting policy has the same buckets, without their lines."""
+def test_a_reload_judges_held_requests_again_and_charges_bytes_once():
+    """The adopting policy has the same buckets, without their queues."""
     quotas = [{"user": "alice", "request_rate": 1, "producer_byte_rate": 1000}]
     made = bench(*quotas)
     burst(made, 3, peer())
@@ -370,8 +370,8 @@ def test_a_reload_asks_those_who_wait_again_and_does_not_charge_bytes_twice():
     assert usage["producer_byte_rate"] == pytest.approx(10 * 10 / 11, rel=0.2)
 
 
-def test_a_disconnect_forgets_what_was_charged_beforehand():
-    """Nothing is kept for a session that is gone."""
+def test_a_disconnect_forgets_the_charges_of_its_fetches():
+    """No state of an ended session is kept."""
     made = bench({"user": "alice", "consumer_byte_rate": 1000})
     asked = fetch(made)
     made.ask(asked, peer())

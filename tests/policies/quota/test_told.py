@@ -1,4 +1,4 @@
-"""What the quotas tell of themselves: why somebody is quiet, whom nobody counts, and what is in force."""
+"""The reports of the quotas: the reason of a throttle, which requests are not counted, and the limits in force."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ def why(verdict: object) -> QuotaViolation | None:
 
 
 def follows(told: QuotaViolation | None) -> float:
-    """The delay in ms that Kafka's formula makes of what is told, over the ten seconds of a fresh rate."""
+    """Return the delay in ms that Kafka's formula gives for the
+    reported figures, over the ten seconds of a new rate.
+    """
     assert told is not None
     return (told.observed - told.bound) / told.bound * 10_000
 
 
-def test_a_throttle_says_whose_limit_it_is_and_the_rate_it_follows_from():
-    """The burst of 2 s and one more: 100 ms to be quiet, which is Kafka's formula for 10.1 of 10."""
+def test_a_throttle_reports_its_limit_and_the_rate_that_gives_it():
+    """A burst of 2 s and one more request give 100 ms, Kafka's formula for 10.1 of 10."""
     made = bench({**ALICE, "request_rate": 10})
     *_, last = (made.ask(made.request("Metadata"), peer()) for _ in range(21))
     assert why(last) == QuotaViolation(
@@ -47,8 +49,8 @@ def test_a_throttle_says_whose_limit_it_is_and_the_rate_it_follows_from():
     assert last.throttle_time_ms == 100
 
 
-def test_a_wait_is_a_throttle_and_says_the_same():
-    """So it counts as throttle time, and not as purgatory; who is further back in the line is told more."""
+def test_a_hold_is_reported_as_a_throttle():
+    """It counts as throttle time, not as purgatory; a later place in the queue reports a longer delay."""
     made = bench({**ALICE, "request_rate": 10})
     for _ in range(21):
         made.ask(made.request("Metadata"), peer())
@@ -63,8 +65,8 @@ def test_a_wait_is_a_throttle_and_says_the_same():
 
 @pytest.mark.parametrize("burst_seconds", [0, 0.5, 2, 30])
 @pytest.mark.parametrize("rate", [0.5, 50, 400])
-def test_by_the_schedule_the_rate_told_is_over_its_bound_and_gives_the_delay(rate, burst_seconds):
-    """Whatever the burst, and however little was let through in the window of the sampled rate."""
+def test_the_reported_rate_is_over_the_limit_and_gives_the_delay(rate, burst_seconds):
+    """With any burst, and however little passed in the window of the sampled rate."""
     made = bench({**ALICE, "request_rate": rate}, burst_seconds=burst_seconds)
     verdict = FORWARD
     while verdict is FORWARD:
@@ -77,7 +79,7 @@ def test_by_the_schedule_the_rate_told_is_over_its_bound_and_gives_the_delay(rat
 
 
 def test_the_longer_of_both_delays_is_the_reason():
-    """Of a produce its bytes here, and the bucket of both names."""
+    """Of a Produce it is its bytes here, with the bucket of user and client id."""
     made = bench(
         {**ALICE, "request_rate": 1000},
         {**ALICE, "client_id": "c", "producer_byte_rate": 1000},
@@ -90,8 +92,8 @@ def test_the_longer_of_both_delays_is_the_reason():
     assert follows(why(verdict)) == verdict.throttle_time_ms == 5000
 
 
-def test_a_fetch_that_is_clipped_says_why_it_is_throttled():
-    """The two are one verdict."""
+def test_a_limited_fetch_says_why_it_is_throttled():
+    """Limit and throttle are one verdict."""
     made = bench({**ALICE, "request_rate": 1, "consumer_byte_rate": 1000}, burst_seconds=1)
     verdicts = []
     for _ in range(2):
@@ -102,8 +104,8 @@ def test_a_fetch_that_is_clipped_says_why_it_is_throttled():
     assert why(verdicts[1]) == QuotaViolation("user=alice", "request_rate", 1.1, 1.0, "bench")
 
 
-def test_a_question_about_quotas_is_throttled_for_the_same_reason():
-    """It is answered here, and counted like any other."""
+def test_a_quota_request_is_throttled_for_the_same_reason():
+    """Sluice answers it, and counts it like any other."""
     made = bench({**ALICE, "request_rate": 1}, burst_seconds=0)
     asked = made.request("DescribeClientQuotas")
     asked.body = b"\x01\x00\x00"
@@ -112,8 +114,8 @@ def test_a_question_about_quotas_is_throttled_for_the_same_reason():
     )
 
 
-def test_kafkas_rule_says_why_too():
-    """When the reply leaves; of two delays the longer."""
+def test_kafkas_rule_reports_its_reason_too():
+    """It is reported when the reply is sent; of two delays the longer."""
     made = bench({**ALICE, "request_rate": 0.1, "producer_byte_rate": 1}, enforcement="channel")
     asked = made.request("Produce", size_bytes=500, acks=-1)
     assert made.ask(asked, peer()) is FORWARD
@@ -128,8 +130,8 @@ def test_kafkas_rule_says_why_too():
     )
 
 
-def test_one_delay_after_the_other_tells_the_rate_as_of_the_end_of_the_first():
-    """That is what the request's delay followed from (KIP-124), not the rate of the moment."""
+def test_a_second_delay_reports_the_rate_at_the_end_of_the_first():
+    """The request's delay follows from that rate (KIP-124), not from the present one."""
     made = bench({**ALICE, "request_rate": 0.05, "producer_byte_rate": 100}, enforcement="channel")
     asked = made.request("Produce", size_bytes=1010, acks=-1)
     made.ask(asked, peer())
@@ -140,8 +142,8 @@ def test_one_delay_after_the_other_tells_the_rate_as_of_the_end_of_the_first():
     )
 
 
-def test_the_brokers_own_delay_has_no_reason_of_ours():
-    """We did not impose it."""
+def test_the_brokers_own_delay_has_no_reason():
+    """Sluice did not impose it."""
     made = bench(
         {**ALICE, "producer_byte_rate": 100}, enforcement="channel", coexistence="sequential"
     )
@@ -152,8 +154,8 @@ def test_the_brokers_own_delay_has_no_reason_of_ours():
 
 @BOTH_RULES
 @pytest.mark.parametrize("name", ["Metadata", "Produce", "Fetch"])
-def test_what_an_exempt_principal_does_is_counted_by_nobody(name, enforcement):
-    """The very object EXEMPT; somebody without a limit is another matter: a limit would count it."""
+def test_requests_of_an_exempt_principal_are_not_counted(name, enforcement):
+    """The verdict is the object EXEMPT; a client without a limit gets another, because a limit would count it."""
     limits = {"request_rate": 1, "producer_byte_rate": 1, "consumer_byte_rate": 1}
     made = bench(
         {"user": "alice", **limits},
@@ -170,7 +172,7 @@ def test_what_an_exempt_principal_does_is_counted_by_nobody(name, enforcement):
 
 @pytest.mark.parametrize("key", ["request_rate", "producer_byte_rate"])
 def test_by_kafkas_rule_a_request_without_acks_is_exempt(key):
-    """Whichever limits there are; one that its bytes throttle is no less so."""
+    """Under any limits; a request that its bytes throttle is exempt too."""
     made = bench({**ALICE, key: 100}, enforcement="channel")
     assert made.ask(made.request("Produce", acks=0, size_bytes=10), peer()) is EXEMPT
     assert made.ask(made.request("Produce", acks=-1, size_bytes=10), peer()) is FORWARD
@@ -184,8 +186,8 @@ def test_by_kafkas_rule_a_request_without_acks_is_exempt(key):
 
 
 @BOTH_RULES
-def test_what_is_in_force_is_the_request_rate_of_whoever_shares_the_bucket(enforcement):
-    """By the level that wins; none for exempt principals and for those without a limit."""
+def test_the_limit_in_force_is_the_request_rate_of_the_shared_bucket(enforcement):
+    """The winning level gives it; exempt principals and clients without a limit have none."""
     made = bench(
         {**ALICE, "request_rate": 10},
         {"client_id": "<default>", "request_rate": 5, "producer_byte_rate": 7},
@@ -203,7 +205,7 @@ def test_what_is_in_force_is_the_request_rate_of_whoever_shares_the_bucket(enfor
 
 
 def test_a_live_change_shows_at_once_and_changes_the_revision():
-    """Whoever reads the records later knows which limits held in which second."""
+    """A reader of the usage log can tell which limits held in which second."""
     made = bench({**ALICE, "request_rate": 10})
     before = made.policy.effective_quota("alice", "c")
     made.policy.change([Change(QuotaEntity("bob"), "producer_byte_rate", 7.0)], EPOCH_MS)
