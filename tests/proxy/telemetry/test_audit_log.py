@@ -1,4 +1,4 @@
-"""The audit log: who did which administrative act, or was refused what; bounded, and never a payload."""
+"""The audit log: administrative requests and refusals with their user; bounded, and without payloads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOW_MS = EPOCH_US // 1000
 
 
 class Trails(Observer):
-    """What other listeners hear."""
+    """Another observer, which keeps its traces."""
 
     def __init__(self) -> None:
         self.trails = []
@@ -38,7 +38,7 @@ class Trails(Observer):
 
 
 class Book:
-    """An audit log, and what it has written."""
+    """An audit log, and the lines that it has written."""
 
     def __init__(self, folder, max_bytes=1 << 20) -> None:
         self.path = folder / "audit.jsonl"
@@ -52,7 +52,7 @@ class Book:
         return Wire(engine)
 
     def lines(self) -> list[dict]:
-        """The end: everything that was queued is written."""
+        """Close the log, which writes everything in its queue; return its lines."""
         self.log.close(10)
         return [json.loads(line) for line in self.path.read_text().splitlines()]
 
@@ -63,12 +63,12 @@ def book(tmp_path):
 
 
 def widen(ident: int) -> bytes:
-    """CreatePartitions v2, of which only the header is ours to read."""
+    """Return a CreatePartitions v2, of which Sluice reads the header only."""
     return f.request(ApiKey.CREATE_PARTITIONS, 2, ident, SECRET, tagged=True)
 
 
-def test_an_administrative_request_is_told_with_who_when_where_and_what_came_of_it(book):
-    """One line when its reply has left, and no word of its body."""
+def test_an_administrative_request_is_one_line_of_the_audit_log(book):
+    """It has the user, time, address and outcome, and nothing of the body; it is written after the reply."""
     wire = book.wire()
     wire.client(widen(7))
     wire.advance(20)
@@ -96,8 +96,8 @@ def test_an_administrative_request_is_told_with_who_when_where_and_what_came_of_
     }
 
 
-def test_who_only_works_or_looks_is_not_told_of_and_pays_nothing(book):
-    """No trail is made of ordinary requests, and their plans are those of a Sluice without an audit log."""
+def test_ordinary_requests_are_not_in_the_audit_log_and_cost_nothing(book):
+    """They have no trace, and their plans are the same as without an audit log."""
     wire = book.wire()
     plain = Wire(make_engine(keeps_traces=True))
     for each in (wire, plain):
@@ -110,8 +110,8 @@ def test_who_only_works_or_looks_is_not_told_of_and_pays_nothing(book):
     assert book.lines() == []
 
 
-def test_an_act_to_which_nothing_happened_is_no_news_to_others(book):
-    """No trace and no decision is made of it."""
+def test_an_ordinary_administrative_request_is_not_reported_to_other_observers(book):
+    """It makes no trace and no decision."""
     wire = book.wire()
     wire.client(widen(1)).broker(f.reply(1, b"", tagged=True))
     assert book.others.trails == []
@@ -119,8 +119,8 @@ def test_an_act_to_which_nothing_happened_is_no_news_to_others(book):
 
 
 @pytest.mark.parametrize("request_frame", [f.heartbeat(1), widen(1)], ids=["any", "administrative"])
-def test_whatever_a_policy_refuses_is_told_once_with_the_policy_and_its_reason(book, request_frame):
-    """Administrative or not."""
+def test_every_refusal_is_written_once_with_the_policy_and_its_reason(book, request_frame):
+    """The request may be administrative or not."""
     wire = book.wire(Recorder(), Recorder(lambda _: REFUSED))
     wire.client(request_frame)
     (line,) = book.lines()
@@ -132,8 +132,8 @@ def test_whatever_a_policy_refuses_is_told_once_with_the_policy_and_its_reason(b
     )
 
 
-def test_a_client_that_is_refused_at_its_connect_is_told_of(book):
-    """It has asked for nothing yet."""
+def test_a_client_that_is_refused_at_connect_is_written(book):
+    """It has sent no request yet."""
 
     class Wall(Recorder):
         def on_connect(self, peer, now_ms):
@@ -147,8 +147,8 @@ def test_a_client_that_is_refused_at_its_connect_is_told_of(book):
 
 
 @pytest.mark.parametrize("verdict", [FORWARD, Hold(9000, "key")], ids=["forwarded", "held"])
-def test_an_act_whose_client_is_gone_says_whether_the_broker_has_it(book, verdict):
-    """What has gone on may have been done, whatever its client heard of it."""
+def test_a_request_whose_client_left_has_whether_it_was_forwarded(book, verdict):
+    """The broker may have executed a forwarded request, although the client got no reply."""
     wire = book.wire(Recorder(lambda _: verdict))
     wire.client(widen(1))
     wire.session.client_lost(wire.now_ms)
@@ -156,8 +156,8 @@ def test_an_act_whose_client_is_gone_says_whether_the_broker_has_it(book, verdic
     assert (line["outcome"], line["forwarded"]) == ("disconnected", verdict is FORWARD)
 
 
-def test_a_full_disk_is_counted_and_holds_up_nobody(book, monkeypatch):
-    """The loop hears nothing of it; the file stays as it was."""
+def test_lines_lost_to_a_full_disk_are_counted(book, monkeypatch):
+    """Nothing is raised on the event loop; the file is unchanged."""
 
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -169,8 +169,8 @@ def test_a_full_disk_is_counted_and_holds_up_nobody(book, monkeypatch):
     assert book.log.lost() == {"disk": 3, "rate": 0}
 
 
-def test_lines_that_are_lost_leave_a_line_that_says_so(book, monkeypatch):
-    """Where the gap is."""
+def test_lost_lines_leave_a_line_with_their_number(book, monkeypatch):
+    """It stands at the place of the gap."""
     append, calls = book.log._file.append, []
 
     def full_at_first(line):
@@ -186,8 +186,8 @@ def test_lines_that_are_lost_leave_a_line_that_says_so(book, monkeypatch):
     assert told == [("lines_lost", 1, None), ("request", None, 2)]
 
 
-def test_lines_that_a_stuck_disk_has_not_taken_at_the_end_are_told_in_the_log(book, monkeypatch):
-    """The end does not wait for the disk longer than it is told to."""
+def test_lines_that_a_stuck_disk_did_not_take_are_reported_in_the_log(book, monkeypatch):
+    """`close` waits no longer than its timeout."""
     stuck = threading.Event()
     monkeypatch.setattr(book.log._file, "append", lambda _: stuck.wait(60))
     for n in range(3):
@@ -198,8 +198,8 @@ def test_lines_that_a_stuck_disk_has_not_taken_at_the_end_are_told_in_the_log(bo
     assert [(line["event"], line["lines"]) for line in told] == [("audit_log_incomplete", 3)]
 
 
-def test_nobody_can_drive_out_what_was_told_of_others(book):
-    """More than so many a second of one user at one address are counted; the next line that is written says so."""
+def test_one_client_cannot_flood_the_audit_log(book):
+    """Lines of one user at one address over the limit are counted; its next line has their number."""
     loud = replace(PEER, user="mallory")
     for n in range(LINES_PER_SECOND + 40):
         book.log.on_audited(ended(n, peer=loud))
@@ -216,7 +216,7 @@ def test_nobody_can_drive_out_what_was_told_of_others(book):
 
 
 def test_the_file_is_bounded(tmp_path):
-    """At its size it becomes FILE.1, and there is no third."""
+    """A full file becomes FILE.1; there is no third file."""
     book = Book(tmp_path, 1 << 16)
     for n in range(1000):
         book.log.on_audited(ended(n, at_us=EPOCH_US + n * 100_000))
@@ -225,8 +225,8 @@ def test_the_file_is_bounded(tmp_path):
     assert all(each.stat().st_size <= 1 << 16 for each in tmp_path.iterdir())
 
 
-def test_a_name_without_end_or_without_utf8_is_cut_and_escaped(book):
-    """A client chooses what it is called."""
+def test_a_long_or_malformed_name_is_cut_and_escaped(book):
+    """A client chooses its name."""
     odd = Peer(1, "10.0.0.9", 40000, client_id="x" * 30_000, user="a\n\ud800\u202e")
     book.log.on_policy_refused(PolicyDecision("wall", REFUSED, odd, "", NOW_MS))
     (line,) = book.lines()
@@ -234,8 +234,8 @@ def test_a_name_without_end_or_without_utf8_is_cut_and_escaped(book):
     assert len(book.path.read_bytes().splitlines()) == 1
 
 
-def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path):
-    """Not when the first act is done."""
+def test_a_file_that_cannot_be_opened_is_an_error_at_the_start(tmp_path):
+    """It is not reported only at the first line."""
     with pytest.raises(OSError, match="No such file"):
         AuditLog(tmp_path / "nowhere" / "audit.jsonl", 1 << 20)
 

@@ -1,4 +1,4 @@
-"""Several listeners: each is told, in order, and none can hurt the others or a session."""
+"""A broadcast to several observers: each is called in order, and none can harm another or a session."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Deaf(Ear):
         raise RuntimeError("a bug")
 
 
-def test_each_listener_is_told_in_order():
-    """All that the core says, whoever else listens."""
+def test_each_observer_is_called_in_order():
+    """Every hook of every observer is called."""
     book: list[str] = []
     Broadcast([Ear(book, "first"), Ear(book, "second")]).on_session_opened(PEER)
     assert book == ["first", "second"]
 
 
-def test_a_listener_that_comes_later_hears_from_then_on():
-    """Also where what tells it was taken hold of before."""
+def test_an_observer_that_is_added_later_is_called_from_then_on():
+    """This holds for references to a hook that were taken before."""
     book: list[str] = []
     fan = Broadcast([Ear(book, "first")])
     tell = fan.on_session_opened
@@ -44,13 +44,13 @@ def test_a_listener_that_comes_later_hears_from_then_on():
     assert book == ["first", "first", "late"]
 
 
-def test_a_listener_that_raises_is_told_of_and_stops_nobody():
-    """The first one writes the log; the last one still hears."""
+def test_an_observer_that_raises_is_reported_and_stops_no_other():
+    """The first observer writes the log; the last one is still called."""
     book: list[str] = []
     Broadcast([Ear(book, "log"), Deaf(book, "deaf"), Ear(book, "last")]).on_session_opened(PEER)
     assert book == ["log", "log: a bug", "last"]
 
 
-def test_what_nobody_listens_to_is_said_to_nobody():
-    """The hook does nothing, as the core's own does."""
+def test_a_hook_that_no_observer_overrides_does_nothing():
+    """It is the core's own empty hook."""
     Broadcast([Ear([], "only")]).on_unmapped_node(99)

@@ -1,4 +1,4 @@
-"""Who asks most, and how long they were told to wait."""
+"""The most active clients, and their throttle times."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def throttled(user: str, ms: int, at_ms: int = NOW_MS) -> RequestTrace:
     return trail
 
 
-def test_the_throttled_come_first_then_the_busiest():
-    """Who is held to little asks for little, and is whom one looks for."""
+def test_throttled_clients_come_first_then_the_busiest():
+    """A client with a low limit has few requests, and is the one that an operator looks for."""
     principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 9), row("c", 0, blocked_ms=5)])
     assert [each.row.user for each in principals.busiest(2, NOW_MS)] == ["c", "b"]
 
 
-def test_a_second_that_is_long_over_is_not_now():
-    """When nobody is connected any more nobody is busy."""
+def test_a_rate_of_an_old_second_is_not_shown():
+    """Without connected clients no second ends, and no client is active."""
     principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1)])
     assert principals.busiest(9, NOW_MS + FRESH_MS)
     assert principals.busiest(9, NOW_MS + FRESH_MS + 1) == []
 
 
-def test_throttle_times_go_with_their_key():
-    """Median and 99th percentile, within a bucket's width; and how often, how long in all."""
+def test_throttle_times_are_kept_for_each_client():
+    """They are the median and 99th percentile, to a bucket's width, the count and the total."""
     principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 1)])
     for ms in [100] * 98 + [1000] * 2:
@@ -56,16 +56,16 @@ def test_throttle_times_go_with_their_key():
     assert (throttles.count, throttles.total_ms) == (100, 98 * 100 + 2 * 1000)
 
 
-def test_a_request_that_was_not_delayed_counts_for_nobody():
-    """A slow one has a trail, too."""
+def test_a_request_that_was_not_delayed_is_not_counted():
+    """A slow request has a trace too."""
     principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1)])
     principals.on_trail(throttled("a", 0))
     assert principals.busiest(1, NOW_MS)[0].throttles is None
 
 
-def test_percentiles_forget_what_is_a_minute_old():
-    """The counts stay."""
+def test_percentiles_cover_the_last_minute():
+    """The counts cover all time."""
     throttles = Throttles(NOW_MS)
     throttles.add(100, NOW_MS)
     assert throttles.quantiles_ms(NOW_MS + HALF_MS) is not None
@@ -75,8 +75,8 @@ def test_percentiles_forget_what_is_a_minute_old():
     assert throttles.count == 2
 
 
-def test_a_million_names_take_no_more_room_than_a_thousand():
-    """The key that was throttled longest ago goes."""
+def test_the_number_of_clients_with_throttle_times_is_bounded():
+    """The client that was throttled longest ago is dropped."""
     principals = ClientActivity()
     principals.on_trail(throttled("first", 5))
     principals.on_trail(throttled("second", 5))

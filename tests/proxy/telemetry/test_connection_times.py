@@ -1,4 +1,4 @@
-"""When each open connection began."""
+"""The opening times of connections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from proxy.telemetry.connection_times import ConnectionTimes
 
 
 def test_a_closed_connection_is_forgotten() -> None:
-    """A connection has its time from open to close, and an unknown one does no harm."""
+    """Its time is known from open to close; an unknown connection has none."""
     times = ConnectionTimes(lambda: 5)
     times.on_session_opened(Peer(7, "h", 1))
     assert times.opened_ms == {7: 5}

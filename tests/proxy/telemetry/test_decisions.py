@@ -1,4 +1,4 @@
-"""What is kept of requests, and the words that are made of it."""
+"""Decisions about requests, and their texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEER = Peer(7, "10.0.0.9", 40000, client_id="billing-1", user="alice")
 
 
 def trail(outcome=Outcome.REPLIED, **fields) -> RequestTrace:
-    """One of a Produce that came at 100 s and was over at 103 s."""
+    """Return the trace of a Produce that arrived at 100 s and ended at 103 s."""
     made = RequestTrace(100 * S_US)
     made.peer = PEER
     made.api = apis.find(ApiKey.PRODUCE, 9)
@@ -92,8 +92,8 @@ EXCESS = QuotaViolation("user alice", "request_rate", 263.44, 250)
         ({"stages": [stage("receive")]}, "slow", 3000, "its client took 3000 ms to send it"),
     ],
 )
-def test_a_decision_says_what_it_cost_and_why(fields, what, ms, detail):
-    """The first thing that is true of a request is what it is called."""
+def test_a_decision_has_its_kind_its_delay_and_its_reason(fields, what, ms, detail):
+    """If several kinds apply, the first in the table is taken."""
     said = decision_of(trail(**fields))
     assert (said.what, said.ms, said.detail) == (what, ms, detail)
     assert (said.user, said.client_id, said.api, said.ts_ms) == (
@@ -104,8 +104,8 @@ def test_a_decision_says_what_it_cost_and_why(fields, what, ms, detail):
     )
 
 
-def test_a_request_that_was_only_sampled_is_no_news():
-    """A trail about which nothing was decided is not kept."""
+def test_a_sampled_request_without_a_decision_is_not_kept():
+    """Its trace has no decision."""
     decisions = Decisions()
     decisions.on_trail(trail(sampled=True))
     assert decisions.latest(10) == []
@@ -129,8 +129,8 @@ def test_a_request_that_was_only_sampled_is_no_news():
         (Forward(body=b""), 0, "would be changed: by policy limits"),
     ],
 )
-def test_what_an_observing_entry_would_have_done_is_told_with_who_asked(verdict, ms, detail):
-    """So that offenders are found before a policy is switched on."""
+def test_a_verdict_in_mode_observe_is_kept_with_its_client(verdict, ms, detail):
+    """Operators see the affected clients before they enforce a policy."""
     decisions = Decisions()
     decisions.on_policy_observed(PolicyDecision("limits", verdict, PEER, "Produce", 5))
     (said,) = decisions.latest(10)
@@ -143,8 +143,8 @@ def test_what_an_observing_entry_would_have_done_is_told_with_who_asked(verdict,
     )
 
 
-def test_a_client_that_is_refused_at_its_connect_is_told_of():
-    """It has no request, and so no trail; a request that is refused is told of once, by its trail."""
+def test_a_client_that_is_refused_at_connect_is_kept():
+    """It has no request and no trace; a refused request is kept once, by its trace."""
     decisions = Decisions()
     for api_name in ("", "Produce"):
         decisions.on_policy_refused(PolicyDecision("wall", Reject(44), PEER, api_name, 5))
@@ -153,8 +153,8 @@ def test_a_client_that_is_refused_at_its_connect_is_told_of():
     assert said.detail == "POLICY_VIOLATION by policy wall"
 
 
-def test_what_would_have_been_drives_out_nothing_that_was():
-    """Two rings, told as one, the newest first."""
+def test_observed_decisions_do_not_replace_enforced_ones():
+    """There are two rings, listed together, the newest first."""
     decisions = Decisions()
     decisions.on_trail(trail(slow=True))
     for n in range(2 * KEPT):
@@ -167,7 +167,7 @@ def test_what_would_have_been_drives_out_nothing_that_was():
     assert [each.what for each in told].count("slow") == 1
 
 
-def test_the_newest_come_first_and_the_oldest_go():
+def test_decisions_are_listed_newest_first_and_the_oldest_are_dropped():
     """The ring is bounded."""
     decisions = Decisions()
     for place in range(KEPT + 5):
@@ -176,8 +176,8 @@ def test_the_newest_come_first_and_the_oldest_go():
     assert len(decisions.latest(10 * KEPT)) == KEPT
 
 
-def test_a_trace_id_given_later_is_told():
-    """The words are made when somebody looks, so the order of the listeners does not matter for them."""
+def test_a_trace_id_that_is_set_later_is_shown():
+    """The text is made when it is read, so the order of the observers does not matter."""
     decisions = Decisions()
     told = trail(slow=True)
     decisions.on_trail(told)
@@ -186,14 +186,14 @@ def test_a_trace_id_given_later_is_told():
 
 
 def test_names_are_shortened_and_made_printable():
-    """A peer's own names cannot flood the page, or a terminal."""
+    """A client's names cannot fill the page or control a terminal."""
     excess = EXCESS._replace(entity="a\x1b[2Jb" + "c" * 1000)
     said = decision_of(trail(throttle_until_ms=104_500, excess=excess))
     assert "\x1b" not in said.detail
     assert len(said.detail) < 300
 
 
-def test_a_delay_is_what_was_held_and_what_is_still_to_come():
-    """A request that waited and whose client is then muted was delayed by both."""
+def test_a_delay_is_the_hold_and_the_mute_together():
+    """A request may wait, and its client may be muted after it."""
     assert delayed_ms(trail(stages=[stage("throttle")], throttle_until_ms=104_000)) == 250 + 1000
     assert delayed_ms(trail(slow=True)) == 0

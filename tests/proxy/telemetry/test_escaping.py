@@ -1,4 +1,4 @@
-"""Text that a client chose, made safe to show."""
+"""Escaping of text that a client chose."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from proxy.telemetry.escaping import MAX_NAME_CHARS, escaped, printable
         ("\ud800\U000e0001", "\\ud800\\U000e0001"),
     ],
 )
-def test_what_is_not_printable_is_shown_as_an_escape(text, shown):
-    """Control characters, marks of direction, invisible ones; nothing else."""
+def test_unprintable_characters_are_escaped(text, shown):
+    """They are control characters, direction marks and invisible characters; no others are escaped."""
     assert escaped(text) == shown
 
 
 @given(st.text())
-def test_what_is_shown_is_printable(text):
-    """Whatever a client sends."""
+def test_escaped_text_is_printable(text):
+    """This holds for any text."""
     assert escaped(text).isprintable()
 
 

@@ -1,4 +1,4 @@
-"""Errors by client, and bytes, errors and failed dials by broker."""
+"""Golden signals: errors by client, and bytes, errors and failed dials by broker."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def attached() -> GoldenSignals:
     return signals
 
 
-def test_requests_that_the_broker_did_not_answer_are_its_errors_and_its_clients():
-    """What a policy answered, or the broker, is no error."""
+def test_unanswered_requests_are_errors_of_the_broker_and_of_the_client():
+    """A request that the broker or a policy answered is not an error."""
     signals = attached()
     for outcome in Outcome:
         signals.on_trail(trail(outcome))
@@ -39,8 +39,8 @@ def test_requests_that_the_broker_did_not_answer_are_its_errors_and_its_clients(
     assert signals.errors_of("alice", "c") == 2
 
 
-def test_clients_that_were_there_before_are_counted_by_themselves_from_then_on():
-    """Somebody looks in for the first time while the proxy runs; the sums by API leave nothing out."""
+def test_clients_connected_before_the_start_are_counted_from_then_on():
+    """The dashboard may be opened while the proxy runs; the sums by API are complete."""
     wire = Wire(node_id=1).client(f.heartbeat(1, "early")).broker(f.heartbeat_reply(1))
     meters = wire.engine.meters
     assert meters.of("ANONYMOUS", "early") == ()
@@ -51,8 +51,8 @@ def test_clients_that_were_there_before_are_counted_by_themselves_from_then_on()
     assert [each.replied for each in meters.by_api()] == [2]
 
 
-def test_only_so_many_clients_errors_are_remembered():
-    """Who failed longest ago makes room."""
+def test_the_number_of_clients_with_errors_is_bounded():
+    """The client that failed longest ago is dropped."""
     signals = attached()
     for n in range(MAX_KEYS):
         signals.on_trail(trail(Outcome.EXPIRED, f"c{n}"))
@@ -64,8 +64,8 @@ def test_only_so_many_clients_errors_are_remembered():
 
 
 @pytest.mark.parametrize("reason", CloseReason)
-def test_a_broker_that_cannot_be_dialled_is_told_apart_from_one_that_breaks_off(reason):
-    """A client that leaves is neither."""
+def test_failed_dials_and_broken_connections_are_counted_apart(reason):
+    """A client that disconnects is neither."""
     signals = attached()
     signals.on_session_closed(Peer(1, "h", 1, 2), reason, "")
     dial = reason in {CloseReason.UPSTREAM_REFUSED, CloseReason.UPSTREAM_DIAL_TIMEOUT}
@@ -78,11 +78,11 @@ def test_a_broker_that_cannot_be_dialled_is_told_apart_from_one_that_breaks_off(
 
 
 def test_bytes_are_counted_by_broker_as_they_are_read():
-    """From clients and from the broker, in the second that ended."""
+    """They are bytes from clients and from the broker, in the second that ended."""
     with roomy() as room:
         client, broker, _ = room.link(2)
         request, reply = f.heartbeat(1), f.heartbeat_reply(1)
-        signals = GoldenSignals()  # which hears of no second but those of this test
+        signals = GoldenSignals()  # it gets no other seconds than those of this test
         signals.attach(room.engine)
         signals.on_second(1000, ())
         client.sendall(request)
@@ -95,8 +95,8 @@ def test_bytes_are_counted_by_broker_as_they_are_read():
         assert signals.flows[2] == ByteRates(0.0, 0.0)
 
 
-def test_meters_of_clients_that_are_gone_are_retired_and_stay_in_the_sums():
-    """Not at once: a reply may still be under way."""
+def test_meters_of_disconnected_clients_are_retired_and_stay_in_the_sums():
+    """They are retired later, because a reply may still be in flight."""
     signals = attached()
     engine = signals._engine
     for n in range(5):

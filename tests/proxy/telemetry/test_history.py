@@ -1,4 +1,4 @@
-"""A point a second, for fifteen minutes, without gaps."""
+"""The history: a point a second for fifteen minutes, without gaps."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def history() -> History:
     return made
 
 
-def test_a_point_sums_its_second(history):
-    """Of all keys, at the second's end."""
+def test_a_point_has_the_sums_of_its_second(history):
+    """It sums all clients and has the time of the second's end."""
     history.on_second(START_MS, [row(3, 1), row(4)])
     assert history.points(START_MS + 1000) == [Point(START_MS + 1000, 7.0, 1.0, 0, 0, 0, 1.5)]
 
 
-def test_seconds_in_which_nobody_was_connected_are_filled(history):
-    """The core is silent then; the page must not draw a line across."""
+def test_seconds_without_a_connection_are_filled(history):
+    """The core reports no such second, and a chart must not draw a line across them."""
     history.on_second(START_MS, [row(3)])
     history.on_second(START_MS + 3000, [row(4)])
     points = history.points(START_MS + 6400)
@@ -37,8 +37,8 @@ def test_seconds_in_which_nobody_was_connected_are_filled(history):
     assert [point.requests_per_s for point in points] == [3.0, 0.0, 0.0, 4.0, 0.0]
 
 
-def test_no_more_than_a_quarter_of_an_hour_is_told(history):
-    """Whether the core spoke all the while or not."""
+def test_the_history_has_at_most_fifteen_minutes(history):
+    """Gaps in the reports do not change its length."""
     for second in range(POINTS + 10):
         history.on_second(START_MS + 1000 * second, [row(1)])
     now_ms = START_MS + 1000 * (POINTS + 10)
@@ -51,7 +51,7 @@ def test_no_more_than_a_quarter_of_an_hour_is_told(history):
 
 
 def test_the_latest_point_is_the_second_that_ended(history):
-    """One that the engine has not rolled yet may be a second late; later there was nothing."""
+    """A point may be a second late; after that the second counts as empty."""
     assert history.latest(START_MS).requests_per_s == 0.0
     history.on_second(START_MS, [row(3)])
     assert history.latest(START_MS + 1100).requests_per_s == 3.0
@@ -59,6 +59,6 @@ def test_the_latest_point_is_the_second_that_ended(history):
     assert history.latest(START_MS + 3100).requests_per_s == 0.0
 
 
-def test_nothing_is_told_before_the_first_point(history):
-    """There is no history of before the start."""
+def test_the_history_starts_with_the_first_point(history):
+    """There are no points from before the start."""
     assert history.points(START_MS + 5000) == []

@@ -1,4 +1,4 @@
-"""The log stays small whatever is sent: every event is in one table, with who can cause it and how often it is told."""
+"""The log stays small under any input: one table has every event, with its cause and its limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STORM_PER_SECOND = 500
 
 
 def loggers(tree: ast.AST) -> list[ast.Call]:
-    """Each call that writes a line: `log.warning(...)`, `self._log.info(...)`, `self._warn(...)`, and the like."""
+    """Return each call that writes a line: `log.warning(...)`, `self._log.info(...)`, `self._warn(...)`, ..."""
     found = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
@@ -45,7 +45,7 @@ def loggers(tree: ast.AST) -> list[ast.Call]:
 
 
 def names(argument: ast.expr, where: str) -> set[str]:
-    """The event of such a call: a text, or one of two."""
+    """Return the events of such a call: a text, or one of two."""
     if isinstance(argument, ast.IfExp):
         return names(argument.body, where) | names(argument.orelse, where)
     assert isinstance(argument, ast.Constant), f"{where}: the event is not a text"
@@ -53,7 +53,7 @@ def names(argument: ast.expr, where: str) -> set[str]:
 
 
 def written_events() -> dict[str, str]:
-    """Every event that our code writes, and one place where it does."""
+    """Return every event that our code writes, and one place where it does."""
     found: dict[str, str] = {}
     for room in ("wire", "policies", "proxy"):
         for path in (ROOT / room).rglob("*.py"):
@@ -61,22 +61,22 @@ def written_events() -> dict[str, str]:
                 continue
             for call in loggers(ast.parse(path.read_text("utf-8"))):
                 if path.name == "log.py" and ast.unparse(call.args[0]) == "event":
-                    continue  # `_warn` itself
+                    continue  # the body of `_warn`
                 where = f"{path.name}:{call.lineno}"
                 found |= dict.fromkeys(names(call.args[0], where), where)
     return found
 
 
 def test_every_event_is_declared_with_its_limit_and_its_cause():
-    """A new event is entered in LIMITS; one that is not written any more is taken out."""
+    """A new event must be added to LIMITS, and an unused one removed."""
     written = written_events()
     assert not written.keys() - LIMITS.keys(), written
     assert not LIMITS.keys() - written.keys()
     assert all(limit.cause and limit.lines > 0 for limit in LIMITS.values())
 
 
-def test_every_event_is_explained_to_operators():
-    """In the table of docs/log.md."""
+def test_every_event_is_documented():
+    """It is in the table of docs/log.md."""
     text = (ROOT / "docs" / "log.md").read_text("utf-8")
     missing = {event for event in (*LIMITS, BY_SINK) if f"`{event}`" not in text}
     assert not missing
@@ -84,7 +84,7 @@ def test_every_event_is_explained_to_operators():
 
 @pytest.fixture
 def written(monkeypatch):
-    """Lines that were written since the last call, as JSON, by the real pipeline and a clock in hand."""
+    """Return a function that returns the JSON lines since its last call, from the real pipeline and a set clock."""
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     clock = HandClock()
@@ -102,8 +102,8 @@ def written(monkeypatch):
 
 
 @pytest.mark.parametrize("event", [*LIMITS, "an_event_of_a_plug_in"])
-def test_a_storm_of_any_event_is_a_few_lines_and_its_count(written, event):
-    """Not one is forgotten: lines and `suppressed` add up."""
+def test_a_storm_of_any_event_is_a_few_lines_with_a_count(written, event):
+    """Lines and `suppressed` add up to the number of events."""
     limit = LIMITS.get(event, UNKNOWN)
     logger = structlog.get_logger()
     lines: list[dict] = []
@@ -123,7 +123,7 @@ def test_a_storm_of_any_event_is_a_few_lines_and_its_count(written, event):
 
 
 def test_twenty_thousand_node_ids_are_kilobytes_not_megabytes(capsys):
-    """A broker that lies in one reply; before it was 3.9 MB."""
+    """A broker may send them in one reply."""
     clock = HandClock()
     log.configure("info", "text", clock)
     observer = log.LogObserver(clock, lambda *_: None)
@@ -134,7 +134,7 @@ def test_twenty_thousand_node_ids_are_kilobytes_not_megabytes(capsys):
     structlog.reset_defaults()
 
 
-def test_at_level_debug_an_ordinary_event_storms_no_further_than_its_bound(written):
+def test_ordinary_events_are_limited_at_level_debug_too(written):
     """A scanner opens thousands of connections a second."""
     logger = structlog.get_logger()
     for number in range(20_000):
@@ -144,7 +144,7 @@ def test_at_level_debug_an_ordinary_event_storms_no_further_than_its_bound(writt
     assert len(written()) == 1, "its own count"
 
 
-def test_a_noisy_policy_hides_no_others_error(written):
+def test_a_policy_with_many_errors_hides_no_error_of_another(written):
     """Each policy and hook has its own limit."""
     logger = structlog.get_logger()
     for _ in range(100):
@@ -154,8 +154,8 @@ def test_a_noisy_policy_hides_no_others_error(written):
     assert len(written()) == 3
 
 
-def test_what_is_below_the_level_takes_no_room_of_what_is_written(written):
-    """Lines that are not wanted are not counted as held back either."""
+def test_lines_below_the_level_use_up_no_limit(written):
+    """They are not counted as suppressed either."""
     log.set_level("warning")
     logger = structlog.get_logger()
     for _ in range(100):
@@ -164,8 +164,8 @@ def test_what_is_below_the_level_takes_no_room_of_what_is_written(written):
     assert [line.get("suppressed") for line in written()] == [None]
 
 
-def test_counts_of_a_period_do_not_carry_over():
-    """A whole period's lines, however long the pause before."""
+def test_each_period_has_its_full_limit():
+    """This holds after any pause."""
     clock = HandClock()
     limits = LineLimits(clock)
     limit = LIMITS["unmapped_node"]
@@ -183,7 +183,7 @@ def deep(count: int) -> None:
 
 
 def test_a_traceback_of_a_thousand_frames_is_cut_in_its_middle(written):
-    """Its first and last lines say where it came from and what it is."""
+    """Its first and last lines, which have the cause and the place, are kept."""
     try:
         deep(10**6)
     except RecursionError as error:
@@ -194,8 +194,8 @@ def test_a_traceback_of_a_thousand_frames_is_cut_in_its_middle(written):
     assert "RecursionError" in line["exception"].splitlines()[-1]
 
 
-def test_long_fields_are_cut_and_others_are_left_as_they_are():
-    """Texts by characters, lists by items."""
+def test_long_fields_are_cut_and_others_are_unchanged():
+    """Texts are cut by characters, lists by items."""
     assert cut("x" * MAX_FIELD_CHARS) == "x" * MAX_FIELD_CHARS
     shown = cut("a" * 10_000 + "z")
     assert len(shown) < MAX_FIELD_CHARS + 50

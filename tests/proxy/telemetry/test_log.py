@@ -1,4 +1,4 @@
-"""Log lines: what is written at which level, in which form, and what is held back."""
+"""Log lines: their levels, their format, and the lines that are suppressed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRET = "hunter2"  # noqa: S105 - stands for one in a payload
 
 
 class Lines:
-    """A LogObserver, and what it has written so far."""
+    """A LogObserver, and the lines that it has written so far."""
 
     def __init__(self, capsys, form="json", level="debug"):
         self.form = form
@@ -58,7 +58,7 @@ def lines(capsys):
 
 
 def bug() -> RuntimeError:
-    """One that was raised, with a secret beside it."""
+    """Return an exception that was raised beside a secret."""
 
     def stumble(password: str) -> None:
         raise RuntimeError("bug")
@@ -71,7 +71,7 @@ def bug() -> RuntimeError:
 
 
 def test_json_is_one_object_a_line_with_time_level_and_event(lines):
-    """For machines: the names are stable."""
+    """Field names are stable, because machines read them."""
     written = lines()
     written.observer.on_session_opened(PEER)
     (line,) = written.take()
@@ -86,8 +86,8 @@ def test_json_is_one_object_a_line_with_time_level_and_event(lines):
     }
 
 
-def test_text_is_one_line_for_people_on_stderr(lines):
-    """No colours where nobody looks at a terminal."""
+def test_text_is_one_line_on_standard_error(lines):
+    """It has no colours without a terminal."""
     written = lines(form="text")
     written.observer.on_node_learned(3, "kafka-3", 9092)
     text = written.text()
@@ -97,16 +97,16 @@ def test_text_is_one_line_for_people_on_stderr(lines):
         assert word in text
 
 
-def test_a_client_of_the_bootstrap_port_is_named_as_such(lines):
-    """There is no node it stands for."""
+def test_a_client_of_the_bootstrap_port_has_no_node(lines):
+    """Its line names the bootstrap port."""
     written = lines()
     written.observer.on_session_opened(Peer(1, "::1", 5))
     assert written.take()[0]["node"] == "bootstrap"
 
 
 @pytest.mark.parametrize("reason", ORDINARY)
-def test_an_ordinary_end_is_worth_a_line_only_to_who_debugs(lines, reason):
-    """Clients come and go."""
+def test_an_ordinary_end_of_a_session_is_logged_at_debug(lines, reason):
+    """Clients connect and disconnect all the time."""
     written = lines(level="info")
     written.observer.on_session_opened(PEER)
     written.observer.on_session_closed(PEER, reason, "")
@@ -120,8 +120,8 @@ def test_an_ordinary_end_is_worth_a_line_only_to_who_debugs(lines, reason):
 @pytest.mark.parametrize(
     "reason", [each for each in CloseReason if each not in (*ORDINARY, LIMIT_REACHED)]
 )
-def test_an_end_that_somebody_should_know_of_is_a_warning_with_its_detail(lines, reason):
-    """Why, who, and what was seen."""
+def test_an_unusual_end_of_a_session_is_a_warning_with_its_detail(lines, reason):
+    """The line has the reason, the client and the detail."""
     written = lines(level="warning")
     written.observer.on_session_closed(PEER, reason, "a frame of -1 bytes")
     (line,) = written.take()
@@ -130,8 +130,8 @@ def test_an_end_that_somebody_should_know_of_is_a_warning_with_its_detail(lines,
     assert line["client_id"] == "billing-1"
 
 
-def test_a_node_without_a_port_says_what_to_do(lines):
-    """It is the operator's to mend."""
+def test_a_node_without_a_port_is_logged_with_a_remedy(lines):
+    """The operator can change the setting."""
     written = lines()
     written.observer.on_unmapped_node(99)
     (line,) = written.take()
@@ -140,8 +140,8 @@ def test_a_node_without_a_port_says_what_to_do(lines):
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_a_bug_is_written_with_its_traceback_and_without_its_variables(lines, form):
-    """What stood beside it may be somebody's data."""
+def test_an_internal_error_is_logged_with_its_traceback_and_without_variables(lines, form):
+    """The variables may contain a client's data."""
     written = lines(form=form)
     written.observer.on_policy_error("mine", "on_request", bug())
     written.observer.on_internal_error(bug())
@@ -168,8 +168,8 @@ def test_a_bug_is_written_with_its_traceback_and_without_its_variables(lines, fo
     ],
     ids=["reject", "throttled reject", "respond", "patch", "body", "hold"],
 )
-def test_what_an_observer_would_have_done_is_told_without_a_payload_byte(lines, verdict, fields):
-    """Its kind, the error and the reason if it refuses; and who asked, for what, as of what was refused for good."""
+def test_a_verdict_in_mode_observe_is_logged_without_payload(lines, verdict, fields):
+    """The line has its kind, its error and reason, the client and the request, as for an enforced refusal."""
     written = lines()
     decision = PolicyDecision("mine", verdict, PEER, "Fetch", 7)
     written.observer.on_policy_observed(decision)
@@ -187,8 +187,8 @@ def test_what_an_observer_would_have_done_is_told_without_a_payload_byte(lines, 
     assert {key: observed[key] for key in observed.keys() - who} == fields
 
 
-def test_a_storm_is_let_through_a_few_times_a_second_and_then_counted(lines):
-    """The next line that passes says how many did not."""
+def test_a_storm_of_one_event_is_logged_a_few_times_a_second(lines):
+    """The next line has the number of suppressed ones."""
     written = lines()
 
     def storm(events: int) -> list[dict]:
@@ -206,8 +206,8 @@ def test_a_storm_is_let_through_a_few_times_a_second_and_then_counted(lines):
     assert [line.get("suppressed") for line in storm(1)] == [None]
 
 
-def test_a_storm_that_lasts_for_seconds_loses_nothing_of_its_count(lines):
-    """Every event is either a line or counted by one."""
+def test_in_a_storm_of_seconds_every_event_is_counted(lines):
+    """Each event is a line or counted by one."""
     written = lines()
     told = 0
     for _ in range(10):
@@ -220,8 +220,8 @@ def test_a_storm_that_lasts_for_seconds_loses_nothing_of_its_count(lines):
     assert told == 1001
 
 
-def test_what_was_answered_here_is_told_once_a_second_by_kind(lines):
-    """The first at once, the others a second after it, and the client named is the last one's."""
+def test_replies_in_the_brokers_place_are_logged_once_a_second_by_kind(lines):
+    """The first is logged at once, the others after a second; the line names the last client."""
     written = lines()
     for name in ("Produce", "Fetch", "Fetch"):
         written.observer.on_expired(PEER, name)
@@ -249,8 +249,8 @@ def test_what_was_answered_here_is_told_once_a_second_by_kind(lines):
     assert (line["fetch"], "produce" in line) == (1, False)
 
 
-def test_one_storm_does_not_silence_another_event(lines):
-    """Each event has its own count."""
+def test_a_storm_of_one_event_does_not_suppress_another(lines):
+    """Each event has a count of its own."""
     written = lines()
     for _ in range(100):
         written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
@@ -271,7 +271,7 @@ def test_one_storm_does_not_silence_another_event(lines):
     ids=["escape", "newline", "invisible", "letters", "long"],
 )
 def test_a_client_id_is_made_printable(lines, form, client_id, shown):
-    """The client chooses it: no control characters into a terminal, no forged lines, no novels."""
+    """The client chooses it: control characters, forged lines and long texts must not reach the log."""
     written = lines(form=form)
     written.observer.on_session_opened(Peer(1, "10.0.0.9", 1, client_id=client_id))
     if form == "json":
@@ -283,8 +283,8 @@ def test_a_client_id_is_made_printable(lines, form, client_id, shown):
         assert text.rstrip("\n").isprintable()
 
 
-def test_a_brokers_host_is_made_printable_too(lines):
-    """It came over the wire as well."""
+def test_a_brokers_host_is_made_printable(lines):
+    """It comes from the network too."""
     written = lines()
     written.observer.on_node_learned(1, "kafka\x1b[2J", 9092)
     assert written.take()[0]["address"] == "kafka?[2J:9092"
@@ -299,8 +299,8 @@ def test_a_brokers_host_is_made_printable_too(lines):
         ("error", []),
     ],
 )
-def test_the_level_says_what_is_written(lines, level, events):
-    """In either case of letters."""
+def test_the_level_selects_the_lines_that_are_written(lines, level, events):
+    """Its case does not matter."""
     written = lines(level=level)
     written.observer.on_session_opened(PEER)
     written.observer.on_node_learned(1, "kafka-1", 9092)
@@ -308,8 +308,8 @@ def test_the_level_says_what_is_written(lines, level, events):
     assert [line["event"] for line in written.take()] == events
 
 
-def test_the_level_is_changed_for_loggers_that_exist(lines):
-    """Loggers are made once; the level is looked at for each line."""
+def test_a_changed_level_applies_to_existing_loggers(lines):
+    """Loggers are made once; the level is compared for each line."""
     written = lines(level="info")
     logger = structlog.get_logger()
     logger.debug("early")
@@ -326,16 +326,16 @@ def test_the_level_is_changed_for_loggers_that_exist(lines):
     assert written.take() == []
 
 
-def test_lines_that_were_held_back_are_counted_since_the_start(lines):
-    """By event, for whoever counts."""
+def test_suppressed_lines_are_counted_since_the_start(lines):
+    """They are counted by event, for the metrics."""
     written = lines()
     for node in range(LINES_PER_SECOND + 3):
         written.observer.on_unmapped_node(node)
     assert written.observer.suppressed == {"unmapped_node": 3}
 
 
-def test_a_pool_that_runs_dry_is_a_line_and_its_end_another(lines):
-    """Which, and what it means, at once; how long it took when it is over, each pool by itself."""
+def test_a_depletion_of_a_pool_is_logged_and_so_is_its_end(lines):
+    """The first line names the pool and the effect, the second has the duration; each pool has its own."""
     written = lines()
     written.observer.on_pool_depleted("requests")
     written.observer.on_pool_depleted("replies")
@@ -353,10 +353,10 @@ def test_a_pool_that_runs_dry_is_a_line_and_its_end_another(lines):
     assert "effect" not in recovered
 
 
-def test_a_pool_that_is_dry_again_and_again_is_a_line_now_and_then(lines):
-    """With how often and how long since the last one, and how it is now; then silence."""
+def test_frequent_depletions_of_a_pool_are_summed_up(lines):
+    """A line has their number and duration since the last one and the present state; the last is followed by none."""
     written = lines()
-    for _ in range(250):  # 25 seconds, dry six tenths of the time
+    for _ in range(250):  # 25 seconds, depleted for six tenths of the time
         written.observer.on_pool_depleted("requests")
         written.advance(60)
         written.observer.on_pool_recovered("requests", 60)

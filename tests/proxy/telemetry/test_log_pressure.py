@@ -1,4 +1,4 @@
-"""What else there is to the log: lines that may be lost, libraries, limits of the system."""
+"""The log under pressure: lines that may be lost, lines of libraries, limits of the system."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def lines(capsys):
     structlog.reset_defaults()
 
 
-def test_a_lack_of_descriptors_is_a_line_a_minute_whoever_meets_it(lines):
-    """A client that cannot be let in, a broker that cannot be dialled, a library; not a line for each."""
+def test_a_lack_of_descriptors_is_logged_once_a_minute(lines):
+    """It may stop an accept, a dial or a library; all causes share the limit."""
     written = lines(level="info")
     for _ in range(1000):
         written.observer.on_descriptors_exhausted("Too many open files")
@@ -41,8 +41,8 @@ def test_a_lack_of_descriptors_is_a_line_a_minute_whoever_meets_it(lines):
     assert line["suppressed"] == 2999
 
 
-def test_a_limit_of_connections_that_is_reached_is_a_line_a_minute(lines):
-    """It is asked for each pause, as long as clients wait."""
+def test_the_limit_of_connections_is_logged_once_a_minute(lines):
+    """It is reported at each pause while clients wait."""
     written = lines(level="info")
     for _ in range(600):
         written.observer.on_connections_full(96)
@@ -57,8 +57,8 @@ def library_record(error: Exception | None = None) -> logging.LogRecord:
     return logging.LogRecord("some.library", logging.ERROR, "f", 1, "a %s\x1b", ("b",), info)
 
 
-def test_what_a_library_logs_is_an_event_of_ours_without_its_traceback(lines):
-    """Python would print it without limit. Trio, for one, writes a traceback ten times a second for a full accept."""
+def test_a_line_of_a_library_is_an_event_without_its_traceback(lines):
+    """Python would print all of it. Trio, for one, logs a traceback ten times a second for a failing accept."""
     written = lines(level="info")
     for _ in range(100):
         logging.lastResort.handle(library_record(ZeroDivisionError()))
@@ -70,10 +70,8 @@ def test_what_a_library_logs_is_an_event_of_ours_without_its_traceback(lines):
     assert written.take() == []
 
 
-def test_lines_that_standard_error_did_not_take_are_counted_and_told_in_the_same_form(
-    monkeypatch, lines
-):
-    """As text or as JSON, at whatever level."""
+def test_lines_that_standard_error_did_not_take_are_reported_in_the_same_format(monkeypatch, lines):
+    """This holds for text and JSON at every level."""
     sink = NonBlockingStderr(len)
     monkeypatch.setattr(sys, "stderr", sink)
     written = lines(level="error")
@@ -88,7 +86,7 @@ def test_lines_that_standard_error_did_not_take_are_counted_and_told_in_the_same
 
 
 def test_the_time_comes_first_in_text(lines):
-    """Lines of several processes are sorted by it."""
+    """Lines of several processes can be sorted by it."""
     written = lines(form="text")
     written.observer.on_node_learned(3, "kafka-3", 9092)
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z \[info", written.text())

@@ -1,4 +1,4 @@
-"""How late the loop is, and how busy the process."""
+"""The event loop's lag and the process's CPU use."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from proxy.telemetry import loop_lag as beating
 from proxy.telemetry.loop_lag import EVERY_S, KEPT, START_S, LoopLag
 
 
-async def test_nothing_is_known_before_the_first_beat():
-    """A dash, not a nought."""
+async def test_before_the_first_beat_the_lag_is_unknown():
+    """It is None, not 0."""
     assert LoopLag().quantiles_ms() is None
     assert LoopLag().p99_ms() == 0.0
 
 
-async def test_a_loop_that_is_never_late_shows_it(autojump_clock, nursery):
-    """The clock jumps to the very deadline."""
+async def test_a_loop_that_is_never_late_has_no_lag(autojump_clock, nursery):
+    """The clock of the test jumps exactly to the deadline."""
     loop_lag = LoopLag()
     nursery.start_soon(loop_lag.beat)
     await trio.sleep(5)
     assert loop_lag.quantiles_ms() == (0.0, 0.0)
 
 
-async def test_the_start_of_the_process_is_no_lag(monkeypatch, autojump_clock, nursery):
-    """What is imported and bound in the first second keeps the loop; that is not what clients wait for."""
+async def test_the_start_of_the_process_is_not_counted_as_lag(monkeypatch, autojump_clock, nursery):
+    """Imports and binding block the loop in the first second, when no client waits."""
     sleep_until, began = trio.sleep_until, trio.current_time()
 
     async def late(due: float) -> None:
@@ -37,8 +37,8 @@ async def test_the_start_of_the_process_is_no_lag(monkeypatch, autojump_clock, n
     assert loop_lag.p99_ms() == 0.0
 
 
-async def test_lateness_is_seen_in_the_percentiles(monkeypatch, autojump_clock, nursery):
-    """Two of a hundred beats that are 50 ms late are the 99th percentile, and not the median."""
+async def test_late_beats_are_in_the_percentiles(monkeypatch, autojump_clock, nursery):
+    """Two of a hundred beats that are 50 ms late change the 99th percentile and not the median."""
     beats = [0]
     sleep_until = trio.sleep_until
 
@@ -56,8 +56,8 @@ async def test_lateness_is_seen_in_the_percentiles(monkeypatch, autojump_clock, 
     assert loop_lag.p99_ms() == p99
 
 
-async def test_cpu_time_is_told_as_a_share_of_the_last_second(autojump_clock, nursery):
-    """Of one core."""
+async def test_cpu_use_is_the_share_of_the_last_second(autojump_clock, nursery):
+    """It is a share of one core."""
     loop_lag = LoopLag(cpu_s=lambda: trio.current_time() * 0.25)
     nursery.start_soon(loop_lag.beat)
     await trio.sleep(2.5)

@@ -1,4 +1,4 @@
-"""A bounded file of whole lines; what its users see of it is in test_audit and traces/test_file."""
+"""A bounded file of whole lines; test_audit_log and traces/test_file_exporter test its users."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from proxy.telemetry.rotating_file import RotatingFile
 
 
-def test_what_a_crash_has_left_behind_the_last_newline_is_cut(tmp_path):
-    """And a new line stands on its own."""
+def test_an_incomplete_last_line_is_removed(tmp_path):
+    """A crash left it; the next line starts on a line of its own."""
     path = tmp_path / "lines"
     path.write_bytes(b"whole\nhal")
     file = RotatingFile(path, 1000)
@@ -20,8 +20,8 @@ def test_what_a_crash_has_left_behind_the_last_newline_is_cut(tmp_path):
     assert path.read_bytes() == b"whole\nnext\n"
 
 
-def test_two_files_are_the_most_that_the_disk_holds(tmp_path):
-    """However many lines there are, each of them once, and none torn."""
+def test_at_most_two_files_are_kept(tmp_path):
+    """Each line is in them once, and none is torn, for any number of lines."""
     path = tmp_path / "lines"
     file = RotatingFile(path, 100)
     for n in range(100):
@@ -32,8 +32,8 @@ def test_two_files_are_the_most_that_the_disk_holds(tmp_path):
     assert kept == b"".join(b"%09d\n" % n for n in range(80, 100))
 
 
-def test_a_disk_that_takes_half_a_line_has_none_of_it(tmp_path, monkeypatch):
-    """The error is the caller's to count."""
+def test_a_line_that_is_written_in_part_is_removed(tmp_path, monkeypatch):
+    """The caller gets the error and counts it."""
     path = tmp_path / "lines"
     file = RotatingFile(path, 1000)
     file.append(b"first\n")

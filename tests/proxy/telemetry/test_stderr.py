@@ -1,4 +1,4 @@
-"""Standard error as a file that never blocks and never raises."""
+"""Standard error as a file object that never blocks and never raises."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from proxy.telemetry.stderr import (
 
 
 class Pipe:
-    """What write(2) writes to: `fault` is raised, `part` is how many bytes are taken at most, `held` blocks."""
+    """Replaces write(2): `fault` is raised, `part` is the most bytes taken, `held` blocks."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -54,13 +54,13 @@ def pipe():
 
 
 def deliver(log: NonBlockingStderr) -> None:
-    """What the thread does until it would wait; without a thread, so that the order is known."""
+    """Do the work of the thread until it would wait; without a thread the order is known."""
     while log._queue or log._gap:
         log._deliver(*log._take())
 
 
-def test_lines_come_out_in_order_and_one_write_each(pipe):
-    """By a thread of its own; the end waits for it."""
+def test_lines_are_written_in_order_with_one_write_each(pipe):
+    """A thread writes them; `close` waits for it."""
     log = NonBlockingStderr(pipe.write)
     log.start()
     for number in range(1000):
@@ -70,7 +70,7 @@ def test_lines_come_out_in_order_and_one_write_each(pipe):
     assert log.lines_lost == 0
 
 
-def test_text_without_a_newline_waits_for_it_and_threads_do_not_mix(pipe):
+def test_text_waits_for_its_newline_and_threads_do_not_mix(pipe):
     """Python prints a traceback in many pieces."""
     log = NonBlockingStderr(pipe.write)
     log.write("Trace")
@@ -84,8 +84,8 @@ def test_text_without_a_newline_waits_for_it_and_threads_do_not_mix(pipe):
     assert pipe.lines() == ["other thread", "Traceback 1", "the last word"]
 
 
-def test_a_pipe_that_is_not_read_holds_up_no_writer_and_what_is_kept_is_bounded(pipe):
-    """What does not fit is counted; once somebody reads, one line says how many are missing, and where."""
+def test_a_pipe_that_is_not_read_blocks_no_writer(pipe):
+    """The queue is bounded; when the pipe is read again, one line has the number of lost lines at their place."""
     pipe.is_open.clear()
     log = NonBlockingStderr(pipe.write)
     log.start()
@@ -103,8 +103,8 @@ def test_a_pipe_that_is_not_read_holds_up_no_writer_and_what_is_kept_is_bounded(
     assert pipe.lines()[-1] == f"log_lines_lost lines={lost}"
 
 
-def test_lines_of_any_length_are_bounded_in_bytes_too(pipe):
-    """A few long lines take no more memory than many short ones; each is cut."""
+def test_the_queue_is_bounded_in_bytes_too(pipe):
+    """Long lines are cut, and a few of them fill the queue like many short ones."""
     log = NonBlockingStderr(pipe.write)
     for _ in range(100):
         log.write("y" * (3 * MAX_LINE_BYTES) + "\n")
@@ -117,8 +117,8 @@ def test_lines_of_any_length_are_bounded_in_bytes_too(pipe):
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO])
-def test_what_cannot_be_written_is_counted_and_told_once_it_can_be(pipe, number):
-    """Nothing is raised; the line that tells comes before the first that is written again."""
+def test_lines_that_cannot_be_written_are_counted_and_reported_later(pipe, number):
+    """Nothing is raised; the report precedes the next line that is written."""
     log = NonBlockingStderr(pipe.write)
     pipe.fault = OSError(number, "no")
     for each in range(7):
@@ -133,8 +133,8 @@ def test_what_cannot_be_written_is_counted_and_told_once_it_can_be(pipe, number)
     assert log.lines_lost == 7
 
 
-def test_a_line_that_was_written_in_part_does_not_swallow_the_next(pipe):
-    """A disk fills up in the middle of a line."""
+def test_a_line_after_a_partial_one_is_complete(pipe):
+    """The disk becomes full in the middle of a line."""
     log = NonBlockingStderr(pipe.write)
     pipe.part = 3
 
@@ -153,8 +153,8 @@ def test_a_line_that_was_written_in_part_does_not_swallow_the_next(pipe):
 
 
 @given(st.lists(st.sampled_from(["line", "deliver", "break", "mend", "fill"]), max_size=60))
-def test_every_line_is_written_or_counted_as_lost_and_told(steps):
-    """Whatever comes in which order: lines written + lines lost = lines; what was told adds up to what was lost."""
+def test_every_line_is_written_or_reported_as_lost(steps):
+    """For any order of events, lines written and lines lost add up to all lines, and the reports to the lost ones."""
     pipe = Pipe()
     log = NonBlockingStderr(pipe.write)
     put = 0
@@ -178,8 +178,8 @@ def test_every_line_is_written_or_counted_as_lost_and_told(steps):
     assert len(pipe.lines()) - len(told) + log.lines_lost == put + 1
 
 
-def test_the_end_does_not_wait_for_a_pipe_that_is_not_read(pipe):
-    """It says that lines are left, and takes no more."""
+def test_close_does_not_wait_for_a_pipe_that_is_not_read(pipe):
+    """It returns that lines are left, and accepts no more."""
     pipe.is_open.clear()
     log = NonBlockingStderr(pipe.write)
     log.start()
@@ -189,8 +189,8 @@ def test_the_end_does_not_wait_for_a_pipe_that_is_not_read(pipe):
     assert log.lines_lost == 1
 
 
-def test_it_is_a_text_file_for_whoever_prints(pipe):
-    """What cannot be encoded is escaped; click and print take it for what it is."""
+def test_the_object_can_be_printed_to_as_a_text_file(pipe):
+    """Characters that cannot be encoded are escaped; click and print accept it."""
     log = NonBlockingStderr(pipe.write, is_terminal=True)
     click.echo("zwölf \udcff", file=log)
     print("x", file=log, flush=True)
@@ -204,10 +204,10 @@ def test_it_is_a_text_file_for_whoever_prints(pipe):
 
 
 def test_a_pipe_that_another_process_made_non_blocking_is_waited_for():
-    """EAGAIN is not a loss."""
+    """EAGAIN does not lose a line."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    data = b"x" * 100_000  # more than a pipe takes
+    data = b"x" * 100_000  # more than a pipe holds
     log = NonBlockingStderr(lambda part: stderr.write_when_possible(writer, part))
     log.start()
     for _ in range(8):
@@ -221,8 +221,8 @@ def test_a_pipe_that_another_process_made_non_blocking_is_waited_for():
     os.close(writer)
 
 
-def test_nothing_is_installed_over_a_standard_error_that_is_somebody_elses(monkeypatch):
-    """A test's, or an embedding program's."""
+def test_a_replaced_standard_error_is_not_replaced_again(monkeypatch):
+    """A test or an embedding program has replaced it."""
     theirs = io.StringIO()
     monkeypatch.setattr(sys, "stderr", theirs)
     stderr.install()
@@ -240,8 +240,8 @@ def installed(code: str, **streams) -> subprocess.CompletedProcess:
     )
 
 
-def test_a_traceback_that_ends_the_process_still_comes_out():
-    """It is the last thing that is written, and the exit code is Python's."""
+def test_the_traceback_that_ends_the_process_is_written():
+    """It is the last output, and the exit code is Python's."""
     ended = installed("print('now', file=sys.stderr)\n1 / 0", stderr=subprocess.PIPE)
     assert ended.returncode == 1
     lines = ended.stderr.decode().splitlines()
@@ -251,7 +251,7 @@ def test_a_traceback_that_ends_the_process_still_comes_out():
 
 @pytest.mark.parametrize("code", [0, 7])
 def test_a_full_disk_does_not_change_the_exit_code(code):
-    """Python's own is 120 where it cannot flush standard error."""
+    """Python itself exits with 120 when it cannot flush standard error."""
     with Path("/dev/full").open("wb") as full:
         ended = installed(f"print('lost', file=sys.stderr)\nsys.exit({code})", stderr=full)
     assert ended.returncode == code
@@ -261,8 +261,8 @@ TAKE_AWAY = {"moved": "os.rename(PATH, PATH + '1')", "removed": "os.unlink(PATH)
 
 
 @pytest.mark.parametrize("after", TAKE_AWAY)
-def test_a_log_file_that_was_taken_away_is_begun_again_when_told(tmp_path, after):
-    """Logrotate moves it and sends SIGHUP. One that is still there is left alone."""
+def test_a_log_file_that_was_moved_is_opened_again_on_demand(tmp_path, after):
+    """Logrotate moves the file and sends SIGHUP. A file that still has its name is kept open."""
     path = tmp_path / "log"
     code = (
         "import os\n"
@@ -279,8 +279,8 @@ def test_a_log_file_that_was_taken_away_is_begun_again_when_told(tmp_path, after
     assert not (tmp_path / "log1").exists() or (tmp_path / "log1").read_text() == "first "
 
 
-def test_only_a_file_with_a_name_is_begun_again(tmp_path):
-    """A pipe, a terminal, a file that was removed already: nothing is opened."""
+def test_only_a_file_with_a_name_is_opened_again(tmp_path):
+    """Nothing is opened for a pipe, a terminal or a file that was already removed."""
     reader, writer = os.pipe()
     assert stderr.path_of(reader) == stderr.path_of(writer) == ""
     os.close(reader)
@@ -293,8 +293,8 @@ def test_only_a_file_with_a_name_is_begun_again(tmp_path):
         assert stderr.path_of(file.fileno()) == ""
 
 
-def test_a_closed_standard_descriptor_is_never_taken_by_a_socket():
-    """Else a line for standard error would go to a client."""
+def test_a_closed_standard_descriptor_is_never_reused_for_a_socket():
+    """A line for standard error would go to a client otherwise."""
     code = "import socket; print(socket.socket().fileno() > 2, bool(sys.stderr.write('x')))"
     shell = f'exec "{sys.executable}" -c "$1" 0<&- 2>&-'
     head = "import sys\nfrom proxy.telemetry import stderr\nstderr.install()\n"

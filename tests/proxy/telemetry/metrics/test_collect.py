@@ -1,4 +1,4 @@
-"""What is read of a running engine: every figure against what was done to it."""
+"""The families read from a running engine: every value compared with what was done to it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ AUTHENTICATION_FAILED = 58
 
 
 def took(wire: Wire, us: int) -> None:
-    """So long passes."""
+    """Let so many microseconds pass."""
     now_us = wire.engine.now_us + us
     wire.engine.advance(now_us // 1000, now_us)
 
 
 def test_requests_are_counted_by_api_and_outcome() -> None:
-    """Replied, without reply, answered by a policy, answered at the deadline, and cut off."""
+    """The outcomes are: replied, no reply expected, answered by a policy, answered at the deadline, cut off."""
     verdicts = {2: Reject(ErrorCode.POLICY_VIOLATION), 3: Respond(b"\x00\x00")}
     policy = Recorder(lambda request: verdicts.get(request.exchange_id, FORWARD))
     wire, metrics = listen([policy])
@@ -50,7 +50,7 @@ def test_requests_are_counted_by_api_and_outcome() -> None:
 
 
 def test_the_brokers_time_is_from_the_requests_last_byte_to_the_replys() -> None:
-    """3 ms lie between 2.048 and 4.096; the sum is the middle of a bucket that is 9 % wide."""
+    """A reply after 3 ms is counted between 2.048 and 4.096 ms; the sum is the middle of a bucket of 9 %."""
     wire, metrics = listen()
     wire.client(f.heartbeat(1))
     took(wire, ASK_US)
@@ -65,8 +65,8 @@ def test_the_brokers_time_is_from_the_requests_last_byte_to_the_replys() -> None
     )
 
 
-def test_a_wait_for_a_policy_is_purgatory() -> None:
-    """A held request has waited from then till now, and its end has a reason."""
+def test_a_held_request_is_counted_under_purgatory() -> None:
+    """Its wait is counted while it lasts, and its end has a reason."""
     wire, metrics = listen([Holding(HOLD)])
     wire.client(f.heartbeat(1))
     wire.advance(300)
@@ -95,8 +95,8 @@ def test_a_wait_for_a_policy_is_purgatory() -> None:
     )
 
 
-def test_what_waits_at_the_broker_is_counted_exactly() -> None:
-    """acks=all produces and fetches that may wait, not the others; each until its reply."""
+def test_requests_that_wait_at_the_broker_are_counted_exactly() -> None:
+    """They are acks=all produces and fetches with a wait; each counts until its reply."""
     wire, metrics = listen()
     wire.client(fetch_waiting(1) + f.produce(2, acks=-1) + f.produce(3, acks=-1))
     wire.client(f.produce(4, acks=1) + f.heartbeat(5))
@@ -112,8 +112,8 @@ def test_what_waits_at_the_broker_is_counted_exactly() -> None:
     assert read(metrics)["sluice_purgatory_delayed_operations"] == expected
 
 
-def test_what_was_answered_here_is_an_expiration() -> None:
-    """By kind."""
+def test_a_reply_at_the_deadline_is_counted_as_an_expiration() -> None:
+    """Expirations are counted by kind."""
     wire, metrics = listen()
     wire.client(f.produce(1, acks=-1)).advance(WAIT_MS)
     wire.client(fetch_waiting(2)).advance(FETCH_MS)
@@ -129,8 +129,8 @@ def test_what_was_answered_here_is_an_expiration() -> None:
     assert waited_s == pytest.approx(WAIT_MS / 1000, rel=0.05)
 
 
-def test_what_is_answered_early_has_its_own_time() -> None:
-    """A drain does not wait for anybody's deadline."""
+def test_a_reply_at_a_drain_is_counted_with_its_own_wait() -> None:
+    """A drain answers before the deadlines."""
     wire, metrics = listen()
     wire.client(fetch_waiting(1)).advance(100)
     wire.engine.drain()
@@ -139,7 +139,7 @@ def test_what_is_answered_early_has_its_own_time() -> None:
 
 
 def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
-    """While it is quiet it is seen; its second tells for how long."""
+    """It is counted while it is muted; the row of its second has the time."""
     wire, metrics = listen([Recorder(lambda _: Throttle(400))])
     wire.client(f.beat(1)).broker(f.beat_reply(1))
     assert read(metrics)["sluice_connections_muted"]["throttled",] == 1
@@ -151,8 +151,8 @@ def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
     assert found["sluice_user_throttle_seconds_total"] == {("ANONYMOUS",): 0.4}
 
 
-def test_users_are_shown_with_what_they_may() -> None:
-    """Requests, bytes and the last second's rate by user; the limit where a quota knows one."""
+def test_users_are_shown_with_their_use_and_their_limit() -> None:
+    """There are requests, bytes and the last second's rate by user, and the limit if a quota has one."""
     facts_source = FakeFactsSource(quotas={"ANONYMOUS": 12.5})
     wire, metrics = listen(facts_source=facts_source)
     for n in range(7):
@@ -168,8 +168,8 @@ def test_users_are_shown_with_what_they_may() -> None:
     assert found["sluice_user_response_bytes_total"] == {user: 7 * len(f.heartbeat_reply(1))}
 
 
-def test_other_is_nobody_and_has_no_limit() -> None:
-    """A quota is not asked for the rest."""
+def test_the_series_other_has_no_limit() -> None:
+    """No quota is asked for the remaining users."""
     wire, metrics = listen(max_users=0, facts_source=FakeFactsSource(quotas={"other": 1.0}))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     wire.advance(1000)
@@ -179,8 +179,8 @@ def test_other_is_nobody_and_has_no_limit() -> None:
     assert "sluice_user_quota_requests_per_second" not in found
 
 
-def test_connections_come_and_go() -> None:
-    """Open ones, opened ones, and why the others have ended."""
+def test_open_opened_and_closed_connections_are_counted() -> None:
+    """Closed ones are counted by their close reason."""
     wire, metrics = listen()
     Wire(wire.engine)
     wire.session.end(CloseReason.BROKER_RESET, "", wire.now_ms)
@@ -200,8 +200,8 @@ def test_connections_come_and_go() -> None:
         CloseReason.UNKNOWN_NODE,
     ],
 )
-def test_a_broker_that_cannot_be_reached_is_seen(reason: CloseReason) -> None:
-    """Each such end is a failure to dial, by its reason."""
+def test_a_failure_to_dial_a_broker_is_counted(reason: CloseReason) -> None:
+    """Each such close reason is counted as a failure to dial."""
     wire, metrics = listen()
     wire.session.end(reason, "", wire.now_ms)
     wire.release()
@@ -212,7 +212,7 @@ def test_a_broker_that_cannot_be_reached_is_seen(reason: CloseReason) -> None:
 
 
 def test_a_login_that_the_broker_refuses_is_counted() -> None:
-    """A wrong password, and a mechanism that there is none of; not the login that succeeds, nor the next one."""
+    """A wrong password and an unknown mechanism are refusals; a successful login and the next request are not."""
     wire, metrics = listen()
     assert read(metrics)["sluice_authentication_failures_total"] == {NONE: 0}
     wire.client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
@@ -233,7 +233,7 @@ def test_a_login_that_the_broker_refuses_is_counted() -> None:
 
 
 def test_every_reason_to_mute_has_a_name() -> None:
-    """One series for each, also while nobody is muted; a connection may have several."""
+    """There is a series for each, also while no client is muted; a connection may have several."""
     wire, metrics = listen()
     reasons = [name.lower() for name in vars(Mute) if not name.startswith("_")]
     before = read(metrics)["sluice_connections_muted"]
@@ -246,7 +246,7 @@ def test_every_reason_to_mute_has_a_name() -> None:
 
 
 def test_nodes_outside_the_range_are_counted_once_each() -> None:
-    """However often they are advertised."""
+    """Repeated advertisements of one node count once."""
     wire, metrics = listen()
     for n in range(3):
         brokers = [(0, "kafka-0", 9092), (7, "kafka-7", 9092)]
@@ -255,8 +255,8 @@ def test_nodes_outside_the_range_are_counted_once_each() -> None:
     assert read(metrics)["sluice_unmapped_nodes_total"] == {NONE: 1}
 
 
-def test_what_the_application_tells_is_shown() -> None:
-    """Drops, suppressed lines, reloads, features, build and process."""
+def test_the_facts_of_the_application_are_shown() -> None:
+    """They are drops, suppressed lines, reloads, features, build and process."""
     facts = Facts(
         "1.2.3",
         PROCESS,
@@ -292,8 +292,8 @@ def test_what_the_application_tells_is_shown() -> None:
     assert found["process_start_time_seconds"] == {NONE: PROCESS.started_s}
 
 
-def test_before_the_first_reload_nothing_is_said_of_it() -> None:
-    """Neither that it succeeded nor that it failed."""
+def test_before_the_first_reload_there_are_no_metrics_of_it() -> None:
+    """Neither success nor failure is shown."""
     _, metrics = listen()
     found = read(metrics)
 
@@ -301,10 +301,10 @@ def test_before_the_first_reload_nothing_is_said_of_it() -> None:
     assert "sluice_config_last_reload_timestamp_seconds" not in found
 
 
-def test_steps_are_read_from_the_meters() -> None:
-    """Sluice's own time, as the event loop has measured it; and how long it stood still."""
+def test_the_steps_of_the_event_loop_are_shown() -> None:
+    """They are Sluice's own time, as the event loop measured it, and its longest stall."""
     wire, metrics = listen()
-    wire.engine.meters.step_us[8 * 7] += 3  # at most 128 us
+    wire.engine.meters.step_us[8 * 7] += 3  # at most 128 µs
     wire.engine.meters.away_us[8 * 7] += 4
 
     for name, count in (("step", 3), ("pause", 4)):

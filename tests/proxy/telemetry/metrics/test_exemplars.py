@@ -1,4 +1,4 @@
-"""Exemplars: of what waited, the last one that has a trace."""
+"""Exemplars: for each bucket of waits the last request that has a trace."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def trace_of(*waits: tuple[str, int], trace_id: str = ID) -> RequestTrace:
     return trail
 
 
-def test_a_wait_is_found_in_the_bucket_it_was_counted_in() -> None:
-    """Value and time are the wait's own, in seconds."""
+def test_an_exemplar_stands_at_the_bucket_of_its_wait() -> None:
+    """It has the wait's own value and time, in seconds."""
     exemplars = ExemplarStore()
     exemplars.note(trace_of(("throttle", 300_000)))
 
@@ -35,23 +35,23 @@ def test_a_wait_is_found_in_the_bucket_it_was_counted_in() -> None:
 
 @pytest.mark.parametrize("kind", ["receive", "memory"])
 def test_only_throttle_and_purgatory_have_exemplars(kind: str) -> None:
-    """The other waits are nobody's decision."""
+    """No policy causes the other waits."""
     exemplars = ExemplarStore()
     exemplars.note(trace_of((kind, 300_000)))
 
     assert not exemplars.copy()
 
 
-def test_without_a_trace_there_is_nothing_to_find() -> None:
-    """A request that is not exported leaves no exemplar."""
+def test_a_request_without_an_exported_trace_leaves_no_exemplar() -> None:
+    """It has no trace id."""
     exemplars = ExemplarStore()
     exemplars.note(trace_of(("throttle", 300_000), trace_id=""))
 
     assert not exemplars.copy()
 
 
-def test_the_last_one_of_a_bucket_is_kept() -> None:
-    """One exemplar a bucket, however many there were; each of several waits has its own."""
+def test_the_last_exemplar_of_a_bucket_is_kept() -> None:
+    """A bucket has one exemplar; each of a request's waits may leave one."""
     exemplars = ExemplarStore()
     for n in range(1000):
         exemplars.note(trace_of(("throttle", 300_000 + n), ("purgatory", 1), trace_id=f"{n:032x}"))
@@ -61,8 +61,8 @@ def test_the_last_one_of_a_bucket_is_kept() -> None:
     assert list(exemplars.copy()["Produce", "purgatory"]) == [0]
 
 
-def test_what_is_asked_for_is_a_copy() -> None:
-    """A page that is being written does not change under the writer."""
+def test_a_copy_of_exemplars_does_not_change() -> None:
+    """A page does not change while it is rendered."""
     exemplars = ExemplarStore()
     exemplars.note(trace_of(("throttle", 300_000)))
     copy = exemplars.copy()["Produce", "throttle"]

@@ -1,4 +1,4 @@
-"""The page, as the parsers of prometheus_client read it: both formats, every kind, any name."""
+"""The metrics page in both formats, as the parsers of prometheus_client read it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def steps(exemplars: dict[int, Exemplar] | None = None) -> Family:
 
 @BOTH
 def test_every_metric_of_the_table_can_be_read(*, openmetrics: bool) -> None:
-    """A strict parser takes all of them, with type, unit and help as the table has them."""
+    """A strict parser reads each one, with type, unit and help as in the table."""
     families = []
     for metric in ALL:
         labels = tuple(f"{label} 1" for label in metric.labels)
@@ -57,10 +57,10 @@ def test_every_metric_of_the_table_can_be_read(*, openmetrics: bool) -> None:
 
 @BOTH
 @given(user=st.text(min_size=1))
-def test_any_name_comes_through_as_it_is(user: str, *, openmetrics: bool) -> None:
-    """Quotes, backslashes, line ends: escaped as both formats want it."""
+def test_any_label_value_is_read_back_unchanged(user: str, *, openmetrics: bool) -> None:
+    """Quotes, backslashes and line ends are escaped as both formats require."""
     if not openmetrics and any(c in user for c in "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"):
-        return  # this parser splits lines at these; `users.label_of` lets none of them pass
+        return  # this parser splits lines at these characters; `users.label_of` replaces them
     (family,) = read([Family(names.USER_RATE, [MetricPoint((user,), 3)])], openmetrics=openmetrics)
 
     (sample,) = family.samples
@@ -69,7 +69,7 @@ def test_any_name_comes_through_as_it_is(user: str, *, openmetrics: bool) -> Non
 
 @BOTH
 def test_a_histogram_is_cumulative_and_complete(*, openmetrics: bool) -> None:
-    """A bucket for each edge in seconds, one for all, the sum and the count."""
+    """It has a bucket for each edge in seconds, one without an edge, the sum and the count."""
     (family,) = read([steps()], openmetrics=openmetrics)
 
     *buckets, total, count = family.samples
@@ -83,7 +83,7 @@ def test_a_histogram_is_cumulative_and_complete(*, openmetrics: bool) -> None:
 
 
 def test_an_exemplar_stands_at_its_bucket() -> None:
-    """OpenMetrics shows trace id, value and time; also beyond the last edge."""
+    """In OpenMetrics it has trace id, value and time; it may stand after the last edge."""
     beyond = len(names.STEP.edges)
     kept = {3: Exemplar(ID, 0.0001, 1.7e9), beyond: Exemplar(ID, 9.5, 1.7e9 + 0.5)}
     (family,) = read([steps(kept)], openmetrics=True)
@@ -96,20 +96,20 @@ def test_an_exemplar_stands_at_its_bucket() -> None:
 
 
 def test_the_older_format_has_no_exemplars() -> None:
-    """It would not understand them."""
+    """The text format does not have them."""
     page = render([steps({3: Exemplar(ID, 0.0001, 1.7e9)})], openmetrics=False)
 
     assert b"trace_id" not in page
     assert b"# EOF" not in page
 
 
-def test_openmetrics_ends_with_its_mark() -> None:
-    """A page that was cut off is told from one that is whole."""
+def test_openmetrics_ends_with_its_end_mark() -> None:
+    """A client can tell a page that was cut off."""
     assert render([], openmetrics=True) == b"# EOF\n"
 
 
-def test_who_asks_for_openmetrics_gets_it() -> None:
-    """As Prometheus asks; a browser or curl gets plain text."""
+def test_a_client_that_accepts_openmetrics_gets_it() -> None:
+    """Prometheus accepts it; a browser and curl get plain text."""
     prometheus = f"{OPENMETRICS.partition(';')[0]};version=1.0.0,text/plain;version=0.0.4;q=0.5"
 
     assert wants_openmetrics(prometheus)

@@ -1,4 +1,4 @@
-"""Metrics with values: histograms as their readers want them."""
+"""Metrics with values: histograms as the exporters need them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def counted(durations: list[int]) -> list[int]:
 
 
 @given(DURATIONS, st.sampled_from([STAGE.edges, STEP.edges]))
-def test_each_edge_counts_what_took_at_most_so_long(durations: list[int], edges: range) -> None:
-    """Nothing is rounded across an edge: the edges are edges of the buckets that were counted in."""
+def test_each_edge_counts_the_durations_up_to_it(durations: list[int], edges: range) -> None:
+    """No duration is rounded across an edge, because the edges are edges of the original buckets."""
     found = distribution(counted(durations), edges)
 
     assert list(found.below) == [sum(us <= 2**edge for us in durations) for edge in edges]
@@ -30,16 +30,16 @@ def test_each_edge_counts_what_took_at_most_so_long(durations: list[int], edges:
 
 
 @given(DURATIONS)
-def test_the_sum_is_good_to_a_bucket(durations: list[int]) -> None:
-    """A bucket is 9 % wide, so the middle of it is not 5 % away; what took a microsecond or none counts as none."""
+def test_the_sum_is_exact_to_half_a_bucket(durations: list[int]) -> None:
+    """A bucket is 9 % wide, so its middle is less than 5 % away; up to a microsecond counts as 0."""
     found = distribution(counted(durations), STAGE.edges)
     true_s = sum(us for us in durations if us > 1) / 1e6
 
     assert found.sum_s == pytest.approx(true_s, rel=0.05)
 
 
-def test_what_was_copied_does_not_change() -> None:
-    """What was collected stays as it was, though the request path counts on."""
+def test_a_copied_histogram_does_not_change() -> None:
+    """The request path counts on in the original."""
     counts = counted([500, 500])
     found = distribution(counts, STAGE.edges)
     counts[bucket_of(500)] += 1
@@ -50,7 +50,7 @@ def test_what_was_copied_does_not_change() -> None:
 
 @given(st.integers(min_value=0, max_value=2**32), st.sampled_from([STAGE.edges, STEP.edges]))
 def test_a_duration_has_its_place_among_the_edges(us: int, edges: range) -> None:
-    """It is the first edge that it does not exceed, or one beyond the last."""
+    """It is the first edge that is not below it, or one after the last."""
     place = place_of(us, edges)
 
     assert place == next((n for n, edge in enumerate(edges) if us <= 2**edge), len(edges))

@@ -1,4 +1,4 @@
-"""The table of metrics: Prometheus' conventions, and Kafka's names."""
+"""The table of metrics follows Prometheus' conventions and Kafka's names."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def named(metric: Metric) -> str:
 
 
 def test_every_metric_is_in_the_table_once() -> None:
-    """Names are unique, and no family's name is another's sample."""
+    """Names are unique, and no family has the name of another's sample."""
     assert len({each.name for each in ALL}) == len(ALL)
     assert len({each.family for each in ALL}) == len(ALL)
     assert names.STAGE in ALL
 
 
 @pytest.mark.parametrize("metric", ALL, ids=named)
-def test_a_name_says_kind_and_unit(metric: Metric) -> None:
-    """Counters end in _total and nothing else does; a unit ends the family's name, as OpenMetrics wants it."""
+def test_a_metrics_name_has_its_type_and_unit(metric: Metric) -> None:
+    """Counters and nothing else end in _total; a unit ends the family's name, as OpenMetrics requires."""
     assert NAME.fullmatch(metric.name)
     assert metric.name.startswith(("sluice_", "process_"))
     assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)
@@ -36,8 +36,8 @@ def test_a_name_says_kind_and_unit(metric: Metric) -> None:
 
 
 @pytest.mark.parametrize("metric", ALL, ids=named)
-def test_a_metric_says_what_it_is(metric: Metric) -> None:
-    """The help text is a sentence of one line, so both formats take it as it is."""
+def test_a_metric_has_a_help_text_of_one_line(metric: Metric) -> None:
+    """It is a sentence, so both formats take it unchanged."""
     assert metric.help.endswith(".")
     assert not re.search(r'[\n"\\]', metric.help)
     assert all(NAME.fullmatch(label) and label != "le" for label in metric.labels)
@@ -52,5 +52,5 @@ def test_a_metric_says_what_it_is(metric: Metric) -> None:
     ],
 )
 def test_kafkas_sensors_are_found_by_their_names(sensor: str) -> None:
-    """Whoever knows KIP-72's or KIP-124's sensors, or the purgatory's, finds ours by searching the page."""
+    """A search for a sensor of KIP-72, KIP-124 or Kafka's purgatory finds ours on the page."""
     assert [each.name for each in ALL if re.search(rf"(?<![\w-]){sensor}\b", each.help)]

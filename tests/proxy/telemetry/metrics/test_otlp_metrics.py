@@ -1,4 +1,4 @@
-"""The push as a collector reads it: over HTTP, in protobuf, by the SDK's own variables."""
+"""The push of metrics as a collector decodes it: OTLP over HTTP, set up by the SDK's variables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAMILIES = [
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
-    """A collector on loopback, named by the usual variable."""
+    """Return a collector on loopback that the usual variable names."""
     heard = Heard()
     with listening(heard) as port:
         for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
@@ -52,8 +52,8 @@ def send(families: list[Family] = FAMILIES) -> bool:
         exporter.shutdown()
 
 
-def test_a_counter_is_a_sum_since_the_process_began(collector: Heard) -> None:
-    """Monotonic, cumulative, with labels as attributes, under the name that Prometheus would make again."""
+def test_a_counter_is_a_cumulative_sum(collector: Heard) -> None:
+    """It is monotonic, has its labels as attributes, and Prometheus would restore its name."""
     assert send()
 
     metric = collector.metrics()["sluice_requests"]
@@ -74,7 +74,7 @@ def test_a_counter_is_a_sum_since_the_process_began(collector: Heard) -> None:
 
 
 def test_a_gauge_is_a_gauge(collector: Heard) -> None:
-    """With its unit in OpenTelemetry's spelling; the build is one, too."""
+    """Its unit is spelt as OpenTelemetry does; the build information is a gauge too."""
     assert send()
 
     found = collector.metrics()
@@ -86,7 +86,7 @@ def test_a_gauge_is_a_gauge(collector: Heard) -> None:
 
 
 def test_a_histogram_has_each_buckets_own_count(collector: Heard) -> None:
-    """Not cumulative, one more than there are bounds, in seconds."""
+    """Counts are not cumulative; there is one more than bounds; bounds are in seconds."""
     assert send()
 
     metric = collector.metrics()["sluice_event_loop_step_seconds"]
@@ -99,8 +99,8 @@ def test_a_histogram_has_each_buckets_own_count(collector: Heard) -> None:
     assert not point.HasField("max")
 
 
-def test_the_sdks_variables_are_honoured(collector: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headers, compression, and who sends."""
+def test_the_sdks_variables_are_used(collector: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They set headers, compression and the resource."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "gzip")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "edge-proxy")
@@ -120,18 +120,18 @@ def test_the_sdks_variables_are_honoured(collector: Heard, monkeypatch: pytest.M
     }
 
 
-def test_without_a_name_it_is_sluice(collector: Heard) -> None:
-    """Not the SDK's `unknown_service`."""
+def test_the_default_service_name_is_sluice(collector: Heard) -> None:
+    """It is not the SDK's `unknown_service`."""
     assert send()
 
     (sender,) = (each.resource for each in collector.requests[0].resource_metrics)
     assert attributes(sender.attributes)["service.name"] == "sluice"
 
 
-def test_a_refusal_is_a_failure_and_no_secret_is_told(
+def test_a_refused_push_is_a_failure_and_no_secret_is_logged(
     collector: Heard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the SDK logs of it does not carry the headers."""
+    """The SDK's log lines do not contain the headers."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret")
     collector.status = 400
     with caplog.at_level(logging.DEBUG):
@@ -141,8 +141,8 @@ def test_a_refusal_is_a_failure_and_no_secret_is_told(
     assert "secret" not in caplog.text
 
 
-def test_the_loader_makes_this_one() -> None:
-    """What the push loads when it begins."""
+def test_the_exporter_of_the_push_is_this_one() -> None:
+    """The push loads it when it starts."""
     exporter = load_otlp("1.2.3")
     exporter.shutdown()
 
@@ -150,7 +150,7 @@ def test_the_loader_makes_this_one() -> None:
 
 
 def test_a_timeout_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As OpenTelemetry specifies, which the SDK by itself does not: a collector that never answers is given up."""
+    """OpenTelemetry specifies so, and the SDK does otherwise: a push to a silent collector ends."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
@@ -158,11 +158,15 @@ def test_a_timeout_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
         begun = time.monotonic()
 
         assert not send()
-        assert 0.19 < time.monotonic() - begun < 9  # by itself the SDK waits for ten seconds
+        assert (
+            0.19 < time.monotonic() - begun < 9
+        )  # without the variable the SDK waits for ten seconds
 
 
-def test_a_timeout_that_is_no_number_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the variable's name."""
+def test_a_timeout_that_is_not_a_number_is_refused_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error names the variable."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "soon")
 
     with pytest.raises(ValueError, match="OTEL_EXPORTER_OTLP_METRICS_TIMEOUT"):

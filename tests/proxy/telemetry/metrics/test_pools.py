@@ -1,4 +1,4 @@
-"""The memory pools by KIP-72's sensors."""
+"""The metrics of the memory pools, after KIP-72's sensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def shown(metrics, name: str) -> dict[str, float]:
 
 
 def test_a_pool_without_bound_has_no_size() -> None:
-    """What is used is counted all the same."""
+    """Its used bytes are shown all the same."""
     wire, metrics = listen()
     wire.engine.request_pool.force_allocate(500)
 
@@ -23,8 +23,8 @@ def test_a_pool_without_bound_has_no_size() -> None:
     wire.engine.request_pool.release(500)
 
 
-def test_a_bounded_pool_shows_what_is_left() -> None:
-    """Below nought when it is overdrawn."""
+def test_a_bounded_pool_shows_its_free_bytes() -> None:
+    """They are negative when the pool is overdrawn."""
     wire, metrics = listen()
     pool = wire.engine.reply_pool
     pool.resize(1000)
@@ -35,8 +35,8 @@ def test_a_bounded_pool_shows_what_is_left() -> None:
     pool.release(1200)
 
 
-def test_an_outage_counts_while_it_lasts() -> None:
-    """In seconds since ever, and as a share of the last half minute."""
+def test_the_time_of_a_depletion_is_counted_while_it_lasts() -> None:
+    """It is shown in seconds in total, and as a share of the last half minute."""
     wire, metrics = listen()
     pool = wire.engine.request_pool
     pool.resize(100)
@@ -59,7 +59,7 @@ def test_an_outage_counts_while_it_lasts() -> None:
 
 
 def test_a_page_before_the_first_second_has_no_share() -> None:
-    """Nothing was looked at yet."""
+    """The share needs two readings."""
     wire, metrics = listen()
     wire.engine.request_pool.resize(10)
     wire.engine.request_pool.force_allocate(10)

@@ -1,4 +1,4 @@
-"""The push's thread: whatever the collector does, the loop never waits for it."""
+"""The thread that pushes metrics: the event loop never waits for the collector."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE_S = 60.0
 
 
 class Collector:
-    """Takes what is sent, each as it is told to: True, False, an error, or an event to wait for first."""
+    """Answers each push as it is told to: True, False, an exception, or an event to wait for."""
 
     def __init__(self, *ways: bool | Exception | threading.Event) -> None:
         self.ways = list(ways)
@@ -42,7 +42,7 @@ class Collector:
         self.shut.set()
 
     def sent(self) -> None:
-        """Wait until one more was taken, in whatever way."""
+        """Wait until one more push was answered."""
         assert self.done.acquire(timeout=PATIENCE_S)
 
 
@@ -53,8 +53,8 @@ def begin(*ways: bool | Exception | threading.Event) -> tuple[MetricPush, Collec
     return push, collector
 
 
-def test_it_is_due_once_an_interval() -> None:
-    """The first time after a whole one; a late call does not bring another at once."""
+def test_a_push_is_due_once_an_interval() -> None:
+    """The first one is due after a whole interval; a late one does not bring the next forward."""
     push = MetricPush("1.2.3", interval_ms=1000)
 
     asked = [5000, 5999, 6000, 6001, 6999, 9500, 9501, 10_499, 10_500]
@@ -70,10 +70,10 @@ def test_it_is_due_once_an_interval() -> None:
         ("often", INTERVAL_MS),
     ],
 )
-def test_the_environment_says_how_often(
+def test_the_environment_sets_the_interval(
     monkeypatch: pytest.MonkeyPatch, said: str | None, meant: int
 ) -> None:
-    """OTEL_METRIC_EXPORT_INTERVAL in milliseconds; what is no number is passed over."""
+    """OTEL_METRIC_EXPORT_INTERVAL is in milliseconds; text that is not a number is ignored."""
     monkeypatch.delenv("OTEL_METRIC_EXPORT_INTERVAL", raising=False)
     if said is not None:
         monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", said)
@@ -81,8 +81,8 @@ def test_the_environment_says_how_often(
     assert MetricPush("1.2.3").interval_ms == meant
 
 
-def test_what_is_handed_over_is_sent() -> None:
-    """With the time at which it was collected; a failure and an error are failures, and do not end the thread."""
+def test_each_push_is_sent_or_counted_as_a_failure() -> None:
+    """It has the time of its collection; an exception is a failure too and does not end the thread."""
     push, collector = begin(True, False, OSError("no route"), True)
     for n in range(4):
         push.send(FAMILIES, n)
@@ -93,16 +93,14 @@ def test_what_is_handed_over_is_sent() -> None:
     assert push.counts() == {"success": 2, "failure": 2, "dropped": 0}
 
 
-def test_a_slow_collector_gets_the_newest() -> None:
-    """What waits behind it is replaced, and counted; nobody waits."""
+def test_a_slow_collector_gets_the_newest_push() -> None:
+    """Older pushes in the queue are replaced and counted; the caller does not wait."""
     opened = threading.Event()
     push, collector = begin(opened)
     push.send(FAMILIES, 1)
     assert collector.begun.acquire(timeout=PATIENCE_S)
     for n in range(2, 100):
-        push.send(
-            FAMILIES, n
-        )  # here this would stand still, for the collector is told to go on behind it
+        push.send(FAMILIES, n)  # a send that waited would never return
     opened.set()
     push.close()
 
@@ -110,8 +108,8 @@ def test_a_slow_collector_gets_the_newest() -> None:
     assert push.counts() == {"success": 2, "failure": 0, "dropped": 97}
 
 
-def test_the_last_one_is_sent_at_the_end() -> None:
-    """What waits when the process ends goes out before the exporter is shut down."""
+def test_the_last_push_is_sent_at_the_end() -> None:
+    """A push in the queue is sent before the exporter is shut down."""
     push, collector = begin()
     push.send(FAMILIES, 7)
     push.close()
@@ -121,28 +119,28 @@ def test_the_last_one_is_sent_at_the_end() -> None:
     assert not push._thread.is_alive()
 
 
-def test_a_collector_that_hangs_does_not_hold_up_the_end() -> None:
-    """After the given time the thread is left to itself; it is a daemon."""
+def test_a_collector_that_hangs_does_not_delay_the_end() -> None:
+    """After the given time the thread is abandoned; it is a daemon."""
     never = threading.Event()
     push, collector = begin(never)
     push.send(FAMILIES, 1)
     assert collector.begun.acquire(timeout=PATIENCE_S)
     push.close(timeout_s=0.2)
 
-    assert push._thread.is_alive()  # the end is here, and the collector still hangs
+    assert push._thread.is_alive()  # `close` returned although the collector hangs
     assert collector.shut.is_set()
     assert push._thread.daemon
     never.set()
     push._thread.join(PATIENCE_S)
 
 
-def test_what_was_never_begun_can_be_closed() -> None:
+def test_a_push_that_was_never_started_can_be_closed() -> None:
     """A start that failed leaves nothing to wait for."""
     MetricPush("1.2.3").close()
 
 
-def test_an_exporter_that_cannot_be_made_is_told_at_the_start() -> None:
-    """Not from a thread, later."""
+def test_an_exporter_that_cannot_be_made_is_an_error_at_the_start() -> None:
+    """It is not reported later from the thread."""
 
     def load(version: str) -> Collector:
         raise ValueError("OTEL_EXPORTER_OTLP_ENDPOINT")

@@ -1,4 +1,4 @@
-"""Totals by user: everything is counted once, whoever comes and goes."""
+"""Totals by user: every request counts once while users come and go."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from proxy.telemetry.metrics.users import (
 
 
 def row(user: str, requests: int = 1, *, ts_ms: int = 0, client_id: str = "c") -> UsageRow:
-    """A second of one key: each request of 10 bytes, with a reply of 20, one throttled for 5 ms."""
+    """Return a second of one key: each request has 10 bytes and a reply of 20, one is throttled for 5 ms."""
     return UsageRow(
         ts_ms,
         user,
@@ -57,7 +57,7 @@ def rates(book: UserBook, now_ms: int) -> dict[str, int]:
 
 
 def test_the_client_ids_of_a_user_are_one_series() -> None:
-    """Rows of one user are added up, in every figure."""
+    """Rows of one user are added up, in every column."""
     book = told(UserBook(5), [row("ada", 3), row("ada", 4, client_id="d")])
 
     (series,) = book.series(0)
@@ -68,25 +68,25 @@ def test_the_client_ids_of_a_user_are_one_series() -> None:
     assert book.exempt == 4
 
 
-def test_who_comes_first_has_a_series_and_the_rest_is_other() -> None:
-    """Beyond max_users everybody is `other`."""
+def test_users_over_the_bound_are_counted_in_other() -> None:
+    """The first max_users users have a series each."""
     book = told(UserBook(2), [row("a"), row("b", 2), row("c", 3), row("d", 4)])
 
     assert requests(book) == {"a": 1, "b": 2, OTHER: 7}
 
 
-def test_without_series_all_are_other() -> None:
-    """max_users 0 shows one series."""
+def test_max_users_0_shows_the_series_other_only() -> None:
+    """All users are counted in it."""
     assert requests(told(UserBook(0), [row("a"), row("b")])) == {OTHER: 2}
 
 
-def test_other_is_shown_only_if_somebody_is() -> None:
-    """No empty series before there is anybody to count in it."""
+def test_the_series_other_is_shown_only_if_it_has_users() -> None:
+    """There is no empty series."""
     assert UserBook(2).series(0) == []
     assert requests(told(UserBook(2), [row("a")])) == {"a": 1}
 
 
-def test_nobody_can_take_the_name_of_the_rest() -> None:
+def test_a_user_called_other_is_counted_in_other() -> None:
     """A user called `other`, and the key that newcomers series in the core, are counted in `other`."""
     assert requests(told(UserBook(9), [row(OTHER, 2), row(SHARED, 3)])) == {OTHER: 5}
 
@@ -101,10 +101,10 @@ def test_nobody_can_take_the_name_of_the_rest() -> None:
     ),
     st.integers(0, 5),
 )
-def test_no_series_ever_counts_back_and_nothing_is_counted_twice(
+def test_no_series_falls_and_no_request_is_counted_twice(
     seconds: list[list[tuple[str, int]]], max_users: int
 ) -> None:
-    """A second adds what it has, to all series together; one that stays never falls, one that comes begins anew."""
+    """The sum of all series grows by each second's requests; a new series starts at 0."""
     book = UserBook(max_users)
     before: dict[str, int] = {}
     for place, second in enumerate(seconds):
@@ -114,7 +114,7 @@ def test_no_series_ever_counts_back_and_nothing_is_counted_twice(
         stayed = now.keys() & before.keys()
         assert all(now[user] >= before[user] for user in stayed)
         left = before.keys() - now.keys()
-        # What somebody counts in the very second in which he loses his series goes with it.
+        # A user's requests in the second in which it loses its series are dropped with the series.
         unseen = sum(count for user, count in second if user in left)
         gone = sum(before[user] for user in left) + unseen
         assert sum(now.values()) + gone == sum(before.values()) + sum(n for _, n in second)
@@ -123,7 +123,7 @@ def test_no_series_ever_counts_back_and_nothing_is_counted_twice(
 
 
 def test_after_a_minute_the_busiest_have_the_series() -> None:
-    """Who makes more than twice the requests of one that is shown takes his place, and begins at nought."""
+    """A user with more than twice the requests of a shown one replaces it, and its series starts at 0."""
     book = told(UserBook(2), [row("idle", 1), row("steady", 50)], [row("busy", 500, ts_ms=1000)])
     assert set(requests(book)) == {"idle", "steady", OTHER}
 
@@ -134,8 +134,8 @@ def test_after_a_minute_the_busiest_have_the_series() -> None:
     assert requests(book) == {"steady": 100, "busy": 9, OTHER: 500}
 
 
-def test_who_is_as_busy_displaces_nobody() -> None:
-    """Equals do not change places each minute."""
+def test_an_equally_busy_user_replaces_none() -> None:
+    """Equally busy users do not change places each minute."""
     book = UserBook(1)
     for second in range(200):
         told(book, [row("first", 10, ts_ms=1000 * second), row("second", 19, ts_ms=1000 * second)])
@@ -143,16 +143,16 @@ def test_who_is_as_busy_displaces_nobody() -> None:
     assert requests(book) == {"first": 2000, OTHER: 3800}
 
 
-def test_a_rate_is_of_the_last_second() -> None:
-    """Who was silent in it has nought; when no second ends any more, all have."""
+def test_the_rate_is_that_of_the_last_second() -> None:
+    """It is 0 for a user without requests in it, and for all when no second ends any more."""
     book = told(UserBook(5), [row("a", 3), row("b", 4)], [row("a", 5, ts_ms=1000)])
 
     assert rates(book, 2100) == {"a": 5, "b": 0}
     assert rates(book, 4000) == {"a": 0, "b": 0}
 
 
-def test_rows_are_folded_in_by_turns() -> None:
-    """A turn takes no more than it is told to, and what is left is taken by the next or by the next second."""
+def test_rows_are_folded_in_turns() -> None:
+    """A turn takes a bounded number; the next turn or the next second takes the rest."""
     book = UserBook(5)
     book.put(0, [row("a")] * 10)
     assert book.fold(4)
@@ -166,8 +166,8 @@ def test_rows_are_folded_in_by_turns() -> None:
     assert requests(book) == {"a": 15}
 
 
-def test_names_cannot_break_the_page_or_fill_it() -> None:
-    """What cannot be printed is replaced, what is long is cut; those who then look alike series a series."""
+def test_names_of_users_are_made_printable_and_short() -> None:
+    """Unprintable characters are replaced, long names are cut; names that become equal share a series."""
     assert label_of("ad\na\x1b[0m") == "ad?a?[0m"
     assert len(label_of("x" * 10_000)) == MAX_LABEL_CHARS
     long = "x" * MAX_LABEL_CHARS
@@ -177,7 +177,7 @@ def test_names_cannot_break_the_page_or_fill_it() -> None:
 
 
 def test_any_number_of_users_takes_bounded_memory() -> None:
-    """Fifty thousand users in a minute: so many candidates are told apart, and no more."""
+    """A bounded number of candidates is remembered of fifty thousand users in a minute."""
     book = UserBook(10)
     tracemalloc.start()
     try:

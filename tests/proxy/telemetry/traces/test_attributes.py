@@ -1,4 +1,4 @@
-"""What spans say: each attribute against what the request did."""
+"""The attributes of spans, each compared with what the request did."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from wire.produce import ProduceWalker
 NOTHING = Known()
 
 
-def test_a_produce_says_everything_about_itself():
-    """All attributes of an ordinary sampled Produce."""
+def test_a_sampled_produce_has_all_its_attributes():
+    """The request was forwarded and answered."""
     made = trail(version=9)
     made.sampled = True
 
@@ -46,8 +46,8 @@ def test_a_produce_says_everything_about_itself():
     }
 
 
-def test_what_is_not_there_is_not_said():
-    """A heartbeat at the bootstrap port, of a client without a name: no operation type, topic or client id."""
+def test_an_unknown_value_has_no_attribute():
+    """A Heartbeat at the bootstrap port without a client id has no operation type, topic or client id."""
     peer = replace(PEER, client_id="", node_id=None)
     found = attributes.of_request(trail(api_key=ApiKey.HEARTBEAT, version=4, peer=peer), "")
 
@@ -58,8 +58,8 @@ def test_what_is_not_there_is_not_said():
     }
 
 
-def test_a_throttled_request_names_its_quota():
-    """Whose bucket, which limit, what was seen and what is allowed; how long it waited and must be quiet."""
+def test_a_throttled_request_has_the_attributes_of_its_quota():
+    """They are the entity, the quota, the observed and allowed values, and the times of wait and mute."""
     excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
     stages = waits(("throttle", 1500), ("throttle", 250), ("purgatory", 9))
     found = attributes.of_request(trail(stages, excess=excess, quiet_ms=40), "")
@@ -74,7 +74,7 @@ def test_a_throttled_request_names_its_quota():
 
 
 def test_the_quota_is_on_the_throttle_and_not_on_other_waits():
-    """A wait for a policy's condition says the condition."""
+    """A wait for a policy's condition has the condition."""
     made = trail(excess=QuotaViolation("user alice", "request_rate", 12.5, 10.0))
     held = Stage("purgatory", EPOCH_US, EPOCH_US + 5, "topic:orders", "condition")
 
@@ -85,8 +85,8 @@ def test_the_quota_is_on_the_throttle_and_not_on_other_waits():
     }
 
 
-def test_a_watch_key_without_words_is_not_shown():
-    """An object's address in memory says nothing to anybody."""
+def test_a_watch_key_without_a_text_of_its_own_is_not_shown():
+    """An object's address in memory is not information."""
     held = Stage("purgatory", EPOCH_US, EPOCH_US + 5, str(object()), "condition")
 
     assert attributes.of_wait(trail(), held, 1) == {"sluice.purgatory.outcome": "condition"}
@@ -95,8 +95,8 @@ def test_a_watch_key_without_words_is_not_shown():
 @pytest.mark.parametrize(
     ("code", "name"), [(44, "POLICY_VIOLATION"), (29, "TOPIC_AUTHORIZATION_FAILED"), (9999, "9999")]
 )
-def test_a_refusal_is_named_as_kafka_names_it(code, name):
-    """`error.type` is Kafka's name of the code, or its number."""
+def test_the_error_type_of_a_refusal_is_kafkas_name(code, name):
+    """It is the number of a code that has no name."""
     made = trail(upstream_us=None, outcome=Outcome.ANSWERED)
     made.refused, made.refused_by = code, "limits"
     found = attributes.of_request(made, "")
@@ -108,8 +108,8 @@ def test_a_refusal_is_named_as_kafka_names_it(code, name):
 
 
 @pytest.mark.parametrize("outcome", [Outcome.EXPIRED, Outcome.DISCONNECTED])
-def test_a_broker_that_did_not_answer_is_an_error(outcome):
-    """Of the request and of `upstream`."""
+def test_a_request_without_the_brokers_reply_is_an_error(outcome):
+    """Both the SERVER span and `upstream` have failed."""
     made = trail(outcome=outcome)
 
     assert attributes.of_request(made, "")["error.type"] == outcome.value
@@ -118,21 +118,21 @@ def test_a_broker_that_did_not_answer_is_an_error(outcome):
 
 
 @pytest.mark.parametrize("outcome", [Outcome.REPLIED, Outcome.NO_REPLY, Outcome.ANSWERED])
-def test_ordinary_ends_are_no_errors(outcome):
-    """A policy's own answer is one of them."""
+def test_ordinary_ends_are_not_errors(outcome):
+    """A policy's own reply is one of them."""
     assert attributes.error_type(trail(outcome=outcome)) is None
 
 
-def test_reasons_are_all_that_hold():
-    """Slow, sampled, short of memory and quiet afterwards at once."""
+def test_all_reasons_that_apply_are_listed():
+    """A request may be slow, sampled, short of memory and throttled at once."""
     made = trail(waits(("memory", 5)), quiet_ms=10)
     made.slow = made.sampled = True
 
     assert attributes.reasons(made) == ("throttled", "out_of_memory", "slow", "sampled")
 
 
-def test_upstream_says_which_broker_if_that_is_known():
-    """Where node 2 really is, as the cluster has said."""
+def test_upstream_has_the_brokers_real_address_if_it_is_known():
+    """It is the address that the cluster reported for the node."""
     known = Known({2: ("broker-2.internal", 9092)}.get)
 
     assert attributes.of_upstream(trail(), known) == {
@@ -157,18 +157,18 @@ def kept(version, data):
     "data",
     [
         bytearray(produce(5, topic="orders", size_bytes=50)),
-        bytearray(produce(5, topic="orders", size_bytes=5000)[:80]),  # of a large one only the head
+        bytearray(produce(5, topic="orders", size_bytes=5000)[:80]),  # the head of a large one
         produce_partitions.pack([("orders", [0, 1, 2])]),
     ],
     ids=["frame", "head", "packed"],
 )
-def test_the_one_topic_of_a_produce_is_found(data):
-    """In whatever form the core has kept it."""
+def test_the_only_topic_of_a_produce_is_found(data):
+    """This holds for each form in which the core keeps a request."""
     assert attributes.topic_of(kept(3, data), NOTHING) == "orders"
 
 
 def test_a_topic_id_is_looked_up():
-    """From version 13 on a Produce has ids; a name is known if Metadata has told."""
+    """A Produce has topic ids from v13 on; their names are known from Metadata."""
     topic_id = bytes(range(16))
     made = kept(13, produce_partitions.pack([(topic_id, [0])]))
 
@@ -189,13 +189,13 @@ def test_a_topic_id_is_looked_up():
     ],
     ids=["nothing", "two", "none", "half", "short", "nonsense", "no text"],
 )
-def test_no_topic_is_said_where_none_can_be(data):
-    """Not one of several, nor one that cannot be read; and nothing is raised."""
+def test_a_request_without_exactly_one_topic_has_no_topic(data):
+    """It may have several, or be malformed; nothing is raised."""
     assert attributes.topic_of(kept(3, data), NOTHING) == ""
 
 
-def test_names_that_peers_choose_are_made_printable_and_cut():
-    """A client id of control characters, and one of a megabyte."""
+def test_names_that_a_client_chooses_are_made_printable_and_cut():
+    """A client id may have control characters, or a megabyte."""
     nasty = attributes.of_request(trail(peer=replace(PEER, client_id="a\n\x1b[31m\ud800b")), "")
     long = attributes.of_request(trail(peer=replace(PEER, user="x" * (1 << 20))), "")
 

@@ -1,4 +1,4 @@
-"""The worker: every span delivered or counted, whatever its sink does."""
+"""The batch processor: every span is delivered or counted as dropped, for any behaviour of the exporter."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from tests.support.trails import Kept, trail, waits
 
 
 def job(trace_id=5, **options):
-    """Of two spans."""
+    """Return a job of two spans."""
     made = trail(**options)
     made.trace_id = f"{trace_id:032x}"
     return Job(made, 2)
 
 
 def work(sink, jobs=(), **options):
-    """A worker that has started, with these jobs."""
+    """Return a started processor with these jobs."""
     worker = SpanBatchProcessor(deque(jobs), sink, **{"delay_ms": 1, **options})
     worker.start()
     return worker
 
 
 class Stuck(Kept):
-    """Takes nothing until it is told to hurry or the test lets go."""
+    """Takes nothing until it is told to hurry or the test releases it."""
 
     def __init__(self, *, heeds=True):
         super().__init__()
-        self.entered, self.let_go = threading.Event(), threading.Event()
+        self.entered, self.released = threading.Event(), threading.Event()
         self.heeds = heeds
         self.left = threading.Event()
 
     def send(self, spans):
         self.entered.set()
-        self.let_go.wait(20)
+        self.released.wait(20)
         self.left.set()
         return "gave up"
 
     def hurry(self):
         if self.heeds:
-            self.let_go.set()
+            self.released.set()
 
 
-def test_what_waits_is_delivered_before_the_end():
-    """`close` gives the sink all of it, and closes it."""
+def test_spans_in_the_queue_are_delivered_at_close():
+    """`close` gives all of them to the exporter, and closes it."""
     sink = Kept()
     worker = work(sink, [job(n) for n in range(1, 6)], delay_ms=60_000)
     worker.close(5)
@@ -59,8 +59,8 @@ def test_what_waits_is_delivered_before_the_end():
     assert (worker.delivered, worker.dropped, sink.closed) == (10, 0, True)
 
 
-def test_it_delivers_by_itself():
-    """Without being closed, after its delay."""
+def test_spans_are_delivered_after_the_delay():
+    """No `close` is necessary."""
     came = threading.Event()
 
     class Told(Kept):
@@ -77,7 +77,7 @@ def test_it_delivers_by_itself():
 
 
 def test_batches_are_bounded():
-    """At most so many spans, but for the last request's own."""
+    """A batch has the maximum of spans, or those of one larger request."""
     sink = Kept()
     work(sink, [job(n) for n in range(1, 8)], max_batch_spans=5, delay_ms=60_000).close(5)
 
@@ -85,7 +85,7 @@ def test_batches_are_bounded():
 
 
 def test_a_mute_is_one_span():
-    """A job of a throttle that went on."""
+    """It is a job of a throttle that lasted longer than its request."""
     sink = Kept()
     made = job()
     work(sink, [Job(made.trail, 1, made.trail.ended_us + 9)]).close(5)
@@ -94,8 +94,8 @@ def test_a_mute_is_one_span():
     assert sink.spans[0].trace_id not in {0, 5}
 
 
-def test_what_is_known_of_brokers_is_said():
-    """Set after the start, as the engine is made later."""
+def test_addresses_of_brokers_are_used():
+    """They are set after the start, because the engine is made later."""
     sink = Kept()
     worker = SpanBatchProcessor(deque([job()]), sink, delay_ms=60_000)
     worker.known = Known({2: ("b2", 9092)}.get)
@@ -105,16 +105,16 @@ def test_what_is_known_of_brokers_is_said():
     assert sink.spans[1].attributes["server.address"] == "b2"
 
 
-def test_a_sink_that_refuses_costs_its_spans():
-    """Counted as dropped, all of them."""
+def test_spans_that_the_exporter_refuses_are_dropped():
+    """All of them are counted as dropped."""
     worker = work(Kept("refused"), [job(n) for n in range(1, 4)], delay_ms=60_000)
     worker.close(5)
 
     assert (worker.delivered, worker.dropped) == (0, 6)
 
 
-def test_a_sink_that_raises_costs_its_spans_and_no_more():
-    """The thread goes on with the next batch."""
+def test_spans_are_dropped_when_the_exporter_raises():
+    """The thread delivers the next batch."""
 
     class Broken(Kept):
         def send(self, spans):
@@ -131,8 +131,8 @@ def test_a_sink_that_raises_costs_its_spans_and_no_more():
 
 
 @pytest.mark.parametrize("heeds", [True, False])
-def test_a_sink_that_is_stuck_does_not_hold_up_the_end(heeds):
-    """What it has in hand and what waits is dropped, once, also if the sink comes back later."""
+def test_an_exporter_that_is_stuck_does_not_delay_the_end(heeds):
+    """Its batch and the queue are counted as dropped, once, even if the exporter returns later."""
     sink = Stuck(heeds=heeds)
     queue = deque([job(n) for n in range(1, 5)])
     worker = SpanBatchProcessor(queue, sink, delay_ms=1, max_batch_spans=2)
@@ -140,9 +140,9 @@ def test_a_sink_that_is_stuck_does_not_hold_up_the_end(heeds):
     assert sink.entered.wait(20)
     worker.close(0.4)
 
-    assert sink.let_go.is_set() is heeds, "it is told to hurry"
+    assert sink.released.is_set() is heeds, "the exporter is told to hurry"
     assert (worker.delivered, worker.dropped) == (0, 8)
-    sink.let_go.set()
+    sink.released.set()
     assert sink.left.wait(20)
     thread = worker._thread
     assert thread is not None
@@ -150,8 +150,8 @@ def test_a_sink_that_is_stuck_does_not_hold_up_the_end(heeds):
     assert (worker.delivered, worker.dropped) == (0, 8)
 
 
-def test_a_job_that_cannot_be_told_costs_its_batch():
-    """A bug of ours is no end of all traces."""
+def test_a_job_that_cannot_be_converted_drops_its_batch():
+    """An internal error does not end all traces."""
     sink = Kept()
     broken = Job(trail(waits(("throttle", 1))), 3)  # it has no trace id
     worker = work(sink, [broken, job()], max_batch_spans=3, delay_ms=60_000)
@@ -160,16 +160,16 @@ def test_a_job_that_cannot_be_told_costs_its_batch():
     assert (worker.delivered, worker.dropped) == (2, 3)
 
 
-def test_one_that_never_started_drops_everything():
-    """As when the proxy fails at start."""
+def test_a_processor_that_never_started_drops_everything():
+    """The proxy may fail at its start."""
     worker = SpanBatchProcessor(deque([job()]), Kept())
     worker.close(5)
 
     assert worker.dropped == 2
 
 
-def test_trouble_is_told_when_it_begins_and_when_it_ends(capsys):
-    """Not for each batch: two lines for three failures and two successes."""
+def test_a_failing_exporter_is_logged_when_it_begins_and_ends(capsys):
+    """Three failures and two successes are two lines."""
     log.configure("info", "json")
     sink = Kept("ConnectionError")
 

@@ -1,4 +1,4 @@
-"""Which settings and variables make traces, and where these go."""
+"""The settings and variables that choose the exporter of traces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sink(made):
 
 
 @pytest.mark.parametrize(
-    ("export", "file", "environ", "wanted"),
+    ("export", "file", "environ", "expected"),
     [
         ("auto", False, {}, None),
         ("auto", True, {}, FileSpanExporter),
@@ -46,29 +46,31 @@ def sink(made):
         ("none", True, OTLP, None),
     ],
 )
-def test_where_traces_go(tmp_path, export, file, environ, wanted):
-    """By `export`; `auto` asks the environment first, then whether there is a file."""
+def test_the_exporter_is_chosen_by_settings_and_variables(
+    tmp_path, export, file, environ, expected
+):
+    """`export` chooses; `auto` uses the environment first, then the file."""
     made = tracer(export, tmp_path / "t.jsonl" if file else "", **environ)
 
-    assert (made and type(sink(made))) is wanted
+    assert (made and type(sink(made))) is expected
 
 
-def test_a_file_must_be_named(tmp_path):
-    """`export: file` alone says too little."""
+def test_export_file_needs_a_file(tmp_path):
+    """`export: file` without a path is refused."""
     with pytest.raises(TracesError, match=r"traces\.file"):
         tracer("file")
 
 
-def test_what_the_variables_say_wrongly_is_refused():
-    """Before anything is served."""
+def test_invalid_variables_are_refused():
+    """They are refused before any client is accepted."""
     with pytest.raises(TracesError, match="OTEL_EXPORTER_OTLP_PROTOCOL"):
         tracer("otlp", **OTLP, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
     with pytest.raises(TracesError, match="OTEL_BSP_SCHEDULE_DELAY"):
         tracer("otlp", **OTLP, OTEL_BSP_SCHEDULE_DELAY="soon")
 
 
-def test_the_batch_variables_are_heeded(tmp_path):
-    """OTEL_BSP_*: the queue's bound, the delay, the batch."""
+def test_the_batch_variables_are_used(tmp_path):
+    """OTEL_BSP_* set the queue's bound, the delay and the batch size."""
     made = tracer(
         "file",
         tmp_path / "t.jsonl",
@@ -86,8 +88,8 @@ def test_the_batch_variables_are_heeded(tmp_path):
     assert len((tmp_path / "t.jsonl").read_text().splitlines()) == 2
 
 
-def test_the_resource_is_the_environments(tmp_path):
-    """OTEL_SERVICE_NAME in a trace file."""
+def test_the_resource_is_taken_from_the_environment(tmp_path):
+    """OTEL_SERVICE_NAME is in the trace file."""
     made = tracer("file", tmp_path / "t.jsonl", OTEL_SERVICE_NAME="orders-proxy")
     assert made is not None
     made.start()
@@ -100,7 +102,7 @@ def test_the_resource_is_the_environments(tmp_path):
 
 
 def test_the_sdk_is_imported_only_for_export(tmp_path):
-    """Neither for no traces nor for a trace file."""
+    """It is imported neither without traces nor for a trace file."""
     code = f"""
 import sys
 from proxy.telemetry.traces.exporters import make_tracer

@@ -1,4 +1,4 @@
-"""The trace file: OTLP/JSON lines, whole ones, on a bounded disk."""
+"""The trace file: whole lines of OTLP/JSON on a bounded disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCOPE = {"name": "sluice", "version": "1.2.3"}
 
 
 def spans(trace_id=0xABC5):
-    """Of a throttled request that expired, and its mute."""
+    """Return the spans of a throttled request that expired, and of its mute."""
     excess = QuotaViolation("user alice", "request_rate", 12.5, float("inf"))
     made = trail(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
     made.trace_id = f"{trace_id:032x}"
@@ -35,8 +35,8 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_batch_is_a_line_of_otlp(tmp_path):
-    """As the specification writes JSON: hex ids, 64-bit numbers as text."""
+def test_a_batch_is_one_line_of_otlp_json(tmp_path):
+    """As the specification requires, ids are hexadecimal and 64-bit numbers are text."""
     path = tmp_path / "traces.jsonl"
     writer = sink(path)
     assert writer.send(spans()) == ""
@@ -61,8 +61,8 @@ def test_a_batch_is_a_line_of_otlp(tmp_path):
     assert mute["links"] == [{"traceId": server["traceId"], "spanId": server["spanId"]}]
 
 
-def test_values_have_their_types(tmp_path):
-    """Text, whole numbers as text, fractions, lists; a bound without end is no null."""
+def test_attribute_values_have_their_types(tmp_path):
+    """They are texts, whole numbers as text, fractions and lists; infinity is not null."""
     path = tmp_path / "traces.jsonl"
     writer = sink(path)
     writer.send(spans())
@@ -79,8 +79,8 @@ def test_values_have_their_types(tmp_path):
     }
 
 
-def test_a_file_that_is_there_is_added_to(tmp_path):
-    """After a restart."""
+def test_lines_are_appended_to_an_existing_file(tmp_path):
+    """The process was restarted."""
     path = tmp_path / "traces.jsonl"
     for _ in range(2):
         writer = sink(path)
@@ -92,8 +92,8 @@ def test_a_file_that_is_there_is_added_to(tmp_path):
 
 @pytest.mark.parametrize("torn", [b'{"resource', b"x" * 200_000])
 @pytest.mark.parametrize("before", [b"", b'{"a":1}\n'])
-def test_what_a_crash_has_torn_is_cut(tmp_path, before, torn):
-    """Behind the last newline, however long it is."""
+def test_an_incomplete_last_line_of_a_crash_is_removed(tmp_path, before, torn):
+    """Everything after the last newline is removed."""
     path = tmp_path / "traces.jsonl"
     path.write_bytes(before + torn)
     writer = sink(path)
@@ -105,7 +105,7 @@ def test_what_a_crash_has_torn_is_cut(tmp_path, before, torn):
 
 
 def test_the_file_is_rotated_at_its_size(tmp_path):
-    """One file behind it, never more than twice the size, and no line lost between the two."""
+    """There is one older file; both are below twice the size together, and no line is lost."""
     path = tmp_path / "traces.jsonl"
     line = len(sink(tmp_path / "x").line_of(spans()))
     writer = sink(path, 3 * line + 10)
@@ -119,8 +119,8 @@ def test_the_file_is_rotated_at_its_size(tmp_path):
 
 
 @pytest.mark.parametrize("after", ["moved", "removed", "replaced"])
-def test_a_file_that_was_taken_away_is_begun_again(tmp_path, after):
-    """By logrotate, say: the next line goes where readers look, without any signal."""
+def test_a_file_that_was_moved_is_created_again(tmp_path, after):
+    """Logrotate may move it: the next line goes to a file of the configured name, without a signal."""
     path, moved = tmp_path / "traces.jsonl", tmp_path / "traces.jsonl-2026"
     writer = sink(path)
     assert writer.send(spans()) == ""
@@ -138,8 +138,8 @@ def test_a_file_that_was_taken_away_is_begun_again(tmp_path, after):
     assert not moved.exists() or len(lines(moved)) == 1
 
 
-def test_a_file_that_was_cut_goes_on_from_its_end(tmp_path, monkeypatch):
-    """Copytruncate: a failed write afterwards leaves no hole either."""
+def test_a_file_that_was_truncated_continues_at_its_end(tmp_path, monkeypatch):
+    """This is logrotate's copytruncate; a failed write after it leaves no hole either."""
     path = tmp_path / "traces.jsonl"
     writer = sink(path)
     assert writer.send(spans()) == ""
@@ -153,8 +153,8 @@ def test_a_file_that_was_cut_goes_on_from_its_end(tmp_path, monkeypatch):
     assert len(lines(path)) == 1
 
 
-def test_a_folder_that_is_gone_is_told_and_tried_again(tmp_path):
-    """Each line tries; the first after the folder is back is written."""
+def test_a_missing_folder_is_reported_and_tried_again(tmp_path):
+    """Each line tries; the first line after the folder is back is written."""
     folder = tmp_path / "folder"
     folder.mkdir()
     writer = sink(folder / "traces.jsonl")
@@ -171,7 +171,7 @@ def no_space(*_):
 
 
 def test_a_line_larger_than_the_file_is_still_written(tmp_path):
-    """Into a file of its own."""
+    """It gets a file of its own."""
     path = tmp_path / "traces.jsonl"
     writer = sink(path, 100)
     writer.send(spans())
@@ -181,8 +181,8 @@ def test_a_line_larger_than_the_file_is_still_written(tmp_path):
     assert len(lines(path)) == len(lines(tmp_path / "traces.jsonl.1")) == 1
 
 
-def test_a_full_disk_leaves_no_torn_line(tmp_path, monkeypatch):
-    """What could be written of a line is taken back; when there is room again, lines come again."""
+def test_a_full_disk_leaves_no_incomplete_line(tmp_path, monkeypatch):
+    """The written part of a line is removed; lines are written again when there is space."""
     path = tmp_path / "traces.jsonl"
     writer = sink(path)
     writer.send(spans())
@@ -203,7 +203,7 @@ def test_a_full_disk_leaves_no_torn_line(tmp_path, monkeypatch):
     assert len(lines(path)) == 2
 
 
-def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path):
-    """Not when the first request is slow."""
+def test_a_file_that_cannot_be_opened_is_an_error_at_the_start(tmp_path):
+    """It is not reported only at the first span."""
     with pytest.raises(OSError, match="No such file"):
         sink(tmp_path / "nowhere" / "traces.jsonl")

@@ -1,4 +1,4 @@
-"""Export by OTLP: what a collector decodes, and what is said when it does not take it."""
+"""Export of traces by OTLP: the spans that a collector decodes, and the errors when it refuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "hunter2"  # noqa: S105 - stands for one
 
 @pytest.fixture
 def collector(monkeypatch):
-    """One that the environment names."""
+    """Return a collector that the environment names."""
     with Collector() as running:
         for name, value in running.variables.items():
             monkeypatch.setenv(name, value)
@@ -29,7 +29,7 @@ def collector(monkeypatch):
 
 
 def spans():
-    """Of a throttled request that expired, and its mute."""
+    """Return the spans of a throttled request that expired, and of its mute."""
     excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
     made = trail(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
     made.trace_id = f"{0xABC5:032x}"
@@ -41,8 +41,8 @@ def sink(timeout_ms=5000):
     return OtlpSpanExporter({"service.name": "sluice", "k": "v"}, SCOPE, timeout_ms)
 
 
-def test_a_collector_gets_each_span_as_it_was(collector):
-    """Ids, times, kinds, attributes, links and status, after protobuf."""
+def test_a_collector_decodes_each_span_unchanged(collector):
+    """Ids, times, kinds, attributes, links and status survive protobuf."""
     sent = spans()
     exporter = sink()
     assert exporter.send(sent) == ""
@@ -61,8 +61,8 @@ def test_a_collector_gets_each_span_as_it_was(collector):
         assert seen.scope == ("sluice", "1.2.3")
 
 
-def test_headers_and_compression_are_the_environments(collector, monkeypatch):
-    """OTEL_EXPORTER_OTLP_HEADERS and _COMPRESSION."""
+def test_headers_and_compression_are_taken_from_the_environment(collector, monkeypatch):
+    """The variables are OTEL_EXPORTER_OTLP_HEADERS and _COMPRESSION."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{SECRET}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
     exporter = sink()
@@ -74,8 +74,8 @@ def test_headers_and_compression_are_the_environments(collector, monkeypatch):
     assert headers["content-encoding"] == "gzip"
 
 
-def test_span_limits_are_the_environments(collector, monkeypatch):
-    """OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT."""
+def test_span_limits_are_taken_from_the_environment(collector, monkeypatch):
+    """The variable is OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT."""
     monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "3")
     exporter = sink()
     exporter.send(spans())
@@ -85,8 +85,8 @@ def test_span_limits_are_the_environments(collector, monkeypatch):
 
 
 @pytest.mark.parametrize("status", [302, 400, 503])
-def test_a_refusal_is_told_by_its_status(collector, status):
-    """And is a failure; so is a collector that has moved, which the SDK would take for success."""
+def test_a_refused_export_fails_with_its_status(collector, status):
+    """A redirect is a failure too, which the SDK would take for success."""
     collector.status = status
     exporter = sink(timeout_ms=300)
 
@@ -94,8 +94,8 @@ def test_a_refusal_is_told_by_its_status(collector, status):
     exporter.close()
 
 
-def test_one_that_recovers_is_tried_again(collector):
-    """Within the timeout, as OTLP has it: refused for a moment, then taken."""
+def test_a_collector_that_refuses_for_a_moment_is_tried_again(collector):
+    """As OTLP requires, it is tried again within the timeout."""
     collector.status = 503
     collector.on_refusal = lambda: setattr(collector, "status", 200)
     exporter = sink(timeout_ms=10_000)
@@ -105,8 +105,8 @@ def test_one_that_recovers_is_tried_again(collector):
     exporter.close()
 
 
-def test_nobody_there_is_told_by_the_errors_name(monkeypatch):
-    """Within the timeout."""
+def test_an_unreachable_collector_is_reported_by_the_errors_name(monkeypatch):
+    """It is reported within the timeout."""
     for name, value in refusing().items():
         monkeypatch.setenv(name, value)
     exporter = sink(timeout_ms=300)
@@ -115,8 +115,8 @@ def test_nobody_there_is_told_by_the_errors_name(monkeypatch):
     exporter.close()
 
 
-def test_once_told_to_hurry_it_does_not_try(collector):
-    """The end has come."""
+def test_an_exporter_that_is_told_to_hurry_does_not_retry(collector):
+    """The process is ending."""
     exporter = sink()
     exporter.hurry()
 
@@ -125,8 +125,8 @@ def test_once_told_to_hurry_it_does_not_try(collector):
     exporter.close()
 
 
-def test_no_credential_is_written_anywhere():
-    """Not of an endpoint that fails, nor of a header that is no header (the SDK would write both)."""
+def test_no_credential_is_logged():
+    """The SDK would log those of a failing endpoint and of a malformed header."""
     (endpoint,) = refusing().values()
     code = """
 from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter

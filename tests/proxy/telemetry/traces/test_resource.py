@@ -1,4 +1,4 @@
-"""The environment variables, as OpenTelemetry specifies them."""
+"""The environment variables of traces, as OpenTelemetry specifies them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ENDPOINT, TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_T
 SECRET = "hunter2"  # noqa: S105 - stands for one
 
 
-def test_without_variables_it_is_sluice():
-    """Name and version."""
+def test_the_default_resource_is_sluice():
+    """It has the service's name and version."""
     assert resource_of({}, "1.2.3") == {"service.name": "sluice", "service.version": "1.2.3"}
 
 
-def test_resource_attributes_are_added_and_win():
-    """Percent-encoded pairs; what is no pair is passed over."""
+def test_resource_attributes_override_the_defaults():
+    """They are percent-encoded pairs; text that is not a pair is ignored."""
     variables = {"OTEL_RESOURCE_ATTRIBUTES": "a=1, b = x%2Cy ,service.version=9,nonsense,=z"}
 
     assert resource_of(variables, "1") == {
@@ -35,8 +35,8 @@ def test_resource_attributes_are_added_and_win():
     }
 
 
-def test_the_service_name_wins():
-    """OTEL_SERVICE_NAME over service.name; empty is not set."""
+def test_the_variable_of_the_service_name_has_priority():
+    """OTEL_SERVICE_NAME overrides service.name; an empty variable counts as not set."""
     named = {"OTEL_RESOURCE_ATTRIBUTES": "service.name=this", "OTEL_SERVICE_NAME": "that"}
 
     assert resource_of(named, "1")["service.name"] == "that"
@@ -44,7 +44,7 @@ def test_the_service_name_wins():
 
 
 @pytest.mark.parametrize(
-    ("variables", "wanted"),
+    ("variables", "expected"),
     [
         ({}, False),
         ({ENDPOINT: "http://c:4318"}, True),
@@ -56,13 +56,13 @@ def test_the_service_name_wins():
         ({ENDPOINT: "http://c:4318", "OTEL_TRACES_EXPORTER": "otlp"}, True),
     ],
 )
-def test_an_endpoint_asks_for_otlp(variables, wanted):
-    """Unless a variable says no."""
-    assert wants_otlp(variables) is wanted
+def test_an_endpoint_enables_otlp(variables, expected):
+    """Another variable may disable it."""
+    assert wants_otlp(variables) is expected
 
 
 @pytest.mark.parametrize(
-    ("export", "file", "variables", "wanted"),
+    ("export", "file", "variables", "expected"),
     [
         ("auto", "", {}, False),
         ("auto", "t.jsonl", {}, True),
@@ -72,9 +72,9 @@ def test_an_endpoint_asks_for_otlp(variables, wanted):
         ("file", "", {}, True),
     ],
 )
-def test_traces_are_wanted_where_something_is_named(export, file, variables, wanted):
-    """`file` without a file is a mistake, which is told by whoever opens it."""
-    assert wants_traces(export, file, variables) is wanted
+def test_traces_are_enabled_by_a_file_or_an_endpoint(export, file, variables, expected):
+    """`export: file` without a file is an error that the exporter raises when it is opened."""
+    assert wants_traces(export, file, variables) is expected
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_traces_are_wanted_where_something_is_named(export, file, variables, wan
         },
     ],
 )
-def test_what_can_be_done_passes(variables):
-    """The variables for traces win over those for all signals."""
+def test_valid_variables_are_accepted(variables):
+    """The variables for traces have priority over those for all signals."""
     check_otlp(variables)
 
 
@@ -106,7 +106,7 @@ def test_what_can_be_done_passes(variables):
         ({"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"}, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"),
     ],
 )
-def test_what_cannot_be_done_is_refused_at_once(variables, named):
+def test_invalid_variables_are_refused_at_the_start(variables, named):
     """The message names the variable and never its value."""
     with pytest.raises(TracesError) as caught:
         check_otlp(variables)
@@ -115,8 +115,8 @@ def test_what_cannot_be_done_is_refused_at_once(variables, named):
     assert SECRET not in str(caught.value)
 
 
-def test_the_timeout_is_milliseconds():
-    """As specified, ten seconds by default; the one for traces wins."""
+def test_the_timeout_is_in_milliseconds():
+    """As specified, the default is ten seconds; the variable for traces has priority."""
     assert timeout_ms({}) == 10_000
     assert timeout_ms({"OTEL_EXPORTER_OTLP_TIMEOUT": "2500"}) == 2500
     both = {"OTEL_EXPORTER_OTLP_TIMEOUT": "2500", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "300"}
@@ -124,15 +124,15 @@ def test_the_timeout_is_milliseconds():
 
 
 @pytest.mark.parametrize("text", ["x", "0", "-5", "1.5", "²"])
-def test_a_number_that_is_none_is_refused(text):
-    """Named by its variable."""
+def test_a_variable_that_is_not_a_number_is_refused(text):
+    """The error names it."""
     with pytest.raises(TracesError, match="OTEL_EXPORTER_OTLP_TIMEOUT"):
         timeout_ms({"OTEL_EXPORTER_OTLP_TIMEOUT": text})
     with pytest.raises(TracesError, match="OTEL_BSP_MAX_QUEUE_SIZE"):
         setting({"OTEL_BSP_MAX_QUEUE_SIZE": text}, "OTEL_BSP_MAX_QUEUE_SIZE", 5)
 
 
-def test_a_number_that_is_not_set_has_its_default():
-    """Empty is not set."""
+def test_a_variable_that_is_not_set_has_its_default():
+    """An empty variable counts as not set."""
     assert setting({"N": ""}, "N", 5) == 5
     assert setting({"N": " 7 "}, "N", 5) == 7

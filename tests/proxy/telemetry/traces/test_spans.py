@@ -1,4 +1,4 @@
-"""A RequestTrace as spans: their shape, their times, their number."""
+"""Spans of a request trace: their tree, their times, their number."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TRACE_ID = 0x0123456789ABCDEF_FEDCBA9876543211
 
 
 def told(made):
-    """Its spans, with ids from 1 on."""
+    """Return its spans, with ids from 1 on."""
     made.trace_id = f"{TRACE_ID:032x}"
     return spans_of(made, count(1).__next__)
 
 
-def test_a_request_that_passed_is_a_server_span_with_one_child():
-    """An ordinary request: SERVER from the first byte to the reply, CLIENT while the broker had it."""
+def test_an_ordinary_request_is_a_server_span_with_one_child():
+    """SERVER lasts from the first byte to the reply, CLIENT while the broker has the request."""
     server, upstream = told(trail(upstream_us=5000))
 
     assert (server.kind, server.parent_id, server.trace_id) == (Kind.SERVER, 0, TRACE_ID)
@@ -41,8 +41,8 @@ def test_a_request_that_passed_is_a_server_span_with_one_child():
     assert (upstream.start_ns, upstream.end_ns) == (server.start_ns, server.end_ns)
 
 
-def test_each_wait_is_a_child_in_its_order():
-    """Receive, memory, throttle and purgatory come as INTERNAL spans, then upstream."""
+def test_each_wait_is_a_child_span_in_order():
+    """Receive, memory, throttle and purgatory are INTERNAL spans; upstream follows."""
     stages = waits(("receive", 300), ("memory", 200), ("throttle", 40_000), ("purgatory", 1000))
     server, *children = told(trail(stages))
 
@@ -54,13 +54,13 @@ def test_each_wait_is_a_child_in_its_order():
     assert len({span.span_id for span in (server, *children)}) == 6
 
 
-def test_the_server_spans_id_is_half_of_its_traces():
-    """A link to it can be made from the trace id alone."""
+def test_the_server_spans_id_is_half_of_its_trace_id():
+    """A link to the span can be made from the trace id alone."""
     assert told(trail())[0].span_id == TRACE_ID & SPAN_ID_MASK
 
 
-def test_a_wait_begun_again_at_once_is_one_span():
-    """A quota that looks again and holds again has made one wait, which says how often."""
+def test_a_hold_that_is_renewed_at_once_is_one_span():
+    """A quota that holds a request again has made one wait, with a count."""
     again = waits(("throttle", 100), ("throttle", 200), ("throttle", 50))
     _, throttle, _ = told(trail(again))
 
@@ -68,8 +68,8 @@ def test_a_wait_begun_again_at_once_is_one_span():
     assert throttle.attributes["sluice.waits"] == 3
 
 
-def test_waits_for_different_things_stay_apart():
-    """Two holds of different policies are two spans."""
+def test_holds_of_different_policies_are_two_spans():
+    """They are not joined."""
     first = Stage("purgatory", EPOCH_US, EPOCH_US + 10, "topic:a", "condition")
     second = Stage("purgatory", EPOCH_US + 10, EPOCH_US + 30, "topic:b", "expired")
     _, one, other, _ = told(trail([first, second]))
@@ -80,16 +80,16 @@ def test_waits_for_different_things_stay_apart():
     assert other.attributes["sluice.purgatory.outcome"] == "expired"
 
 
-def test_a_reply_made_here_that_waits_for_its_turn_is_told():
-    """Refused behind a slow request: `turn` is the time until the replies before it were out."""
+def test_a_local_reply_that_waits_for_its_turn_has_a_span():
+    """The request was refused after a slow one: `turn` lasts until the earlier replies are sent."""
     server, turn = told(trail(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=700))
 
     assert (turn.name, turn.kind) == ("turn", Kind.INTERNAL)
     assert (turn.start_ns, turn.end_ns) == (server.start_ns, server.end_ns)
 
 
-def test_our_own_time_between_the_waits_is_told():
-    """A held request goes on in its session's next turn: that is nobody's wait, and no gap either."""
+def test_sluices_own_time_between_two_waits_has_a_span():
+    """A held request is forwarded in its session's next turn: that time is neither a wait nor a gap."""
     made = trail(waits(("purgatory", 1000)))
     made.forwarded_us += 40
     _, purgatory, turn, upstream = told(made)
@@ -99,38 +99,38 @@ def test_our_own_time_between_the_waits_is_told():
     assert turn.end_ns - turn.start_ns == 40_000
 
 
-def test_a_reply_that_leaves_at_once_has_no_child():
-    """Refused and answered in one step."""
+def test_a_local_reply_that_is_sent_at_once_has_no_child_span():
+    """The request is refused and answered in one step."""
     assert len(told(trail(upstream_us=None, outcome=Outcome.ANSWERED))) == 1
 
 
-def test_a_request_without_reply_has_no_upstream():
-    """acks=0: it is over when it has gone on."""
+def test_a_request_without_a_reply_has_no_upstream_span():
+    """With acks=0 it ends when it is forwarded."""
     assert len(told(trail(upstream_us=0, outcome=Outcome.NO_REPLY))) == 1
 
 
-def test_expired_is_a_failure_of_the_request_and_of_the_broker():
-    """The SERVER span and `upstream` have failed; the waits have not."""
+def test_an_expired_request_and_its_upstream_span_have_failed():
+    """The spans of its waits have not failed."""
     spans = told(trail(waits(("throttle", 10)), outcome=Outcome.EXPIRED))
 
     assert [span.failed for span in spans] == [True, False, True]
 
 
-def test_a_refusal_is_a_failure_of_the_request_only():
-    """The wait for its turn has not failed."""
+def test_a_refused_request_has_failed_and_its_waits_have_not():
+    """The span of the wait for its turn has no error."""
     made = trail(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=10)
     made.refused = 44
 
     assert [span.failed for span in told(made)] == [True, False]
 
 
-def test_the_server_span_is_called_after_its_api():
-    """Fetch knows no topic here."""
+def test_the_server_span_is_named_after_its_api():
+    """The topic of this Fetch is unknown."""
     assert told(trail(api_key=ApiKey.FETCH, version=12))[0].name == "Fetch"
 
 
 def test_a_mute_is_a_root_linked_to_its_request():
-    """From the reply to the end of the quiet, in a trace of its own."""
+    """It lasts from the reply to the end of the mute, in a trace of its own."""
     excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
     made = trail(quiet_ms=250, excess=excess)
     made.trace_id = f"{TRACE_ID:032x}"
@@ -147,8 +147,8 @@ def test_a_mute_is_a_root_linked_to_its_request():
     assert mute.attributes["sluice.quota.entity"] == "user alice"
 
 
-def test_a_mute_is_told_only_if_it_goes_on_after_the_reply():
-    """Not when the broker took longer than the throttle, nor when the reply is not out yet."""
+def test_a_mute_has_a_span_only_if_it_lasts_longer_than_the_reply():
+    """There is none if the broker took longer than the throttle, or if the reply is not sent yet."""
     made = trail()
     assert is_muted_after(made, made.ended_us + 1)
     assert not is_muted_after(made, made.ended_us)
@@ -167,10 +167,8 @@ kinds = st.sampled_from(["receive", "memory", "throttle", "purgatory"])
     lengths,
     st.sampled_from(Outcome),
 )
-def test_children_add_up_and_are_counted(waited, upstream, turn_us, outcome):
-    """Whatever happened: no gap and no overlap between the children, the SERVER span is their sum, and
-    `span_count` knows their number.
-    """
+def test_child_spans_add_up_to_the_server_span(waited, upstream, turn_us, outcome):
+    """For any request there is no gap and no overlap between them, and `span_count` is their number plus one."""
     made = trail(upstream_us=None, outcome=outcome)
     at_us = made.began_us
     for gap_us, kind, took_us, detail in waited:

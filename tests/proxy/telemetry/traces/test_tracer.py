@@ -1,4 +1,4 @@
-"""The tracer on the loop: who gets a trace, what is dropped, and that it is counted."""
+"""The tracer on the event loop: requests that get a trace, dropped spans, and their count."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from wire.produce import ProduceWalker
 
 
 def tracer(sink=None, *, rate=1000, **options):
-    """One that delivers only when it is closed."""
+    """Return a tracer that delivers only when it is closed."""
     made = Tracer(sink or Kept(), max_spans_per_second=rate, delay_ms=60_000, **options)
     made.start()
     return made
 
 
-def test_a_request_is_told_and_named():
-    """Its trail has the trace id that its spans have."""
+def test_a_request_gets_the_trace_id_of_its_spans():
+    """The id is in its request trace."""
     sink = Kept()
     traces, made = tracer(sink), trail()
     traces.on_trail(made)
@@ -36,7 +36,7 @@ def test_a_request_is_told_and_named():
 
 
 def test_trace_ids_differ():
-    """Each request has its own, and each half of it stands for something."""
+    """Each request has its own, and each half of it is unique."""
     traces = tracer()
     trails = [trail() for _ in range(200)]
     for each in trails:
@@ -47,8 +47,8 @@ def test_trace_ids_differ():
     assert all(int(each.trace_id[16:], 16) for each in trails)
 
 
-def test_a_throttle_that_goes_on_is_told_with_its_request():
-    """The mute follows, linked."""
+def test_a_mute_is_exported_with_its_request():
+    """Its span follows and is linked."""
     sink = Kept()
     traces, made = tracer(sink), trail(quiet_ms=100)
     traces.on_trail(made)
@@ -59,8 +59,8 @@ def test_a_throttle_that_goes_on_is_told_with_its_request():
     assert (mute.name, mute.links) == ("mute", ((server.trace_id, server.span_id),))
 
 
-def test_a_mute_without_its_request_is_not_told():
-    """The throttle was over before the reply; or the request got no trace."""
+def test_a_mute_without_a_trace_of_its_request_is_not_exported():
+    """The throttle ended before the reply, or the request got no trace."""
     sink = Kept()
     traces = tracer(sink)
     early, unnamed = trail(quiet_ms=1), trail(quiet_ms=1)
@@ -73,8 +73,8 @@ def test_a_mute_without_its_request_is_not_told():
     assert traces.dropped == 0
 
 
-def test_more_than_the_rate_is_dropped_and_counted():
-    """A burst of twice the rate passes; the rest has no trace id, and is counted in spans."""
+def test_spans_over_the_rate_are_dropped_and_counted():
+    """A burst of twice the rate passes; further requests have no trace id and are counted in spans."""
     traces = tracer(rate=10)
     trails = [trail() for _ in range(15)]
     for each in trails:
@@ -85,8 +85,8 @@ def test_more_than_the_rate_is_dropped_and_counted():
     assert (traces.delivered, traces.dropped) == (20, 10)
 
 
-def test_the_bucket_fills_with_time():
-    """Ten spans a second: half a second later five more, so two requests of two."""
+def test_the_token_bucket_fills_with_time():
+    """At ten spans a second, half a second allows five more: two requests of two spans."""
     traces = tracer(rate=10)
     for _ in range(10):
         traces.on_trail(trail())
@@ -98,8 +98,8 @@ def test_the_bucket_fills_with_time():
     assert [bool(each.trace_id) for each in later] == [True, True, False, False]
 
 
-def test_a_long_story_passes_a_small_bucket():
-    """One span a second, and a request of five: it is told, and paid for afterwards."""
+def test_a_request_with_more_spans_than_the_bucket_passes():
+    """At one span a second a request of five is exported, and paid for afterwards."""
     traces = tracer(rate=1)
     long = trail(waits(("receive", 1), ("memory", 1), ("throttle", 1), ("purgatory", 1)))
     traces.on_trail(long)
@@ -113,7 +113,7 @@ def test_a_long_story_passes_a_small_bucket():
 
 
 def test_the_rate_can_be_changed():
-    """At a reload."""
+    """A reload may do so."""
     traces = tracer(rate=1)
     traces.on_trail(trail())
     traces.set_rate(1000)
@@ -125,8 +125,8 @@ def test_the_rate_can_be_changed():
     assert all(each.trace_id for each in much_later)
 
 
-def test_of_a_full_queue_the_oldest_goes():
-    """And is counted."""
+def test_a_full_queue_drops_its_oldest_request():
+    """It is counted."""
     sink = Kept()
     traces = tracer(sink, max_queued_spans=3)
     trails = [trail() for _ in range(5)]
@@ -143,7 +143,7 @@ def test_of_a_full_queue_the_oldest_goes():
     ("kept", "stays"),
     [(bytes(1024), True), (bytearray(1024), True), (bytes(1025), False), (ProduceWalker(9), False)],
 )
-def test_the_queue_does_not_hold_on_to_large_requests(kept, stays):
+def test_the_queue_does_not_keep_large_requests(kept, stays):
     """A Produce of a hundred thousand partitions waits without them for a collector that hangs."""
     traces, made = tracer(), trail()
     made.kept = kept
@@ -153,8 +153,8 @@ def test_the_queue_does_not_hold_on_to_large_requests(kept, stays):
     traces.close()
 
 
-def test_after_the_end_everything_is_dropped():
-    """And closing again is nothing."""
+def test_a_closed_tracer_drops_everything():
+    """A second `close` does nothing."""
     traces, made = tracer(), trail()
     traces.close()
     traces.on_trail(made)
@@ -163,8 +163,8 @@ def test_after_the_end_everything_is_dropped():
     assert (made.trace_id, traces.delivered, traces.dropped) == ("", 0, 2)
 
 
-def test_what_the_engine_learns_is_said():
-    """Where the broker is, though it is learnt after the tracer was made."""
+def test_addresses_that_the_engine_learns_are_used():
+    """They are learnt after the tracer was made."""
     sink, engine = Kept(), make_engine()
     traces = tracer(sink)
     traces.attach(engine)
@@ -177,7 +177,7 @@ def test_what_the_engine_learns_is_said():
 
 events = st.lists(
     st.tuples(
-        st.integers(0, 2_000_000),  # microseconds since the one before
+        st.integers(0, 2_000_000),  # microseconds since the last one
         st.lists(st.sampled_from(["throttle", "purgatory"]), max_size=4),
         st.sampled_from([Outcome.REPLIED, Outcome.NO_REPLY, Outcome.EXPIRED]),
         st.booleans(),  # whether a mute follows
@@ -190,7 +190,7 @@ events = st.lists(
 def test_every_span_is_delivered_or_dropped_once(
     happened, rate, max_queued_spans, pause_at, refuses
 ):
-    """Whatever comes, however fast, with a worker that takes now and then, and a sink that may refuse."""
+    """This holds for any rate of requests, a worker that runs now and then, and an exporter that may refuse."""
     sink = Kept()
     traces = Tracer(
         sink,
@@ -210,7 +210,7 @@ def test_every_span_is_delivered_or_dropped_once(
         if muted and made.trace_id:
             offered += 1
             traces.on_unmuted(made, made.ended_us + 1)
-        if place == pause_at:  # the worker takes a batch, here and not in its thread
+        if place == pause_at:  # the processor takes a batch, here and not in its thread
             sink.why = "refused" if refuses else ""
             traces._worker._deliver(traces._worker._take())
             sink.why = ""
@@ -221,8 +221,8 @@ def test_every_span_is_delivered_or_dropped_once(
     assert traces.delivered + traces.dropped == offered
 
 
-def test_hearing_of_a_request_does_no_work_in_the_loops_thread():
-    """Spans are made, and handed to the sink, by another thread."""
+def test_spans_are_made_in_another_thread():
+    """The event loop's thread only puts the request trace into the queue."""
     threads = []
 
     class Noting(Kept):

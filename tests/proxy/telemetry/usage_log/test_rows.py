@@ -92,7 +92,7 @@ def test_a_long_name_is_cut() -> None:
 
 
 def test_control_characters_in_names_are_escaped() -> None:
-    """A row is one line of JSON, whatever characters a client id has."""
+    """A row is one line of JSON for any characters in a client id."""
     nasty = 'a"\n\\\u2028\x00{'
     (row,) = entity_rows(Sequencer("a", "b"), [USED._replace(client_id=nasty)], [None])
 
