@@ -18,12 +18,14 @@ from bench.goals import Goal, goal_table, max_goal, tell
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import spread
 from bench.harness.machine import describe, today
-from bench.harness.markdown import facts_table, table, write_section
+from bench.harness.markdown import columns, facts_table, write_section
 from bench.measure import running_bench
 from bench.shapes import MIB, Shape
 from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, installed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench.harness.processes import Program
     from bench.measure import Bench
 
@@ -34,14 +36,6 @@ MAX_ADDED_MS = 20
 METHOD = """\
 Made by `make bench-fairness`. Each bulk flow is one connection. The small client sends 200 requests of 100 bytes a
 second; its latency counts from the intended send time."""
-COLUMNS = (
-    "small p50 ms",
-    "small p99 ms",
-    "bulk MB/s, all flows",
-    "slowest flow MB/s",
-    "fastest flow MB/s",
-    "largest deviation from the mean",
-)
 MAX_APART = 0.30
 """The bound of a bulk flow's deviation from the mean of all, as a share of the mean."""
 
@@ -122,23 +116,26 @@ def _run(bench: Bench, bulk: Shape, port: int, flows: int, seconds: float) -> Ro
 
 def section(found: Found, facts: dict[str, str]) -> str:
     """Return the section of RESULTS.md."""
-    rows = [
-        [
-            name,
-            spread(each.p50_ms for each in rounds).text(2),
-            spread(each.p99_ms for each in rounds).text(2),
-            spread(each.total for each in rounds).text(0),
-            spread(min(each.flows) for each in rounds).text(1),
-            spread(max(each.flows) for each in rounds).text(1),
-            spread(100 * each.apart for each in rounds).text(0) + " %",
-        ]
-        for name, rounds in found.rounds.items()
-    ]
+
+    def of(what: Callable[[Round], float], digits: int) -> Callable[[str], str]:
+        return lambda name: spread(map(what, found.rounds[name])).text(digits)
+
     parts = [
         "## Bulk flows and a small client",
         METHOD,
         goal_table(goals(found)),
-        table(["", *COLUMNS], rows),
+        columns(
+            found.rounds,
+            [
+                ("", str),
+                ("small p50 ms", of(lambda each: each.p50_ms, 2)),
+                ("small p99 ms", of(lambda each: each.p99_ms, 2)),
+                ("bulk MB/s, all flows", of(lambda each: each.total, 0)),
+                ("slowest flow MB/s", of(lambda each: min(each.flows), 1)),
+                ("fastest flow MB/s", of(lambda each: max(each.flows), 1)),
+                ("largest deviation from the mean, %", of(lambda each: 100 * each.apart, 0)),
+            ],
+        ),
         facts_table({**facts, **found.versions}),
     ]
     return "\n\n".join(parts)

@@ -161,7 +161,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = options("bench.quota", __doc__, warm=15.0, seconds=60.0).parse_args(arguments)
     found = measure(given.warm, given.seconds)
     write_section(given.out, "quota", section(found))
-    broken = [each.title for each in (*found.ways, *found.clients) if not each.kept]
+    rows: list[Way | Client] = [*found.ways, *found.clients]
+    broken = [each.title for each in rows if not each.kept]
     for title in broken:
         print(f"NOT KEPT: {title}")
     return 1 if broken else 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench.harness.markdown import facts_table, table
+from bench.harness.markdown import columns, facts_table, table
 
 LIMIT = 100.0
 MIN_SHARE, MAX_SHARE = 0.9, 1.05
@@ -87,44 +87,32 @@ def section(found: Found) -> str:
         METHOD,
         f"### Attempts to evade {LIMIT:g} requests/s",
         WAYS,
-        table(
+        columns(
+            found.ways,
             [
-                *("", "`entity`, requests/s", "", "longest wait, s"),
-                *("`channel`, requests/s", "by the rule"),
-            ],
-            [
-                [
-                    way.title,
-                    f"{way.entity:.1f}",
-                    "kept" if way.kept else "**NOT KEPT**",
-                    f"{way.entity_longest_s:.2f}",
-                    f"{way.channel:.1f}",
-                    "unlimited" if way.rule is None else f"{way.rule:.1f}",
-                ]
-                for way in found.ways
+                ("", lambda way: way.title),
+                ("`entity`, requests/s", lambda way: f"{way.entity:.1f}"),
+                ("", _verdict),
+                ("longest wait, s", lambda way: f"{way.entity_longest_s:.2f}"),
+                ("`channel`, requests/s", lambda way: f"{way.channel:.1f}"),
+                ("by the rule", lambda way: "unlimited" if way.rule is None else f"{way.rule:.1f}"),
             ],
         ),
         "### Clients under a quota",
         CLIENTS,
-        table(
+        columns(
+            found.clients,
             [
-                *("", "honours throttle_time_ms", "limit", "requests/s", "", "longest wait, s"),
-                *("reconnects", "errors", "written", "client's own"),
-            ],
-            [
-                [
-                    client.title,
-                    "yes" if client.honours else "no",
-                    f"{client.limit:g}",
-                    f"{client.rate:.2f}",
-                    "kept" if client.kept else "**NOT KEPT**",
-                    f"{client.longest_s:.2f}",
-                    str(client.reconnects),
-                    str(client.errors),
-                    _pair(client.written),
-                    _pair(client.told),
-                ]
-                for client in found.clients
+                ("", lambda client: client.title),
+                ("honours throttle_time_ms", lambda client: "yes" if client.honours else "no"),
+                ("limit", lambda client: f"{client.limit:g}"),
+                ("requests/s", lambda client: f"{client.rate:.2f}"),
+                ("", _verdict),
+                ("longest wait, s", lambda client: f"{client.longest_s:.2f}"),
+                ("reconnects", lambda client: str(client.reconnects)),
+                ("errors", lambda client: str(client.errors)),
+                ("written", lambda client: _pair(client.written)),
+                ("client's own", lambda client: _pair(client.told)),
             ],
         ),
         "### The broker's quota and Sluice's",
@@ -136,6 +124,10 @@ def section(found: Found) -> str:
         facts_table(found.facts),
     ]
     return "\n\n".join(parts)
+
+
+def _verdict(row: Way | Client) -> str:
+    return "kept" if row.kept else "**NOT KEPT**"
 
 
 def _pair(figures: tuple[float | None, float | None]) -> str:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from bench.chart import Group, chart
 from bench.goals import MB, goal_table, goals
 from bench.harness.figures import maybe_spread
-from bench.harness.markdown import cell, facts_table, table
+from bench.harness.markdown import columns, facts_table, one_line, table
 from bench.shapes import SHAPES, Shape
 from bench.variants import DIRECT, HAPROXY, RELAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from bench.figures import Footprint, Samples
+    from bench.figures import Footprint, Sample, Samples
     from bench.harness.figures import Spread
     from bench.in_process import Cost
 
@@ -101,45 +101,52 @@ def _names(results: Results, shape: Shape) -> list[str]:
 
 
 def _shape(results: Results, shape: Shape) -> str:
-    samples, rows = results.samples, []
-    for name in _names(results, shape):
-        proxied = name != DIRECT
-        rows.append(
-            [
-                name,
-                _text(samples.of(shape.name, name, lambda s: s.cpu_us), 2) if proxied else "",
-                _text(samples.efficiency(shape.name, name, HAPROXY), 2) if proxied else "",
-                _text(samples.efficiency(shape.name, name, RELAY), 2) if proxied else "",
-                _text(samples.of(shape.name, name, lambda s: s.requests_per_second), 0),
-                _text(samples.of(shape.name, name, lambda s: s.megabytes_per_second), 1),
-                _text(samples.of(shape.name, name, lambda s: s.p50_us), 0),
-                _text(samples.added_p50_us(shape.name, name, DIRECT), 0) if proxied else "",
-                _text(samples.added_p99_us(shape.name, name, DIRECT), 0) if proxied else "",
-            ]
-        )
-    heads = ["", "CPU µs/request", "vs HAProxy", "vs C relay", "requests/s", "MB/s"]
-    return table([*heads, "p50 µs", "added p50 µs", "added p99 µs"], rows)
+    samples = results.samples
+
+    def own(what: Callable[[Sample], float], digits: int) -> Callable[[str], str]:
+        return lambda name: _text(samples.of(shape.name, name, what), digits)
+
+    def against(
+        figure: Callable[[str, str, str], Spread | None], other: str, digits: int
+    ) -> Callable[[str], str]:
+        return lambda name: "" if name == DIRECT else _text(figure(shape.name, name, other), digits)
+
+    cpu_us = own(lambda s: s.cpu_us, 2)
+    return columns(
+        _names(results, shape),
+        [
+            ("", str),
+            ("CPU µs/request", lambda name: "" if name == DIRECT else cpu_us(name)),
+            ("vs HAProxy", against(samples.efficiency, HAPROXY, 2)),
+            ("vs C relay", against(samples.efficiency, RELAY, 2)),
+            ("requests/s", own(lambda s: s.requests_per_second, 0)),
+            ("MB/s", own(lambda s: s.megabytes_per_second, 1)),
+            ("p50 µs", own(lambda s: s.p50_us, 0)),
+            ("added p50 µs", against(samples.added_p50_us, DIRECT, 0)),
+            ("added p99 µs", against(samples.added_p99_us, DIRECT, 0)),
+        ],
+    )
 
 
 def _footprints(results: Results) -> str:
     counts = sorted({count for one in results.footprints.values() for count in one.resident_bytes})
-    rows = []
-    for name, one in results.footprints.items():
-        rows.append(
-            [
-                name,
-                _milliseconds(one.accept_seconds),
-                _milliseconds(one.answer_seconds),
-                *(
-                    f"{one.resident_bytes[count] / MB:.1f}" if count in one.resident_bytes else ""
-                    for count in counts
-                ),
-                f"{one.bytes_per_pair:,.0f}",
-                f"{one.idle_cpu_percent:.3f}",
-            ]
+
+    def resident(count: int) -> Callable[[Footprint], str]:
+        return lambda one: (
+            f"{one.resident_bytes[count] / MB:.1f}" if count in one.resident_bytes else ""
         )
-    resident = [f"MB, {count:,} pairs" for count in counts]
-    return table(["", "accepts, ms", "answers, ms", *resident, "bytes/pair", "idle CPU %"], rows)
+
+    return columns(
+        results.footprints.values(),
+        [
+            ("", lambda one: one.variant),
+            ("accepts, ms", lambda one: _milliseconds(one.accept_seconds)),
+            ("answers, ms", lambda one: _milliseconds(one.answer_seconds)),
+            *((f"MB, {count:,} pairs", resident(count)) for count in counts),
+            ("bytes/pair", lambda one: f"{one.bytes_per_pair:,.0f}"),
+            ("idle CPU %", lambda one: f"{one.idle_cpu_percent:.3f}"),
+        ],
+    )
 
 
 def _milliseconds(seconds: Iterable[float]) -> str:
@@ -156,7 +163,7 @@ def _path(costs: list[Cost]) -> list[str]:
 def _failures(samples: Samples) -> list[str]:
     if not samples.failures:
         return []
-    rows = [[shape, name, cell(reason)] for (shape, name), reason in samples.failures.items()]
+    rows = [[shape, name, one_line(reason)] for (shape, name), reason in samples.failures.items()]
     return ["## Failures", table(["shape", "variant", "reason"], rows)]
 
 

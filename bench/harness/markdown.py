@@ -7,12 +7,13 @@ and leaves the others.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+Row = TypeVar("Row")
 _SECTION = re.compile(r"<!-- (?P<name>[a-z]+) -->\n.*?<!-- /(?P=name) -->\n", re.DOTALL)
 
 
@@ -22,12 +23,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
+def columns(rows: Iterable[Row], given: Sequence[tuple[str, Callable[[Row], str]]]) -> str:
+    """Return a table of these rows; a column is its head and the function that returns a row's cell."""
+    return table([head for head, _ in given], [[cell(row) for _, cell in given] for row in rows])
+
+
 def facts_table(facts: Mapping[str, str]) -> str:
     """Return a table of two columns without heads."""
     return table(["", ""], [list(fact) for fact in facts.items()])
 
 
-def cell(text: str) -> str:
+def one_line(text: str) -> str:
     """Return the text as one line that may stand in a table."""
     return " ".join(text.split()).replace("|", "/")
 

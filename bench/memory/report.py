@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from bench.goals import goal_table
-from bench.harness.markdown import cell, put_section, table
+from bench.harness.markdown import one_line, put_section, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,4 +53,4 @@ def section(case: Case, facts: dict[str, str]) -> str:
 
 def _plain(text: str) -> str:
     """Return one line for a table, without the folders of this machine."""
-    return cell(_PATH.sub("", text))
+    return one_line(_PATH.sub("", text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.goals import MB, goal_table
-from bench.harness.markdown import cell, facts_table, table
+from bench.harness.markdown import columns, facts_table, one_line, table
 from bench.purgatory.figures import BUSY, HELD, SOURCE_RATE, TITLES, Run, goals
 from bench.purgatory.workload import LOADS
 
@@ -48,7 +48,7 @@ def section(found: Found) -> str:
             )
             parts.append(_runs(found, runs))
     if found.left_out:
-        rows = [[name, cell(reason)] for name, reason in found.left_out.items()]
+        rows = [[name, one_line(reason)] for name, reason in found.left_out.items()]
         parts += ["### Left out", table(["", "reason"], rows)]
     parts.append(facts_table(found.facts))
     return "\n\n".join(parts)
@@ -91,18 +91,24 @@ def _expired(runs: list[Run]) -> str:
 
 def _runs(found: Found, runs: list[Run]) -> str:
     order = found.names()
-    rows = [
+    rows = columns(
+        sorted(runs, key=lambda run: (run.rate, order.index(run.candidate))),
         [
-            TITLES[run.candidate],
-            f"{run.target:,.0f}",
-            f"{run.actual:,.0f}" if run.held else f"**{run.actual:,.0f}**",
-            f"{run.cores:.2f}",
-            f"{run.cpu_us:.2f}",
-            "" if run.late_p99_us is None else f"{run.late_p99_us / 1000:.1f}",
-            f"{run.resident_bytes / MB:.0f}",
-            f"{run.requests:,.0f}",
-        ]
-        for run in sorted(runs, key=lambda run: (run.rate, order.index(run.candidate)))
-    ]
-    heads = ["", "target/s", "actual/s", "cores", "CPU µs/request", "late p99, ms", "memory, MB"]
-    return table([*heads, "requests"], rows) + "\n\nBold: the rate was not held."
+            ("", lambda run: TITLES[run.candidate]),
+            ("target/s", lambda run: f"{run.target:,.0f}"),
+            (
+                "actual/s",
+                lambda run: f"{run.actual:,.0f}" if run.held else f"**{run.actual:,.0f}**",
+            ),
+            ("cores", lambda run: f"{run.cores:.2f}"),
+            ("CPU µs/request", lambda run: f"{run.cpu_us:.2f}"),
+            ("late p99, ms", _late),
+            ("memory, MB", lambda run: f"{run.resident_bytes / MB:.0f}"),
+            ("requests", lambda run: f"{run.requests:,.0f}"),
+        ],
+    )
+    return rows + "\n\nBold: the rate was not held."
+
+
+def _late(run: Run) -> str:
+    return "" if run.late_p99_us is None else f"{run.late_p99_us / 1000:.1f}"

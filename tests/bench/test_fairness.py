@@ -38,7 +38,7 @@ def test_the_section_has_a_row_for_each_variant_and_says_the_goals() -> None:
     text = section(FOUND, {"date": "today"})
     assert "| date | today |" in text
     assert "| sluice | sluice 1.0 |" in text
-    assert "| haproxy | 3.00 | 10.50 (10.00 to 11.00) | 16 | 8.0 | 8.0 | 0 % |" in text
+    assert "| haproxy | 3.00 | 10.50 (10.00 to 11.00) | 16 | 8.0 | 8.0 | 0 |" in text
     assert "minus haproxy | ≤ 20 ms |  | 12.00 (2.00 to 22.00) | met |" in text
     assert "through Sluice | ≤ 30 % |  | 5 (0 to 10) | met |" in text
 
