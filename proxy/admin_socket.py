@@ -69,7 +69,9 @@ def listen(port: int, environ: Mapping[str, str]) -> AdminSocket:
             fault = fault or error
             continue
         return AdminSocket(path, bind_unix(path, "admin.socket"), inode_of(path))
-    raise fault or OSError(errno.ENOENT, "there is no folder for the admin socket")
+    if fault is None:
+        fault = OSError(errno.ENOENT, "there is no folder for the admin socket")
+    raise fault
 
 
 async def first_caller(listening: socket.socket) -> socket.socket:

@@ -237,9 +237,9 @@ class App:
         try:
             self._admin_socket = admin_socket.listen(self._config.listen.port, os.environ)
         except OSError as error:
-            mend = "set admin.socket to a path, or to none"
+            hint = "set admin.socket to a path, or to none"
             self._log.info(
-                "admin_socket_unavailable", reason=str(error.strerror or error), mend=mend
+                "admin_socket_unavailable", reason=str(error.strerror or error), hint=hint
             )
 
     async def _serve_on_first_connection(self, bound: socket.socket) -> None:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from proxy.admin.errors import AdminError
 from proxy.admin.schemas import Error
+from proxy.telemetry.escaping import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,9 +44,9 @@ def queried(request: Request, known: Collection[str]) -> dict[str, str]:
     for name, value in request.query_params.multi_items():
         if name not in known:
             words = f"known are: {', '.join(sorted(known))}" if known else "none is known"
-            raise AdminError(400, f"no such parameter; {words}")
+            raise AdminError(400, f"unknown parameter {printable(name)!r}; {words}")
         if name in found:
-            raise AdminError(400, f"{name} is there twice")
+            raise AdminError(400, f"{name} is given twice")
         found[name] = value
     return found
 
@@ -54,4 +55,6 @@ def whole(text: str, name: str, lowest: int, highest: int) -> int:
     """Return the number. Raises AdminError (400) unless it is a whole one in `lowest`..`highest`."""
     if text.isascii() and text.isdecimal() and len(text) < 20 and lowest <= int(text) <= highest:
         return int(text)
-    raise AdminError(400, f"{name} must be a whole number from {lowest} to {highest}")
+    raise AdminError(
+        400, f"{name}: found {printable(text)!r}, expected a whole number in {lowest}..{highest}"
+    )

@@ -151,7 +151,7 @@ class LiveQuotas:
             if changes:
                 policy.change(changes, now_ms)
         except OSError as error:
-            message = f"the change was not made: it cannot be saved: {error.strerror}"
+            message = f"nothing was changed, because the change cannot be saved: {error.strerror}"
             raise AdminError(500, message) from error
         nudge(self._event_loop)
         return self._listed(policy)
@@ -160,7 +160,7 @@ class LiveQuotas:
         for entry in self._engine.chain.entries:
             if isinstance(entry.policy, LiveQuotaPolicy):
                 return entry.policy
-        raise AdminError(404, "no policy in the chain keeps quotas")
+        raise AdminError(404, "no policy in the chain has quotas")
 
     def _rev(self, policy: LiveQuotaPolicy) -> str:
         return f"{self._reloader.tally.policies_ms:x}-{policy.quotas.rev}"

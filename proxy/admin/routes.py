@@ -122,7 +122,7 @@ class Routes:
     # -- control ---------------------------------------------------------------------------------
 
     async def quotas(self, request: Request) -> Response:
-        """List the quotas, or set or remove live quotas of one entity."""
+        """List the quotas, or set or remove live quotas of one entity. Raises AdminError (400)."""
         if request.method in {"GET", "HEAD"}:
             queried(request, ())
             return _tagged(self._service.live_quotas.listed())
@@ -130,19 +130,23 @@ class Routes:
         query = queried(request, names)
         user, client_id = _name(query, "user"), _name(query, "client_id")
         if user is None and client_id is None:
-            raise AdminError(400, "the query must have user, client_id, or both")
+            raise AdminError(
+                400, "found neither user nor client_id in the query, expected one or both"
+            )
         limits: dict[str, float | None]
         if request.method == "PUT":
             asked = msgspec.structs.asdict(await read(request, QuotaLimits))
             limits = {key: value for key, value in asked.items() if value is not None}
             if not limits:
-                raise AdminError(400, "the body has no quota")
+                raise AdminError(400, "found no quota in the body, expected one or more")
         else:
             _expect_nothing(await request.body())
             keys = list(QuotaLimits.__struct_fields__)
             key = query.get("quota")
             if key is not None and key not in keys:
-                raise AdminError(400, f"quota must be one of {', '.join(keys)}")
+                raise AdminError(
+                    400, f"quota: found {printable(key)!r}, expected one of {', '.join(keys)}"
+                )
             limits = {} if key is None else {key: None}
         changed = limits or dict.fromkeys(
             QuotaLimits.__struct_fields__
@@ -156,7 +160,7 @@ class Routes:
         return _tagged(service.live_quotas.change(user, client_id, limits, rev, service.now_ms()))
 
     async def close_connection(self, request: Request) -> Response:
-        """Close one client's connection."""
+        """Close one client's connection. Raises AdminError (404)."""
         queried(request, ())
         session = whole(request.path_params["id"], "the id", 0, MAX_IDS)
         note(request.scope, session=session)
@@ -198,7 +202,7 @@ class _Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
-            raise AdminError(400, "no such parameter: this path takes none")
+            raise AdminError(400, "unknown parameter: this path takes none")
         if scope["method"] == "HEAD":
             await Response(media_type="text/event-stream")(scope, receive, send)
             return
@@ -208,7 +212,7 @@ class _Stream:
 def _name(query: dict[str, str], kind: str) -> str | None:
     name = query.get(kind)
     if name is not None and not 0 < len(name) <= MAX_NAME_CHARS:
-        raise AdminError(400, f"{kind} must have from 1 to {MAX_NAME_CHARS} characters")
+        raise AdminError(400, f"{kind}: found {len(name)} characters, expected 1..{MAX_NAME_CHARS}")
     return name
 
 
@@ -218,7 +222,7 @@ def _shown(name: str | None) -> str | None:
 
 def _expect_nothing(body: bytes) -> None:
     if body.strip() not in {b"", b"{}"}:
-        raise AdminError(400, "the body must be empty")
+        raise AdminError(400, f"found a body of {len(body)} bytes, expected none")
 
 
 def _tagged(quotas: QuotaList) -> Response:

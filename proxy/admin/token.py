@@ -40,7 +40,7 @@ class Token:
         with self._file.open("rb") as file:
             token = file.read(MAX_TOKEN_BYTES).strip()
         if len(token) < MIN_TOKEN_CHARS or not _is_one_word(token):
-            words = f"admin.token_file must hold one word of at least {MIN_TOKEN_CHARS} characters"
+            words = f"admin.token_file: expected one word of {MIN_TOKEN_CHARS} characters or more"
             raise OSError(errno.EINVAL, words)
         self._token, self._stamp = token, stamp
 

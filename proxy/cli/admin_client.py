@@ -1,6 +1,6 @@
 """One HTTP request at a time to an admin server, over its Unix socket or with its token.
 
-Answers are JSON objects as they come; what they hold is in the server's OpenAPI document.
+Answers are JSON objects, which the OpenAPI document of the server describes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 70.0
 """A reload may take a minute."""
 EVENT_S = 10.0
-"""A server that says nothing for so long is gone."""
+"""A server without an event for so long has ended."""
 NO_PATH = "there is no such path"
-"""The error of a listener without control; every path that is asked here exists where control is served."""
+"""The error of a listener without control: with control every path that a command asks for exists."""
 _EVENT = b"data: "
 _WORDS = {
     401: "the token is not the one in the file of admin.token_file",
@@ -35,7 +35,7 @@ _WORDS = {
 
 
 class Place(NamedTuple):
-    """Where the admin server is: a path, or HOST:PORT and a token."""
+    """The address of an admin server: a path, or HOST:PORT and a token."""
 
     path: str = ""
     address: str = ""
@@ -67,7 +67,7 @@ class Client:
         return self.ask("GET", path)
 
     def ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """The answer; empty if it is none. Raises RefusedError or UnreachableError."""
+        """Return the answer to a request; {} without a body. Raises RefusedError or UnreachableError."""
         connection = self._connect(TIMEOUT_S)
         try:
             response = self._send(connection, method, path, body)
@@ -81,7 +81,7 @@ class Client:
         return said
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """The state, each second, until the server ends. Raises as `ask`."""
+        """Yield the state each second until the server ends. Raises RefusedError or UnreachableError."""
         connection = self._connect(EVENT_S)
         try:
             response = self._send(connection, "GET", "/v1/events", None)
@@ -125,27 +125,25 @@ class Client:
         return UnreachableError(f"No Sluice answers at {self._place}: {self._reason(error)}.")
 
     def _reason(self, error: Exception) -> str:
-        """Why, and what to do."""
+        """Return the reason, and what to do."""
         setting = "admin.socket" if self._place.path else "admin.control"
         match error:
             case FileNotFoundError():
-                return f"there is no such socket. Start `sluice run`, or name the path that its {setting} has"
+                return f"the socket does not exist. Start `sluice run`, or give the path of its {setting}"
             case PermissionError():
                 return "you may not open this socket. Ask as the user that runs Sluice, or as root"
             case ConnectionRefusedError():
-                return f"the connection was refused. Start `sluice run`, and see that its {setting} is this one"
+                return f"the connection was refused. Start `sluice run`, and check that its {setting} is this address"
             case TimeoutError():
                 return "it did not answer in time. It may be stopped or overloaded: look at its log"
             case socket.gaierror():
-                return f"its host name is unknown ({error.strerror}). See that HOST:PORT is right"
+                return f"its host name is unknown ({error.strerror}). Check HOST:PORT"
             case http.client.RemoteDisconnected() | ConnectionResetError() | BrokenPipeError():
-                return (
-                    "it closed the connection without an answer. It may be ending: look at its log"
-                )
+                return "it closed the connection without an answer. It may be stopping: look at its log"
             case http.client.HTTPException() | ValueError():
-                return f"what listens there is no admin server of Sluice. See that {setting} is this one"
+                return f"the server is not the admin server of a Sluice. Check that {setting} is this address"
             case OSError():
-                return f"{error.strerror or error}. See that its {setting} is this one"
+                return f"{error.strerror or error}. Check that its {setting} is this address"
             case _:
                 return str(error)
 

@@ -60,7 +60,9 @@ def place_of(
         raise click.UsageError(
             "This Sluice has no admin server: admin.socket is none, and admin.control is not set."
         )
-    if port is not None and path == AUTO and address:  # both are served: the socket needs no token
+    if (
+        port is not None and path == AUTO and address
+    ):  # both are configured: the socket needs no token
         path = next(iter(admin_socket.find(os.environ, port)), "")
         if path:
             return Place(path=path)
@@ -71,9 +73,11 @@ def place_of(
     try:
         token = token_file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"The token cannot be read: {error}") from error
+        raise click.UsageError(f"--token-file cannot be read: {error}") from error
     if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise click.UsageError(f"{token_file} holds no token: one word is expected.")
+        raise click.UsageError(
+            f"{token_file} does not hold a token: expected one word of visible characters."
+        )
     return Place(address=address, token=token)
 
 

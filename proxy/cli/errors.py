@@ -1,4 +1,4 @@
-"""The two errors of asking a running Sluice, over Kafka or over its admin server, and how a command ends then."""
+"""The two errors of a request to a running Sluice, over Kafka or its admin server, and the exit code after them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAILED = 1
 
 
 class UnreachableError(Exception):
-    """No answer came, or none of the expected protocol. The message names the address and the reason."""
+    """There was no answer, or none of the expected protocol. The message names the address and the reason."""
 
 
 class RefusedError(Exception):

@@ -1,4 +1,4 @@
-"""One blocking connection that speaks the Kafka protocol: for an operator's tool.
+"""One blocking connection that speaks the Kafka protocol, for commands.
 
 - It connects to the given address only, never to an advertised one, so it works through a forwarded port.
 - kafka-python encodes and decodes (`KafkaProtocol`, its SASL mechanisms). Its network client is not used, because it
@@ -77,7 +77,7 @@ class Connection:
             while True:
                 data = self._socket.recv(_CHUNK_BYTES)
                 if not data:
-                    words = "hung up. It may want a --login, or speak no Kafka"
+                    words = "closed the connection. It may require --login, or not speak the Kafka protocol"
                     raise UnreachableError(f"{self._server} {words}.")
                 for _, response in self._read(data):
                     return response
@@ -85,11 +85,13 @@ class Connection:
             raise UnreachableError(f"{self._server} does not answer: {_words(error)}.") from error
 
     def _read(self, data: bytes) -> list[tuple[int, object]]:
-        """The responses, with their correlation ids, that are complete now."""
+        """Return the responses that are complete now, with their correlation ids."""
         try:
             responses: list[tuple[int, object]] = self._protocol.receive_bytes(data)
         except Exception as error:
-            raise UnreachableError(f"{self._server} speaks no Kafka: {error}") from error
+            raise UnreachableError(
+                f"{self._server} does not speak the Kafka protocol: {error}"
+            ) from error
         return responses
 
     def _log_in(self, login: Login) -> None:
@@ -103,10 +105,12 @@ class Connection:
         offered: _Handshake = self.ask(SaslHandshakeRequest(version=1, mechanism=name))  # type: ignore[assignment] # untyped
         if offered.error_code:
             words = (
-                f"it offers {', '.join(offered.mechanisms)}" if offered.mechanisms else "no SASL"
+                f"it offers {', '.join(offered.mechanisms)}"
+                if offered.mechanisms
+                else "it has no SASL"
             )
-            raise UnreachableError(f"{self._server} does not take {name}: {words}.")
-        # SCRAM spells these two characters otherwise (RFC 5802); kafka-python leaves that to us.
+            raise UnreachableError(f"{self._server} does not offer {name}: {words}.")
+        # SCRAM encodes these two characters (RFC 5802); kafka-python does not.
         user = login.user
         if name != "PLAIN":
             user = user.replace("=", "=3D").replace(",", "=2C")
@@ -122,12 +126,12 @@ class Connection:
             try:
                 mechanism.receive(answer.auth_bytes)
             except (ValueError, KeyError) as error:
-                words = f"{self._server} is not who it says it is: {error}"
+                words = f"{self._server} failed to authenticate itself: {error}"
                 raise UnreachableError(words) from error
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code."""
+    """Return Kafka's name of an error code, or `error code N`."""
     try:
         return ErrorCode(code).name
     except ValueError:

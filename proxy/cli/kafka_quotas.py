@@ -1,8 +1,8 @@
-"""The quotas of a running Sluice, asked for and changed over the Kafka protocol (KIP-546).
+"""Reads and changes the quotas of a running Sluice over the Kafka protocol (KIP-546).
 
-- Sluice's own views (policies.quota.describe) tell where a quota comes from, and what is used of it. A
-  broker knows neither: its quotas are listed all the same, without an origin; usage is refused.
-- A refusal is a `RefusedError` with the other side's words.
+- Sluice's own views (policies.quota.describe) have the origin of a quota and its usage. A broker has neither: its
+  quotas are listed without an origin, and usage is refused.
+- A refusal is a `RefusedError` with the message of the server.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class KafkaQuotas:
             names = {part.entity_type: part.entity_name for part in entry.entity}
             origin = names.pop(ORIGIN, None)
             entity = _entity(names)
-            if entity is not None:  # a broker's quota by ip is not for this list
+            if entity is not None:  # a broker may have quotas by IP address
                 found += (QuotaRow(entity, each.key, each.value, origin) for each in entry.values)
         return sorted(found, key=by_entity)
 
@@ -110,7 +110,7 @@ def _refusal(answer: _Description | _AlteredEntry) -> RefusedError:
 
 
 def _entity(names: Mapping[str, str | None]) -> QuotaEntity | None:
-    """The entity; None if it has a type that is not ours."""
+    """Return the entity; None if it has a type other than user and client id."""
     if not names or not names.keys() <= {USER, CLIENT_ID}:
         return None
     user, client_id = (
@@ -130,7 +130,7 @@ def _usage(entity: QuotaEntity, values: Mapping[str, float]) -> list[BucketMetri
     return rows
 
 
-# -- kafka-python's responses, as far as they are read here ----------------------------------------
+# -- the fields of kafka-python's responses in use ------------------------------------------------
 
 
 class _Part(Protocol):

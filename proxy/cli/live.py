@@ -1,4 +1,4 @@
-"""A live table on the whole terminal, redrawn with each new state until it ends or Ctrl-C."""
+"""A live table on the whole terminal, drawn again with each new state until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Frame = Callable[[int, int], Text]
 
 _SPARE_LINES: Final = 3
-"""Lines of the terminal that neither the head nor the table uses."""
+"""Empty lines, and the line that counts hidden rows."""
 
 
 def is_terminal() -> bool:
@@ -24,7 +24,7 @@ def is_terminal() -> bool:
 
 
 def watch(frames: Iterable[Frame]) -> bool:
-    """Show each frame, drawn for the terminal's width and height. Returns False if Ctrl-C ended it."""
+    """Show each frame, drawn for the width and height of the terminal; return False after Ctrl-C."""
     from rich.live import Live  # noqa: PLC0415 - start-up of other commands
 
     with Live(screen=True, auto_refresh=False) as screen:

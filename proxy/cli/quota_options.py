@@ -1,4 +1,4 @@
-"""The options of every command of `sluice quotas`: which Sluice to ask and how, and about which entity.
+"""The options of every command of `sluice quotas`: the server, the way to ask it, and the entity.
 
 - `--bootstrap` and `--login` ask over Kafka, `--socket` and `--address` over the admin server; not both.
 - Without any of them: over Kafka, the Sluice that `--config` describes, or the default port of this machine.
@@ -114,7 +114,7 @@ def _over_kafka(where: Where) -> Iterator[QuotaSource]:
     try:
         connection = Connection(server, login)
     except UnreachableError as error:
-        if where.bootstrap is None:  # the address is a default: say how to give one
+        if where.bootstrap is None:  # the address is a default: the message explains the options
             raise UnreachableError(f"{error} Name a Sluice: {WAYS}.") from error
         raise
     with connection:

@@ -1,4 +1,4 @@
-"""The questions of `sluice quotas`, asked over Kafka (`kafka_quotas`) or over its admin server (`admin_quotas`)."""
+"""The interface of `sluice quotas` to a server: over Kafka (`kafka_quotas`) or an admin server (`admin_quotas`)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class QuotaRow(NamedTuple):
     entity: QuotaEntity
     key: str
     value: float
-    """Per second."""
+    """Requests or bytes per second."""
     origin: str | None
-    """`file` or `override`; None: a broker, which does not tell."""
+    """`file` or `override`; None for the quota of a broker."""
 
 
 class QuotaSource(Protocol):
     """A connected server. Each call raises UnreachableError or RefusedError."""
 
     def quotas(self, where: QuotaEntity, *, exactly: bool = False) -> list[QuotaRow]:
-        """Return the quotas of entities with the names in `where`; `exactly`: of that entity only."""
+        """Return the quotas of entities with the names in `where`; with `exactly` those of that entity only."""
 
     def usage(self, where: QuotaEntity) -> tuple[list[BucketMetrics], str | None]:
         """Return the buckets in use, the busiest first, and a note if the list is cut."""
@@ -39,6 +39,6 @@ class QuotaSource(Protocol):
 
 
 def by_entity(row: QuotaRow) -> tuple[object, ...]:
-    """Sort key: users before client ids of all users, a default before names, then the quota."""
+    """Return the sort key of a quota: users before client ids of all users, a default before names."""
     names = (row.entity.user, row.entity.client_id)
     return (*((name is None, name != DEFAULT_NAME, name or "") for name in names), row.key)

@@ -1,9 +1,9 @@
-"""How quotas and their use are shown: plain columns, JSON, or a live table.
+"""Shows quotas and their usage as columns, as JSON or as a live table.
 
 - Plain output has no colour; in a pipe each row is one line (`proxy.cli.tables`).
-- JSON says the same in full: names as they are, null where an entity has no such part.
-- A figure that is not there is a dash; the default is called `<default>`, as in the config file.
-- Control characters in the names that clients chose are shown as escapes, but not in JSON, which has its own.
+- JSON has the same figures, with names unchanged and null where an entity has no such part.
+- A missing figure is a dash; the default is `<default>`, as in the config file.
+- Control characters in names, which clients choose, are shown as escapes. JSON has escapes of its own.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ORIGINS: Final = {"file": "config file", "override": "live", None: "-"}
 
 
 def quota_cells(quota: QuotaRow) -> tuple[str, ...]:
-    """One quota, by `QUOTA_COLUMNS`."""
+    """Return the cells of a quota, in the order of QUOTA_COLUMNS."""
     entity, key, value, origin = quota
     named = (name(entity.user), name(entity.client_id))
     return (*named, key, number(value), ORIGINS.get(origin, str(origin)))
 
 
 def usage_cells(row: BucketMetrics) -> tuple[str, ...]:
-    """One bucket's figures, by `USAGE_COLUMNS`."""
+    """Return the cells of a bucket, in the order of USAGE_COLUMNS."""
     return (
         name(row.user),
         name(row.client_id),
@@ -53,7 +53,7 @@ def usage_cells(row: BucketMetrics) -> tuple[str, ...]:
 
 
 def explained(quotas: Sequence[QuotaRow], user: str, client_id: str) -> str:
-    """Which of `quotas` hold for this client, which they outrank, and what shares their bucket."""
+    """Return in words which quotas apply to this client, which ones they outrank, and which clients share a bucket."""
     from policies.quota.entity import KEYS, ClientQuotas, entity_text  # noqa: PLC0415 - other commands' start-up
 
     book = ClientQuotas()
@@ -64,7 +64,7 @@ def explained(quotas: Sequence[QuotaRow], user: str, client_id: str) -> str:
     for key in KEYS:
         ranking = book.ranking(key, user, client_id)
         if not ranking:
-            text.append(f"{key}: no limit holds")
+            text.append(f"{key}: no limit applies")
             continue
         first, *others = ranking
         named = dict(zip(("user", "client id"), first.tags, strict=True))
@@ -79,13 +79,13 @@ def explained(quotas: Sequence[QuotaRow], user: str, client_id: str) -> str:
 
 
 def number(value: float) -> str:
-    """As it would be typed: no exponent, no `.0`."""
+    """Return a number as it would be typed, without exponent and `.0`."""
     text = f"{value:.6f}".rstrip("0").rstrip(".")
     return text if float(text) or not value else repr(value)
 
 
 def quotas_json(quotas: Sequence[QuotaRow]) -> str:
-    """A JSON list of quotas."""
+    """Return a JSON list of quotas."""
     return json.dumps(
         [
             {
@@ -102,7 +102,7 @@ def quotas_json(quotas: Sequence[QuotaRow]) -> str:
 
 
 def usage_json(rows: Sequence[BucketMetrics]) -> str:
-    """A JSON list of buckets."""
+    """Return a JSON list of buckets."""
     return json.dumps(
         [
             {

@@ -1,7 +1,7 @@
-"""How answers of the admin server are shown: plain columns, and the live table of `sluice top`.
+"""Shows answers of the admin server as columns, and the live table of `sluice top`.
 
 - Plain output has no colour; in a pipe each row is one line (`proxy.cli.tables`).
-- A figure that is not there is a dash. Control characters in the names that clients chose are shown as escapes.
+- A missing figure is a dash. Control characters in names, which clients choose, are shown as escapes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PRINCIPALS: Final = (
     "user", "client id", "conns", "req/s", "limit", "used", "waits", "throttled", "now", "p50 ms", "p99 ms",
 )  # fmt: skip
 SHARED: Final = "shared"
-"""In the place of a limit: it is in the line of the bucket above, which this client shares with others."""
+"""Shown as the limit of a client that shares a bucket; the line of the bucket above has the limit."""
 CONNECTIONS: Final = (
     "id",
     "client",
@@ -40,7 +40,7 @@ DECISIONS: Final = ("time", "user", "client id", "api", "what", "ms", "detail")
 
 
 def principals(said: Row) -> list[tuple[tuple[str, ...], bool]]:
-    """Cells by PRINCIPALS, and whether the line's client is throttled.
+    """Return the cells of each line, in the order of PRINCIPALS, and whether its client is throttled.
 
     Clients that share a bucket follow a line for the bucket, which has the sums of those that are listed.
     """
@@ -61,7 +61,7 @@ def principals(said: Row) -> list[tuple[tuple[str, ...], bool]]:
 
 
 def limit(bucket: Row | None) -> tuple[str, str, str]:
-    """The limit of a bucket, how much of it is used, and what waits: how long, and how many."""
+    """Return the limit of a bucket, its use, and its waits: how long, and how many requests."""
     if bucket is None:
         return NONE, NONE, NONE
     of = bucket["limit"]
@@ -88,7 +88,7 @@ def _bucket(bucket: Row, sharing: Sequence[Row]) -> tuple[str, ...]:
 
 
 def principal(row: Row, limits: tuple[str, str, str]) -> tuple[str, ...]:
-    """By PRINCIPALS. `limits`: see `limit`."""
+    """Return the cells of a client, in the order of PRINCIPALS; `limits` is from `limit`."""
     quantiles = row["throttle_ms"]
     return (
         name(row["user"]),
@@ -104,7 +104,7 @@ def principal(row: Row, limits: tuple[str, str, str]) -> tuple[str, ...]:
 
 
 def connection(row: Row) -> tuple[str, ...]:
-    """By CONNECTIONS."""
+    """Return the cells of a connection, in the order of CONNECTIONS."""
     return (
         str(row["id"]),
         row["client"],
@@ -119,14 +119,14 @@ def connection(row: Row) -> tuple[str, ...]:
 
 
 def waiting(row: Row) -> tuple[str, ...]:
-    """By WAITING."""
+    """Return the cells of a waiting request, in the order of WAITING."""
     named = (name(row["user"]), name(row["client_id"]))
     told = (row["api"], row["kind"], str(row["age_ms"]), name(row["waits_for"]))
     return (str(row["session"]), *named, *told)
 
 
 def decision(row: Row) -> tuple[str, ...]:
-    """By DECISIONS."""
+    """Return the cells of a decision, in the order of DECISIONS."""
     from datetime import UTC, datetime  # noqa: PLC0415 - start-up of other commands
 
     time = datetime.fromtimestamp(row["ts_ms"] / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
@@ -135,7 +135,7 @@ def decision(row: Row) -> tuple[str, ...]:
 
 
 def status(now: Row, purgatory: Row, width: int | None = None) -> str:
-    """The process, in a few lines. `width`: of the terminal that they must fit."""
+    """Return the state of the process in a few lines, folded to `width` cells."""
     reload = now["last_reload"]
     lag = now["loop_lag_ms"]
     used = f"CPU {figure(now['cpu_percent'])} %, memory {size(now['rss_bytes'])}"
@@ -159,7 +159,7 @@ def status(now: Row, purgatory: Row, width: int | None = None) -> str:
 
 
 def longest(oldest: list[Row], width: int | None = None) -> str:
-    """Of those that wait, who has waited longest."""
+    """Return in words which request has waited longest; empty if none waits."""
     if not oldest:
         return ""
     row = oldest[0]
@@ -173,7 +173,7 @@ def longest(oldest: list[Row], width: int | None = None) -> str:
 
 
 def pool(row: Row) -> str:
-    """One memory pool."""
+    """Return a memory pool in words."""
     of = f" of {size(row['size_bytes'])}" if row["size_bytes"] is not None else ""
     dry = f", dry {figure(row['depleted_percent'])} % of the time" if row["depleted_ms"] else ""
     return f"{row['name']} {size(row['used_bytes'])}{of}{dry}"
@@ -186,19 +186,19 @@ def state_picture(event: Row, width: int, height: int) -> Text:
 
 
 def name(text: str | None) -> str:
-    """A client's name with control characters escaped; a dash without one."""
+    """Return a client's name with control characters escaped, or a dash if it is empty."""
     return escaped(text) if text else NONE
 
 
 def figure(value: float | None) -> str:
-    """Short: no decimals of large numbers."""
+    """Return a number with one decimal at most, and none if it is large; a dash for None."""
     if value is None:
         return NONE
     return f"{value:.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.1f}"
 
 
 def size(size_bytes: int) -> str:
-    """In the largest unit that leaves a whole number."""
+    """Return a size in the largest unit that gives at least 1."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:

@@ -67,12 +67,12 @@ class Budget:
 
     @property
     def connections(self) -> int:
-        """The number of connections that the sum covers."""
+        """Return the number of connections that the sum covers."""
         return self.demand.connections or DERIVED_CONNECTIONS
 
     @property
     def whole_bytes(self) -> int:
-        """One frame beyond the pool, and the copy that a policy reads."""
+        """Return the memory of one frame beyond the pool, and of the copy that a policy reads."""
         demand = self.demand
         over_bytes = demand.whole_bytes
         if self.request_bytes != NO_BOUND:
@@ -81,12 +81,12 @@ class Budget:
 
     @property
     def residue_bytes(self) -> int:
-        """The memory of all connections, beyond the pools."""
+        """Return the memory of all connections, beyond the pools."""
         return self.connections * RESIDUE_BYTES
 
     @property
     def max_bytes(self) -> int | None:
-        """The sum of all terms; None if a pool has no bound."""
+        """Return the sum of all terms; None if a pool has no bound."""
         pools = (self.request_bytes, self.response_bytes)
         if NO_BOUND in pools:
             return None
@@ -94,7 +94,7 @@ class Budget:
 
     @property
     def usable_bytes(self) -> int | None:
-        """The part of the limit that the sum may use; None without a limit."""
+        """Return the part of the limit that the sum may use; None without a limit."""
         limit = self.demand.limit_bytes
         return None if limit is None else int(limit * USABLE_PART)
 

@@ -61,7 +61,7 @@ def read_file(file: Path) -> tuple[object, dict[str, str], list[Problem]]:
 
 
 def read_yaml(text: bytes | str, label: str) -> tuple[object, dict[str, str], list[Problem]]:
-    """As `read_file`, from text; `label` stands for the file name in origins."""
+    """Return the same as `read_file`, from text; `label` stands for the file name in origins."""
     origins = {"": label}
     problems: list[Problem] = []
     try:

@@ -86,17 +86,17 @@ class AdminSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     @property
     def is_auto(self) -> bool:
-        """Whether the socket is the one in the user's private folder."""
+        """Return whether the socket is the one in the user's private folder."""
         return self.socket == AUTO
 
     @property
     def socket_path(self) -> str:
-        """The path that the settings name; empty if they name none."""
+        """Return the path that the settings name; empty if they name none."""
         return "" if self.socket in (AUTO, *NO_SOCKET) else self.socket
 
     @property
     def is_served(self) -> bool:
-        """Whether the settings name an address or a path; then events are kept from the start."""
+        """Return whether the settings name an address or a path; then events are kept from the start."""
         return bool(self.listen or self.socket_path or self.control)
 
     def mistakes(self) -> Iterator[Problem]:

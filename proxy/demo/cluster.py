@@ -145,7 +145,7 @@ class Sluice:
                     self.dashboard = f"http://{control}/#token={token}"
                     return
                 await trio.sleep(0.05)
-        raise DemoError("Sluice does not accept connections")
+        raise DemoError(f"Sluice does not answer at {control} after {TIMEOUT_S:g} s")
 
     async def maybe_state(self) -> State | None:
         """Return what its dashboard shows now; None when it does not answer."""

@@ -84,7 +84,7 @@ class ClientFigures:
 
     @property
     def records(self) -> int:
-        """Records acked or consumed so far."""
+        """Return how many records were acked or consumed so far."""
         return self._recent[-1].records if self._recent else 0
 
     def add(self, status: ClientStatus, now_s: float) -> None:

@@ -46,7 +46,7 @@ class Schedule(NamedTuple):
 
     @property
     def experiment_s(self) -> float:
-        """How long the experiment takes."""
+        """Return how long the experiment takes, in seconds."""
         return self.rounds * len(Condition) * (self.settle_s + self.measure_s)
 
 

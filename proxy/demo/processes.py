@@ -136,7 +136,7 @@ class ChildProcess:
 
     @property
     def process(self) -> trio.Process:
-        """The running process. Raises DemoError before `start`."""
+        """Return the running process. Raises DemoError before `start`."""
         if self._process is None:
             raise DemoError(f"{self.name} was not started")
         return self._process

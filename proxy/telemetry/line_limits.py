@@ -138,7 +138,7 @@ class LineLimits:
 
 
 def cut(value: object, max_chars: int = MAX_FIELD_CHARS) -> object:
-    """The same, but no longer than a line can bear."""
+    """Return the value, with texts and lists cut to their limits."""
     if isinstance(value, str):
         if len(value) <= max_chars:
             return value

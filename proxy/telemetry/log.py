@@ -226,7 +226,7 @@ class LogObserver(Observer):
             "bootstrap_closed",
             broker=address,
             likely=likely,
-            mend="sluice check --connect says what stands there",
+            hint="sluice check --connect shows what answers there",
             **_client(peer),
         )
 
@@ -240,7 +240,7 @@ class LogObserver(Observer):
             "unmapped_node",
             node=node_id,
             effect="advertised at the bootstrap port",
-            mend="widen listen.nodes",
+            hint="widen listen.nodes",
         )
 
     def on_expired(self, peer: Peer, api_name: str) -> None:
@@ -279,7 +279,7 @@ class LogObserver(Observer):
     def on_descriptors_exhausted(self, detail: str) -> None:
         """See Observer. Also called if a broker could not be dialled for that reason."""
         self._warn(
-            "file_descriptors_exhausted", detail=detail, mend="raise the limit of open files"
+            "file_descriptors_exhausted", detail=detail, hint="raise the limit of open files"
         )
 
     def on_internal_error(self, error: BaseException) -> None:

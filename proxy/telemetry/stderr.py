@@ -80,7 +80,7 @@ class NonBlockingStderr(io.TextIOBase):
         """Do nothing: the thread writes as soon as it can."""
 
     def write(self, text: str) -> int:
-        """Queue whole lines and keep the rest until its newline comes; return the length of `text`."""
+        """Queue whole lines and keep the rest until its newline comes; return the length. Raises TypeError."""
         if not isinstance(text, str):  # click tells text files from binary ones by this
             raise TypeError(f"found {type(text).__name__}, expected str")
         thread = threading.get_ident()

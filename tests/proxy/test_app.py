@@ -227,7 +227,7 @@ async def test_a_proxy_without_a_default_socket_serves_its_clients(
     assert await ask(client, f.heartbeat(2), 10) == f.heartbeat_reply(2)
     assert not runtime.exists()
     told = [line for line in lines if line["event"] == "admin_socket_unavailable"]
-    assert [line["mend"] for line in told] == ["set admin.socket to a path, or to none"] * (
+    assert [line["hint"] for line in told] == ["set admin.socket to a path, or to none"] * (
         how != "none"
     )
     await client.aclose()

@@ -58,7 +58,7 @@ def _sink(
 
         return OtlpSpanExporter(described, scope, resource.timeout_ms(environ))
     if export == "file" and not file:
-        raise TracesError("traces.export is file, and traces.file names none")
+        raise TracesError("traces.export is file, but traces.file is empty")
     if file and export != "none":
         return FileSpanExporter(file, max_file_bytes, described, scope)
     return None

@@ -64,13 +64,15 @@ def check_otlp(environ: Mapping[str, str]) -> None:
             except ValueError:
                 wrong = True
             if wrong:
-                raise TracesError(f"{name} is no URL (http://HOST:PORT or https://HOST:PORT)")
+                raise TracesError(
+                    f"{name} is not a URL: expected http://HOST:PORT or https://HOST:PORT"
+                )
             break
     for name in _PROTOCOLS:
         protocol = environ.get(name)
         if protocol:
             if protocol.strip().lower() != PROTOCOL:
-                raise TracesError(f"{name}: only {PROTOCOL} is spoken here")
+                raise TracesError(f"{name} has an unsupported value: expected {PROTOCOL}")
             break
 
 
@@ -87,5 +89,5 @@ def setting(environ: Mapping[str, str], name: str, default: int) -> int:
 def _number(environ: Mapping[str, str], name: str) -> int:
     text = environ[name].strip()
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise TracesError(f"{name} is no positive whole number")
+        raise TracesError(f"{name} is invalid: expected a whole number of 1 or more")
     return int(text)

@@ -118,7 +118,7 @@ class Segment:
         """
         try:
             if os.fstat(self._descriptor).st_size != self.size_bytes:
-                raise OSError(f"half a line at the end of {self.path.name}")
+                raise OSError(f"{self.path.name} ends with an incomplete line")
             if self.size_bytes:
                 os.fsync(self._descriptor)
                 rename_closed(self.path, self._name, self._ts_ms)

@@ -119,7 +119,7 @@ def test_all_live_quotas_of_an_entity_are_removed_together(room):
 def test_without_a_quota_policy_a_change_is_refused(room):
     """404, not an empty list."""
     chained(room, Entry("silent", FixedQuota(None)))
-    assert refusal(room, {"request_rate": 1}) == (404, "no policy in the chain keeps quotas")
+    assert refusal(room, {"request_rate": 1}) == (404, "no policy in the chain has quotas")
 
 
 def test_with_several_replicas_a_change_is_refused():

@@ -72,7 +72,7 @@ def test_a_file_without_a_proper_token_is_refused_at_the_start(tmp_path, content
     """The error says what is wrong with it."""
     file = tmp_path / "token"
     file.write_text(content)
-    with pytest.raises(OSError, match="at least 16 characters"):
+    with pytest.raises(OSError, match="expected one word of 16 characters or more"):
         Token(str(file))
 
 

@@ -133,12 +133,14 @@ def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):
 
     path = str(tmp_path / "none")
     missing = said(Place(path=path))
-    assert missing.startswith(f"No Sluice answers at {path}: there is no such socket. Start `sl")
-    assert missing.endswith("name the path that its admin.socket has.")
+    assert missing.startswith(f"No Sluice answers at {path}: the socket does not exist. Start `s")
+    assert missing.endswith("give the path of its admin.socket.")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     refused = said(Place(address=f"127.0.0.1:{port}"))
-    assert "refused. Start `sluice run`, and see that its admin.control is this one." in refused
+    assert (
+        "refused. Start `sluice run`, and check that its admin.control is this address." in refused
+    )
     dead = str(tmp_path / "dead")
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(dead)
@@ -157,7 +159,7 @@ def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):
 
 def test_a_server_that_closes_is_told_apart_from_one_that_is_not_a_sluice(tmp_path):
     """One closes without an answer, the other answers in another protocol."""
-    for spoken, words in ((b"", "closed the connection"), (b"\0\0\0\1x", "no admin server")):
+    for spoken, words in ((b"", "closed the connection"), (b"\0\0\0\1x", "not the admin server")):
         path = str(tmp_path / f"s{len(spoken)}")
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(path)

@@ -108,7 +108,7 @@ def test_a_file_that_is_no_token_is_not_shown(asked, tmp_path, content):
     file.write_text(content)
     result = asked("--address", "h:1", "--token-file", str(file))
     assert result.exit_code == 2
-    assert "holds no token" in result.output
+    assert "does not hold a token" in result.output
     assert not content or content not in result.output
 
 

@@ -264,7 +264,7 @@ def test_explain_names_the_quotas_in_force_and_those_they_override(server: Quota
         "  It outranks {client_id: noisy}, 50 per second.",
         "producer_byte_rate: 4096 per second, by {client_id: noisy}",
         "  One bucket for client id noisy, over all connections and brokers of this Sluice.",
-        "consumer_byte_rate: no limit holds",
+        "consumer_byte_rate: no limit applies",
     ]
 
 

@@ -136,7 +136,7 @@ def test_a_node_without_a_port_is_logged_with_a_remedy(lines):
     written.observer.on_unmapped_node(99)
     (line,) = written.take()
     assert (line["event"], line["level"], line["node"]) == ("unmapped_node", "warning", 99)
-    assert "listen.nodes" in line["mend"]
+    assert "listen.nodes" in line["hint"]
 
 
 @pytest.mark.parametrize("form", ["json", "text"])

@@ -34,7 +34,7 @@ def test_a_lack_of_descriptors_is_logged_once_a_minute(lines):
         log.log_library_record(library_record(OSError(errno.EMFILE, "Too many open files")))
     (line,) = written.take()
     assert (line["event"], line["detail"]) == ("file_descriptors_exhausted", "Too many open files")
-    assert "limit of open files" in line["mend"]
+    assert "limit of open files" in line["hint"]
     written.advance(60_000)
     written.observer.on_descriptors_exhausted("Too many open files")
     (line,) = written.take()

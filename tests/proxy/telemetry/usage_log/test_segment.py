@@ -149,7 +149,7 @@ def test_a_torn_segment_stays_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(OSError, match="broken"):
             segment.append(b"two\n")
 
-    with pytest.raises(OSError, match="half a line"):
+    with pytest.raises(OSError, match="incomplete line"):
         segment.close()
     assert [path.name for path in (tmp_path / "entity").iterdir()] == [NAME.hidden]
 
