@@ -284,13 +284,15 @@ class App:
         """Answer requests in flight and disconnect every client, until the deadline."""
         timeout_ms = self._reloader.config.drain.timeout_ms
         self._log.info("draining", sessions=len(self._engine.sessions), timeout_ms=timeout_ms)
-        with trio.move_on_after(timeout_ms / 1000):
+        with trio.move_on_after(timeout_ms / 1000) as deadline:
             self._engine.drain()
             nudge(self._event_loop)
             while self._event_loop.open_sockets:
                 # The driver may sleep without knowing the timers that were set here.
                 self._event_loop.step(0)
                 await trio.sleep(DRAIN_POLL_S)
+        if deadline.cancelled_caught:  # the process may have stood still until now
+            self._event_loop.read_out()
 
     # -- admin server -----------------------------------------------------------------------------
 

@@ -287,6 +287,12 @@ class EventLoop:
             if self._now_us() >= until_us:
                 return
 
+    def read_out(self) -> None:
+        """Handle what is in the sockets now, before they are closed."""
+        left = 2 * len(self._ends)  # each is read, and some are written
+        while left > 0 and (handled := self.step(0)):
+            left -= handled
+
     def close_all(self, reason: CloseReason) -> None:
         """Close all connections now, without waiting for requests in flight."""
         now_ms = self._clock()

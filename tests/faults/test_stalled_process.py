@@ -1,0 +1,138 @@
+"""A process that stood still: replies that came meanwhile are read before any deadline of that time fires."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tests.support import frames as f
+from tests.support.honest import Honest, receive_frames
+from tests.support.load import await_that
+from tests.support.raw import receive_until_closed
+from tests.support.stub_broker import StubBroker, body_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.sluice_process import SluiceProcess
+
+CLIENTS: Final = 100
+"""Of each kind: more than one poll brings."""
+DEADLINE_MS: Final = 4_000
+STALL_S: Final = 4.5
+THROTTLED: Final = 3
+SETTINGS: Final = {
+    "purgatory": {"silence_ms": DEADLINE_MS, "produce_grace_ms": 0, "fetch_grace_ms": 0},
+    "drain": {"timeout_ms": DEADLINE_MS},
+    "policies": [
+        {
+            "use": "quota",
+            "config": {
+                "quotas": [{"client_id": "slow", "request_rate": 2}],
+                "burst_seconds": 1,
+            },
+        }
+    ],
+}
+EMPTY: Final = struct.pack(">ii", 0, 0)
+"""Body of a Fetch v4 reply without topics: an answer made by Sluice would name those that were asked for."""
+
+
+def fetch(correlation_id: int) -> bytes:
+    """Fetch v4 that may wait for half the deadline."""
+    asked = struct.pack(">i", 1) + f.string("t") + struct.pack(">iiqi", 1, 0, 0, 1 << 20)
+    body = struct.pack(">iiii", -1, DEADLINE_MS // 2, 1, 1 << 20) + b"\x00" + asked
+    return f.request(f.FETCH, 4, correlation_id, body)
+
+
+def produce(correlation_id: int) -> bytes:
+    """Produce v3 with acks=all and the deadline as timeout."""
+    whole = f.produce(correlation_id)
+    return whole.replace(struct.pack(">hi", -1, 30_000), struct.pack(">hi", -1, DEADLINE_MS))
+
+
+KINDS: Final = {
+    "fetch": (fetch, lambda n: f.reply(n, EMPTY)),
+    "produce": (produce, f.produce_reply),
+    "heartbeat": (f.heartbeat, lambda n: f.reply(n, body_of(f.heartbeat(n)))),
+}
+
+
+TOTAL: Final = len(KINDS) * CLIENTS + THROTTLED
+
+
+class LateBroker(StubBroker):
+    """Sends nothing before `reply` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(self._answer_fetches)
+        self.reply = threading.Event()
+
+    def _answer_fetches(self, request: bytes) -> bytes | None:
+        key, _, correlation_id = struct.unpack_from(">hhi", request, 4)
+        return f.reply(correlation_id, EMPTY) if key == f.FETCH else self.usual(request)
+
+    def _send(self, connection) -> None:
+        if self.reply.is_set():
+            super()._send(connection)
+
+
+@contextmanager
+def stood_still(sluice: SluiceProcess, stub: LateBroker, replies: int) -> Iterator[None]:
+    """Sluice stands still while so many replies come, and until every deadline has passed."""
+    os.kill(sluice.pid, signal.SIGSTOP)
+    try:
+        stub.reply.set()
+        await_that(lambda: stub.replied >= replies, "the replies")
+        threading.Event().wait(STALL_S)
+    finally:
+        os.kill(sluice.pid, signal.SIGCONT)
+    yield
+
+
+def settings_of(stub: LateBroker) -> dict[str, object]:
+    upstream = {"bootstrap_servers": [stub.server], "request_timeout_ms": DEADLINE_MS}
+    return {**SETTINGS, "upstream": upstream}
+
+
+def test_replies_that_came_while_the_process_stood_still_are_delivered(start):
+    """No fetch is answered empty, no produce with an error, no connection is closed; throttled clients are served."""
+    with LateBroker() as stub, ExitStack() as clients:
+        sluice = start(stub.server, settings=settings_of(stub))
+        opened = [clients.enter_context(Honest(sluice.port)).socket for _ in range(TOTAL)]
+        asked = {}
+        unused = iter(opened)
+        for request, reply in KINDS.values():
+            for n, client in zip(range(CLIENTS), unused, strict=False):
+                client.sendall(request(n))
+                asked[client] = [reply(n)]
+        await_that(lambda: stub.seen.total() == len(asked), "the requests at the broker")
+        for n, client in enumerate(opened[-THROTTLED:]):
+            client.sendall(f.heartbeat(n, "slow") + f.heartbeat(n + 1, "slow"))
+            asked[client] = [KINDS["heartbeat"][1](n), KINDS["heartbeat"][1](n + 1)]
+        await_that(lambda: stub.seen.total() > len(KINDS) * CLIENTS, "a throttled request")
+        with stood_still(sluice, stub, stub.seen.total()):
+            got = {
+                client: receive_frames(client, len(replies)) for client, replies in asked.items()
+            }
+        assert sum(got[client] != asked[client] for client in asked) == 0
+
+
+def test_replies_that_came_while_the_process_stood_still_are_delivered_before_a_drain_ends(start):
+    """The drain's deadline has passed, too."""
+    with LateBroker() as stub, ExitStack() as clients:
+        sluice = start(stub.server, settings=settings_of(stub))
+        asked = [clients.enter_context(Honest(sluice.port)) for _ in range(2 * CLIENTS)]
+        for client in asked:
+            client.socket.sendall(f.produce(7))
+        await_that(lambda: stub.seen.total() == len(asked), "the requests at the broker")
+        sluice.terminate()
+        await_that(lambda: "draining" in sluice.said(), "the drain")
+        with stood_still(sluice, stub, len(asked)):
+            got = [receive_until_closed(client.socket) for client in asked]
+        assert got == [f.produce_reply(7)] * len(asked)
+        sluice.await_exit()
