@@ -28,7 +28,6 @@ CEILINGS = {
     "bench": 0,
     "tests": 0,
     "tests/bench": 31,
-    "tests/integration": 98,
     "tests/proxy": 0,
     "tests/proxy/admin": 0,
     "tests/proxy/cli": 0,

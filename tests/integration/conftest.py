@@ -1,7 +1,7 @@
-"""The clusters and Sluices that all integration tests share, each started once, when first asked for.
+"""Clusters and Sluices that all integration tests share; each is started once, by the first test that needs it.
 
-`way_one` and `way_three` run a test twice: straight to the brokers, and through Sluice. Where no Kafka can be had the
-tests are skipped with the reason; with SLUICE_REQUIRE_KAFKA=1 (CI) that is a failure.
+`way_one` and `way_three` run a test twice: straight to the brokers, and through Sluice. Without a
+Kafka the tests are skipped with the reason; with SLUICE_REQUIRE_KAFKA=1 (CI) that is a failure.
 """
 
 import os
@@ -23,7 +23,7 @@ from tests.support.witness import Witnessed, install
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a test reaches a cluster: `name` is `direct` or `sluice`."""
+    """The way from a test to a cluster: `name` is `direct` or `sluice`."""
 
     name: str
     bootstrap: str
@@ -31,7 +31,7 @@ class Way:
 
     @property
     def is_direct(self) -> bool:
-        """No Sluice between."""
+        """Return whether the test runs without Sluice."""
         return self.name == "direct"
 
 
@@ -48,7 +48,7 @@ def java() -> Java:
 
 @pytest.fixture(scope="session")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for this run's brokers and logs."""
+    """A folder for the brokers and logs of this run."""
     return tmp_path_factory.mktemp("kafka")
 
 
@@ -60,13 +60,13 @@ def kafka_one(java: Java, work: Path) -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def kafka_three(java: Java, work: Path) -> Iterator[KafkaCluster]:
-    """Three brokers. Their SASL listeners are for those who need users on three."""
+    """Three brokers; their SASL listeners serve tests that need users on three."""
     yield from _running(KafkaCluster(work / "three", 3, 10, java, SaslListener(quota_users())))
 
 
 @pytest.fixture(scope="session")
 def kafka_sasl(java: Java, work: Path) -> Iterator[KafkaCluster]:
-    """One broker that also listens for clients that authenticate; by SCRAM-SHA-512 they can do so only once."""
+    """One broker with a second listener for SASL; by SCRAM-SHA-512 a client can authenticate only once."""
     lifetimes_ms = {PLAIN: 3_600_000, SCRAM_256: 6_000}
     listener = SaslListener(usual_users() | quota_users(), lifetimes_ms)
     yield from _running(KafkaCluster(work / "sasl", 1, 14, java, listener))
@@ -92,7 +92,7 @@ def sluice_three(kafka_three: KafkaCluster, work: Path) -> Iterator[SluiceProces
 
 @pytest.fixture(scope="session")
 def sluice_sasl(kafka_sasl: KafkaCluster, work: Path) -> Iterator[Witnessed]:
-    """Sluice before the listener that wants authentication, with a witness in its chain."""
+    """Sluice before the SASL listener, with a witness in its chain."""
     directory = work / "sluice-sasl"
     variables, seen = install(directory)
     sluice = SluiceProcess(kafka_sasl.sasl_bootstrap, directory, variables=variables)

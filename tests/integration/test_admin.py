@@ -1,4 +1,4 @@
-"""Administration through Sluice: what an operator asks, changes and is told is what the brokers say."""
+"""Administration through Sluice: an operator's requests have the same effects and replies as at the brokers."""
 
 import re
 import uuid
@@ -24,8 +24,8 @@ from tests.support.sluice_process import SluiceProcess
 pytestmark = pytest.mark.kafka
 
 
-def test_topics(way_three: Way) -> None:
-    """Create, describe, widen, delete."""
+def test_topics_are_created_described_widened_and_deleted(way_three: Way) -> None:
+    """An admin client gets the same results through Sluice."""
     admin = AdminClient({"bootstrap.servers": way_three.bootstrap})
     name = f"t-{uuid.uuid4()}"
     admin.create_topics([NewTopic(name, 2, 3)])[name].result(timeout=30)
@@ -38,8 +38,8 @@ def test_topics(way_three: Way) -> None:
     admin.delete_topics([name])[name].result(timeout=30)
 
 
-def test_configs(way_three: Way) -> None:
-    """A topic's setting that was changed is read back."""
+def test_an_altered_topic_config_is_read_back(way_three: Way) -> None:
+    """The altered value is described."""
     admin = AdminClient({"bootstrap.servers": way_three.bootstrap})
     topic = way_three.topics.make()
     change = ConfigEntry("retention.ms", "123456", incremental_operation=AlterConfigOpType.SET)
@@ -51,7 +51,7 @@ def test_configs(way_three: Way) -> None:
     )
 
 
-def test_group_offsets(way_three: Way) -> None:
+def test_group_offsets_are_altered(way_three: Way) -> None:
     """Groups are listed and described, their offsets altered, and the group deleted."""
     admin = AdminClient({"bootstrap.servers": way_three.bootstrap})
     topic, group = way_three.topics.make(), f"g-{uuid.uuid4()}"
@@ -79,10 +79,10 @@ def test_group_offsets(way_three: Way) -> None:
     admin.delete_consumer_groups([group])[group].result(timeout=30)
 
 
-def test_describe_cluster_tells_sluices_addresses(
+def test_describe_cluster_names_sluices_addresses(
     sluice_three: SluiceProcess, kafka_three: KafkaCluster
 ) -> None:
-    """Every broker is told at its own port of Sluice, whoever asks; directly, at its own address."""
+    """Each broker is named at its own port of Sluice, to any client; directly, at its own address."""
     through = {node: f"127.0.0.1:{sluice_three.node_port(node)}" for node in kafka_three.brokers}
     direct = {node: broker.address for node, broker in kafka_three.brokers.items()}
     for bootstrap, expected in ((sluice_three.bootstrap, through), (kafka_three.bootstrap, direct)):
@@ -100,8 +100,8 @@ def test_describe_cluster_tells_sluices_addresses(
         assert {node: f"{one['host']}:{one['port']}" for node, one in told.items()} == expected
 
 
-def test_java_tools(way_three: Way, java: Java) -> None:
-    """kafka-topics, kafka-configs, kafka-get-offsets and kafka-log-dirs work, each with several APIs behind it."""
+def test_kafkas_command_line_tools_work(way_three: Way, java: Java) -> None:
+    """kafka-topics, kafka-configs, kafka-get-offsets and kafka-log-dirs each use several APIs."""
     server = ("--bootstrap-server", way_three.bootstrap)
     name = f"t-{uuid.uuid4()}"
     topic_command = "org.apache.kafka.tools.TopicCommand"
@@ -133,8 +133,10 @@ def test_java_tools(way_three: Way, java: Java) -> None:
     java.run_tool(topic_command, *server, "--delete", "--topic", name)
 
 
-def test_java_sees_the_quorum(way_three: Way, java: Java, kafka_three: KafkaCluster) -> None:
-    """kafka-metadata-quorum names the leader and every observer; through Sluice, no address of theirs."""
+def test_kafka_metadata_quorum_sees_the_quorum(
+    way_three: Way, java: Java, kafka_three: KafkaCluster
+) -> None:
+    """It names the leader and every observer; through Sluice it gets no broker address."""
     quorum = "org.apache.kafka.tools.MetadataQuorumCommand"
     said = java.run_tool(quorum, "--bootstrap-server", way_three.bootstrap, "describe", "--status")
     assert re.search(r"LeaderId:\s+1\n", said), said

@@ -1,4 +1,4 @@
-"""The admin server of a real `sluice run`: its OpenAPI document by schemathesis, and who may change what (T14)."""
+"""The admin server of a real `sluice run`: its OpenAPI document by schemathesis, and the permissions (T14)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_it_does_what_it_says(case):
 
 
 class Sluice(SluiceProcess):
-    """One with an admin server in all three ways."""
+    """A Sluice with an admin server on all three listeners."""
 
     def __init__(self, upstream: str, directory: Path, **more: str) -> None:
         super().__init__(upstream, directory)
@@ -82,7 +82,7 @@ class Sluice(SluiceProcess):
         }
 
     def ask(self, where: str, method: str, path: str, headers: dict[str, str]) -> int:
-        """One request as it stands; the answer's status."""
+        """Send one request as it is; return the status."""
         connection = http.client.HTTPConnection(where, timeout=10)
         try:
             connection.request(method, path, headers=headers)
@@ -91,7 +91,7 @@ class Sluice(SluiceProcess):
             connection.close()
 
     def ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`sluice ctl`, over the socket."""
+        """Run `sluice ctl` over the socket."""
         return subprocess.run(
             [COMMAND, *arguments],
             env={**os.environ, "SLUICE_ADMIN_SOCKET": self.socket},
@@ -113,7 +113,7 @@ def sluice(tmp_path) -> Iterator[Sluice]:
 
 
 def wait_for(sluice: Sluice) -> None:
-    """Its clients' ports are bound before the admin's."""
+    """Wait for the admin port; the clients' ports are bound before it."""
     give_up = time.monotonic() + 10
     while True:
         try:
@@ -133,8 +133,8 @@ TOKENS = ("", "Bearer wrong", f"Bearer {TOKEN}")
 MATRIX = list(itertools.product(METHODS, HOSTS, KINDS, ORIGINS, TOKENS))
 
 
-def test_nothing_is_changed_or_told_without_the_token(sluice):
-    """T14: method x host x content type x origin x token. 401 or 403 for whoever has no right to ask, never a 5xx."""
+def test_without_the_token_no_state_is_changed_or_shown(sluice):
+    """T14: method x host x content type x origin x token. Without permission the status is 401 or 403, never a 5xx."""
     assert len(MATRIX) >= 40
     before = Client(Place(path=sluice.socket)).get("/v1/quotas")
     for asked, host, kind, origin, token in MATRIX:
@@ -161,15 +161,15 @@ def test_nothing_is_changed_or_told_without_the_token(sluice):
     ["/../../etc/passwd", "/static/../server.py", "/static/%2e%2e%2fserver.py", "//etc/passwd"],
 )
 def test_no_path_leads_out_of_the_dashboards_files(sluice, path):
-    """Of either listener."""
+    """On either listener."""
     headers = {"authorization": f"Bearer {TOKEN}"}
     assert sluice.ask(sluice.control, "GET", path, headers) == 404
     assert sluice.ask(sluice.listen, "GET", path, {}) == 404
 
 
 @pytest.mark.slow
-def test_it_follows_its_openapi_document(sluice, tmp_path):
-    """Schemathesis asks whatever the document allows, and what it does not; no fault, no answer that is not in it."""
+def test_the_server_follows_its_openapi_document(sluice, tmp_path):
+    """Schemathesis sends valid and invalid requests: no fault, and no reply that the document lacks."""
     pytest.importorskip("schemathesis", reason="schemathesis is not installed")
     file = tmp_path / "test_fuzz.py"
     file.write_text(FUZZ)
@@ -204,8 +204,8 @@ def test_it_follows_its_openapi_document(sluice, tmp_path):
     assert "admin_error" not in sluice.said()
 
 
-def test_the_commands_see_and_steer_it(sluice):
-    """`sluice ctl` and `sluice top`, as an operator types them in the pod."""
+def test_the_commands_show_and_control_the_proxy(sluice):
+    """`sluice ctl` and `sluice top` are run as an operator types them in the pod."""
     assert stat.S_IMODE(os.lstat(sluice.socket).st_mode) == 0o600
     assert "0 connections" in sluice.ctl("ctl", "status").stdout
     assert "user" in sluice.ctl("top", "--once").stdout
@@ -216,8 +216,8 @@ def test_the_commands_see_and_steer_it(sluice):
     await_that(lambda: "admin_change" in sluice.said(), "the log to tell of the change")
 
 
-def test_top_and_ctl_just_work_beside_a_sluice_that_was_told_nothing(tmp_path):
-    """No option, no variable, no line in the settings."""
+def test_top_and_ctl_work_without_any_settings(tmp_path):
+    """No option, no variable and no line in the settings is needed."""
     runtime = tmp_path / "run"
     runtime.mkdir()
     environ = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
@@ -239,16 +239,16 @@ def test_top_and_ctl_just_work_beside_a_sluice_that_was_told_nothing(tmp_path):
     assert list(runtime.glob("sluice/*")) == []
 
 
-def test_a_drain_that_is_asked_for_ends_it(sluice):
-    """As SIGTERM: the process ends with exit code 0, and takes its socket away."""
+def test_a_drain_by_command_ends_the_process(sluice):
+    """Like SIGTERM: the process ends with exit code 0 and removes its socket."""
     assert sluice.ctl("ctl", "drain", "--yes").returncode == 0
     sluice.await_exit()
     assert not os.path.lexists(sluice.socket)
 
 
 @pytest.mark.parametrize("way", ["signal", "command"])
-def test_a_changed_file_is_taken_over(tmp_path, way):
-    """By SIGHUP or by command; a mistake in it changes nothing and is told."""
+def test_a_changed_file_is_applied(tmp_path, way):
+    """By SIGHUP or by command; a file with a mistake changes nothing, and the mistake is reported."""
     file = tmp_path / "sluice.yaml"
     with StubBroker() as broker:
         sluice = Sluice(broker.server, tmp_path)
@@ -280,7 +280,7 @@ def rate(client: Client) -> Any:
 
 
 def told(sluice: Sluice, way: str, *, ok: bool) -> None:
-    """Have it read the file, and wait until it has."""
+    """Have Sluice read the file, and wait until it has."""
     if way == "command":
         assert sluice.ctl("ctl", "reload").returncode == (0 if ok else 1)
         return

@@ -1,4 +1,4 @@
-"""`admission` and `fetch_floor` before a real Kafka: what the broker has to do at once, and how often it is asked."""
+"""`admission` and `fetch_floor` before a real Kafka: the broker's load, and how often a consumer fetches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DELAY_S = 0.02
 
 @dataclass
 class Answers:
-    """What producers were told, and how long each had to wait."""
+    """The replies to producers, and their waiting times."""
 
     codes: list[int] = field(default_factory=list)
     waited_ms: list[float] = field(default_factory=list)
@@ -67,7 +67,7 @@ def slow_broker(
 
 
 def produce(correlation_id: int, topic: str, value: bytes, client_id: str) -> bytes:
-    """One record for partition 0, acks=all."""
+    """Return a Produce with one record for partition 0 and acks=all."""
     records = batch(value)
     body = f.string(None) + struct.pack(">hii", -1, 30_000, 1) + f.string(topic)
     body += struct.pack(">iii", 1, 0, len(records)) + records
@@ -75,7 +75,7 @@ def produce(correlation_id: int, topic: str, value: bytes, client_id: str) -> by
 
 
 def crowd(bootstrap: str, topic: str, client_ids: list[str]) -> dict[str, Answers]:
-    """Each of them produces records to the one partition, acks=all, one after the other; by client id."""
+    """Let each client id produce records to one partition with acks=all, one after the other."""
     answers = {client_id: Answers() for client_id in client_ids}
     start = threading.Barrier(len(client_ids))
 
@@ -98,7 +98,7 @@ def crowd(bootstrap: str, topic: str, client_ids: list[str]) -> dict[str, Answer
 def test_a_slow_broker_never_has_more_than_the_bound(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
-    """Everybody is answered, each record is there once, and the important one hardly waits."""
+    """Every producer is answered, each record is written once, and the one with a high priority hardly waits."""
     topic = topics_one.make()
     client_ids = ["vip", *(f"c{place}" for place in range(1, CLIENTS))]
     importance = [{"client_id": "vip", "level": 1}]
@@ -116,10 +116,10 @@ def test_a_slow_broker_never_has_more_than_the_bound(
     assert statistics.median(answers["vip"].waited_ms) < statistics.median(others) / 2
 
 
-def test_without_a_bound_the_same_crowd_is_all_at_the_broker(
+def test_without_a_bound_all_requests_are_at_the_broker(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
-    """What the other test counts is really there to be counted."""
+    """The count of the test above can exceed the bound."""
     topic = topics_one.make()
 
     with slow_broker(kafka_one, tmp_path, max_in_flight_requests_per_node=1000) as (sluice, relay):
@@ -128,10 +128,10 @@ def test_without_a_bound_the_same_crowd_is_all_at_the_broker(
     assert relay.most_under_way > 2 * BOUND
 
 
-def test_who_is_shed_was_never_at_the_broker(
+def test_a_shed_request_never_reaches_the_broker(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
-    """With a short line most are refused at once, as throttled; the broker saw those that were written."""
+    """With a short queue most are refused at once, as throttled; the broker sees only the written ones."""
     topic = topics_one.make()
 
     with slow_broker(kafka_one, tmp_path, max_queued_requests=2) as (sluice, relay):
@@ -148,10 +148,10 @@ PACE_S = 0.01
 CHATTY, FLOORED = "chatty", "floored"
 
 
-def test_a_chatty_consumer_asks_a_fifth_as_often(
+def test_a_consumer_with_a_floor_fetches_a_fifth_as_often(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
-    """Two consumers read the same records as they come; the one with a floor fetches far less often."""
+    """Two consumers read the same records as they arrive; the one with a floor fetches far less often."""
     topic = topics_one.make()
     variables, seen = install(tmp_path)
     floor = {"client_id": FLOORED, "min_bytes": 1 << 16, "max_wait_ms": 500}
@@ -184,7 +184,7 @@ def test_a_chatty_consumer_asks_a_fifth_as_often(
 
 
 def write_slowly(bootstrap: str, topic: str) -> None:
-    """A record every ten milliseconds."""
+    """Write a record every ten milliseconds."""
     producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=0)
     try:
         began = time.monotonic()
@@ -197,7 +197,7 @@ def write_slowly(bootstrap: str, topic: str) -> None:
 
 
 def read(bootstrap: str, topic: str, client_id: str, ready: threading.Barrier) -> list[bytes]:
-    """All the records, asked for as kafka-python does by itself: one byte is enough."""
+    """Read all records with kafka-python's default min_bytes of one."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, client_id=client_id, group_id=None)
     try:
         consumer.assign([TopicPartition(topic, 0)])

@@ -1,4 +1,4 @@
-"""A broker with a small heap, and clients that announce much and send little: behind Sluice it lives."""
+"""A broker with a small heap survives, through Sluice, clients that announce large requests and send little."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS = {"message.max.bytes": str(64 * MIB)}
 
 
 def announce(stack: ExitStack, host: str, port: int, frame: bytes) -> list[socket.socket]:
-    """So many connections that announce a request and send its first bytes."""
+    """Open so many connections that announce a request and send its first bytes."""
     crowd = []
     for _ in range(CROWD):
         each = stack.enter_context(socket.create_connection((host, port), timeout=5))
@@ -42,7 +42,7 @@ def announce(stack: ExitStack, host: str, port: int, frame: bytes) -> list[socke
 
 
 def is_acknowledged(host: str, port: int, frame: bytes) -> bool:
-    """Whether an honest request is, within PATIENCE_SECONDS."""
+    """Return whether an honest request is acknowledged within PATIENCE_SECONDS."""
     try:
         with socket.create_connection((host, port), timeout=PATIENCE_SECONDS) as client:
             client.sendall(frame)
@@ -58,7 +58,7 @@ def is_acknowledged(host: str, port: int, frame: bytes) -> bool:
 
 
 def await_word(cluster: KafkaCluster, word: bytes) -> bool:
-    """Whether the broker says it, or ends, within PATIENCE_SECONDS."""
+    """Return whether the broker logs this, or ends, within PATIENCE_SECONDS."""
     broker = cluster.brokers[1]
     give_up = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < give_up:

@@ -1,6 +1,7 @@
-"""The memory benchmark's cases on a real Kafka, each in small: what they measure is there, and nobody was harmed.
+"""The memory benchmark's cases on a real Kafka, each in small:
+they measure their figures, and no honest client is refused.
 
-Their goals are judged by the benchmark itself, on a quiet machine and with the full load.
+The benchmark judges its goals itself, on an idle machine and with the full load.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 
 
 def measured(case: Case, part: str) -> float:
-    """The figure of the goal that has this in its name."""
+    """Return the figure of the goal that has this in its name."""
     (goal,) = [goal for goal in case.goals if part in goal.what]
     assert goal.measured is not None
     return goal.measured.median
 
 
 def test_the_mix_is_answered_both_ways(kafka: Kafka, tmp_path: Path) -> None:
-    """Both sizes, whole, streaming and direct, and nobody is refused."""
+    """Both sizes, whole, streaming and direct, with no client refused."""
     case = mixed.measure(kafka, tmp_path, run_s=5, clients=10)
     assert [row[0] for row in case.rows] == ["sluice, whole", "sluice, streaming", "direct"]
     for title, *counts in case.rows:
@@ -54,16 +55,18 @@ def test_the_mix_is_answered_both_ways(kafka: Kafka, tmp_path: Path) -> None:
             assert measured(case, f"{title}: connections ended") == 0, case.left_out
 
 
-def test_what_is_held_for_those_who_do_not_read_is_seen(kafka: Kafka, tmp_path: Path) -> None:
-    """Something of 20 MB each, far from all of it; the honest go on."""
+def test_replies_held_for_clients_that_do_not_read_are_measured(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    """A part of 20 MB each is held, far from all of it; honest clients are served."""
     case = unread.measure(kafka, tmp_path, consumers=20, baseline_s=1, stand_s=1)
     assert 0 <= measured(case, "median") <= measured(case, "held for a consumer, greatest") < 1024
     assert measured(case, "problems") == 0, case.left_out
     assert all(int(row[1]) > 0 for row in case.rows if row[0] != "while they come")
 
 
-def test_an_attack_does_not_hold_up_the_honest(kafka: Kafka, tmp_path: Path) -> None:
-    """Few attackers for a short time: honest producers are acknowledged meanwhile."""
+def test_an_attack_does_not_delay_honest_producers(kafka: Kafka, tmp_path: Path) -> None:
+    """They are acknowledged during an attack by few clients for a short time."""
     case = slowloris.measure(kafka, tmp_path, attackers=20, baseline_s=1, watch_s=3)
     assert measured(case, "honest produce") < 3
     assert measured(case, "problems") == 0, case.left_out
@@ -71,14 +74,14 @@ def test_an_attack_does_not_hold_up_the_honest(kafka: Kafka, tmp_path: Path) -> 
 
 
 def test_a_burst_is_acknowledged_every_way(kafka: Kafka, tmp_path: Path) -> None:
-    """Through Sluice, through each peer that is installed, and without anything between."""
+    """Through Sluice, through each peer that is installed, and directly."""
     case = burst.measure(kafka, tmp_path, connections=10)
     assert {"sluice, whole", "sluice, streaming", "direct"} <= {row[0] for row in case.rows}
     assert all(row[1:3] == ["10", "0"] for row in case.rows), case.left_out
 
 
 def test_a_small_container_is_survived(kafka: Kafka, tmp_path: Path) -> None:
-    """A little of both loads within the limit; where no cgroup can be made the reason is given."""
+    """A little of both loads fits the limit; without a cgroup the reason is given."""
     case = container.measure(kafka, tmp_path, run_s=2, clients=8, connections=8)
     if "the whole case" in case.left_out:
         pytest.skip(case.left_out["the whole case"])

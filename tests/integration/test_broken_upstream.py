@@ -1,4 +1,4 @@
-"""A broker that refuses, hangs or resets: the client's connection is closed, never answered with invention."""
+"""A broker that refuses, hangs or resets: the client's connection is closed, and no reply is invented."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ BROKEN = "127.0.13.1"
 
 
 def test_a_refused_connection_closes_the_client(tmp_path: Path) -> None:
-    """Nobody listens upstream: Sluice starts all the same, and its client's connection ends without a byte."""
+    """Without a listener upstream Sluice starts, and its client's connection ends without a byte."""
     sluice = SluiceProcess(f"{BROKEN}:{free_ports(BROKEN)}", tmp_path)
     sluice.start()
     for port in (sluice.port, sluice.node_port(1)):
@@ -28,7 +28,7 @@ def test_a_refused_connection_closes_the_client(tmp_path: Path) -> None:
 
 
 def test_a_dial_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
-    """A full backlog takes no connection: the client is closed at socket_connection_setup_timeout_ms."""
+    """A full backlog accepts no connection: the client is closed at socket_connection_setup_timeout_ms."""
     with socket.socket() as listener:
         listener.bind((BROKEN, free_ports(BROKEN)))
         listener.listen(0)
@@ -52,7 +52,7 @@ def test_a_dial_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
 
 
 def test_a_reset_upstream_closes_the_client(kafka_one: KafkaCluster, tmp_path: Path) -> None:
-    """The broker's side is reset while it has a request: the client is closed without a byte, and may come again."""
+    """The broker's side is reset during a request: the client is closed without a byte, and may connect again."""
     broker = kafka_one.brokers[1]
     port = free_ports(BROKEN)
     with Relay([(BROKEN, port)], [(broker.host, broker.port)]) as relay:
@@ -70,10 +70,10 @@ def test_a_reset_upstream_closes_the_client(kafka_one: KafkaCluster, tmp_path: P
         sluice.stop()
 
 
-def test_a_silent_broker_ends_at_the_request_timeout(
+def test_a_suspended_broker_ends_the_connection_at_the_request_timeout(
     kafka_one: KafkaCluster, tmp_path: Path
 ) -> None:
-    """A broker that stands still: the client is closed after request_timeout_ms, and served again when it goes on."""
+    """The client is closed after request_timeout_ms, and served again when the broker resumes."""
     sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, {"request_timeout_ms": 1000})
     sluice.start()
     with kafka_one.paused(1):
@@ -85,7 +85,7 @@ def test_a_silent_broker_ends_at_the_request_timeout(
 
 
 def _ask(sluice: SluiceProcess, port: int, *, until_closed: bool = True) -> bytes:
-    """What comes back to one ApiVersions request."""
+    """Return the bytes that answer one ApiVersions request."""
     with socket.create_connection((sluice.address, port), timeout=20) as client:
         client.sendall(api_versions_request(1))
         return receive_until_closed(client) if until_closed else client.recv(65536)

@@ -1,7 +1,7 @@
-"""The dashboard in a real Chromium: what it shows with nobody and with thousands connected, and how it can be used.
+"""The dashboard in a real Chromium: its content without clients and with thousands, and its use.
 
-The states are made up here (see the feed), so that each situation can be had; a real proxy's own are shown in
-`test_dashboard_live`. Skipped, with the reason, where there is no browser.
+The states are made up by the feed, so that each situation can be shown; `test_dashboard_live`
+shows a real proxy's. Skipped, with the reason, where there is no browser.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ STATIC = files("proxy.admin") / "static"
 
 
 def cells(page: Page, table: str, column: int) -> list[str]:
-    """The texts of one column."""
+    """Return the texts of one column."""
     return page.locator(f"#{table} tbody tr td:nth-child({column})").all_inner_texts()
 
 
 def figure(page: Page, label: str) -> str:
-    """What is written large over a chart."""
+    """Return the large figure above a chart."""
     return page.locator(".chart", has_text=label).locator(".figure").inner_text()
 
 
 def test_the_page_is_small_and_whole() -> None:
-    """All files together stay under 300 kB, and none of them names another place to load from."""
+    """All files together stay under 300 kB, and none of them loads from another host."""
     names = [path for path in STATIC.iterdir() if path.is_file()]
     texts = {path.name: path.read_text("utf-8") for path in names}
 
@@ -61,8 +61,8 @@ def test_the_page_is_small_and_whole() -> None:
         )
 
 
-def test_with_nobody_connected_it_says_so(serve: Serve, open_page: Open, tmp_path: Path) -> None:
-    """No table is an empty frame: each says in words that there is nothing."""
+def test_without_clients_each_table_says_so(serve: Serve, open_page: Open, tmp_path: Path) -> None:
+    """No table is an empty frame."""
     feed = serve(0)
     page = open_page(feed.address)
 
@@ -75,10 +75,10 @@ def test_with_nobody_connected_it_says_so(serve: Serve, open_page: Open, tmp_pat
     keep(page, "dashboard-0", tmp_path)
 
 
-def test_with_thousands_connected_it_stays_a_page(
+def test_with_thousands_connected_few_are_listed(
     serve: Serve, open_page: Open, tmp_path: Path
 ) -> None:
-    """Five thousand connections are counted, the listed ones are few, and more are shown on demand."""
+    """Five thousand connections are counted; more rows are shown on demand."""
     feed = serve(5000)
     page = open_page(feed.address)
 
@@ -111,7 +111,7 @@ def test_axe_finds_nothing(
         "purgatory",
         "connections",
         "decisions",
-    ):  # only what was seen is drawn
+    ):  # only visible parts are drawn
         page.locator(f"#{section}").scroll_into_view_if_needed()
     page.locator("#t-decisions").locator("tbody tr, .empty:visible").first.wait_for()
     page.locator("#pause").click()
@@ -122,7 +122,7 @@ def test_axe_finds_nothing(
     keep(page, f"dashboard-{connections}-{scheme}-{size['width']}", tmp_path)
 
 
-def test_what_clients_call_themselves_is_only_text(serve: Serve, open_page: Open) -> None:
+def test_a_client_id_is_shown_as_text(serve: Serve, open_page: Open) -> None:
     """Markup in a client id is shown as it is written, and makes no element."""
     feed = serve(50)
     page = open_page(feed.address)
@@ -132,8 +132,8 @@ def test_what_clients_call_themselves_is_only_text(serve: Serve, open_page: Open
     assert page.locator("img").count() == 0
 
 
-def test_it_follows_the_events(serve: Serve, open_page: Open) -> None:
-    """A figure that changes is shown within a second or two, without loading the page again."""
+def test_the_page_follows_the_events(serve: Serve, open_page: Open) -> None:
+    """A changed figure is shown within two seconds, without loading the page again."""
     feed = serve(5)
     page = open_page(feed.address)
     before = page.evaluate("performance.timeOrigin")
@@ -144,8 +144,8 @@ def test_it_follows_the_events(serve: Serve, open_page: Open) -> None:
     assert page.evaluate("performance.timeOrigin") == before
 
 
-def test_a_state_like_the_last_touches_nothing(serve: Serve, open_page: Open) -> None:
-    """When nothing has changed no cell is written, however often it is told: that is what keeps it cheap."""
+def test_an_unchanged_state_writes_no_cell(serve: Serve, open_page: Open) -> None:
+    """However often it is sent; this keeps the page cheap."""
     feed = serve(5000)
     feed.stands_still = True
     feed.every_s = 0.05
@@ -163,8 +163,8 @@ def test_a_state_like_the_last_touches_nothing(serve: Serve, open_page: Open) ->
     assert touched == []
 
 
-def test_rows_are_sorted_and_turned_round(serve: Serve, open_page: Open) -> None:
-    """A click on a heading sorts by it, largest first; a second one turns that round."""
+def test_rows_are_sorted_in_both_directions(serve: Serve, open_page: Open) -> None:
+    """A click on a heading sorts by it, largest first; a second one reverses the order."""
     feed = serve(400)
     feed.stands_still = True
     page = open_page(feed.address)
@@ -182,7 +182,7 @@ def test_rows_are_sorted_and_turned_round(serve: Serve, open_page: Open) -> None
 
 
 def test_the_keyboard_is_enough(serve: Serve, open_page: Open) -> None:
-    """Tab finds the way past the head; `/` filters, Escape clears it; arrows walk along a chart."""
+    """Tab finds the link past the head; `/` filters, Escape clears it; arrows walk along a chart."""
     feed = serve(400)
     feed.stands_still = True
     page = open_page(feed.address)
@@ -204,8 +204,8 @@ def test_the_keyboard_is_enough(serve: Serve, open_page: Open) -> None:
     assert " at " in (chart.locator("svg").get_attribute("aria-label") or "")
 
 
-def test_pause_holds_it_and_goes_on(serve: Serve, open_page: Open) -> None:
-    """While it is paused nothing moves; afterwards it shows what is now."""
+def test_pause_stops_the_page_until_it_is_resumed(serve: Serve, open_page: Open) -> None:
+    """Nothing changes while it is paused; afterwards it shows the present state."""
     feed = serve(5)
     feed.every_s = 0.05
     page = open_page(feed.address)
@@ -218,8 +218,8 @@ def test_pause_holds_it_and_goes_on(serve: Serve, open_page: Open) -> None:
     page.locator(".chart .figure", has_text="88").wait_for()
 
 
-def test_a_proxy_that_goes_and_comes_back(serve: Serve, browser: Browser) -> None:
-    """A lost proxy is told, with the time of what is shown; when it is back the page goes on by itself."""
+def test_a_lost_proxy_is_shown_and_found_again(serve: Serve, browser: Browser) -> None:
+    """The page shows the time of its figures; when the proxy is back it continues by itself."""
     feed = serve(5)
     page = browser.new_page()
     page.goto(feed.address)
@@ -236,7 +236,7 @@ def test_a_proxy_that_goes_and_comes_back(serve: Serve, browser: Browser) -> Non
 
 
 def test_a_drain_is_shown(serve: Serve, open_page: Open) -> None:
-    """While the proxy drains, the badge and the title of the page say so."""
+    """The badge and the title of the page say that the proxy drains."""
 
     def drain(state: State) -> None:
         state["now"]["draining"] = True
@@ -249,7 +249,7 @@ def test_a_drain_is_shown(serve: Serve, open_page: Open) -> None:
 
 
 def test_the_token_is_asked_for(serve: Serve, browser: Browser) -> None:
-    """Without the token there is a dialog; a wrong one is refused, the right one opens the page."""
+    """Without the token a dialog opens; a wrong one is refused, the right one opens the page."""
     feed = serve(5, token="a-long-secret")  # noqa: S106 - made up
     page = browser.new_page()
     page.goto(feed.address)
@@ -266,8 +266,8 @@ def test_the_token_is_asked_for(serve: Serve, browser: Browser) -> None:
     page.close()
 
 
-def test_a_token_in_the_address_is_taken_out_of_it(serve: Serve, open_page: Open) -> None:
-    """`#token=...` opens the page at once, and does not stay in the address or the history."""
+def test_a_token_in_the_address_is_removed_from_it(serve: Serve, open_page: Open) -> None:
+    """`#token=...` opens the page at once, and stays neither in the address nor in the history."""
     feed = serve(5, token="a-long-secret")  # noqa: S106 - made up
     page = open_page(feed.address + "#token=a-long-secret")
 
@@ -290,7 +290,7 @@ def test_traces_are_linked_to_the_web_only(serve: Serve, open_page: Open) -> Non
 
 
 def test_the_theme_is_chosen_and_kept(serve: Serve, open_page: Open) -> None:
-    """The button goes from the system's to light to dark, and the choice outlives a reload."""
+    """The button changes from the system's theme to light to dark, and a reload keeps the choice."""
     feed = serve(5)
     page = open_page(feed.address)
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -308,7 +308,7 @@ def test_the_theme_is_chosen_and_kept(serve: Serve, open_page: Open) -> None:
 
 
 def test_a_hidden_tab_costs_nothing(serve: Serve, open_page: Open) -> None:
-    """A tab that is hidden closes its stream, and opens it when it is shown again."""
+    """A hidden tab closes its stream, and opens it when it is shown again."""
     hide = """(hidden) => {
         Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
         document.dispatchEvent(new Event("visibilitychange"));

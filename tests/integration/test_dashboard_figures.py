@@ -1,4 +1,4 @@
-"""What the dashboard says of clients, limits and brokers, and that all of it can be reached on a phone."""
+"""The dashboard's figures about clients, limits and brokers, and their use on a phone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def cells(page: Page, table: str, column: int) -> list[str]:
-    """The texts of one column."""
+    """Return the texts of one column."""
     return page.locator(f"#{table} tbody tr td:nth-child({column})").all_inner_texts()
 
 
-def test_what_cannot_be_seen_in_a_name_is_an_escape(serve: Serve, open_page: Open) -> None:
-    """A client id cannot turn the text around it, or hide a part of itself: as in the tables of the terminal."""
+def test_invisible_characters_of_a_name_are_escaped(serve: Serve, open_page: Open) -> None:
+    """A client id cannot reverse the text around it or hide a part of itself, as in the terminal's tables."""
     names = ["a\u202eb", "c\u200bd", "e\x1bf\n", "g\U000e0041h", "Zoë \u4e2d"]
 
     def rename(state: State) -> None:
@@ -48,10 +48,10 @@ def test_what_cannot_be_seen_in_a_name_is_an_escape(serve: Serve, open_page: Ope
     assert any(r"client-id=\u2066x" in text for text in cells(page, "t-principals", 16))
 
 
-def test_clients_that_share_a_limit_stand_together_under_its_use(
+def test_clients_that_share_a_limit_are_grouped_under_its_use(
     serve: Serve, open_page: Open
 ) -> None:
-    """The line above them has the bucket's limit, use and wait; none is over 100 %. Sorted, each stands alone."""
+    """The line above them has the bucket's limit, use and wait; none is over 100 %. A sorted table has no groups."""
     feed = serve(400)
     feed.stands_still = True
     page = open_page(feed.address)
@@ -72,8 +72,8 @@ def test_clients_that_share_a_limit_stand_together_under_its_use(
     assert len(cells(page, "t-principals", 1)) == 200
 
 
-def test_every_chart_has_an_axis_that_begins_at_nought(serve: Serve, open_page: Open) -> None:
-    """Three ticks, evenly spaced; the highest value of the time shown lies below the first."""
+def test_every_chart_has_an_axis_that_begins_at_zero(serve: Serve, open_page: Open) -> None:
+    """It has three evenly spaced ticks; the highest value shown lies below the first."""
     feed = serve(5000)
     feed.stands_still = True
     page = open_page(feed.address)
@@ -95,7 +95,7 @@ def test_every_chart_has_an_axis_that_begins_at_nought(serve: Serve, open_page: 
 def test_every_column_is_reached_on_a_phone(
     serve: Serve, open_page: Open, scheme: str, tmp_path: Path
 ) -> None:
-    """A table is scrolled by itself, to its last column, and the first one stays: it says whose line it is."""
+    """A table scrolls by itself to its last column, and the first column, the row's name, stays."""
     feed = serve(5000)
     feed.stands_still = True
     page = open_page(feed.address, NARROW, scheme)
@@ -117,8 +117,8 @@ def test_every_column_is_reached_on_a_phone(
     keep(page, f"dashboard-phone-{scheme}", tmp_path)
 
 
-def test_a_broker_that_is_silent_or_not_reached_is_seen(serve: Serve, open_page: Open) -> None:
-    """With how long it has been silent; one that answers shows how fast, and what passes."""
+def test_a_silent_or_unreachable_broker_is_shown(serve: Serve, open_page: Open) -> None:
+    """It is shown with the length of its silence; one that answers, with its latency and throughput."""
 
     def unreached(state: State) -> None:
         nothing = {"p50": None, "p99": None}
@@ -142,8 +142,8 @@ def test_a_broker_that_is_silent_or_not_reached_is_seen(serve: Serve, open_page:
     assert cells(page, "t-nodes", 9) == ["0", "2", "0", "4"]
 
 
-def test_what_is_empty_draws_nothing(serve: Serve, open_page: Open) -> None:
-    """A bar of nothing has no track, and a badge without a word is not there."""
+def test_an_empty_value_draws_nothing(serve: Serve, open_page: Open) -> None:
+    """A bar of zero has no track, and a badge without a text is not shown."""
     feed = serve(0)
     page = open_page(feed.address)
     page.locator("#purgatory").scroll_into_view_if_needed()

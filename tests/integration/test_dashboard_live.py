@@ -1,6 +1,6 @@
-"""The dashboard of a real Sluice with nobody and with five thousand real connections, in a real Chromium.
+"""The dashboard of a real Sluice, without clients and with five thousand real connections, in a real Chromium.
 
-What it shows must be what the clients did; and looking at it must cost the proxy next to nothing.
+It must show what the clients did, and viewing it must cost the proxy almost nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CSP = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 
 
 @pytest.fixture(scope="module")
 def sluice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SluiceProcess]:
-    """With a dashboard, and a quota for `loud`."""
+    """A Sluice with a dashboard, and a quota for `loud`."""
     wanted = CONNECTIONS + 500
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2 * wanted:
         pytest.skip(f"fewer than {2 * wanted} open files are allowed here")
@@ -67,7 +67,7 @@ def sluice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SluiceProcess]:
 
 @pytest.fixture(scope="module")
 def crowd(sluice: SluiceProcess) -> Iterator[list[socket.socket]]:
-    """Connected, each has said who it is."""
+    """Connect so many clients; each has sent its client id."""
     with ExitStack() as stack:
         clients = [
             stack.enter_context(socket.create_connection(("127.0.0.1", sluice.port), timeout=30))
@@ -82,7 +82,7 @@ def crowd(sluice: SluiceProcess) -> Iterator[list[socket.socket]]:
 
 @pytest.fixture
 def open_page(sluice: SluiceProcess) -> Iterator[Open]:
-    """Opens the dashboard; nothing may be complained of."""
+    """Open the dashboard; the browser must report no error."""
     control = f"http://{sluice.variables['SLUICE_ADMIN_CONTROL']}/"
     watched: list[Complaints] = []
     try:
@@ -103,12 +103,12 @@ def open_page(sluice: SluiceProcess) -> Iterator[Open]:
 
 
 def row(page: Page, table: str, wanted: str) -> Any:
-    """The first row with this text."""
+    """Return the first row with this text."""
     return page.locator(f"#{table} tbody tr", has_text=wanted).first
 
 
 def draw_all(page: Page) -> None:
-    """Only what was seen is drawn; then it holds still."""
+    """Scroll through the page, because only visible parts are drawn."""
     for section in ("brokers", "purgatory", "connections", "decisions"):
         page.locator(f"#{section}").scroll_into_view_if_needed()
     page.locator("#t-decisions").locator("tbody tr, .empty:visible").first.wait_for()
@@ -117,8 +117,8 @@ def draw_all(page: Page) -> None:
 
 
 def test_a_proxy_without_clients_is_shown(open_page: Open, tmp_path: Path) -> None:
-    """The page comes whole, small and fenced in by its policy, says in words that nobody is there, and is accessible
-    by light and in the dark; the keyboard reaches what it has.
+    """The page is complete, small and restricted by its policy, says that no client is
+    connected, and is accessible in light and in dark; the keyboard reaches every control.
     """
     page = open_page(dark=True)
     loaded = page.evaluate(
@@ -142,11 +142,11 @@ def test_a_proxy_without_clients_is_shown(open_page: Open, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_what_clients_do_is_what_is_shown(
+def test_the_clients_activity_is_shown(
     sluice: SluiceProcess, crowd: list[socket.socket], open_page: Open, tmp_path: Path
 ) -> None:
-    """Five thousand are counted; who is over its quota is at the top of the principals and of the connections, muted,
-    and in the decisions.
+    """Five thousand are counted; a client over its quota is at the top of
+    the principals and of the connections, muted, and in the decisions.
     """
     with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as loud:
         page = open_page()
@@ -181,38 +181,38 @@ def test_what_clients_do_is_what_is_shown(
 
 
 def used_s(process: psutil.Process) -> float:
-    """The CPU seconds of a process so far."""
+    """Return the CPU seconds of a process so far."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
 def busy_percent(process: psutil.Process) -> float:
-    """How busy it is for a while, in per cent of one core."""
+    """Return how busy it is for a while, in per cent of one core."""
     began, before = time.monotonic(), used_s(process)
     time.sleep(LOOK_S)
     return (used_s(process) - before) / (time.monotonic() - began) * 100
 
 
 @pytest.mark.slow
-def test_looking_costs_next_to_nothing(
+def test_viewing_costs_almost_nothing(
     sluice: SluiceProcess,
     crowd: list[socket.socket],
     open_page: Open,
     record_testsuite_property: Callable[[str, object], None],
 ) -> None:
-    """With five thousand connections the first who looks costs the proxy one or two per cent of a core, for one look
-    over all of them a second, which is shared; each more costs less than one.
+    """With five thousand connections the first viewer costs the proxy one or two per cent of a
+    core, for one snapshot a second, which is shared; each further one costs less than one.
     """
     process = psutil.Process(sluice.pid)
-    nobody = busy_percent(process)
+    idle = busy_percent(process)
     pages = [open_page()]
     one = busy_percent(process)
     pages += [open_page() for _ in range(VIEWERS)]
     time.sleep(1)
     all_of_them = busy_percent(process)
 
-    told = f"nobody: {nobody:.2f} %, one: {one:.2f} %, {1 + VIEWERS}: {all_of_them:.2f} %"
+    told = f"none: {idle:.2f} %, one: {one:.2f} %, {1 + VIEWERS}: {all_of_them:.2f} %"
     record_testsuite_property("dashboard_cpu", told)
     assert not any(page.evaluate("document.hidden") for page in pages), "they do not look"
-    assert one - nobody < MOST_FIRST_PERCENT, told
+    assert one - idle < MOST_FIRST_PERCENT, told
     assert (all_of_them - one) / VIEWERS < MOST_PERCENT, told

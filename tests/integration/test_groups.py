@@ -1,4 +1,4 @@
-"""Consumer groups, classic and KIP-848: members share a topic, leave, and go on where the group committed."""
+"""Consumer groups, classic and KIP-848: members share a topic, leave, and resume at the group's commit."""
 
 import time
 import uuid
@@ -23,15 +23,15 @@ class Member(Protocol):
     """One consumer of a group."""
 
     def poll(self) -> list[bytes]:
-        """Values that came within a moment."""
+        """Return the values that arrive within a moment."""
         ...
 
     def partitions(self) -> set[int]:
-        """What is assigned to it now."""
+        """Return its present assignment."""
         ...
 
     def leave(self) -> None:
-        """Commits what it read and leaves the group."""
+        """Commit the read offsets and leave the group."""
         ...
 
 
@@ -96,7 +96,7 @@ class KafkaPythonMember:
 
 
 def _until(done: Callable[[], bool], members: list[Member]) -> list[bytes]:
-    """Polls the members in turn until `done`; what they read."""
+    """Poll the members in turn until `done`; return the values they read."""
     found: list[bytes] = []
     give_up = time.monotonic() + TIMEOUT_SECONDS
     while not done():
@@ -117,7 +117,9 @@ def _until(done: Callable[[], bool], members: list[Member]) -> list[bytes]:
 def test_a_group_shares_leaves_and_resumes(
     make: Callable[[str, str, str, str], Member], protocol: str, way_one: Way
 ) -> None:
-    """Two members split the partitions and read each record once; the one that stays takes over all from the commit."""
+    """Two members split the partitions and read each record
+    once; the one that stays takes over all from the commit.
+    """
     topic, group = way_one.topics.make(PARTITIONS), f"g-{uuid.uuid4()}"
     first = make(way_one.bootstrap, group, topic, protocol)
     second = make(way_one.bootstrap, group, topic, protocol)
@@ -155,7 +157,7 @@ def test_a_group_shares_leaves_and_resumes(
 
 
 def _committed(way: Way, group: str, topic: str) -> dict[int, int]:
-    """The group's offsets as the broker itself tells them."""
+    """Return the group's offsets from the broker itself."""
     admin = AdminClient({"bootstrap.servers": way.topics.bootstrap})
     places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])

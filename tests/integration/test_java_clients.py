@@ -1,4 +1,4 @@
-"""Kafka's own Java clients on three brokers: they see the same cluster with Sluice between as without, and no error."""
+"""Kafka's own Java clients on three brokers see the same cluster with and without Sluice, and no error."""
 
 import re
 import uuid
@@ -26,7 +26,9 @@ PARTITIONS = 6
 
 
 def test_every_acks_and_compression(way_three: Way, java: Java, tmp_path: Path) -> None:
-    """VerifiableProducer has every record acked, whatever acks and compression; VerifiableConsumer reads each once."""
+    """VerifiableProducer has every record acknowledged, with any
+    acks and compression; VerifiableConsumer reads each once.
+    """
     topic = way_three.topics.make(PARTITIONS)
     expected: list[str] = []
     for acks, compression in [
@@ -53,8 +55,8 @@ def test_every_acks_and_compression(way_three: Way, java: Java, tmp_path: Path) 
     assert Counter(consumed_values(said)) == Counter(expected)
 
 
-def test_kip848_group(way_three: Way, java: Java) -> None:
-    """The Java client's new group protocol joins, reads everything and commits."""
+def test_a_kip_848_group_joins_reads_and_commits(way_three: Way, java: Java) -> None:
+    """The Java client uses the new group protocol."""
     topic = way_three.topics.make(PARTITIONS)
     values = [b"%d" % number for number in range(600)]
     Librdkafka().write(way_three.bootstrap, topic, values, PARTITIONS, "all", "lz4")
@@ -73,8 +75,8 @@ def test_kip848_group(way_three: Way, java: Java) -> None:
     assert lags == ["0"] * PARTITIONS, described
 
 
-def test_share_group(way_three: Way, java: Java) -> None:
-    """A share consumer acknowledges every record: ShareFetch and ShareAcknowledge pass."""
+def test_a_share_group_acknowledges_every_record(way_three: Way, java: Java) -> None:
+    """ShareFetch and ShareAcknowledge pass."""
     topic = way_three.topics.make(PARTITIONS)
     values = [b"%d" % number for number in range(600)]
     Librdkafka().write(way_three.bootstrap, topic, values, PARTITIONS, "all", "none")
@@ -99,7 +101,7 @@ def test_share_group(way_three: Way, java: Java) -> None:
     ), described
 
 
-def test_performance_tools(way_three: Way, java: Java) -> None:
+def test_kafkas_performance_tools_run(way_three: Way, java: Java) -> None:
     """ProducerPerformance and ConsumerPerformance move 20,000 records of 1 KB."""
     topic = way_three.topics.make(PARTITIONS)
     said = java.run_tool(

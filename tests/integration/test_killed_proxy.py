@@ -1,4 +1,4 @@
-"""A whole Sluice that writes a usage log is killed while clients are busy, and started again."""
+"""A Sluice that writes a usage log is killed while clients are busy, and started again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAMILIES = ("entity", "api", "instance")
 
 
 class Busy:
-    """A client that asks and waits, as fast as it is answered, and writes down when each answer came."""
+    """A client that sends a request as soon as the last is answered, and records the time of each answer."""
 
     def __init__(self, port: int, name: str) -> None:
         self.name = name
@@ -64,14 +64,14 @@ class Busy:
 
 @pytest.fixture
 def broker() -> Iterator[StubBroker]:
-    """It outlives every Sluice."""
+    """A stub broker that outlives every Sluice."""
     with StubBroker() as stub:
         yield stub
 
 
 @pytest.fixture
 def sluice(broker: StubBroker, tmp_path: Path) -> Iterator[SluiceProcess]:
-    """Before the stub broker, with rows of three families."""
+    """Sluice before the stub broker, with rows of three families."""
     variables = {
         "SLUICE_USAGE_LOG_DIRECTORY": str(tmp_path / "usage-log"),
         "SLUICE_USAGE_LOG_FAMILIES": ",".join(FAMILIES),
@@ -84,8 +84,8 @@ def sluice(broker: StubBroker, tmp_path: Path) -> Iterator[SluiceProcess]:
 
 
 def test_a_kill_costs_the_last_second_at_most(sluice: SluiceProcess, tmp_path: Path) -> None:
-    """Killed three times at moments that nobody chose: every request that was answered before the second in which it
-    died is in the rows of both families, nothing is counted twice, no file is torn, and no `seq` is missing.
+    """Killed three times at random moments: every request answered before the second of its death is
+    in the rows of both families, none is counted twice, no file is torn, and no `seq` is missing.
     """
     directory = tmp_path / "usage-log"
     lives = []
@@ -121,8 +121,10 @@ def test_a_kill_costs_the_last_second_at_most(sluice: SluiceProcess, tmp_path: P
     assert not [row for row in rows["entity"] if row["client_id"].count("-") != 2]
 
 
-def test_what_a_drained_proxy_has_seen_is_all_there(sluice: SluiceProcess, tmp_path: Path) -> None:
-    """SIGTERM in the middle of a second: the rows add up to the last request and byte that the clients counted."""
+def test_a_drained_proxy_has_written_every_request(sluice: SluiceProcess, tmp_path: Path) -> None:
+    """After SIGTERM in the middle of a second the rows add up
+    to the last request and byte that the clients counted.
+    """
     sluice.start()
     clients = [Busy(sluice.port, f"c{place}") for place in range(3)]
     time.sleep(1.3)

@@ -1,4 +1,4 @@
-"""The writer of the usage log is killed in the middle of its work, again and again, and started again."""
+"""The writer of the usage log is killed at its work again and again, and started again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ lives = st.lists(
 
 
 def start(directory: Path, *arguments: int) -> subprocess.Popen[bytes]:
-    """The writer as a process."""
+    """Start the writer as a process."""
     return subprocess.Popen(
         [sys.executable, str(SCRIPT), str(directory), *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -47,7 +47,7 @@ def start(directory: Path, *arguments: int) -> subprocess.Popen[bytes]:
 
 
 def live_and_die(directory: Path, seconds: int, late_ms: int, *arguments: int) -> tuple[str, int]:
-    """Kill it a little after it has written so many seconds; its boot, and the rows it had written by then."""
+    """Kill it a little after it has written so many seconds; return its boot, and the rows written by then."""
     with start(directory, *arguments) as process:
         assert process.stdout is not None
         boot = process.stdout.readline().decode().strip()
@@ -60,7 +60,7 @@ def live_and_die(directory: Path, seconds: int, late_ms: int, *arguments: int) -
 
 
 def start_again(directory: Path) -> int:
-    """What the next process does first; how many bytes of half lines it found."""
+    """Start the next process; return how many bytes of half lines it found."""
     writer = SegmentWriter(directory, "pod-7", new_boot(START_MS))
     recovered = writer.open()
     writer.close()
@@ -72,8 +72,8 @@ def start_again(directory: Path) -> int:
 def test_no_file_is_torn_and_no_more_than_the_last_second_is_lost(
     lived: list[tuple[int, ...]],
 ) -> None:
-    """After SIGKILL at any moment the next start shows whole lines only: of each life `seq` 1, 2, 3 ... without a gap,
-    up to all that was handed to the files, and no more than the second that was in hand beyond that.
+    """After SIGKILL at any moment the next start shows whole lines only: of each process `seq` 1,
+    2, 3 ... without a gap, up to the last row given to the files and at most the next second.
     """
     with TemporaryDirectory() as folder:
         directory = Path(folder)
@@ -97,7 +97,7 @@ def test_no_file_is_torn_and_no_more_than_the_last_second_is_lost(
 
 
 def test_half_a_second_is_kept_up_to_its_last_whole_line(tmp_path: Path) -> None:
-    """Killed while a second is being written, byte by byte: what is shown of it are its first rows, whole."""
+    """Killed while a second is being written, byte by byte, its first rows are shown, whole."""
     with start(tmp_path, 3000, 1000, 60_000, 1 << 30, 7) as process:
         while not any(path.stat().st_size > 100_000 for path in tmp_path.glob("entity/.*")):
             assert process.poll() is None

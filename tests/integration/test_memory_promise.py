@@ -1,4 +1,6 @@
-"""Every place that keeps bytes is filled at once, in a cgroup of the promised size: no kill, and all comes back."""
+"""Every place that keeps bytes is filled at once in a cgroup
+of the promised size: no kill, and all memory is released.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,9 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 class RoleBroker:
-    """A broker that does to each connection what the client id of its first request says.
+    """A broker that treats each connection by the client id of its first request.
 
-    `stuck`: it reads no more. `silent`: it answers nothing. Else it sends `replies[client id]`, again and again.
+    `stuck`: it stops reading. `silent`: it does not answer. Else it sends `replies[client id]`, again and again.
     """
 
     def __init__(self, replies: dict[bytes, bytes]) -> None:
@@ -139,7 +141,7 @@ def settings(admin: Path) -> dict[str, object]:
 
 
 def promised_bytes(config: Path, python_path: str) -> int:
-    """What `sluice check` says may be used at most."""
+    """Return the bytes that `sluice check` names as the most it uses."""
     said = subprocess.run(
         [COMMAND, "check", "--config", str(config)],
         capture_output=True,
@@ -153,7 +155,7 @@ def promised_bytes(config: Path, python_path: str) -> int:
 
 
 def traffic() -> dict[str, bytes]:
-    """What each kind of client sends, by its role; after it it sends and reads nothing."""
+    """Return the bytes of each kind of client, by its role; after them it neither sends nor reads."""
     streamed = f.request(f.LIST_OFFSETS, 1, 1, bytes(3 * MIB), client_id="stuck")
     produced = f.produce(1, size_bytes=3 * MIB, client_id="silent")
     head = f.request(f.HEARTBEAT, 0, 1, bytes(10), client_id="h" * 32_000)
@@ -187,7 +189,7 @@ MixedClients = list[tuple[socket.socket, memoryview]]
 
 
 def pour(crowd: MixedClients, seconds: float) -> MixedClients:
-    """Send as much of it as is taken; what is left then."""
+    """Send as much as is accepted; return the rest."""
     left = crowd
     give_up = time.monotonic() + seconds
     while left and time.monotonic() < give_up:
@@ -207,7 +209,7 @@ def pour(crowd: MixedClients, seconds: float) -> MixedClients:
 
 
 def pools_of(admin: Path) -> list[dict[str, float]]:
-    """The pools of requests and of replies, as the admin server shows them."""
+    """Return the pools of requests and of replies, as the admin server shows them."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(PATIENCE_SECONDS)
         asking.connect(str(admin))
@@ -221,17 +223,19 @@ def pools_of(admin: Path) -> list[dict[str, float]]:
 
 
 def used_bytes(pools: list[dict[str, float]]) -> float:
-    """What all of them count."""
+    """Return the sum of both."""
     return sum(pool["used_bytes"] for pool in pools)
 
 
 def are_filled(pools: list[dict[str, float]]) -> bool:
-    """Whether both pools have been used up, and hold most of their 40 MiB now: the rest is in the kernel's buffers."""
+    """Return whether both pools have been used up, and hold most
+    of their 40 MiB now; the kernel's buffers have the rest.
+    """
     used_up = all(pool["depleted_ms"] > 0 for pool in pools)
     return used_up and used_bytes(pools) >= 28 * MIB
 
 
-def test_all_places_that_keep_bytes_together_stay_within_what_is_promised(tmp_path: Path) -> None:
+def test_all_places_that_keep_bytes_together_stay_within_the_promise(tmp_path: Path) -> None:
     """Unread replies of three kinds, stuck streams, slow bodies and heads, announced and pipelined requests."""
     admin = tmp_path / "admin"
     python_path = whole.install(tmp_path)
@@ -275,7 +279,7 @@ def test_all_places_that_keep_bytes_together_stay_within_what_is_promised(tmp_pa
         assert peak_bytes(sluice.pid) <= limit
         for client in clients:
             client.close()
-        broker.close()  # one that does not read would have half a minute to take what is due to it
+        broker.close()  # a client that does not read would have half a minute to take its replies
         give_up = time.monotonic() + PATIENCE_SECONDS
         while used_bytes(pools_of(admin)) and time.monotonic() < give_up:
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The page before a real promtool and a real Prometheus, the push before a real collector (rotel)."""
+"""The metrics page before a real promtool and a real Prometheus, and the push before a real collector (rotel)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FACTS = Facts(
 
 
 class Traced(MetricsObserver):
-    """As if a tracer had listened before, and exported everything."""
+    """Acts like a tracer that has exported everything."""
 
     def on_trail(self, trail) -> None:
         trail.trace_id = TRACE_ID
@@ -57,7 +57,7 @@ class Traced(MetricsObserver):
 
 
 def lively(push: MetricPush | None = None) -> MetricsObserver:
-    """MetricsObserver of an engine to which something of every kind has happened, at the time it is now."""
+    """Return the MetricsObserver of an engine with an event of every kind, at the present time."""
     metrics = Traced(push=push)
     policy = Holding(Hold(1000, "key"), *[FORWARD] * REQUESTS, Throttle(50))
     now_ms = time.time_ns() // 1_000_000
@@ -86,8 +86,8 @@ def lively(push: MetricPush | None = None) -> MetricsObserver:
     return metrics
 
 
-def test_promtool_has_nothing_to_say() -> None:
-    """Every metric there is stands on the page, and the linter of Prometheus finds no fault with any."""
+def test_promtool_finds_no_fault() -> None:
+    """Every metric is on the page."""
     page = lively(MetricPush("1.2.3", interval_ms=1000)).page()
     checked = check_metrics(page)
 
@@ -95,7 +95,7 @@ def test_promtool_has_nothing_to_say() -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_promtool_would_say_something() -> None:
+def test_promtool_finds_a_wrong_page() -> None:
     """The check above can fail: a counter without `_total` is found, and so is a page that is no page."""
     assert check_metrics(b"# HELP a b.\n# TYPE a counter\na 1\n").returncode == 3
     assert check_metrics(b"a{ 1\n").returncode == 1
@@ -128,10 +128,8 @@ def test_prometheus_reads_the_page(tmp_path: Path, *, openmetrics: bool) -> None
             assert float(str(exemplar["value"])) == pytest.approx(HELD_MS / 1000)
 
 
-def test_a_collector_passes_on_what_is_pushed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Through rotel: every figure of the page arrives at the collector behind it."""
+def test_a_collector_forwards_the_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every figure of the page arrives at the collector after rotel."""
     heard = Heard()
     with (
         listening(heard) as behind,
@@ -158,7 +156,7 @@ def test_a_collector_passes_on_what_is_pushed(
 
 
 def _pushed(push: MetricPush, metrics: MetricsObserver, heard: Heard) -> bool:
-    """MetricPush once more; whether anything has arrived."""
+    """Push once more; return whether any figure has arrived."""
     push.send(metrics.collect(), metrics._engine.now_ms)
     return bool(heard.requests)
 
@@ -167,7 +165,7 @@ def _pushed(push: MetricPush, metrics: MetricsObserver, heard: Heard) -> bool:
 def test_prometheus_scrapes_a_running_sluice(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
-    """The process itself before a real broker: what clients did is what Prometheus has, and promtool is content."""
+    """Before a real broker, Prometheus has the clients' activity, and promtool finds no fault."""
     admin = f"127.0.0.1:{free_ports()}"
     variables = {"SLUICE_ADMIN_LISTEN": admin}
     sluice = SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables)

@@ -1,7 +1,7 @@
-"""No byte a client receives names a broker, and no client ever speaks to one but through Sluice.
+"""No byte for a client names a broker, and no client connects to a broker but through Sluice.
 
-Sluice advertises the address of a relay that keeps every byte on its way to the clients; the brokers have addresses of
-their own, so their bytes can be looked for.
+Sluice advertises the address of a relay that keeps every byte on its way to the
+clients. The brokers have addresses of their own, so the bytes can be searched for them.
 """
 
 import os
@@ -58,7 +58,7 @@ def relay(sluice: SluiceProcess) -> Iterator[Relay]:
 def test_no_client_learns_where_a_broker_is(
     sluice: SluiceProcess, relay: Relay, kafka_three: KafkaCluster, topics_three: Topics, java: Java
 ) -> None:
-    """Python and Java clients with every kind of group, transactions and administration: not one broker address."""
+    """Python and Java clients with every kind of group, transactions and administration receive no broker address."""
     prefix = kafka_three.address_prefix
     topic = topics_three.make(PARTITIONS)
     with ConnectionWatch(prefix.decode()) as watch:
@@ -94,7 +94,7 @@ def test_no_client_learns_where_a_broker_is(
     used = {port for port, count in relay.accepted.items() if count}
     assert used >= {sluice.port, *(sluice.node_port(node) for node in kafka_three.brokers)}
     assert watch.looks > 10
-    # This process asks the brokers itself (topics); nobody else may, but Sluice.
+    # Only this process (topics) and Sluice may connect to the brokers.
     assert watch.pids - kafka_three.pids() - {os.getpid()} == {sluice.pid}
 
 
@@ -106,7 +106,7 @@ def test_a_client_with_stale_metadata_is_not_shown_the_new_leader(
     java: Java,
     tmp_path: Path,
 ) -> None:
-    """Leaders move under Java clients: the hints in Produce and ShareFetch replies (KIP-951) name Sluice only."""
+    """Leaders move under Java clients: the hints in Produce and ShareFetch replies (KIP-951) name only Sluice."""
     topic = topics_three.make(PARTITIONS)
     server = ("--bootstrap-server", sluice.bootstrap, "--topic", topic)
     config = config_file(tmp_path / "producer.properties", IDEMPOTENT)
@@ -142,7 +142,7 @@ def test_a_client_with_stale_metadata_is_not_shown_the_new_leader(
 
 
 def test_the_relay_would_see_a_leak(kafka_three: KafkaCluster, topics_three: Topics) -> None:
-    """Without Sluice the same look finds the brokers' addresses: the check can fail."""
+    """Without Sluice the same search finds the brokers' addresses, so the check can fail."""
     broker = kafka_three.brokers[1]
     topic = topics_three.make(PARTITIONS)
     with (

@@ -1,4 +1,4 @@
-"""What is written is what is read, for every acks and every compression, with Sluice between or not."""
+"""Records are read as they were written, with every acks and compression, with Sluice and without."""
 
 import pytest
 
@@ -14,8 +14,10 @@ PARTITIONS = 3
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("acks", ACKS)
 @pytest.mark.parametrize("name", CLIENTS)
-def test_what_is_written_is_read(name: str, acks: str, compression: str, way_one: Way) -> None:
-    """Every record arrives once, in its partition, in its order, byte for byte."""
+def test_records_are_read_as_they_were_written(
+    name: str, acks: str, compression: str, way_one: Way
+) -> None:
+    """Every record arrives once, in its partition, in order, byte for byte."""
     client = CLIENTS[name]
     topic = way_one.topics.make(PARTITIONS)
     values = [b"%d|" % number + b"payload " * 20 for number in range(COUNT)]
@@ -39,8 +41,8 @@ def test_large_records_pass(name: str, way_one: Way) -> None:
     ] == values
 
 
-def test_one_client_reads_what_the_other_wrote_through_sluice(way_one: Way) -> None:
-    """Nothing in a record depends on who speaks to Sluice."""
+def test_one_client_reads_the_other_clients_records(way_one: Way) -> None:
+    """A record does not depend on the client library."""
     topic = way_one.topics.make()
     values = [b"%d" % number for number in range(50)]
     CLIENTS["kafka-python"].write(way_one.bootstrap, topic, values, 1, "all", "zstd")

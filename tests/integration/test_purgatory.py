@@ -1,4 +1,6 @@
-"""Requests that wait at a real broker: in good days nobody notices, and for a broker that hangs Sluice answers."""
+"""Requests that wait at a real broker: a living broker's
+replies are not delayed, and for a silent one Sluice answers.
+"""
 
 import json
 import logging
@@ -49,7 +51,7 @@ LARGE = b"large" * 1000
 
 @pytest.fixture
 def sluice(kafka_one: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
-    """A Sluice of the test's own, with the graces it has by default, which waits for no silence beyond them."""
+    """A Sluice of this test's own with the default graces and no further silence."""
     variables = {"SLUICE_LOG_FORMAT": "json", "SLUICE_PURGATORY_SILENCE_MS": "0"}
     sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables)
     sluice.start()
@@ -60,10 +62,10 @@ def sluice(kafka_one: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
 def test_an_idle_poll_takes_its_time_and_no_more(
     sluice: SluiceProcess, kafka_one: KafkaCluster, topics_one: Topics
 ) -> None:
-    """max_wait 500 ms and nothing to read: the broker's own empty reply, never before 500 - 5 ms.
+    """With max_wait 500 ms and no data the broker's own empty reply arrives, never before 500 - 5 ms.
 
-    In the median of 60 polls it comes 30 ms later than to those who ask the broker directly at the same time, at most:
-    a busy machine delays both.
+    In the median of 60 polls it arrives at most 30 ms later than at a client
+    that polls the broker directly at the same time: a busy machine delays both.
     """
     topic = topics_one.make()
     direct: list[float] = []
@@ -84,7 +86,9 @@ def test_an_idle_poll_takes_its_time_and_no_more(
 
 
 def test_a_record_ends_the_poll_that_waits_for_it(way_one: Way) -> None:
-    """min_bytes 1, a record written in the middle of the wait of 10 s: it is there long before, in the median of 40."""
+    """With min_bytes 1, a record written in the middle of a wait
+    of 10 s arrives long before its end, in the median of 40.
+    """
     topic = way_one.topics.make()
     waits: list[float] = []
     with Talk(way_one.bootstrap) as reader, Talk(way_one.bootstrap) as writer:
@@ -102,12 +106,13 @@ def test_a_record_ends_the_poll_that_waits_for_it(way_one: Way) -> None:
     assert median(waits[2:]) < 100, sorted(waits)[-5:]
 
 
-def test_a_broker_that_stands_still_is_answered_for_in_time(
+def test_sluice_answers_for_a_suspended_broker_in_time(
     sluice: SluiceProcess, kafka_one: KafkaCluster, topics_one: Topics
 ) -> None:
-    """Error 7 half a second before the produce's own timeout, an empty fetch a second after its own; then all goes on.
+    """Error 7 comes half a second before the produce's own timeout,
+    an empty fetch a second after its own; then both are served.
 
-    Order holds on both connections, the broker's late replies reach nobody, and what it wrote is there once.
+    Order holds on both connections, the broker's late replies reach no client, and the record is there once.
     """
     topic = topics_one.make(2)
     address = f"{sluice.address}:{sluice.node_port(NODE)}"
@@ -145,7 +150,7 @@ def test_a_broker_that_stands_still_is_answered_for_in_time(
     assert {line["node"] for line in told} == {NODE}
 
 
-def test_every_client_is_told_before_it_gives_up_itself(
+def test_every_client_is_answered_before_its_own_timeout(
     sluice: SluiceProcess,
     kafka_one: KafkaCluster,
     topics_one: Topics,
@@ -153,7 +158,7 @@ def test_every_client_is_told_before_it_gives_up_itself(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Error 7 reaches librdkafka, kafka-python and Java within their own request timeouts; no connection is lost."""
+    """Error 7 reaches librdkafka, kafka-python and Java within their request timeouts; no connection is lost."""
     topic, timeout_ms = topics_one.make(), 3000
     said = tmp_path / "producer.out"
     settings = {
@@ -215,7 +220,9 @@ def test_every_client_is_told_before_it_gives_up_itself(
 def test_idempotent_producers_lose_and_double_nothing(
     sluice: SluiceProcess, kafka_one: KafkaCluster, topics_one: Topics, java: Java, tmp_path: Path
 ) -> None:
-    """The broker stands still twice for longer than they wait: they are told, try again, and all is there once."""
+    """The broker is suspended twice for longer than they wait:
+    they get an error, retry, and each record is there once.
+    """
     topics = [topics_one.make(3) for _ in range(2)]
     said = tmp_path / "producer.out"
     settings = {**IDEMPOTENT, "request.timeout.ms": "1200"}
@@ -250,7 +257,7 @@ def test_idempotent_producers_lose_and_double_nothing(
     expired = sum(
         line.get("produce", 0) for line in _log(sluice) if line["event"] == "requests_expired"
     )
-    assert expired > 0, "nobody was answered here: the test tests nothing"
+    assert expired > 0, "no request was answered by Sluice: the test tests nothing"
 
 
 def test_a_drain_answers_every_parked_poll(
@@ -266,7 +273,7 @@ def test_a_drain_answers_every_parked_poll(
         sluice.terminate()
         crowd.await_replies(10, and_end=True)
         sluice.await_exit()
-        assert time.monotonic() - began < 5, "nobody hung up, but it does not wait for that"
+        assert time.monotonic() - began < 5, "the drain must not wait for disconnects"
         assert {each.end for each in crowd.members} == {"closed"}
         assert {f.correlation_id(each.data) for each in crowd.members} == {7}
         assert {read_fetch(each.data) for each in crowd.members} == {Fetched(0, 0, 1, 0, 0)}
@@ -275,13 +282,13 @@ def test_a_drain_answers_every_parked_poll(
         writer.ask(produce(1, topic, b"end", 10_000))
 
 
-def test_waits_without_end_are_cut_and_harm_nobody(
+def test_endless_waits_are_cut_and_delay_no_honest_client(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
-    """1,000 fetches of max_wait 2^31-1 end within a second of max_wait_ms, and an honest consumer does not notice.
+    """1,000 fetches of max_wait 2^31-1 end within a second of max_wait_ms, and an honest consumer is served.
 
-    Both while they are parked and in the second in which they all come up: no single wait of it is 10 ms longer by
-    the CPU time that Sluice spends in it; when all come up at once, EXPIRING_MOST_MS.
+    While they are held, no wait of it is 10 ms longer by the CPU time that
+    Sluice spends in it; in the second in which all expire, EXPIRING_MOST_MS.
     """
     variables = {"SLUICE_PURGATORY_MAX_WAIT_MS": "2000", "SLUICE_PURGATORY_FETCH_GRACE_MS": "100"}
     sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables)
@@ -294,7 +301,7 @@ def test_waits_without_end_are_cut_and_harm_nobody(
         read = 0
 
         def consume(until_s: float) -> float:
-            """The most of a wait of the honest consumer until then in which Sluice was busy, in ms."""
+            """Return the longest part of the honest consumer's waits in which Sluice was busy, in ms."""
             nonlocal read
             busy = []
             while time.monotonic() < until_s:

@@ -1,6 +1,6 @@
-"""Quotas changed live, before a real Kafka: by Kafka's own tools, by a Java AdminClient, and by `sluice quotas`.
+"""Quotas changed live before a real Kafka: by Kafka's own tools, by a Java AdminClient, and by `sluice quotas`.
 
-What a change does to traffic is `test_quota_rates`; here it is that it is taken, told, kept, and refused.
+`test_quota_rates` has the effect on traffic; here a change is accepted, shown, saved or refused.
 """
 
 import json
@@ -59,13 +59,13 @@ class Running:
         self._java = java
 
     def configs(self, *arguments: str) -> str:
-        """What `kafka-configs.sh` prints."""
+        """Return the output of `kafka-configs.sh`."""
         return self._java.run_tool(
             CONFIG_COMMAND, "--bootstrap-server", self.sluice.bootstrap, *arguments
         )
 
     def quotas(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
-        """What `sluice quotas` prints; on standard error if it is to fail."""
+        """Return the output of `sluice quotas`; of standard error if it must fail."""
         command, *rest = arguments
         done = subprocess.run(
             [COMMAND, "quotas", command, "--bootstrap", self.sluice.bootstrap, *rest],
@@ -79,7 +79,7 @@ class Running:
         return done.stderr if code else done.stdout
 
     def listed(self) -> dict[tuple[str | None, str | None, str], tuple[float, str]]:
-        """(user, client id, key) to (value, origin), as `sluice quotas list` tells."""
+        """Return (user, client id, key) to (value, origin), as `sluice quotas list` prints them."""
         return {
             (each["user"], each["client_id"], each["quota"]): (each["per_second"], each["origin"])
             for each in json.loads(self.quotas("list", "--json"))
@@ -95,7 +95,7 @@ def sluice_with(
 
 @pytest.fixture
 def running(kafka_one: KafkaCluster, java: Java, tmp_path: Path) -> Iterator[Running]:
-    """Everybody is ANONYMOUS and an admin; one quota is in the file, the live ones are kept."""
+    """Every client is ANONYMOUS and an admin; one quota is in the file, the live ones are saved."""
     sluice = sluice_with(
         kafka_one.bootstrap,
         tmp_path / "sluice",
@@ -111,7 +111,7 @@ def running(kafka_one: KafkaCluster, java: Java, tmp_path: Path) -> Iterator[Run
 def test_an_entry_that_observes_leaves_quotas_to_the_broker(
     kafka_one: KafkaCluster, java: Java, tmp_path: Path
 ) -> None:
-    """Nothing is kept or applied here; the broker is asked and answers, as if Sluice had no quotas."""
+    """Sluice neither saves nor applies the alteration; the broker answers it."""
     state_file = tmp_path / "quotas.json"
     sluice = sluice_with(
         kafka_one.bootstrap,
@@ -141,8 +141,8 @@ def test_an_entry_that_observes_leaves_quotas_to_the_broker(
     assert "AlterClientQuotas" in said
 
 
-def test_kafka_configs(running: Running) -> None:
-    """Kafka's own tool alters, describes and deletes byte rates of users, client ids, both, and their defaults."""
+def test_kafka_configs_alters_describes_and_deletes(running: Running) -> None:
+    """Byte rates of users, client ids, both, and their defaults."""
     entities = (
         (("--entity-type", "users", "--entity-name", "alice"), "user-principal 'alice'"),
         (("--entity-type", "clients", "--entity-default"), "the default client-id"),
@@ -178,8 +178,8 @@ def test_kafka_configs(running: Running) -> None:
     assert "consumer_byte_rate=7777.0\n" in running.configs("--describe", *alice)
 
 
-def test_kafka_configs_is_told_why_not(running: Running) -> None:
-    """The tool prints Sluice's words."""
+def test_kafka_configs_prints_the_reason_of_a_refusal(running: Running) -> None:
+    """The message is Sluice's."""
     entity = ("--entity-type", "users", "--entity-name", "alice")
     with pytest.raises(AssertionError, match="Sluice's own is request_rate"):
         running.configs("--alter", *entity, "--add-config", "request_percentage=50")
@@ -190,7 +190,7 @@ def test_kafka_configs_is_told_why_not(running: Running) -> None:
 def test_a_java_admin_client_sets_request_rates(
     running: Running, java: Java, tmp_path: Path
 ) -> None:
-    """The AdminClient passes a key that only Sluice knows, and hears its refusals."""
+    """The AdminClient sends a key that only Sluice knows, and gets Sluice's refusals."""
     if "jdk.compiler" not in _modules(java):
         pytest.skip("this Java cannot compile")
     source = tmp_path / "Quotas.java"
@@ -204,8 +204,8 @@ def test_a_java_admin_client_sets_request_rates(
     assert running.listed()["alice", "c", "request_rate"] == (12.5, "override")
 
 
-def test_sluice_quotas(running: Running) -> None:
-    """Set, listed, over the file's, removed, and the file's again."""
+def test_sluice_quotas_sets_lists_and_removes(running: Running) -> None:
+    """An override beats the file's value; when it is removed the file's value holds again."""
     said = running.quotas("set", "--user", "bob", "request_rate=20", "producer_byte_rate=5000")
     assert re.search(r"^bob +- +request_rate +20 +live$", said, re.MULTILINE)
     assert running.listed()["bob", None, "request_rate"] == (20.0, "override")
@@ -217,7 +217,7 @@ def test_sluice_quotas(running: Running) -> None:
 
 
 def test_live_quotas_outlive_the_process(running: Running) -> None:
-    """After a restart, and after a crash, they are as they were."""
+    """They are unchanged after a restart and after a crash."""
     running.quotas("set", "--default-user", "request_rate=1000")
     running.quotas("set", "--client-id", "noisy", "consumer_byte_rate=123456")
     before = running.listed()
@@ -231,8 +231,8 @@ def test_live_quotas_outlive_the_process(running: Running) -> None:
     assert ("<default>", None, "request_rate") not in running.listed()
 
 
-def test_top_shows_who_uses_what(running: Running) -> None:
-    """A client's requests are seen against its limit, which was set while it was connected."""
+def test_top_shows_the_use_of_each_limit(running: Running) -> None:
+    """A client's requests are shown against its limit, which was set while it was connected."""
     admin = AdminClient({"bootstrap.servers": running.sluice.bootstrap, "client.id": "watched"})
     admin.list_topics(timeout=30)
     running.quotas("set", "--client-id", "watched", "request_rate=2")
@@ -247,7 +247,7 @@ def test_top_shows_who_uses_what(running: Running) -> None:
 
 
 def test_only_admins_change_quotas(kafka_sasl: KafkaCluster, tmp_path: Path) -> None:
-    """Who it is, the broker has said; everybody else may look."""
+    """The broker has authenticated the user; every other user may describe."""
     sluice = sluice_with(kafka_sasl.sasl_bootstrap, tmp_path / "sluice", admins=[ADMIN])
     sluice.start()
     try:
@@ -275,10 +275,10 @@ def test_only_admins_change_quotas(kafka_sasl: KafkaCluster, tmp_path: Path) -> 
         sluice.stop()
 
 
-def test_the_brokers_quotas_are_the_brokers(
+def test_the_brokers_own_quotas_are_forwarded(
     kafka_one: KafkaCluster, java: Java, tmp_path: Path
 ) -> None:
-    """With forward_other_keys its keys and ips go to it; one request about both is refused."""
+    """With forward_other_keys its keys and ips go to the broker; a request about both is refused."""
     sluice = sluice_with(
         kafka_one.bootstrap, tmp_path / "sluice", admins=["ANONYMOUS"], forward_other_keys=True
     )
@@ -303,10 +303,10 @@ def test_the_brokers_quotas_are_the_brokers(
         sluice.stop()
 
 
-def test_one_of_several_replicas_only_tells(
+def test_one_of_several_replicas_only_describes(
     kafka_one: KafkaCluster, java: Java, tmp_path: Path
 ) -> None:
-    """The answer to a change says why."""
+    """The reply to an alteration says why."""
     sluice = sluice_with(kafka_one.bootstrap, tmp_path / "sluice", admins=["ANONYMOUS"], replicas=2)
     sluice.start()
     try:

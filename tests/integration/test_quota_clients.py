@@ -1,6 +1,7 @@
-"""Real clients under a quota: each gets its limit, none times out, reconnects or loses its group; brokers' quotas join.
+"""Real clients under a quota: each gets its limit, none times
+out, reconnects or loses its group; brokers' quotas join.
 
-Everybody runs at once, for twenty seconds, on one broker, by way of a tap that reads what Sluice answers.
+All clients run at once, for twenty seconds, on one broker, through a tap that reads Sluice's replies.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ EVERYBODY = (*PRODUCERS, *GROUPS)
 def measured(
     kafka_sasl: KafkaCluster, java: Java, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Together, Joined, str]:
-    """What came of it; and why franz-go is not among them, if it is not."""
+    """The results, and the reason if franz-go is not among the clients."""
     folder = tmp_path_factory.mktemp("clients")
     program, reason = None, ""
     try:
@@ -58,7 +59,7 @@ def measured(
 
 @pytest.fixture
 def together(request: pytest.FixtureRequest, measured: tuple[Together, Joined, str]) -> Together:
-    """The clients' part."""
+    """The clients' part of the results."""
     callspec = getattr(request.node, "callspec", None)
     if measured[2] and callspec is not None and FRANZ in callspec.params.values():
         pytest.skip(measured[2])
@@ -67,15 +68,15 @@ def together(request: pytest.FixtureRequest, measured: tuple[Together, Joined, s
 
 @pytest.mark.parametrize("client", EVERYBODY)
 def test_a_client_gets_its_limit(client: str, together: Together) -> None:
-    """Its requests are answered at the limit, +5 % / -10 %, whether or not it heeds what it is told."""
+    """Its requests are answered at the limit, +5 % / -10 %, whether or not it honours throttles."""
     limit = GROUP_LIMIT if client in GROUPS else PRODUCER_LIMIT
 
     assert 0.9 * limit <= together.rate(client) <= 1.05 * limit, f"{together.rate(client):.2f}/s"
 
 
 @pytest.mark.parametrize("client", EVERYBODY)
-def test_no_request_times_out_and_nobody_reconnects(client: str, together: Together) -> None:
-    """Each request is answered soon, by the connection it began on, and the client has no error to tell."""
+def test_no_request_times_out_and_no_client_reconnects(client: str, together: Together) -> None:
+    """Each request is answered soon, on its own connection, and the client reports no error."""
     said = together.told[client].errors if client in together.told else []
     said += [error for member in together.members.get(client, []) for error in member.errors]
 
@@ -86,7 +87,7 @@ def test_no_request_times_out_and_nobody_reconnects(client: str, together: Toget
 
 @pytest.mark.parametrize("client", [PYTHON, JAVA])
 def test_a_clients_own_metric_agrees(client: str, together: Together) -> None:
-    """What it has for its throttle time, average and maximum, is what Sluice wrote into its replies."""
+    """Average and maximum of its throttle-time metric are those of Sluice's replies."""
     written = together.throttle_ms(client)
     told = together.told[client]
 
@@ -97,14 +98,16 @@ def test_a_clients_own_metric_agrees(client: str, together: Together) -> None:
 
 
 @pytest.mark.parametrize("client", [client for client in PRODUCERS if client not in {PYTHON, JAVA}])
-def test_a_client_is_told_the_longest_throttle(client: str, together: Together) -> None:
-    """Of librdkafka and franz-go, who report each: the longest is the longest that Sluice wrote."""
+def test_a_client_reports_the_longest_throttle(client: str, together: Together) -> None:
+    """Both librdkafka and franz-go report each throttle; the longest is the longest in Sluice's replies."""
     assert together.told[client].throttle_max_ms == max(together.throttle_ms(client))
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_group_keeps_its_members(group: str, together: Together) -> None:
-    """At 10 requests a second for both members no heartbeat is refused, nobody joins again, and all food is eaten."""
+    """At 10 requests a second for both members no heartbeat is
+    refused, no member joins again, and all records are read.
+    """
     exchanges = [
         exchange
         for talk in together.talks[group]
@@ -126,10 +129,10 @@ def test_a_group_keeps_its_members(group: str, together: Together) -> None:
 
 
 @pytest.mark.parametrize("user", LIMITS)
-def test_the_brokers_quota_and_ours_are_joined(
+def test_the_brokers_quota_and_sluices_are_joined(
     user: str, measured: tuple[Together, Joined, str]
 ) -> None:
-    """A reply says the longer of both delays, never their sum; the rate is the lower limit's, not half of it."""
+    """A reply has the longer of both delays, never their sum; the rate is the lower limit's, not half of it."""
     joined = measured[1]
     tally, theirs = joined.tallies[user], joined.broker_ms[user]
     ours, broker = LIMITS[user]

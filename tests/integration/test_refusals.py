@@ -1,4 +1,4 @@
-"""What a real client library, and its operator, are told of a refusal: by which policy, and why."""
+"""The reason of a refusal, as client libraries and the operator get it: the policy, and its message."""
 
 import json
 import uuid
@@ -44,10 +44,10 @@ def strict(kafka_one: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
     sluice.stop()
 
 
-def test_client_libraries_show_by_which_policy_and_why_they_are_refused(
+def test_client_libraries_show_the_policy_and_reason_of_a_refusal(
     strict: SluiceProcess,
 ) -> None:
-    """kafka-python and librdkafka; and the log names client and API of each."""
+    """kafka-python and librdkafka show both; the log names client and API of each refusal."""
     name = f"t-{uuid.uuid4()}"
     python = KafkaAdminClient(bootstrap_servers=strict.bootstrap, client_id="creator")
     with pytest.raises(PolicyViolationError) as refused:
@@ -86,10 +86,10 @@ def test_client_libraries_show_by_which_policy_and_why_they_are_refused(
         assert (line["error"], line["user"]) == ("POLICY_VIOLATION", "ANONYMOUS")
 
 
-def test_the_audit_log_tells_who_did_what_and_who_was_refused(
+def test_the_audit_log_has_every_administrative_request(
     strict: SluiceProcess, kafka_one: KafkaCluster
 ) -> None:
-    """What a real library asks of a real cluster; in the order in which it ended, and never a topic's name."""
+    """It has a real library's requests to a real cluster, in the order of their ends, and never a topic's name."""
     name = f"t-{uuid.uuid4()}"
     direct = AdminClient({"bootstrap.servers": kafka_one.bootstrap})
     direct.create_topics([Topic(name, 1, 1)])[name].result(timeout=30)

@@ -1,4 +1,4 @@
-"""Sluice crashes, comes back or is drained under clients that keep their cached metadata."""
+"""Sluice crashes, restarts or is drained under clients that keep their cached metadata."""
 
 import socket
 import struct
@@ -24,15 +24,15 @@ PARTITIONS = 6
 
 @pytest.fixture
 def sluice(kafka_three: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
-    """A Sluice of the test's own."""
+    """A Sluice of this test's own."""
     sluice = SluiceProcess(kafka_three.bootstrap, tmp_path)
     sluice.start()
     yield sluice
     sluice.stop()
 
 
-def test_clients_go_on_after_a_crash(sluice: SluiceProcess, topics_three: Topics) -> None:
-    """Kill -9 and start again, three times: same ports, same clients, nothing lost or doubled."""
+def test_clients_continue_after_a_crash(sluice: SluiceProcess, topics_three: Topics) -> None:
+    """Killed and started three times: same ports, same clients, no record lost or repeated."""
     topic = topics_three.make(PARTITIONS)
     with GroupReader(sluice.bootstrap, topic, f"g-{uuid.uuid4()}") as reader:
         with LoadProducer(sluice.bootstrap, topic, PARTITIONS) as producer:
@@ -46,7 +46,7 @@ def test_clients_go_on_after_a_crash(sluice: SluiceProcess, topics_three: Topics
 
 
 def test_every_port_listens_when_the_first_does(sluice: SluiceProcess) -> None:
-    """Clients with cached metadata come to node ports first: all are bound before the bootstrap port accepts."""
+    """Clients with cached metadata connect to node ports first, so all are bound before the bootstrap port accepts."""
     for _ in range(3):
         sluice.kill()
         sluice.start()
@@ -56,7 +56,7 @@ def test_every_port_listens_when_the_first_does(sluice: SluiceProcess) -> None:
 def test_a_node_port_works_before_any_metadata(
     sluice: SluiceProcess, kafka_three: KafkaCluster
 ) -> None:
-    """The first connection of all goes to node 3's port: Sluice asks where node 3 is and carries it there."""
+    """The first connection goes to node 3's port: Sluice looks up node 3's address and connects."""
     with socket.create_connection((sluice.address, sluice.node_port(3)), timeout=20) as client:
         client.sendall(api_versions_request(correlation_id=77))
         (size,) = struct.unpack(">i", receive(client, 4))
@@ -66,8 +66,8 @@ def test_a_node_port_works_before_any_metadata(
         assert (broker.host, broker.port) in peers_of(sluice.pid)
 
 
-def test_drain_answers_what_is_in_flight(sluice: SluiceProcess, topics_three: Topics) -> None:
-    """SIGTERM under load: exit code 0, and producers that never retry were told of whatever a broker wrote."""
+def test_a_drain_finishes_requests_in_flight(sluice: SluiceProcess, topics_three: Topics) -> None:
+    """SIGTERM under load: exit code 0, and producers that never retry got the reply for each written record."""
     topics = [topics_three.make(PARTITIONS) for _ in range(4)]
     with ExitStack() as stack:
         producers = [
@@ -88,10 +88,10 @@ def test_drain_answers_what_is_in_flight(sluice: SluiceProcess, topics_three: To
         assert producer.acked.keys() - written == set(), "acked, but lost"
 
 
-def test_idempotent_clients_go_on_after_a_drain(
+def test_idempotent_clients_continue_after_a_drain(
     sluice: SluiceProcess, topics_three: Topics
 ) -> None:
-    """A planned restart under load: exit code 0, the client reconnects, nothing lost or doubled."""
+    """A planned restart under load: exit code 0, the client reconnects, no record lost or repeated."""
     topic = topics_three.make(PARTITIONS)
     with LoadProducer(sluice.bootstrap, topic, PARTITIONS) as producer:
         for _ in range(2):
@@ -103,7 +103,7 @@ def test_idempotent_clients_go_on_after_a_drain(
 
 
 def test_an_idle_sluice_drains_at_once(sluice: SluiceProcess) -> None:
-    """Idle clients do not keep it: connections without a request in flight are closed and it ends."""
+    """Idle clients do not delay it: connections without a request in flight are closed."""
     with socket.create_connection((sluice.address, sluice.port), timeout=20) as client:
         client.sendall(api_versions_request(correlation_id=1))
         (size,) = struct.unpack(">i", receive(client, 4))

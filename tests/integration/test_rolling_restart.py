@@ -1,4 +1,4 @@
-"""All three brokers are restarted one after another under load: nothing lost, nothing twice, order kept."""
+"""All three brokers are restarted one after another under load: no record is lost or repeated, and order is kept."""
 
 import uuid
 from pathlib import Path
@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 PARTITIONS = 6
 
 
-def test_rolling_restart_under_load(
+def test_clients_survive_a_rolling_restart_under_load(
     way_three: Way, kafka_three: KafkaCluster, java: Java, tmp_path: Path
 ) -> None:
-    """A librdkafka and a Java producer and both kinds of group go on through the restart of every broker."""
+    """A librdkafka and a Java producer and both kinds of group continue through the restart of every broker."""
     topic, java_topic = way_three.topics.make(PARTITIONS), way_three.topics.make(PARTITIONS)
     producer = LoadProducer(way_three.bootstrap, topic, PARTITIONS)
     readers = [
@@ -40,7 +40,7 @@ def test_rolling_restart_under_load(
                 await_that(lambda: "producer_send_success" in said.read_text(), "the Java producer")
                 for node_id in (2, 3, 1):  # the controller last
                     kafka_three.stop_broker(node_id)
-                    if node_id != 1:  # without a controller nobody can be elected
+                    if node_id != 1:  # without a controller no leader can be elected
                         producer.await_acks(400)
                     kafka_three.start_broker(node_id)
                     await_that(lambda: _in_sync(kafka_three), "every replica in sync")

@@ -1,7 +1,7 @@
-"""Who the client is, by Sluice's word and by the broker's own: exchanges spoken by hand with a real Kafka behind.
+"""The principal by Sluice and by the broker itself: exchanges spoken by hand before a real Kafka.
 
-Whatever is said: the two words agree, nobody has a name before the broker's yes, and no name changes afterwards. What
-a lying broker can do is in `tests/faults/test_sasl_lies.py`.
+In every exchange both agree, no client has a name before the broker accepts it, and
+no name changes afterwards. `tests/faults/test_sasl_lies.py` covers a lying broker.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class World:
 
     @property
     def token_password(self) -> str:
-        """What stands for a password beside the token's id."""
+        """The token's hmac, which serves as the password of its id."""
         return base64.b64encode(self.token.hmac).decode()
 
 
@@ -72,7 +72,7 @@ def world(kafka_sasl: KafkaCluster, sluice_sasl: Witnessed) -> World:
 
 
 def _await_credentials(world: World) -> None:
-    """The controller has them; the broker learns of them a little later."""
+    """Wait until the broker has the credentials from the controller."""
     for exchange in (
         Scram(SCRAM_256, saslname(STRANGE), "strange-secret"),
         by_token(world, SCRAM_256),
@@ -94,7 +94,7 @@ def by_token(world: World, mechanism: str) -> Scram:
 
 
 def bearer(subject: str, *, lives_seconds: int) -> bytes:
-    """A first message of OAUTHBEARER with a token that nobody has signed."""
+    """Return a first message of OAUTHBEARER with an unsigned token."""
     now = int(time.time())
     claims = {"sub": subject, "iat": now - 3600, "exp": now + lives_seconds}
     parts = (json.dumps(each).encode() for each in ({"alg": "none"}, claims))
@@ -106,7 +106,7 @@ def bearer(subject: str, *, lives_seconds: int) -> bytes:
 
 
 class Outcome(NamedTuple):
-    """`principal` by Sluice's word; `owner` by the broker's, None when it has closed the connection."""
+    """`principal` by Sluice; `owner` by the broker, None when it has closed the connection."""
 
     principal: tuple[str, str]
     owner: str | None
@@ -138,7 +138,7 @@ def scram_refused(talk: Talk, exchange: Scram) -> None:
 
 
 def after_handshake(talk: Talk, mechanism: str, *tokens: bytes) -> None:
-    """Nothing is known of the answers but that they come or do not."""
+    """Exchange whose replies may or may not come."""
     assert talk.handshake(mechanism) == 0
     for token in tokens:
         talk.token(token)
@@ -163,7 +163,7 @@ def byte_by_byte(talk: Talk, _: World) -> None:
 
 
 def all_at_once(talk: Talk, _: World) -> None:
-    """Nobody waits for an answer: what stands behind the token is alice's all the same."""
+    """Send without waiting for replies: the requests after the token are alice's all the same."""
     metadata = f.request(f.METADATA, 1, 3, b"\xff\xff\xff\xff")
     talk.send(sasl.handshake(1, PLAIN) + sasl.authenticate(2, ALICE) + metadata * 2)
     for _ in range(4):
@@ -172,7 +172,7 @@ def all_at_once(talk: Talk, _: World) -> None:
 
 
 def complaint(talk: Talk, _: World) -> None:
-    """The broker's no to a bearer token begins with a yes that brings a reason."""
+    """The broker's refusal of a bearer token begins with a success that carries a reason."""
     assert talk.handshake(OAUTH) == 0
     challenge = talk.token(bearer("alice", lives_seconds=-60))
     assert challenge is not None
@@ -190,29 +190,31 @@ def left_half_way(talk: Talk, _: World) -> None:
 
 
 def again(talk: Talk, then: Callable[[Talk], object]) -> None:
-    """First alice by PLAIN, who can authenticate anew."""
+    """Authenticate as alice by PLAIN first, which allows to authenticate again."""
     assert talk.plain(ALICE) == (0, b"", 3_600_000)
     assert talk.metadata()
     then(talk)
 
 
 def another_mechanism(talk: Talk) -> None:
-    """Kafka takes the handshake, and closes at the token."""
+    """Kafka accepts the handshake, and closes at the token."""
     assert talk.handshake(SCRAM_256) == 0
     assert talk.token(Scram(SCRAM_256, "alice", "alice-secret").first) is None
 
 
 def in_mid_pipeline(talk: Talk) -> None:
-    """Requests before, between the two exchanges and behind: all of them alice's."""
+    """The requests before, between and after the two exchanges are all alice's."""
     metadata = f.request(f.METADATA, 1, 9, b"\xff\xff\xff\xff")
-    anew = sasl.handshake(1, PLAIN) + sasl.authenticate(2, plain("alice", "alice-secret", "alice"))
-    talk.send(metadata * 3 + anew + metadata * 3)
+    second = sasl.handshake(1, PLAIN) + sasl.authenticate(
+        2, plain("alice", "alice-secret", "alice")
+    )
+    talk.send(metadata * 3 + second + metadata * 3)
     for _ in range(8):
         assert talk.receive() is not None
 
 
 def too_soon(talk: Talk) -> None:
-    """Once a second at most; the second handshake is an ordinary request, out of place."""
+    """Re-authentication is allowed once a second; the second handshake is an ordinary request, out of place."""
     talk.plain(ALICE)
     assert talk.handshake(PLAIN) == ILLEGAL_STATE
     answer = talk.token(plain("bob", "bob-secret"))
@@ -221,7 +223,7 @@ def too_soon(talk: Talk) -> None:
 
 
 def not_wanted(talk: Talk, _: World) -> None:
-    """A mechanism without lifetime: no second time, and the connection serves large requests as before."""
+    """With a mechanism without a lifetime there is no re-authentication, and the connection serves large requests."""
     talk.scram(Scram(SCRAM_512, "alice", "alice-secret"))
     assert talk.handshake(SCRAM_512) == ILLEGAL_STATE
     assert talk.metadata(topics=400)
@@ -291,7 +293,7 @@ EXCHANGES: dict[str, tuple[Callable[[Talk, World], object], Outcome]] = {
         ),
         CLOSED,
     ),
-    "scram, token or not": (  # the second word counts: nobody hides behind the first
+    "scram, token or not": (  # the second one counts: the first hides no user
         lambda t, _: t.scram(
             Scram(
                 *(SCRAM_256, "bob", "bob-secret"),
@@ -341,8 +343,8 @@ EXCHANGES: dict[str, tuple[Callable[[Talk, World], object], Outcome]] = {
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
-def test_the_two_words_agree(world: World, name: str) -> None:
-    """The witness knows the user exactly as the broker does, from its yes on and not before."""
+def test_sluice_and_the_broker_agree_on_the_principal(world: World, name: str) -> None:
+    """The witness knows the user exactly as the broker does, from its success on and not before."""
     exchange, outcome = EXCHANGES[name]
     with Talk(world.sluice.port) as talk:
         exchange(talk, world)
@@ -364,12 +366,12 @@ def test_the_two_words_agree(world: World, name: str) -> None:
 
 
 def talk_of_faults(sluice: SluiceProcess) -> list[str]:
-    """Lines of sessions that ended by a fault of protocol, or of ours."""
+    """Return the log lines of sessions that ended by a protocol fault or an internal one."""
     words = ("client_protocol", "broker_protocol", "internal", "policy_fault", "principal_changed")
     return [line for line in sluice.said().splitlines() if any(word in line for word in words)]
 
 
-def test_there_are_exchanges_enough() -> None:
+def test_there_are_enough_exchanges() -> None:
     """T8 asks for 25, successes and failures."""
     outcomes = [outcome for _, outcome in EXCHANGES.values()]
     assert len(outcomes) >= 25

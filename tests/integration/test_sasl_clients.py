@@ -1,4 +1,4 @@
-"""Real clients authenticate through Sluice as they do without it; each request of theirs is known as their user's."""
+"""Real clients authenticate through Sluice as without it; each of their requests is known as their user's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALICE = ("alice", "sasl")
 
 
 class Write(Protocol):
-    """Writes COUNT records as this user; True when all were acked, False when authentication failed.
+    """Writes COUNT records as this user; returns True when all were acknowledged, False when authentication failed.
 
     `login`: mechanism, user, password.
     """
@@ -121,20 +121,20 @@ def write(request: pytest.FixtureRequest) -> Write:
 
 @pytest.fixture(scope="module")
 def topics(kafka_sasl: KafkaCluster) -> Topics:
-    """By the listener that asks no questions."""
+    """Topics by the listener without authentication."""
     return Topics(kafka_sasl.bootstrap, 1)
 
 
 def speakers(seen: list[Sighting]) -> set[tuple[str, str]]:
-    """Who sent anything but what comes before authentication."""
+    """Return the users of all requests but those before authentication."""
     return {each.principal for each in seen if each.api not in BEFORE_A_NAME}
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_every_client_by_every_mechanism(
+def test_every_client_authenticates_by_every_mechanism(
     write: Write, mechanism: str, sluice_sasl: Witnessed, topics: Topics
 ) -> None:
-    """It writes what it would without us, and every request of its work is alice's."""
+    """It writes its records, and all of its requests are alice's."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
     login = (mechanism, "alice", "alice-secret")
     assert write(sluice_sasl.sluice.bootstrap, topic, client_id, *login)
@@ -144,10 +144,10 @@ def test_every_client_by_every_mechanism(
     assert speakers(seen) == {ALICE}
 
 
-def test_a_wrong_password_is_the_clients_to_hear(
+def test_a_wrong_password_is_reported_to_the_client(
     write: Write, sluice_sasl: Witnessed, topics: Topics
 ) -> None:
-    """It fails, nothing is written, and nobody gets a name."""
+    """It fails, no record is written, and no client gets a name."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
     assert not write(
         sluice_sasl.sluice.bootstrap, topic, client_id, SCRAM_256, "alice", "bob-secret"
@@ -159,7 +159,7 @@ def test_a_wrong_password_is_the_clients_to_hear(
 
 
 def lives_on(seen: list[Sighting]) -> None:
-    """On one connection it authenticated more than once, and was nobody else after the first time."""
+    """Return whether it authenticated more than once on one connection, and kept its user."""
     busiest = max(
         ([each for each in seen if each.session_id == one] for one in {s.session_id for s in seen}),
         key=lambda said: sum(each.api == "SaslHandshake" for each in said),
@@ -177,8 +177,8 @@ def during(seconds: float, do: Callable[[], object]) -> None:
         do()
 
 
-def test_librdkafka_authenticates_anew(sluice_sasl: Witnessed, topics: Topics) -> None:
-    """Its sessions end after six seconds (KIP-368); it goes on without a new connection or an error."""
+def test_librdkafka_re_authenticates(sluice_sasl: Witnessed, topics: Topics) -> None:
+    """Its sessions end after six seconds (KIP-368); it continues without a new connection or an error."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
     errors: list[KafkaError] = []
     config = {
@@ -208,10 +208,10 @@ def test_librdkafka_authenticates_anew(sluice_sasl: Witnessed, topics: Topics) -
         consumer.close()
 
 
-def test_java_authenticates_anew(
+def test_java_re_authenticates(
     sluice_sasl: Witnessed, topics: Topics, java: Java, tmp_path: Path
 ) -> None:
-    """The same by Kafka's own client, which uses correlation ids of its own for it."""
+    """Kafka's own client uses other correlation ids for it."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
     login = kafka_sasl.java_properties(SCRAM_256, "alice", "alice-secret")
     config = {"client.id": client_id, **login}
@@ -219,7 +219,7 @@ def test_java_authenticates_anew(
         PRODUCER,
         *("--bootstrap-server", sluice_sasl.sluice.bootstrap, "--topic", topic),
         *("--max-messages", "160", "--throughput", "20"),
-        *("--command-config", config_file(tmp_path / "anew.properties", config)),
+        *("--command-config", config_file(tmp_path / "again.properties", config)),
     )
     assert len(acked_values(said)) == 160
     lives_on(sluice_sasl.seen.of_client(client_id))

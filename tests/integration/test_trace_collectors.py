@@ -1,4 +1,4 @@
-"""Collectors that refuse, hang or are slow: requests do not notice, the end comes in time, every span is counted."""
+"""Collectors that refuse, hang or are slow: requests are not delayed, shutdown is in time, every span is counted."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CLOSE_S = 2.0
 def use(
     variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, rate: int = 10_000
 ) -> Tracer:
-    """A tracer that exports as these variables say. Not started."""
+    """Return a tracer with these variables. Not started."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     return exporting(rate)
 
 
 def offer(tracer: Tracer, count: int) -> float:
-    """So many requests of two spans; the longest that one call has taken, in seconds."""
+    """Offer so many requests of two spans; return the longest call, in seconds."""
     longest = 0.0
     for _ in range(count):
         made = trail()
@@ -40,14 +40,16 @@ def offer(tracer: Tracer, count: int) -> float:
 
 
 def closed_in(tracer: Tracer) -> float:
-    """How long that took, in seconds."""
+    """Close it; return how long that took, in seconds."""
     began = time.monotonic()
     tracer.close()
     return time.monotonic() - began
 
 
-def test_a_collector_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody listens: everything is dropped and counted, and the end comes in time."""
+def test_spans_for_a_refusing_collector_are_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No process listens at its port; the shutdown is in time."""
     tracer = use(refusing(), monkeypatch)
     tracer.start()
     offer(tracer, 700)
@@ -56,8 +58,10 @@ def test_a_collector_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tracer.delivered, tracer.dropped) == (0, 1400)
 
 
-def test_a_collector_that_is_a_black_hole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It accepts and never answers: the loop does not notice, the queue is bounded, the end comes in time."""
+def test_a_collector_that_never_answers_does_not_delay_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It accepts connections; the queue is bounded, and the shutdown is in time."""
     with BlackHole() as hole:
         variables = hole.variables | {"OTEL_BSP_SCHEDULE_DELAY": "1"}
         tracer = use(variables, monkeypatch, rate=100_000)
@@ -72,8 +76,8 @@ def test_a_collector_that_is_a_black_hole(monkeypatch: pytest.MonkeyPatch) -> No
         assert (tracer.delivered, tracer.dropped) == (0, 8200)
 
 
-def test_a_collector_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It holds the first batch for longer than there is time: what it has taken by then is delivered, no more."""
+def test_a_slow_collector_gets_what_fits_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds the first batch for too long: the spans taken by then are delivered, no more."""
     with Collector() as slow:
         variables = slow.variables | {
             "OTEL_BSP_SCHEDULE_DELAY": "1",
@@ -91,8 +95,8 @@ def test_a_collector_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tracer.delivered == 100
 
 
-def test_a_collector_that_comes_late_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow for half a second and then well: nothing is dropped, though the proxy is ending already."""
+def test_a_collector_that_is_slow_at_first_gets_every_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is slow for half a second: no span is dropped, though the proxy is shutting down."""
     with Collector() as slow:
         tracer = use(slow.variables | {"OTEL_BSP_SCHEDULE_DELAY": "1"}, monkeypatch)
         slow.gate.clear()
@@ -105,8 +109,8 @@ def test_a_collector_that_comes_late_gets_the_rest(monkeypatch: pytest.MonkeyPat
         assert len(slow.spans) == 1200
 
 
-def test_a_collector_that_is_gone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It answers 400 and later takes: what it refused is lost and counted, what came later is there."""
+def test_spans_refused_for_a_while_are_lost_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers 400 and accepts later: later spans are delivered."""
     with Collector() as ill:
         tracer = use(ill.variables | {"OTEL_BSP_SCHEDULE_DELAY": "1"}, monkeypatch)
         refused = threading.Event()

@@ -1,7 +1,7 @@
-"""Traces through a real collector: what `rotel` passes on, attribute by attribute, against what requests did.
+"""Traces through a real collector: the spans that `rotel` forwards, attribute by attribute.
 
-The core with a clock turned by hand, so that every duration is known to the microsecond. The proxy as a process is in
-`test_traces_process.py`, collectors that misbehave in `test_trace_collectors.py`.
+The core runs with a clock turned by hand, so that every duration is known to the microsecond. The
+proxy as a process is in `test_traces_process.py`, faulty collectors in `test_trace_collectors.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ EXCESS = QuotaViolation("client-id tests", "request_rate", 12.5, 10.0)
 
 @pytest.fixture(scope="module")
 def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Collector]]:
-    """`rotel`, and what it passes everything on to."""
+    """`rotel`, and the collector that it forwards to."""
     yield from rotel(tmp_path_factory.mktemp("rotel"))
 
 
 class Played:
-    """A session of the core whose tracer exports to `rotel`; `spans` is what came out behind it."""
+    """A session of the core whose tracer exports to `rotel`; `spans` are those that arrive after it."""
 
     def __init__(
         self, tracer: Tracer, collector: Collector, *policies: Policy, **options: int
@@ -57,7 +57,7 @@ class Played:
         self._before = len(collector.spans)
 
     def spans(self, count: int) -> list[Seen]:
-        """Exactly so many have come: all that were made."""
+        """Wait for so many spans, which must be all."""
         self._tracer.close(10)
         assert (self._tracer.delivered, self._tracer.dropped) == (count, 0)
         return self._collector.wait_for(self._before + count)[self._before :]
@@ -84,7 +84,7 @@ def play(
 
 
 def once(verdict: Verdict) -> Callable[[Request], Verdict]:
-    """This verdict the first time a request is judged, FORWARD afterwards."""
+    """Give this verdict the first time a request is judged, and FORWARD afterwards."""
     seen: set[int] = set()
 
     def judge(request: Request) -> Verdict:
@@ -97,7 +97,7 @@ def once(verdict: Verdict) -> Callable[[Request], Verdict]:
 
 
 def only(spans: list[Seen], name: str) -> Seen:
-    """The one of that name."""
+    """Return the one span of that name."""
     (found,) = (span for span in spans if span.name == name)
     return found
 
@@ -127,8 +127,8 @@ UPSTREAM = {
 }
 
 
-def test_a_throttled_produce(play: Callable[..., Played]) -> None:
-    """Held for its quota for 250 ms, then 40 ms at the broker: everything that can be known of it arrives."""
+def test_a_throttled_produce_has_every_attribute(play: Callable[..., Played]) -> None:
+    """It is held for its quota for 250 ms, then 40 ms at the broker."""
     quota = Recorder(once(Hold(250, "bucket", throttles=True, why=EXCESS)))
     played = play(quota)
     wire = played.wire
@@ -172,8 +172,8 @@ def test_a_throttled_produce(play: Callable[..., Played]) -> None:
     assert server.scope == ("sluice", "1.2.3")
 
 
-def test_a_held_request_and_its_condition(play: Callable[..., Played]) -> None:
-    """Parked until its key is woken after 70 ms: `purgatory` says what for, and that it came."""
+def test_a_held_request_names_its_condition(play: Callable[..., Played]) -> None:
+    """It is held until its key is woken after 70 ms: `purgatory` has the key and the outcome."""
     played = play(Recorder(once(Hold(5000, "topic:orders"))))
     wire = played.wire
     wire.client(beat(4))
@@ -195,8 +195,8 @@ def test_a_held_request_and_its_condition(play: Callable[..., Played]) -> None:
     assert "messaging.operation.type" not in server.attributes
 
 
-def test_a_hold_that_nobody_ends(play: Callable[..., Played]) -> None:
-    """Its deadline comes, and it goes on as its policy has said."""
+def test_a_hold_ends_at_its_deadline(play: Callable[..., Played]) -> None:
+    """It is then forwarded by its policy's verdict."""
     played = play(Recorder(once(Hold(90, "never"))))
     played.wire.client(beat(4))
     played.wire.advance(90)
@@ -208,7 +208,7 @@ def test_a_hold_that_nobody_ends(play: Callable[..., Played]) -> None:
     assert purgatory.attributes["sluice.purgatory.outcome"] == "expired"
 
 
-def test_a_fetch_that_expires(play: Callable[..., Played]) -> None:
+def test_an_expired_fetch_is_a_failed_span(play: Callable[..., Played]) -> None:
     """The broker does not answer in time: the SERVER span and `upstream` have failed."""
     played = play()
     body = struct.pack(">iiii", -1, 500, 1, 1 << 20) + b"\0" + struct.pack(">i", 0)
@@ -226,8 +226,8 @@ def test_a_fetch_that_expires(play: Callable[..., Played]) -> None:
     assert server.attributes["sluice.reasons"] == ("expired",)
 
 
-def test_a_refusal_that_waits_for_its_turn(play: Callable[..., Played]) -> None:
-    """Refused behind a request that takes 30 ms: no `upstream`, and the wait for its turn."""
+def test_a_refusal_that_waits_for_its_turn_has_no_upstream(play: Callable[..., Played]) -> None:
+    """It is refused after a request that takes 30 ms, and has a span of that wait."""
     played = play(Recorder(lambda r: Reject(44) if r.exchange_id == 2 else FORWARD))
     played.wire.client(beat(1) + beat(2))
     played.wire.advance(30)
@@ -244,8 +244,8 @@ def test_a_refusal_that_waits_for_its_turn(play: Callable[..., Played]) -> None:
     assert server.attributes["sluice.correlation_id"] == 2
 
 
-def test_a_throttle_that_goes_on_after_the_reply(play: Callable[..., Played]) -> None:
-    """Told 400 ms of quiet, 60 of them while the broker worked: a root span `mute` of the other 340, linked."""
+def test_a_throttle_longer_than_the_reply_has_a_mute_span(play: Callable[..., Played]) -> None:
+    """Of 400 ms, 60 pass while the broker works: a linked root span `mute` has the other 340."""
     played = play(Recorder(once(Throttle(400, why=EXCESS))))
     wire = played.wire
     wire.client(beat(1))
@@ -276,7 +276,7 @@ def test_a_throttle_that_goes_on_after_the_reply(play: Callable[..., Played]) ->
 
 
 def test_a_throttle_shorter_than_the_reply_leaves_no_mute(play: Callable[..., Played]) -> None:
-    """50 ms of quiet were over before the broker had answered."""
+    """A throttle of 50 ms is over before the broker answers."""
     played = play(Recorder(once(Throttle(50, why=EXCESS))))
     played.wire.client(beat(1))
     played.wire.advance(60)
@@ -286,8 +286,8 @@ def test_a_throttle_shorter_than_the_reply_leaves_no_mute(play: Callable[..., Pl
     assert sorted(span.name for span in played.spans(2)) == ["Heartbeat", "upstream"]
 
 
-def test_a_slow_request_that_came_in_pieces(play: Callable[..., Played]) -> None:
-    """600 ms until its last byte had come, 1.2 s at the broker: it begins with its first byte."""
+def test_a_slow_request_begins_with_its_first_byte(play: Callable[..., Played]) -> None:
+    """It takes 600 ms until its last byte, and 1.2 s at the broker."""
     played = play(slow_ms=1000)
     frame = produce(3, topic="orders", size_bytes=3000)
     played.wire.client(frame[:1500])
@@ -307,7 +307,7 @@ def test_a_slow_request_that_came_in_pieces(play: Callable[..., Played]) -> None
     assert server.status == 0
 
 
-def test_one_in_so_many_is_sampled(play: Callable[..., Played]) -> None:
+def test_one_request_in_ten_is_sampled(play: Callable[..., Played]) -> None:
     """Of forty ordinary requests every tenth has a trace, and no other."""
     played = play(sample_every=10)
     for number in range(40):

@@ -1,4 +1,4 @@
-"""Traces of the proxy as a process: what a collector has got, against what clients have seen by their own clocks."""
+"""Traces of the proxy as a process: the collector's spans against the clients' own clocks."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SERVER = 2
 CLOCK_NS = 2 * MS
 """How far two readings of the same clock may lie apart: Sluice's is in microseconds, and read once a step."""
 BUSY_NS = 300 * MS
-"""What a busy machine may take to hand a client its reply."""
+"""The longest delay of a reply to its client on a busy machine."""
 USUAL_NS, HANG_NS = 20 * MS, 1000 * MS
-"""What a reply takes on a busy machine, and what it would take if it waited for an export."""
+"""The time of a reply on a busy machine; one that waited for an export would take longer."""
 EVERY = {"SLUICE_TRACES_SAMPLE_EVERY_REQUESTS": "1", "OTEL_BSP_SCHEDULE_DELAY": "100"}
 RATE = 5.0
 SLOW_S, FETCH_WAIT_MS = 0.3, 200
@@ -43,7 +43,7 @@ SLOW_S, FETCH_WAIT_MS = 0.3, 200
 
 @pytest.fixture(scope="module")
 def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Collector]]:
-    """`rotel`, and what it passes everything on to."""
+    """`rotel`, and the collector that it forwards to."""
     yield from rotel(tmp_path_factory.mktemp("rotel"))
 
 
@@ -67,7 +67,7 @@ def broker() -> Iterator[StubBroker]:
 
 
 class Timed(NamedTuple):
-    """A request as its client has seen it; epoch nanoseconds."""
+    """A request as its client measured it; epoch nanoseconds."""
 
     correlation_id: int
     began_ns: int
@@ -77,7 +77,7 @@ class Timed(NamedTuple):
 
 
 class Client:
-    """One connection that asks one thing after another."""
+    """One connection with one request at a time."""
 
     def __init__(self, sluice: SluiceProcess) -> None:
         self._socket = socket.create_connection((sluice.address, sluice.port), 30)
@@ -121,17 +121,17 @@ def running(
 
 
 def to(endpoint: str) -> dict[str, str]:
-    """The environment that sends all traces there, soon."""
+    """Return the environment that sends all traces there, soon."""
     return {**EVERY, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
 
 
 def servers(spans: list[Seen]) -> dict[int, Seen]:
-    """The SERVER spans by correlation id."""
+    """Return the SERVER spans by correlation id."""
     return {span.attributes["sluice.correlation_id"]: span for span in spans if span.kind == SERVER}
 
 
 def check_agrees(span: Seen, timed: Timed, spans: list[Seen]) -> None:
-    """The SERVER span lies inside what its client has measured, not far from it, and its children add up to it."""
+    """Check that the SERVER span lies inside the client's measure, close to it, and that its children add up to it."""
     assert timed.began_ns - CLOCK_NS <= span.start_ns
     assert span.end_ns <= timed.ended_ns + CLOCK_NS
     assert timed.ended_ns - timed.began_ns - span.took_ns < BUSY_NS
@@ -141,16 +141,16 @@ def check_agrees(span: Seen, timed: Timed, spans: list[Seen]) -> None:
 
 
 def quiet_ms(timed: Timed) -> int:
-    """What the reply to a Heartbeat v1 says about it."""
+    """Return the throttle time in a reply to a Heartbeat v1."""
     (throttle_time_ms,) = struct.unpack_from(">i", timed.reply, 4)
     return throttle_time_ms
 
 
-def test_a_quota_as_its_clients_feel_it(
+def test_a_quotas_spans_agree_with_its_clients(
     tmp_path: Path, broker: StubBroker, collector: tuple[str, Collector]
 ) -> None:
-    """Five a second, asked for by five well-behaved connections at once: each request's span is what its client
-    has measured; what is held has a `throttle` child, with the quota's name, rate and bound.
+    """Five a second for five well-behaved connections at once: each span is the client's
+    measure, and a held request has a `throttle` child with the quota's name, rate and bound.
     """
     endpoint, behind = collector
     quota = {
@@ -201,10 +201,10 @@ def test_a_quota_as_its_clients_feel_it(
     assert throttled >= 5  # of the first five at most three may pass at once
 
 
-def test_a_mute_as_its_client_is_told(
+def test_a_mute_span_lasts_the_replys_throttle_time(
     tmp_path: Path, broker: StubBroker, collector: tuple[str, Collector]
 ) -> None:
-    """Kafka's own rule: the reply says for how long to be quiet, and `mute` lasts so long, linked to its request."""
+    """By Kafka's own rule the reply has the throttle; `mute` lasts as long, linked to its request."""
     endpoint, behind = collector
     quota = {
         "use": "quota",
@@ -240,10 +240,10 @@ def test_a_mute_as_its_client_is_told(
             assert mute.attributes["sluice.quota.bound"] == 2.0
 
 
-def test_failures_of_every_kind(
+def test_failures_of_every_kind_have_traces(
     tmp_path: Path, broker: StubBroker, collector: tuple[str, Collector]
 ) -> None:
-    """Slow, refused, expired, in pieces: only those have traces, and say why, as their client has felt it."""
+    """Slow, refused, expired and partial requests have traces with the reason, and no others have."""
     endpoint, behind = collector
     limits = {"use": "limits", "config": {"forbidden_apis": ["DeleteTopics"]}}
     variables = {
@@ -284,10 +284,10 @@ def test_failures_of_every_kind(
 
 
 @pytest.mark.parametrize("kind", ["refusing", "black hole"])
-def test_a_collector_that_is_down_is_not_felt(
+def test_a_collector_that_is_down_delays_no_client(
     tmp_path: Path, broker: StubBroker, kind: str
 ) -> None:
-    """Every request is traced and no span can be delivered: replies are as quick as ever, and so is the end."""
+    """Every request is traced and no span can be delivered: neither replies nor the shutdown are slower."""
     with BlackHole() as hole:
         variables = EVERY | (refusing() if kind == "refusing" else hole.variables)
         headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20hunter2"}
@@ -312,10 +312,10 @@ def test_a_collector_that_is_down_is_not_felt(
         assert sluice.said().count("traces_not_exported") <= 1
 
 
-def test_a_trace_file_is_what_a_collector_takes(
+def test_a_trace_file_is_accepted_by_a_collector(
     tmp_path: Path, broker: StubBroker, collector: tuple[str, Collector]
 ) -> None:
-    """Each line of the file, posted as it is, is taken by a real collector, and comes out as the requests were."""
+    """Each line of the file, posted as it is, gives the spans of the requests."""
     endpoint, behind = collector
     file = tmp_path / "traces.jsonl"
     before = len(behind.spans)
@@ -339,13 +339,13 @@ def test_a_trace_file_is_what_a_collector_takes(
 
 
 @pytest.mark.kafka
-def test_a_real_producer_and_a_real_broker(
+def test_a_real_producers_spans_lie_inside_its_waits(
     tmp_path: Path,
     kafka_one: KafkaCluster,
     topics_one: Topics,
     collector: tuple[str, Collector],
 ) -> None:
-    """kafka-python writes ten batches one by one: ten Produce spans, each inside what `get` has waited."""
+    """kafka-python writes ten batches one by one: ten Produce spans, each inside the time of `get`."""
     endpoint, behind = collector
     topic = topics_one.make()
     before = len(behind.spans)

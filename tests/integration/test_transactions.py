@@ -1,4 +1,4 @@
-"""Transactions: what is committed is seen, what is aborted is not, and offsets are committed with the records."""
+"""Transactions: committed records are read, aborted ones are not, and offsets are committed with the records."""
 
 import uuid
 
@@ -39,7 +39,7 @@ def test_librdkafka_commits_and_aborts(way_three: Way) -> None:
 
 
 def test_kafka_python_commits_and_aborts(way_three: Way) -> None:
-    """The same with the other client."""
+    """read_committed and read_uncommitted differ as for librdkafka."""
     topic = way_three.topics.make()
     producer = KafkaProducer(
         bootstrap_servers=way_three.bootstrap, transactional_id=f"x-{uuid.uuid4()}", acks="all"

@@ -1,4 +1,4 @@
-"""The usage log of a real Sluice before a real Kafka: every row, summed, is what the clients counted themselves."""
+"""The usage log of a real Sluice before a real Kafka: the sums of its rows are the clients' own counts."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ QUOTA = {"enforcement": "entity", "quotas": [{"user": "ANONYMOUS", "request_rate
 RECORDS = 700
 CLOSE_MOST_S = 2.0
 OTHER_STOP_S = 2.0
-"""What a process without a usage log may take to end, on a busy machine."""
+"""The longest shutdown of a process without a usage log, on a busy machine."""
 
 
 @dataclass
 class Run:
-    """What one Sluice wrote, and what the clients say they did."""
+    """The rows of one Sluice, and the counts of its clients."""
 
     rows: dict[str, list[dict[str, Any]]]
     files: list[bytes]
@@ -51,7 +51,7 @@ class Run:
 def run(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path_factory: pytest.TempPathFactory
 ) -> Run:
-    """Three clients at work, then a drain; everything is looked at when it is over."""
+    """Run three clients, then drain; all rows are read when it is over."""
     folder = tmp_path_factory.mktemp("usage-log")
     directory = folder / "usage-log"
     copy = topics_one.make()
@@ -90,7 +90,7 @@ def run(
 
 
 def produce_by_librdkafka(bootstrap: str, topic: str) -> None:
-    """Fifty produces of a client called `fifty`, one request each."""
+    """Produce fifty records as a client called `fifty`, one request each."""
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "fifty"})
     for number in range(50):
         producer.produce(topic, b"x" * 1000, partition=number % 2)
@@ -98,7 +98,7 @@ def produce_by_librdkafka(bootstrap: str, topic: str) -> None:
 
 
 def count_everything(port: int) -> dict[str, int]:
-    """What three connections of a client called `counted` sent and got, to the byte, over more than two seconds."""
+    """Return the requests and bytes of three connections of a client called `counted`, over more than two seconds."""
     counted = {"requests": 0, "request_bytes": 0, "response_bytes": 0}
 
     def ask(sock: socket.socket, requests: list[bytes]) -> None:
@@ -127,9 +127,9 @@ def total(rows: list[dict[str, Any]], column: str, **wanted: str) -> int:
     )
 
 
-def test_the_rows_are_what_the_client_counted(run: Run) -> None:
-    """To the request and byte, in `entity` and in `api`, of two APIs (one of them rewritten); and of a real client,
-    what it surely did.
+def test_the_rows_equal_the_clients_counts(run: Run) -> None:
+    """To the request and byte, in `entity` and in `api`, for two APIs (one
+    of them rewritten); for a real client, at least its known requests.
     """
     counted = run.counted
     assert counted["requests"] > 500
@@ -142,8 +142,8 @@ def test_the_rows_are_what_the_client_counted(run: Run) -> None:
     assert total(api, "requests", client_id="fifty", api="Produce") == 50
 
 
-def test_topics_have_what_was_written_and_read(run: Run) -> None:
-    """By name: as many records as were produced (compressed ones, too), and as many as were fetched."""
+def test_topic_rows_count_written_and_read_records(run: Run) -> None:
+    """By topic name: as many records as were produced (compressed ones, too), and as many as were fetched."""
     assert total(run.rows["topic"], "produce_records", topic=run.topic) == RECORDS
     assert total(run.rows["topic"], "fetch_records", topic=run.topic) == RECORDS
     assert total(run.rows["topic"], "produce_bytes", topic=run.topic) > 0
@@ -151,21 +151,21 @@ def test_topics_have_what_was_written_and_read(run: Run) -> None:
 
 
 def test_no_row_is_missing(run: Run) -> None:
-    """`seq` has no gap, and the process says that it dropped nothing."""
+    """`seq` has no gap, and the process reports no dropped row."""
     for rows in run.rows.values():
         assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
     last = run.rows["instance"][-1]
     assert last["rows_dropped_total"] == last["rows_unpublished_total"] == 0
 
 
-def test_the_same_rows_are_published_and_nobody_sees_that_here(run: Run) -> None:
-    """The topic holds every line of every file, once each; the publisher itself is in no row."""
+def test_the_same_rows_are_published_and_the_publisher_has_no_row(run: Run) -> None:
+    """The topic holds every line of every file, once each."""
     assert sorted(run.published) == sorted(run.files)
     assert {row["client_id"] for row in run.rows["entity"]}.isdisjoint({"sluice-usage-log"})
 
 
-def test_a_capture_is_played_again_exactly(kafka_one: KafkaCluster, tmp_path: Path) -> None:
-    """Sixteen clients beyond their quota: a fresh policy, asked what the rows tell, says every recorded delay again."""
+def test_a_replayed_capture_gives_the_same_delays(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+    """Sixteen clients over their quota: a new policy gives every recorded delay again."""
     directory = tmp_path / "usage-log"
     sluice = SluiceProcess(
         kafka_one.bootstrap,
@@ -197,7 +197,7 @@ def test_a_capture_is_played_again_exactly(kafka_one: KafkaCluster, tmp_path: Pa
 
 
 def ask_often(port: int, place: int) -> None:
-    """Twenty Metadata requests of a client of its own, one after the other, by fours."""
+    """Send twenty Metadata requests of a client of its own in groups of four."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
         for turn in range(5):
             numbers = range(turn * 4, turn * 4 + 4)
@@ -208,16 +208,16 @@ def ask_often(port: int, place: int) -> None:
 
 @pytest.fixture
 def black_hole() -> Iterator[str]:
-    """HOST:PORT of somebody who accepts and never says a word."""
+    """HOST:PORT of a server that accepts and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("reachable", [True, False], ids=["silent", "refused"])
-def test_brokers_that_do_not_answer_delay_the_end_no_more_than_two_seconds(
+def test_silent_brokers_delay_the_shutdown_by_two_seconds_at_most(
     black_hole: str, tmp_path: Path, *, reachable: bool
 ) -> None:
-    """Rows wait to be published and nobody takes them: SIGTERM, and the files are whole all the same."""
+    """Rows wait to be published: after SIGTERM the files are whole all the same."""
     sluice = SluiceProcess(
         black_hole if reachable else "127.0.0.1:1",
         tmp_path / "sluice",
