@@ -1,22 +1,22 @@
-"""`admission`: no more than so many requests at a broker at once; the least important wait, then are shed.
+"""`admission`: limits the requests in flight at each broker; the least important wait, then are rejected.
 
     - use: admission
       config:
         max_in_flight_requests_per_node: 50
-        max_queued_requests: 200                   # more than these are shed, the least important first
-        max_wait_ms: 5000                # nobody waits longer
+        max_queued_requests: 200          # more are rejected, the least important first
+        max_wait_ms: 5000                 # no request waits longer
         importance:                       # the first rule that matches counts; default: 0
           - {user: billing, level: 10}
           - {client_id: report, api: Fetch, level: -10}
 
 Rules:
-- A place is taken when a request is let through, and given back when it completes, however it ends.
-- Who finds no place waits in the queue of that broker: by importance, then by arrival. Its connection
-  is not read meanwhile, so each has one place in the queue at most.
-- Never held and never counted: what signs a client on and what keeps groups alive (`NEVER_HELD`); a
-  Produce without acks, for nobody can tell when the broker is done with it; long polls, which cost the
-  broker nothing while they wait.
-- Who is shed gets THROTTLING_QUOTA_EXCEEDED in that API's shape. The broker never saw the request.
+- A place is taken when a request is forwarded, and freed when it completes in any way.
+- A request without a place waits in the queue of its broker: by importance, then by arrival. Its connection is not read
+  meanwhile, so each connection has at most one place in the queue.
+- Some requests are never held and never counted: those of sign-on and of group membership (`NEVER_HELD`); a Produce
+  without acks, because its end at the broker cannot be seen; and long polls, which cost the broker nothing while they
+  wait.
+- A rejected request gets THROTTLING_QUOTA_EXCEEDED in its API's shape. The broker never saw it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import msgspec
 from policies.api import FORWARD, Hold, Need, Policy, PolicyConfigError, Reject
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
+from policies.verdicts import short_repr
 from wire.apis import OFFERED, ApiKey, key_of, name_of
 from wire.errors import ErrorCode
 from wire.fetch import FetchHead
@@ -53,23 +54,23 @@ NEVER_HELD: Final = frozenset(
     }
 )
 SHED: Final = Reject(
-    ErrorCode.THROTTLING_QUOTA_EXCEEDED, message="the broker has as many requests as it may have"
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED, message="the broker has its maximum of requests in flight"
 )
 
 
 class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How important the requests are to which all that is given here applies."""
+    """The importance of the requests that match every given field."""
 
     user: str | None = None
     client_id: str | None = None
-    """A claim, not a proof: whoever knows of the rule can use it."""
+    """Client ids are not authenticated: any client that knows of the rule can use it."""
     api: str | None = None
     """Kafka's name: Produce, Metadata, ..."""
     level: Annotated[int, msgspec.Meta(ge=-1000, le=1000)]
-    """Higher is more important; what no rule speaks of has 0."""
+    """Higher is more important; requests that no rule matches have 0."""
 
     def matches(self, peer: Peer, api_key: int) -> bool:
-        """Whether it speaks of this request."""
+        """Return whether the rule applies to this request."""
         return (
             (self.user is None or self.user == peer.user)
             and (self.client_id is None or self.client_id == peer.client_id)
@@ -77,9 +78,11 @@ class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         )
 
     def mistakes(self) -> Iterator[Problem]:
-        """A rule that speaks of everything, or of what never waits."""
+        """Yield a problem for a rule that matches everything, and for one about requests that never wait."""
         if self.user is None and self.client_id is None and self.api is None:
-            yield Problem("", "a rule for nobody", "user, client_id, api, or several of them")
+            yield Problem(
+                "", "a rule without a condition", "user, client_id, api, or several of them"
+            )
         if self.api is not None:
             key = key_of(self.api)
             if key is None or key not in OFFERED:
@@ -91,23 +94,23 @@ class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class AdmissionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Only the bound itself has no default."""
+    """The settings of the policy. Only the limit itself has no default."""
 
     max_in_flight_requests_per_node: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
     """Requests that a broker may have at once; the bootstrap port counts as a broker of its own."""
     max_queued_requests: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1000
-    """Requests that may wait for a broker; 0: nobody waits."""
+    """Requests that may wait for a broker; 0: none waits."""
     max_wait_ms: Annotated[int, msgspec.Meta(ge=1, le=60_000)] = 5000
-    """How long one of them may."""
+    """The longest wait of a request in ms."""
     importance: tuple[ImportanceRule, ...] = ()
-    """Who goes first; the first rule that matches counts."""
+    """Which requests go first; the first rule that matches counts."""
     count_long_polls: bool = False
-    """Whether fetches that may wait for records (max_wait and min_bytes above 0, and every ShareFetch)
-    take a place and wait for one, as all others do."""
+    """Whether fetches that may wait for records (max_wait and min_bytes above 0, and every ShareFetch) take a place and
+    wait for one, as all other requests do."""
 
 
 class _Broker:
-    """What is at one broker, and who waits for it."""
+    """The requests in flight at one broker, and the queue for it."""
 
     __slots__ = ("in_flight", "max_in_flight", "queues", "waiting", "waking")
 
@@ -120,7 +123,7 @@ class _Broker:
 
 
 class _Ticket:
-    """A place in the queue of a broker; also the watch key of the request that is held with it."""
+    """A place in the queue of a broker; also the watch key of the held request."""
 
     __slots__ = ("broker", "is_shed", "level")
 
@@ -135,7 +138,7 @@ class _Ticket:
         return f"a place at the broker (level {self.level})"
 
     def leave(self) -> None:
-        """Out of the queue, wherever it stands, if it still does."""
+        """Leave the queue, from any place in it; no effect if the ticket has left before."""
         queues = self.broker.queues
         queue = queues.get(self.level)
         if queue is not None and self in queue:
@@ -146,14 +149,14 @@ class _Ticket:
 
 
 class Admission(Policy):
-    """See the module."""
+    """Holds and rejects requests when a broker has too many in flight."""
 
     Config = AdmissionConfig
 
     def __init__(self, config: object, host: Host) -> None:
         super().__init__(config, host)
         if not isinstance(config, AdmissionConfig):
-            raise PolicyConfigError("", "not an AdmissionConfig")
+            raise PolicyConfigError("", f"expected an AdmissionConfig, got {short_repr(config)}")
         self._settings = config
         self._counts_polls = config.count_long_polls
         unseen: frozenset[int] = NEVER_HELD
@@ -162,27 +165,27 @@ class Admission(Policy):
             self.needs = {ApiKey.FETCH: Need.HEAD}
         self.apis = frozenset(OFFERED) - unseen
         self.shed = 0
-        """How many requests were."""
+        """Number of requests that were rejected."""
         self._brokers: dict[int | None, _Broker] = {}
         # By the identity of the request, which is one and the same object until it completes.
         self._places: dict[int, _Broker] = {}
         self._tickets: dict[int, _Ticket] = {}
 
     def in_flight(self, node_id: int | None) -> int:
-        """How many requests this broker has now."""
+        """Return the number of requests in flight at this broker."""
         broker = self._brokers.get(node_id)
         return broker.in_flight if broker else 0
 
     def waiting(self, node_id: int | None) -> int:
-        """How many wait for it."""
+        """Return the number of requests in the queue of this broker."""
         broker = self._brokers.get(node_id)
         return broker.waiting if broker else 0
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Hold | Reject:
-        """Let it through if there is a place, or it has waited for one; else have it wait."""
+        """Forward the request if there is a place or one was kept for it; else hold or reject it."""
         if self._tickets:
             ticket = self._tickets.pop(id(request), None)
-            if ticket is not None:  # it was woken: with a place kept for it, or because it is shed
+            if ticket is not None:  # woken: a place is kept for it, or it is rejected
                 if ticket.is_shed:
                     return self._refuse()
                 self._places[id(request)] = ticket.broker
@@ -208,20 +211,22 @@ class Admission(Policy):
         return self._enqueue(broker, request, peer)
 
     def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
-        """Give its place back, at the broker or in the queue."""
+        """Free the request's place, at the broker or in the queue."""
         broker = self._places.pop(id(request), None)
         if broker is None:
             ticket = self._tickets.pop(id(request), None)
             if ticket is not None:
                 ticket.leave()
-                self.shed += outcome is outcome.ANSWERED  # its time was up, or the proxy drains
+                self.shed += (
+                    outcome is outcome.ANSWERED
+                )  # its wait has expired, or the proxy drains
             return
         broker.in_flight -= 1
         if broker.queues:
             self._wake_next(broker)
 
     def adopt(self, previous: Policy) -> None:
-        """The requests are the same, at the brokers and in the queues; the bound may be another."""
+        """Take over the requests in flight and the queues. The limit may differ."""
         if isinstance(previous, Admission):
             self._take_over(previous)
 
@@ -234,7 +239,7 @@ class Admission(Policy):
             broker.max_in_flight = self._settings.max_in_flight_requests_per_node
             self._wake_next(broker)
 
-    # -- the queue ----------------------------------------------------------------------------
+    # -- the queue ---------------------------------------------------------------------------
 
     def _enqueue(self, broker: _Broker, request: Request, peer: Peer) -> Hold | Reject:
         level = self._level(peer, request.api_key)
@@ -246,13 +251,15 @@ class Admission(Policy):
             last = next(reversed(broker.queues[least]))
             last.leave()
             last.is_shed = True
-            self.host.wake(last)  # none is there if its time is just up: then it is gone as well
+            self.host.wake(
+                last
+            )  # no effect if its wait has just expired: then it has ended already
         ticket = _Ticket(broker, level)
         self._tickets[id(request)] = ticket
         return Hold(settings.max_wait_ms, ticket, SHED)
 
     def _wake_next(self, broker: _Broker) -> None:
-        """Wake whoever is first, while there is room. What is woken may complete on the spot."""
+        """Wake the first requests of the queue while there is room. A woken request may complete at once."""
         if broker.waking:
             return
         broker.waking = True
@@ -260,8 +267,8 @@ class Admission(Policy):
             while broker.queues and broker.in_flight < broker.max_in_flight:
                 first = next(iter(broker.queues[max(broker.queues)]))
                 first.leave()
-                broker.in_flight += 1  # kept for it
-                if not self.host.wake(first):  # its client has gone, or its time is just up
+                broker.in_flight += 1  # its place
+                if not self.host.wake(first):  # its client has left, or its wait has just expired
                     broker.in_flight -= 1
         finally:
             broker.waking = False

@@ -1,12 +1,12 @@
-"""All that a policy author needs: the contract, the verdicts, and who is speaking.
+"""Everything that the author of a policy needs: the contract, the verdicts, and the peer.
 
 Rules:
-- A policy decides; the core enforces; neither does the work of the other.
-- Hooks are synchronous and quick, do no I/O and read no clock: `now_ms` comes in as an argument.
-- Every hook has a do-nothing default; override what you need. What nobody overrides costs nothing.
-- One instance per config entry per process, one thread, no locks.
-- Once the first byte of a request has gone on, it can no longer be refused. So `needs` says honestly
-  how much of it must be there before `on_request` is asked.
+- A policy decides and the core enforces; neither does the work of the other.
+- Hooks are synchronous and quick, do no I/O and read no clock: `now_ms` is an argument.
+- Every hook has a default that does nothing. Override the hooks you need; the others cost nothing.
+- There is one instance per config entry and process, in one thread, so no locks are needed.
+- A request cannot be refused after its first byte was forwarded. So `needs` must say how much of the request
+  `on_request` has to see.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 
 ANONYMOUS = "ANONYMOUS"
-"""Kafka's name for who has not authenticated."""
+"""Kafka's name for a client that has not authenticated."""
 
 
 class Need(IntEnum):
-    """How much of a request is there when `on_request` is asked."""
+    """How much of a request is there when `on_request` is called."""
 
     HEADER = 0
-    """The header; for Produce also `acks`. Costs nothing: the body streams through unseen."""
+    """The header; for Produce also `acks`. It costs nothing: the body is forwarded without being read."""
     HEAD = 1
-    """And `request.head`: the walked fields. A Fetch head is complete when asked; a Produce head
-    knows acks and timeout, and its topics fill as the body streams by (complete in `on_complete`)."""
+    """The header and `request.head`. A Fetch head is complete at `on_request`. A Produce head has acks and timeout, and
+    its topics fill while the body is forwarded (complete in `on_complete`)."""
     BODY = 2
-    """And `request.body`: the whole body, kept (and counted) until the verdict."""
+    """The header, the head and `request.body`: the whole body is buffered, and counted, until the verdict."""
 
 
 class Outcome(Enum):
-    """How an admitted request ended; told once, to `on_complete`."""
+    """How an admitted request ended; `on_complete` gets it once."""
 
     REPLIED = "replied"
-    NO_REPLY = "no_reply"  # acks=0: none is expected
+    NO_REPLY = "no_reply"  # acks=0: no reply is expected
     ANSWERED = "answered"  # by a policy; the broker never saw it
     EXPIRED = "expired"
     DISCONNECTED = "disconnected"
@@ -51,30 +51,30 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What we know of the speaker. Replaced when we learn more, never changed."""
+    """The facts about a client connection. A new fact makes a new Peer; a Peer never changes."""
 
     session_id: int
     host: str
     port: int
     node_id: int | None = None
-    """The broker this connection stands for; None on the bootstrap port."""
+    """The broker that this connection is for; None on the bootstrap port."""
     client_id: str = ""
     user: str = ANONYMOUS
     principal_source: str = "none"
-    """Why we think so: `none` (nobody said), `sasl` (the broker agreed), `fixed` (the config says so),
-    `unknown` (the broker agreed, but whom it means cannot be read from the wire)."""
+    """The source of `user`: `none` (no authentication), `sasl` (the broker accepted it), `fixed` (the config sets it),
+    or `unknown` (the broker accepted an authentication whose user cannot be read from the bytes)."""
 
 
 class Request(Protocol):
-    """One request, as far as `needs` asked for it. Valid only until `on_complete` returns."""
+    """One request, with as much as `needs` asked for. It is valid until `on_complete` returns."""
 
     @property
     def exchange_id(self) -> int:
-        """Unique in this session; the same in every hook of one request."""
+        """A number that is unique in this session and the same in every hook of one request."""
 
     @property
     def api(self) -> Api:
-        """The table's facts of this API and version."""
+        """The facts about this API and version."""
 
     @property
     def api_key(self) -> int:
@@ -82,44 +82,44 @@ class Request(Protocol):
 
     @property
     def api_version(self) -> int:
-        """The version the client chose."""
+        """The version that the client chose."""
 
     @property
     def node_id(self) -> int | None:
-        """The broker it is for; None on the bootstrap port."""
+        """The broker that the request is for; None on the bootstrap port."""
 
     @property
     def size_bytes(self) -> int:
-        """Header and body, without the four bytes of length (as Kafka counts it)."""
+        """Header and body in bytes, without the four bytes of length (as in Kafka)."""
 
     @property
     def acks(self) -> int | None:
-        """Produce only: -1, 0 or 1."""
+        """-1, 0 or 1 for Produce, None for other APIs."""
 
     @property
     def head(self) -> ProduceWalker | FetchHead | None:
-        """With Need.HEAD or more, for Produce and Fetch."""
+        """The head of a Produce or Fetch, with Need.HEAD or more; else None."""
 
     @property
     def body(self) -> bytes | None:
-        """With Need.BODY."""
+        """The whole body, with Need.BODY; else None."""
 
 
 class Response(Protocol):
-    """The broker's reply, as it is about to leave for the client."""
+    """The reply, just before it is sent to the client."""
 
     @property
     def size_bytes(self) -> int:
-        """Header and body, without the four bytes of length."""
+        """Header and body in bytes, without the four bytes of length."""
 
     @property
     def throttle_time_ms(self) -> int:
-        """What the broker wrote; 0 where the response has no such field, or it has not come yet."""
+        """The broker's throttle in ms; 0 if the response has no such field, or if the field has not arrived yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Fixed-width bytes laid over the request at `offset` from its body's start."""
+    """Bytes that replace the request's bytes at `offset` from its body's start; the length stays."""
 
     offset: int
     data: bytes
@@ -127,10 +127,10 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Send it on. The chain goes on asking.
+    """Forward the request. The chain continues with the next policy.
 
-    `patches` need HEAD or BODY and change fixed-width fields in place. `body` needs BODY and replaces
-    the whole body: the slow path, used by no policy that is on by default. `exempt`: see EXEMPT.
+    `patches` need HEAD or BODY and change fixed-width fields in place. `body` needs BODY and replaces the whole
+    body; this is the slow path, and no policy that is on by default uses it. `exempt`: see EXEMPT.
     """
 
     patches: tuple[Patch, ...] = ()
@@ -140,69 +140,68 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """This body is the reply; the broker never sees the request. The chain stops.
+    """Answer with this body; the broker never sees the request. The chain stops.
 
-    The reply's header is the core's work. For a request without reply (acks=0) nothing is sent.
+    The core adds the reply's header. For a request without reply (acks=0) nothing is sent.
     """
 
     body: bytes
     refuses: Reject | None = field(default=None, compare=False)
-    """Where the body is a refusal in the API's own words: its code and message, told to operators as a Reject's are."""
+    """Set if the body is a refusal in the API's own shape: its code and message, reported to operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Answer with this error code, in that API's own shape; then close if asked. The chain stops.
+    """Answer with this error code, in the API's own shape; then close if asked. The chain stops.
 
-    A request without reply (acks=0), or of an API whose shape is not known, closes the connection.
+    A request without reply (acks=0), or of an API whose shape is unknown, closes the connection.
     """
 
     code: int
     close: bool = False
     message: str = field(default="", compare=False)
-    """Why, in a few words, for the client, the log and the audit log: never a payload. At most 250 characters."""
+    """The reason in a few words, for the client, the log and the audit log; never a payload. At most 250 characters."""
 
 
 FORWARD = Forward()
-"""The usual verdict. Return this very object: the core compares by identity before it looks closer."""
+"""The most common verdict. Return this very object: the core compares by identity first."""
 
 EXEMPT = Forward(exempt=True)
-"""As FORWARD, for a request that no quota counts: the usage log says so. A Forward that changes the request says the
-same by `exempt=True`. What one policy exempts is exempt, whatever the others say."""
+"""As FORWARD, for a request that no quota counts: the usage log shows it as exempt. A Forward that changes the request
+does the same with `exempt=True`. If one policy exempts a request, it is exempt for all."""
 
 
 class QuotaViolation(NamedTuple):
-    """Why someone is to be quiet: for traces and whoever looks on; nothing is decided by it."""
+    """Why a client is throttled: for traces and other observers. No decision depends on it."""
 
     entity: str
-    """Whose bucket, for people."""
+    """The bucket's name for people."""
     quota: str
-    """Which limit: `request_rate`, `producer_byte_rate`, ..."""
+    """The limit: `request_rate`, `producer_byte_rate`, ..."""
     observed: float
-    """The rate that the delay followed from: always above `bound`."""
+    """The rate that led to the delay: always above `bound`."""
     bound: float
-    """Both per second."""
+    """The limit. Both are per second."""
     policy: str = ""
-    """Name of the entry that gave the throttle."""
+    """Name of the config entry that gave the throttle."""
 
 
 class EffectiveQuota(NamedTuple):
-    """The request rate that a policy enforces on a user and client id now: for the usage log."""
+    """The request rate that a policy currently enforces on a user and client id: for the usage log."""
 
     enforcement: str
     entity: str
     rate: float
-    """Requests a second."""
+    """Requests per second."""
     rev: str
-    """Changes whenever any limit does."""
+    """Changes when any limit changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """Let it pass, and be quiet: the client's channel is muted that long from now, and the reply carries
-    what is left of it. The chain goes on; of several the largest counts.
+    """Do as `forward` says and mute the client's channel for this time, from now; the reply carries what remains of it.
 
-    As a verdict on a request `forward` says how it goes on. The mute begins behind the request's last byte.
+    The chain continues; of several throttles the largest counts. The mute begins after the request's last byte.
     """
 
     throttle_time_ms: int
@@ -212,18 +211,18 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Park it, its channel muted, so that order stays. The chain pauses here.
+    """Park the request and mute its channel, so that the order stays. The chain pauses here.
 
-    When `host.wake(watch)` is called the same policy is asked again; at the deadline, or when the proxy
-    drains, `then` is done instead, and the chain goes on. If the client leaves, `on_complete` tells.
-    Traces say `str(watch)`.
+    When `host.wake(watch)` is called, the same policy judges the request again. At the deadline, or when the proxy
+    drains, `then` applies instead, and the chain continues. If the client disconnects, `on_complete` is called.
+    Traces show `str(watch)`.
     """
 
     max_delay_ms: int
     watch: Hashable
     then: Forward | Reject = FORWARD
     throttles: bool = False
-    """The wait is a quota's: it counts as throttle time, not as purgatory."""
+    """Whether the wait is due to a quota: then it counts as throttle time, not as purgatory."""
     why: QuotaViolation | None = field(default=None, compare=False)
 
 
@@ -240,33 +239,39 @@ class PolicyConfigError(ValueError):
 
 
 class Services(Protocol):
-    """What the proxy does for all policies alike."""
+    """The services that the proxy offers to every policy."""
 
     def wake(self, key: Hashable) -> int:
-        """Ask again, at once, whatever is held for this watch key; how many that were."""
+        """Have every request that is held for this watch key judged again, at once. Returns the number of requests."""
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """Call `call(now_ms)` once when the time has come: a policy's own alarm clock."""
+        """Call `call(now_ms)` once at `at_ms`, a time in ms since the epoch.
+
+        Raises TypeError if an argument has the wrong type or range.
+        """
 
     def reconsider(self) -> None:
-        """What this policy wants (`apis`, `response_apis`, `needs`) has changed: have the chain look again."""
+        """Read this policy's `apis`, `response_apis` and `needs` again, because they have changed."""
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Shorten the throttles that this policy gave, after a limit has changed.
 
-        `until_ms(peer, why)` says until when the client has to be quiet by what holds now. A later time than
-        the client was given changes nothing. Many clients are reviewed a part at a time.
+        `until_ms(peer, why)` returns until when the client has to be muted under the current limits. A later time
+        than before changes nothing. Many clients are reviewed in several steps.
         """
 
     def load(self, path: str) -> bytes | None:
-        """What `save` wrote there; None if nothing ever did."""
+        """Return what `save` wrote to this path; None if there is no such file. Raises OSError if it cannot be read."""
 
     def save(self, path: str, data: bytes) -> None:
-        """Replace the file's content in one step, or raise OSError and leave it as it was. Rarely."""
+        """Replace the file's content in one step.
+
+        Raises OSError and leaves the file as it was if that fails. Use it rarely.
+        """
 
 
 class Host(Services, Protocol):
-    """What one policy is given."""
+    """The interface between one policy and the proxy."""
 
     @property
     def name(self) -> str:
@@ -274,56 +279,61 @@ class Host(Services, Protocol):
 
     @property
     def observes(self) -> bool:
-        """Whether the entry's mode is `observe`: the chain drops its verdicts, and it must change nothing by itself."""
+        """Whether the entry's mode is `observe`: the chain ignores its verdicts, and it must not change anything by
+        itself.
+        """
 
 
 class Policy:
     """The contract. Requests go down the chain in the order of the config file, replies come back up."""
 
     Config: ClassVar[type]
-    """A frozen msgspec Struct; also the documentation of the settings."""
+    """A frozen msgspec Struct; it is also the documentation of the settings."""
     apis: frozenset[int] | None = None
-    """Which API keys it wants to see; None = all. May be narrowed per instance in `__init__`."""
+    """The API keys whose requests it judges; None = all. `__init__` may narrow it for the instance."""
     response_apis: frozenset[int] | None = None
-    """Of those, the APIs whose responses it wants to hear of; None = all of them."""
+    """Those of `apis` whose replies `on_response` gets; None = all of them."""
     needs: Need | Mapping[int, Need] = Need.HEADER
-    """How much must be there; one for all, or by API key (others: HEADER)."""
+    """How much of a request it needs; one value for all, or by API key (other keys: HEADER)."""
     tick_ms: int = 0
-    """How often `on_tick` is wanted; 0 = never."""
+    """How often `on_tick` is called, in ms; 0 = never."""
 
     def __init__(self, config: object, host: Host) -> None:
         self.config = config
         self.host = host
 
     def adopt(self, previous: Policy) -> None:
-        """At reload: take over the books of the entry of the same name."""
+        """Take over the state of the entry of the same name, at a reload."""
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
-        """The request rate that this policy holds them to. Asked once a second for whoever is active."""
+        """Return the request rate that this policy enforces on them; None if there is none.
+
+        It is called once a second for every active user and client id.
+        """
         return None
 
     def on_connect(self, peer: Peer, now_ms: int) -> Forward | Reject:
-        """A client has connected. Reject closes before a byte is read."""
+        """Judge a new connection. Reject closes it before a byte is read."""
         return FORWARD
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """Judge one request. Asked once, in order, before its first byte goes on."""
+        """Judge one request. Called once, in order, before the request's first byte is forwarded."""
         return FORWARD
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:
-        """A reply is about to leave: the broker's, or one made here."""
+        """Judge a reply just before it is sent: the broker's reply, or one that Sluice made."""
         return FORWARD
 
     def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
-        """Told exactly once for every request that `on_request` was asked about."""
+        """Called exactly once for every request that `on_request` has judged."""
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
-        """A client that passed `on_connect` is gone."""
+        """Called when a client that passed `on_connect` has disconnected."""
 
     def on_tick(self, now_ms: int) -> None:
-        """Every `tick_ms`, between two requests."""
+        """Called every `tick_ms`, between two requests."""
 
     def close(self) -> None:
-        """The process ends, or a reload left this entry out."""
+        """Called when the process ends, or when a reload has removed this entry."""

@@ -1,15 +1,15 @@
-"""Ask the policies in order, compiled per API key: an API that no policy wants costs nothing.
+"""Calls the policies in order, compiled per API key: an API that no policy wants costs nothing.
 
 Rules:
-- Requests go down the config's order, responses come back up it.
-- The first verdict that answers or refuses ends the asking; those asked so far hear `on_complete`.
-- Of several throttles the largest counts; it holds however the request goes on.
-- A Hold pauses the asking: the same entry is asked again, and from there the chain goes on.
-- A policy that raises, or returns what is no verdict, has a bug and is reported; `on_error` says whether it closes the
-  connection or yields. Every call of a hook is guarded (`policies.hook_runner`).
-- A request is told of its end once: from then on `asked` is COMPLETED.
+- Requests go down the config's order, replies come back up.
+- The first verdict that answers or refuses ends the chain; the policies that were called so far get `on_complete`.
+- Of several throttles the largest counts; it applies to every kind of verdict.
+- A Hold pauses the chain: the same entry judges the request again, and the chain continues from there.
+- A policy that raises, or returns something else than a verdict, has a bug and is reported. `on_error` says whether the
+  connection closes or the request is forwarded. Every call of a hook is guarded (`policies.hook_runner`).
+- A request completes once: from then on its `asked` is COMPLETED.
 - The interests of an entry (`apis`, `response_apis`, `needs`, `tick_ms`) are read once, and again at `reconsider`.
-- An entry in mode `observe` is asked like any other, but its refusals are only reported.
+- An entry in mode `observe` is called like any other, but its refusals are only reported.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Chain:
         self._hooks: dict[tuple[int, bool], Hooks] = {}
         self._interests = self._read_interests(None)
         self.ticks: dict[int, list[Entry]] = {}
-        """How often, in ms, to the entries that want `on_tick` so often."""
+        """Interval in ms to the entries whose `on_tick` is called that often."""
         for entry in self.entries:
             if every_ms := self._interests[entry.name].tick_ms:
                 self.ticks.setdefault(every_ms, []).append(entry)
 
     def hooks(self, api_key: int, *, timed: bool = False) -> Hooks:
-        """Compile (once) what is asked of requests with this key. `timed`: and measure each call."""
+        """Return the compiled hooks of this API key. If `timed`, each call is measured."""
         kind = (api_key, timed and self.hook_runner.measures)
         found = self._hooks.get(kind)
         if found is None:
@@ -82,14 +82,14 @@ class Chain:
         return found
 
     def active_entries(self) -> list[str]:
-        """Return the names of the entries that are asked about requests, or hear of them."""
+        """Return the names of the entries that have a hook for requests or replies."""
         hooks = ("on_request", "on_response", "on_complete")
         return [e.name for e in self.entries if any(_overrides(e.policy, hook) for hook in hooks)]
 
     def on_connect(self, peer: Peer, now_ms: int) -> Reject | None:
-        """Ask every entry; the first refusal wins, and a guard that raises refuses.
+        """Call every entry; the first refusal counts, and an entry that raises refuses if its `on_error` is `close`.
 
-        Who had let the client in before it was refused hears `on_disconnect`.
+        Returns the refusal or None. Entries that had accepted a client that is then refused get `on_disconnect`.
         """
         passed: list[Entry] = []
         for entry in self.entries:
@@ -118,7 +118,7 @@ class Chain:
         return None
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
-        """Tell every entry."""
+        """Call every entry."""
         for entry in self.entries:
             if _overrides(entry.policy, "on_disconnect"):
                 leave = entry.policy.on_disconnect
@@ -133,39 +133,40 @@ class Chain:
         self._hooks.clear()
 
     def resume_position(
-        self, api_key: int, walk: ChainPosition, before: Hooks, gone: Collection[str]
+        self, api_key: int, position: ChainPosition, before: Hooks, replaced: Collection[str]
     ) -> tuple[Hooks, ChainPosition, bool] | None:
-        """How a request that was held under other hooks goes on here, and whether its holder is still there.
+        """Return where a request that was held under other hooks continues in this chain.
 
-        None: more of it would have to be seen than is here. `gone` are entries whose namesake here is another policy.
+        Returns (hooks, position, whether its holder is still there); None if these hooks need more of the request
+        than was read. `replaced` are entries whose name now belongs to a different policy.
         """
         hooks = self.hooks(api_key)
         if hooks.need > before.need:
             return None
-        holder = before.asked[walk.place]
-        if holder in hooks.asked and holder not in gone:
-            return hooks, walk._replace(place=hooks.asked.index(holder)), True
-        had_their_say = set(before.asked[: walk.place + 1]) - set(gone)
-        places = (n + 1 for n, name in enumerate(hooks.asked) if name in had_their_say)
-        return hooks, walk._replace(place=max(places, default=0)), False
+        holder = before.asked[position.place]
+        if holder in hooks.asked and holder not in replaced:
+            return hooks, position._replace(place=hooks.asked.index(holder)), True
+        already_asked = set(before.asked[: position.place + 1]) - set(replaced)
+        places = (n + 1 for n, name in enumerate(hooks.asked) if name in already_asked)
+        return hooks, position._replace(place=max(places, default=0)), False
 
     def attribute_fault(self, api_key: int, hook: str, error: BaseException) -> PolicyFault:
-        """What a lone policy's hook raised, reported and turned into the fault that closes."""
+        """Report what the hook of a lone policy raised, and return the fault that closes the connection."""
         if isinstance(error, PolicyFault):
             return error
         able = [e for e in self.entries if _overrides(e.policy, hook)]
-        # It was asked as it wished then; meanwhile it may wish for less (`reconsider`).
+        # It was called under its interests of that time; they may have shrunk since (`reconsider`).
         entry = next((e for e in able if self._wants(e, api_key, hook)), able[0])
         return self.hook_runner.fault(entry.name, hook, error)
 
     def forwards_on_error(self, api_key: int, hook: str) -> bool:
-        """Whether all whom this hook of this API belongs to let a request go on when they are at fault."""
+        """Return whether every entry with this hook for this API lets a request pass when the entry is at fault."""
         return all(
             _forwards_on_error(entry) for entry in self.entries if self._wants(entry, api_key, hook)
         )
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
-        """Return the request rate that holds for them: the first enforced entry's word that has one."""
+        """Return the request rate of the first enforced entry that has one for them; None if there is none."""
         hook = "effective_quota"
         for entry in self.entries:
             if entry.mode != "enforce" or not _overrides(entry.policy, hook):
@@ -178,7 +179,7 @@ class Chain:
         return None
 
     def tick(self, entry: Entry, now_ms: int) -> None:
-        """Run one entry's `on_tick`; its errors are reported, never raised."""
+        """Call one entry's `on_tick`; its errors are reported, never raised."""
         self.hook_runner.notify(entry.name, "on_tick", entry.policy.on_tick, now_ms)
 
     def close(self) -> None:
@@ -220,14 +221,14 @@ class Chain:
         calls = [self._call(entry, "on_request", timed=timed) for entry in asked]
         hook_runner = self.hook_runner
 
-        def go_on(
+        def judge(
             request: ChainRequest,
             peer: Peer,
             now_ms: int,
-            walk: ChainPosition,
+            position: ChainPosition,
             verdict: Verdict | None,
         ) -> Verdict:
-            place, joined, throttle_time_ms, why = walk
+            place, joined, throttle_time_ms, why = position
             for entry in asked[place:]:
                 place += 1
                 if verdict is None:
@@ -264,17 +265,17 @@ class Chain:
             return Throttle(throttle_time_ms, joined, why) if throttle_time_ms else joined
 
         def on_request(request: ChainRequest, peer: Peer, now_ms: int) -> Verdict:
-            return go_on(request, peer, now_ms, _START, None)
+            return judge(request, peer, now_ms, _START, None)
 
         def on_hold_over(
             request: ChainRequest, peer: Peer, now_ms: int, verdict: Verdict | None
         ) -> Verdict:
-            walk, request.held = request.held or _START, None
+            position, request.held = request.held or _START, None
             request.asked = ASKED_ALL
-            return go_on(request, peer, now_ms, walk, verdict)
+            return judge(request, peer, now_ms, position, verdict)
 
         if len(asked) == 1 and asked[0].mode == "enforce" and asked[0].on_error == "close":
-            # The ordinary case costs one call: the caller hands what it raises to `attribute_fault`.
+            # The ordinary case costs one call: the caller passes its exceptions to `attribute_fault`.
             return calls[0], on_hold_over
         return on_request, on_hold_over
 
@@ -293,7 +294,7 @@ class Chain:
             largest: Forward | Throttle = FORWARD
             for entry, place, call in places:
                 if place >= request.asked:
-                    continue  # refused before its turn came
+                    continue  # the request was refused before this entry judged it
                 try:
                     verdict = call(request, response, peer, now_ms)
                     if verdict is not FORWARD:
@@ -343,7 +344,7 @@ class Chain:
         if not is_no_op(verdict):
             self._reporter.on_policy_observed(PolicyDecision(name, verdict, peer, api, now_ms))
 
-    # -- what they wish for ----------------------------------------------------------------------
+    # -- interests -------------------------------------------------------------------------------
 
     def _read_interests(self, before: Mapping[str, Interests] | None) -> dict[str, Interests]:
         found: dict[str, Interests] = {}
@@ -358,7 +359,7 @@ class Chain:
         return found
 
     def _wants(self, entry: Entry, api_key: int, hook: str) -> bool:
-        """Whether the entry cares for this API, and (if one is named) has this hook for it."""
+        """Return whether the entry is interested in this API, and (if one is named) has this hook for it."""
         interests = self._interests[entry.name]
         wanted = [interests.apis, interests.response_apis if hook == "on_response" else None]
         if any(keys is not None and api_key not in keys for keys in wanted):
@@ -371,10 +372,12 @@ def _overrides(policy: Policy, hook: str) -> bool:
 
 
 def _forwards_on_error(entry: Entry) -> bool:
-    """Whether a request goes on when this entry is at fault."""
+    """Return whether a request is forwarded when this entry is at fault."""
     return entry.on_error == "forward" or entry.mode == "observe"
 
 
 def _place(entry: Entry, asked: Sequence[Entry]) -> int:
-    """Its place among those who are asked. -1: it is never asked, so it hears of every request."""
+    """Return the entry's place among those with `on_request`; -1 if it has none, so it gets every request's other
+    hooks.
+    """
     return asked.index(entry) if entry in asked else -1

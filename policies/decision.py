@@ -1,6 +1,6 @@
-"""What an entry has decided about a request, or would have: for those who look on.
+"""Decisions of an entry about requests, made or only observed: for logs, metrics and the audit log.
 
-A PolicyDecision is made where something is refused, or would be in mode `observe`; an ordinary request has none.
+A PolicyDecision is made when a request is refused, or would be in mode `observe`; an ordinary request has none.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class PolicyDecision(NamedTuple):
-    """Which entry, about whose request, what and when."""
+    """The entry, its verdict, the client, the API and the time."""
 
     policy: str
     """The entry's name in the config."""
     verdict: Verdict
     peer: Peer
     api_name: str
-    """Empty: the client has connected, and asked for nothing yet."""
+    """Empty at connect: the client has not sent a request yet."""
     now_ms: int
 
     @property
     def kind(self) -> str:
-        """One of `reject`, `respond`, `throttle`, `hold` and `change`. What refuses in any way is a `reject`."""
+        """One of `reject`, `respond`, `throttle`, `hold` and `change`. A refusal in any form is a `reject`."""
         verdict = self._ends
         if isinstance(verdict, Reject):
             return "reject"
@@ -50,7 +50,7 @@ class PolicyDecision(NamedTuple):
 
     @property
     def delay_ms(self) -> int:
-        """How long the client would wait: a throttle's time, the longest a hold may take, else 0."""
+        """How long the client would wait in ms: the throttle's time, the longest time of a hold, else 0."""
         verdict = self.verdict
         if isinstance(verdict, Throttle):
             return verdict.throttle_time_ms
@@ -58,13 +58,13 @@ class PolicyDecision(NamedTuple):
 
     @property
     def error(self) -> str:
-        """Kafka's name of the error code that it refuses with; empty if it does not refuse."""
+        """Kafka's name of the error code of the refusal; empty if it does not refuse."""
         verdict = self._ends
         return error_name(verdict.code) if isinstance(verdict, Reject) else ""
 
     @property
     def message(self) -> str:
-        """Why it refuses, in the policy's words; empty if it does not say."""
+        """The policy's reason for the refusal; empty if it gives none."""
         verdict = self._ends
         return verdict.message if isinstance(verdict, Reject) else ""
 
@@ -75,7 +75,7 @@ class PolicyDecision(NamedTuple):
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of an error code, or the number in words if Sluice does not know it."""
+    """Return Kafka's name of an error code, or `error code N` if Sluice does not know it."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -83,12 +83,12 @@ def error_name(code: int) -> str:
 
 
 def refusal_message(policy: str, verdict: Reject) -> str:
-    """Return what a client is told of its refusal, as `error_message`."""
+    """Return the `error_message` that a client gets with a refusal."""
     return f"refused by policy {policy} of Sluice: {verdict.message or error_name(verdict.code)}"
 
 
 def is_no_op(verdict: Verdict) -> bool:
-    """Whether this verdict leaves the request as it is and its client alone; to exempt it is nothing, too."""
+    """Return whether this verdict changes neither the request nor the client's timing; an exemption changes neither."""
     if isinstance(verdict, Throttle):
         return not verdict.throttle_time_ms and is_no_op(verdict.forward)
     return isinstance(verdict, Forward) and not verdict.patches and verdict.body is None

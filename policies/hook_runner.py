@@ -1,15 +1,15 @@
-"""The wall around policies: every hook is called through here, and whatever it raises is dealt with here.
+"""Guards policies: every hook is called through this module, which handles every exception of a hook.
 
 Rules:
-- Hooks are synchronous, so no cancellation of Trio's passes through them: everything a hook raises is the policy's
-  fault, `SystemExit`, `KeyboardInterrupt` and `GeneratorExit` too. A real Ctrl-C is a signal that the process
-  receives by itself while it serves, so it never arrives as an exception inside a hook.
-- `fault` is the one place where an exception becomes a report and a PolicyFault. `run` raises that fault,
-  `notify` does not.
-- What a hook takes is measured where that costs no ordinary request anything: always in `run` (hooks that are called
-  rarely), and in what `timed` returns, which the chain uses for some requests. A hook of SLOW_US or more is reported.
-  What a hook has others do (`host.wake`) is theirs. There is no clock here: the constructor is given one.
-- What a hook returns is checked inside the same wall: a nonsense verdict is exactly as bad as an exception.
+- Hooks are synchronous, so no cancellation of Trio passes through them. Everything that a hook raises is the policy's
+  fault, including `SystemExit`, `KeyboardInterrupt` and `GeneratorExit`. A real Ctrl-C is a signal that the process
+  handles while it serves, so it never arrives as an exception inside a hook.
+- `fault` is the one place where an exception becomes a report and a PolicyFault. `run` raises that fault, `notify`
+  does not.
+- A hook's time is measured where that costs ordinary requests nothing: always in `run` (rarely called hooks), and in
+  the functions that `timed` returns, which the chain uses for some requests. A hook that takes SLOW_US or more is
+  reported. The time of other hooks that it triggers (`host.wake`) does not count. The constructor gets the clock.
+- Verdicts are checked inside the same guard: an invalid verdict is treated like an exception.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SLOW_US = 5_000
-"""No hook may take so long: every client waits for it."""
+"""No hook may take this long, in microseconds: every client waits for it."""
 
 
-class PolicyFault(Exception):  # noqa: N818 - the house's word: a fault, not an error of the peer
-    """A hook of a policy raised, or returned something that is no verdict. It has been reported."""
+class PolicyFault(Exception):  # noqa: N818 - a fault of the policy, not an error of the peer
+    """A hook of a policy raised, or returned something else than a verdict. It has been reported."""
 
     def __init__(self, name: str, hook: str, words: str = "it raised") -> None:
         super().__init__(f"policy {name}, {hook}: {words}")
@@ -39,23 +39,23 @@ class PolicyFault(Exception):  # noqa: N818 - the house's word: a fault, not an 
 
 
 class Reporter(Protocol):
-    """Hears of policies that misbehave or would have refused."""
+    """Receives reports about policies that fail, and about their refusals."""
 
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
-        """The policy raised `error`, or returned nonsense (`error` says what was expected)."""
+        """The policy raised `error`, or returned an invalid value (`error` says what was expected)."""
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
-        """An entry in mode `observe` would have done this."""
+        """An entry in mode `observe` would have decided this."""
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """An entry has refused a client (at its connect), or one of its requests."""
+        """An entry has refused a client at its connect, or one of its requests."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
-        """A hook took SLOW_US or more; `api_name` is the request's, or '' where it was about none."""
+        """A hook took SLOW_US or more; `api_name` is the request's, or '' if the hook was not about a request."""
 
 
 class HookTime:
-    """What one hook of one entry took, as far as it was measured. `slow` calls took SLOW_US or more."""
+    """The measured time of one hook of one entry, in microseconds. `slow` counts calls of SLOW_US or more."""
 
     __slots__ = ("calls", "slow", "took_us")
 
@@ -64,7 +64,7 @@ class HookTime:
 
 
 class HookRunner:
-    """See the module. One per process: a reload's chain gets the runner of the chain before.
+    """Calls hooks, reports what they raise, and measures them. One per process: a reload's chain shares it.
 
     `now_us` is a clock in microseconds; without one nothing is measured.
     """
@@ -75,10 +75,10 @@ class HookRunner:
         self.measures = now_us is not None
         self._now_us = now_us or _no_time
         self._reporter = reporter
-        self._inner_us = 0  # what other hooks took inside the one that is measured
+        self._inner_us = 0  # time of other hooks inside the measured one
 
     def fault(self, name: str, hook: str, error: BaseException) -> PolicyFault:
-        """Report what a hook raised, and return the fault that stands for it."""
+        """Report what a hook raised, and return the fault for it."""
         self._reporter.on_policy_error(name, hook, error)
         is_verdict = isinstance(error, VerdictError)
         words = str(error) if is_verdict else f"it raised {type(error).__name__}"
@@ -94,7 +94,7 @@ class HookRunner:
         *args: object,
         check: Callable[[object], None] | None = None,
     ) -> T:
-        """Call `function(*args)`, have `check` look at what it returns, and return that.
+        """Call `function(*args)`, pass the result to `check`, and return it.
 
         Raises:
             PolicyFault: either has raised. It is reported already.
@@ -120,7 +120,7 @@ class HookRunner:
         return result
 
     def notify(self, name: str, hook: str, function: Callable[..., object], *args: object) -> None:
-        """Call `function(*args)`. What it raises is reported, and nothing comes of it."""
+        """Call `function(*args)`. An exception is reported, and has no other effect."""
         try:
             self.run(name, hook, function, *args)
         except PolicyFault:

@@ -1,4 +1,4 @@
-"""What the compiled chain offers for one API, and what it remembers of one request."""
+"""The hooks that the chain compiles for one API, and what the chain stores in a request."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 ASKED_ALL = 1 << 30
 """`asked` of a request that no entry has refused or holds so far."""
 COMPLETED = -1
-"""`asked` of a request that has completed: no entry is told anything more about it."""
+"""`asked` of a request that has completed: no hook is called for it any more."""
 
 
 class ChainRequest(Request, Protocol):
-    """A request that remembers how many entries were asked about it and where in the chain it is held."""
+    """A request with the number of entries that have judged it, and its place in the chain while it is held."""
 
     asked: int
     held: ChainPosition | None
@@ -27,7 +27,7 @@ class ChainRequest(Request, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the config's `policies`."""
+    """One entry of the config's `policies`."""
 
     name: str
     policy: Policy
@@ -36,7 +36,7 @@ class Entry:
 
 
 class ChainPosition(NamedTuple):
-    """Where in the chain a request is held, and the joined verdicts of the entries before that place."""
+    """The place in the chain where a request is held, and the joined verdicts of the entries before that place."""
 
     place: int = 0
     joined: Forward = FORWARD
@@ -45,13 +45,13 @@ class ChainPosition(NamedTuple):
 
 
 class Hooks(NamedTuple):
-    """The hooks of one API, compiled over all entries; None where no entry has that hook."""
+    """The hooks of one API, compiled over all entries; None if no entry has that hook."""
 
     need: Need = Need.HEADER
     on_request: Callable[[ChainRequest, Peer, int], Verdict] | None = None
     on_hold_over: Callable[[ChainRequest, Peer, int, Verdict | None], Verdict] | None = None
-    """Resume a held request: ask the holding entry again, or take the verdict that is given as its answer."""
+    """Resumes a held request: calls the holding entry again, or takes the given verdict as its answer."""
     on_response: Callable[[ChainRequest, Response, Peer, int], Forward | Throttle] | None = None
     on_complete: Callable[[ChainRequest, Outcome, int], None] | None = None
     asked: tuple[str, ...] = ()
-    """Names of the entries that are asked, in order: `ChainPosition.place` counts along it."""
+    """Names of the entries with `on_request`, in order: `ChainPosition.place` counts along it."""

@@ -1,4 +1,4 @@
-"""What a policy is asked about and how often it is ticked: its attributes, read once and checked."""
+"""Which requests a policy judges and how often it ticks: its attributes, read once and checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def interests_of(policy: Policy) -> Interests:
     """Return the checked interests of a policy.
 
     Raises:
-        TypeError: one of them is not what `Policy` says. The message names it, and what was expected.
+        TypeError: an attribute is not as `Policy` says. The message names it, its value, and the expected type.
     """
     tick_ms: object = policy.tick_ms
     if type(tick_ms) is not int or not 0 <= tick_ms <= _MAX_TICK_MS:

@@ -1,4 +1,4 @@
-"""`limits`: what nobody behind this proxy may do.
+"""`limits`: what no client of this proxy may do.
 
     - use: limits
       config:
@@ -6,7 +6,7 @@
         request_max_bytes: 1048576          # larger: MESSAGE_TOO_LARGE (Produce), else POLICY_VIOLATION
         required_acks: all                  # a Produce with less: INVALID_REQUIRED_ACKS; acks=0 closes
 
-It judges by the header alone, so what it lets through streams as if it were not there.
+It judges by the header alone, so the requests that it accepts are forwarded without buffering.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError, Reject, Request
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
+from policies.verdicts import short_repr
 from wire.apis import OFFERED, ApiKey, find, key_of
 from wire.errors import ErrorCode
 
@@ -34,12 +35,12 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     forbidden_apis: tuple[str, ...] = ()
     """Kafka's names: DeleteTopics, AlterConfigs, ..."""
     request_max_bytes: Annotated[int, msgspec.Meta(ge=1024, le=2147483647)] | None = None
-    """Of one request, header and body."""
+    """The largest request, header and body, in bytes."""
     required_acks: Literal["all", "1"] | None = None
-    """The least a Produce must ask for: `all`, or `1` (which also lets `all` through)."""
+    """The least acks of a Produce: `all`, or `1` (which also accepts `all`)."""
 
     def mistakes(self) -> Iterator[Problem]:
-        """Every name that is no Kafka API's, and those that no client can do without."""
+        """Yield a problem for each unknown API name, and for each API that every client needs."""
         names = [each.name for key in OFFERED if (each := find(key, OFFERED[key][0]))]
         for place, name in enumerate(self.forbidden_apis):
             key = key_of(name)
@@ -54,14 +55,14 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(Policy):
-    """See the module."""
+    """Refuses requests of forbidden APIs, requests that are too large, and Produce requests with too few acks."""
 
     Config = LimitsConfig
 
     def __init__(self, config: object, host: Host) -> None:
         super().__init__(config, host)
         if not isinstance(config, LimitsConfig):
-            raise PolicyConfigError("", "not a LimitsConfig")
+            raise PolicyConfigError("", f"expected a LimitsConfig, got {short_repr(config)}")
         keys = (key_of(name) for name in config.forbidden_apis)
         self._forbidden = frozenset(key for key in keys if key is not None)
         self._max_bytes = config.request_max_bytes or 0
@@ -72,7 +73,7 @@ class Limits(Policy):
             self.apis = self._forbidden | produce
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Reject:
-        """Refuse what is forbidden, too large, or asks for too few acks."""
+        """Return FORWARD, or a Reject with the reason."""
         api_key = request.api_key
         if api_key in self._forbidden:
             message = f"{request.api.name} is forbidden here"
@@ -80,9 +81,9 @@ class Limits(Policy):
         if self._max_bytes and request.size_bytes > self._max_bytes:
             large = api_key == ApiKey.PRODUCE
             code = ErrorCode.MESSAGE_TOO_LARGE if large else ErrorCode.POLICY_VIOLATION
-            size = f"the request has {request.size_bytes} bytes"
-            return Reject(code, message=f"{size}, at most {self._max_bytes} are allowed")
+            size = f"request size {request.size_bytes} is outside 0..{self._max_bytes}"
+            return Reject(code, message=size)
         if self._acks is not None and api_key == ApiKey.PRODUCE and request.acks not in self._acks:
-            message = f"the request asks for acks={request.acks}, {self._required} is required"
+            message = f"the request has acks={request.acks}, expected {self._required}"
             return Reject(ErrorCode.INVALID_REQUIRED_ACKS, message=message)
         return FORWARD

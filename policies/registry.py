@@ -1,10 +1,10 @@
-"""Find policies by entry point, check and build them from their entries in the config.
+"""Finds policies by entry point, and checks and builds them from their entries in the config.
 
-- A policy is known by its name in the entry-point group `sluice.policies`; ours are registered
-  exactly as a stranger's would be. Only those that an entry uses are imported.
-- Every entry is looked at, whatever is wrong with another; entry names are unique.
-- A policy is made once per start and once per reload. `inspect` makes it to see whether it can be, and what it wants;
-  its entry keeps it (a draft) until `build` connects it to the proxy, or `discard` closes it.
+- A policy is known by its name in the entry-point group `sluice.policies`; the built-in policies are registered like
+  any other. Only policies that an entry uses are imported.
+- Every entry is checked, even if another one has a mistake; entry names are unique.
+- A policy is made once per start and once per reload. `inspect` makes it to find out whether it can be made, and what
+  it needs. The entry keeps it as a draft until `build` connects it to the proxy, or `discard` closes it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 GROUP = "sluice.policies"
 _RAISED = (Exception, SystemExit, GeneratorExit)
-"""What a policy's code may raise when it is imported and made. A KeyboardInterrupt is a real one then: signals are
-received only once the proxy serves."""
+"""Exceptions that a policy's code may raise when it is imported and made. A KeyboardInterrupt is a real one then: the
+process handles signals only once the proxy serves."""
 _DRAFT = "draft"
 _BODIES = "bodies"
-"""What an entry keeps beside its settings: the policy made of it, and the APIs that it wants whole."""
+"""Attributes of an entry beside its settings: the policy made from it, and the APIs whose bodies it needs."""
 MAX_AT_MS = (1 << 48) - 1
 """The latest alarm, in ms since the epoch: the year 10889."""
 
 
 class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    """One policy of the chain. Requests go down the list, responses come back up it."""
+    """One policy of the chain. Requests go down the list, responses come back up."""
 
     use: Annotated[
         str, msgspec.Meta(min_length=1, description="Its name in the group sluice.policies.")
@@ -71,9 +71,9 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def available() -> dict[str, type[Policy]]:
-    """Every installed policy by its name.
+    """Return every installed policy by its name.
 
-    One that cannot be loaded is left out here; an entry that uses it is told why.
+    A policy that cannot be loaded is left out; an entry that uses it gets the reason as a problem.
     """
     loaded = {name: _try_load(point) for name, point in _entry_points().items()}
     return {name: kind for name, kind in loaded.items() if not isinstance(kind, str)}
@@ -82,9 +82,9 @@ def available() -> dict[str, type[Policy]]:
 def build(
     entries: Sequence[PolicyEntry], services: Services, hook_runner: HookRunner | None = None
 ) -> list[Entry]:
-    """Connect each entry's policy to the proxy, in order; make it first unless it was inspected.
+    """Connect each entry's policy to the proxy, in order; make it first unless `inspect` has made it.
 
-    What a policy's host wakes, `services` does; an alarm is called through `hook_runner`.
+    The policies' hosts use `services`, and alarms are called through `hook_runner`.
 
     Raises SettingsError with every problem of every entry.
     """
@@ -106,10 +106,10 @@ def inspect(
     *,
     keep: bool = False,
 ) -> list[Problem]:
-    """Every problem that `build` would raise; paths begin with `policies[n]`.
+    """Return every problem that `build` would raise; paths begin with `policies[n]`.
 
-    None stands for an entry that could not even be read: it keeps its place and is not asked. `load` is what
-    policies read their files with. `keep`: if there is no problem the entries keep their policies for `build`.
+    None stands for an entry that could not be read: it keeps its place and is not checked. Policies read their files
+    with `load`. If `keep` and there is no problem, the entries keep their policies for `build`.
     """
     problems = _try_make_all(entries, load or _NullServices().load)
     if problems or not keep:
@@ -118,7 +118,7 @@ def inspect(
 
 
 def discard(entries: Iterable[PolicyEntry | None]) -> None:
-    """Close what was made of these entries and not built."""
+    """Close the policies that were made from these entries and not built."""
     hook_runner = HookRunner(_NullServices())
     for entry in entries:
         draft: _Draft | None = None if entry is None else vars(entry).pop(_DRAFT, None)
@@ -127,7 +127,7 @@ def discard(entries: Iterable[PolicyEntry | None]) -> None:
 
 
 def transfer_drafts(entries: Iterable[PolicyEntry | None], equals: Iterable[PolicyEntry]) -> None:
-    """What was made of `entries` belongs to their equals from now on."""
+    """Move the policies that were made from `entries` to the equal entries in `equals`."""
     for entry, equal in zip(entries, equals, strict=True):
         if entry is not None:
             vars(equal).update(vars(entry))
@@ -135,7 +135,7 @@ def transfer_drafts(entries: Iterable[PolicyEntry | None], equals: Iterable[Poli
 
 
 def hints(entries: Sequence[PolicyEntry]) -> list[str]:
-    """What is no mistake in the entries' settings, but hardly meant; paths begin with `policies[n]`.
+    """Return texts about settings that are valid but probably not intended; paths begin with `policies[n]`.
 
     A policy's Config gives them by a method `hints`, which yields texts.
     """
@@ -148,17 +148,17 @@ def hints(entries: Sequence[PolicyEntry]) -> list[str]:
         config, _ = try_convert(kind.Config, entry.config)
         give = getattr(config, "hints", None)
         if give is not None:
-            with suppress(*_RAISED):  # a stranger's code; without its hints nothing is lost
+            with suppress(*_RAISED):  # a plug-in's code; its hints are optional
                 found += [f"policies[{place}].config.{hint}" for hint in give()]
     return found
 
 
 def body_apis(entries: Sequence[PolicyEntry]) -> dict[int, str]:
-    """API key to the name of the first entry that wants its requests whole (Need.BODY)."""
-    strangers = [entry for entry in entries if _BODIES not in vars(entry)]
-    if strangers:
-        _try_make_all(strangers, _NullServices().load)
-        discard(strangers)
+    """Return API key to the name of the first entry that needs its requests whole (Need.BODY)."""
+    unknown = [entry for entry in entries if _BODIES not in vars(entry)]
+    if unknown:
+        _try_make_all(unknown, _NullServices().load)
+        discard(unknown)
     wanted: dict[int, str] = {}
     for entry in entries:
         for key in vars(entry).get(_BODIES, ()):
@@ -174,7 +174,7 @@ class _Draft(NamedTuple):
 
 
 class _Host:
-    """What one entry's policy is given. Before `connect` there is no proxy: it reads files and keeps alarms."""
+    """The host of one entry's policy. Before `connect` there is no proxy: it reads files and stores alarms."""
 
     def __init__(
         self, entry: PolicyEntry, load: Callable[[str], bytes | None], owners: dict[str, str]
@@ -190,7 +190,7 @@ class _Host:
         self._load = load
 
     def connect(self, services: Services, hook_runner: HookRunner) -> None:
-        """From now on there is a proxy; alarms that were set before are set now."""
+        """Use the services of a proxy from now on; alarms that were stored are set now."""
         self._hook_runner = hook_runner
         self._call_at = services.call_at
         self._load = services.load
@@ -206,7 +206,7 @@ class _Host:
         self._early.append((at_ms, call))
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """See Services. What the call raises is reported; it ends nothing."""
+        """Set an alarm, as `Services` says. An exception of the call is reported and has no other effect."""
         if type(at_ms) is not int or not 0 <= at_ms <= MAX_AT_MS:
             raise TypeError(f"at_ms is {short_repr(at_ms)}, expected an integer in 0..{MAX_AT_MS}")
         if not callable(call):
@@ -215,14 +215,17 @@ class _Host:
         self._call_at(at_ms, lambda now_ms: self._hook_runner.notify(name, "call_at", call, now_ms))
 
     def load(self, path: str) -> bytes | None:
-        """See `Services`. Raises OSError when another entry keeps its state in the same file."""
+        """Read a file, as `Services` says. Raises OSError if another entry keeps its state in the same file."""
         owner = self._owners.setdefault(normpath(path), self.name)
         if owner != self.name:
             raise OSError(EBUSY, f"the entry {owner} keeps its state in the same file", path)
         return self._load(path)
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
-        """See `Services`. Throttles of other entries are left alone, and so are all about which `until_ms` raises."""
+        """Review this entry's throttles, as `Services` says.
+
+        Throttles of other entries stay as they are, and so do those for which `until_ms` raises.
+        """
 
         def review(peer: Peer, why: QuotaViolation) -> float:
             if why.policy != self.name:
@@ -237,50 +240,50 @@ class _Host:
 
 
 class _NullServices:
-    """Does nothing, for policies that are only made to see whether they can be."""
+    """Does nothing, for policies that are made only to find out whether they can be made."""
 
     def wake(self, key: Hashable) -> int:
-        """Nothing waits here."""
+        """Return 0: no request is held."""
         return 0
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """It will never be that late."""
+        """Ignore the alarm."""
 
     def reconsider(self) -> None:
-        """There is no chain."""
+        """Do nothing: there is no chain."""
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
-        """No client is throttled."""
+        """Do nothing: no client is throttled."""
 
     def load(self, path: str) -> bytes | None:
-        """Nothing was ever saved."""
+        """Return None: there is no file."""
         return None
 
     def save(self, path: str, data: bytes) -> None:
-        """Nothing is."""
+        """Ignore the data."""
 
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
-        """Nobody is asked, so nobody raises."""
+        """Ignore it: no hook is called."""
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
-        """Nobody is asked."""
+        """Ignore it: no hook is called."""
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """Nobody is asked."""
+        """Ignore it: no hook is called."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
-        """There is no clock."""
+        """Ignore it: there is no clock."""
 
 
 def _try_make_all(
     entries: Sequence[PolicyEntry | None], load: Callable[[str], bytes | None]
 ) -> list[Problem]:
-    """Make what was not made yet; the entries keep it."""
+    """Make the policies that were not made yet; the entries keep them."""
     is_new = any(entry is not None and _DRAFT not in vars(entry) for entry in entries)
-    points = _entry_points() if is_new else {}  # it reads files
+    points = _entry_points() if is_new else {}  # this reads files
     problems: list[Problem] = []
     first: dict[str, int] = {}
-    owners: dict[str, str] = {}  # of the files that policies keep their state in
+    owners: dict[str, str] = {}  # by the path of a state file: the entry that uses it
     for place, entry in enumerate(entries):
         if entry is None:
             continue
@@ -312,7 +315,7 @@ def _try_make(
         interests = interests_of(policy)
     except PolicyConfigError as error:
         return [Problem(join_path(f"{path}.config", str(error.path)), str(error.message))]
-    except _RAISED as error:  # a stranger's code; its fault is a problem of this entry
+    except _RAISED as error:  # a plug-in's code; its fault is a problem of this entry
         words = f"the policy {entry.use} cannot be made: {_words(error)}"
         return [Problem(f"{path}.config", words)]
     asked = OFFERED if interests.apis is None else interests.apis & OFFERED.keys()
@@ -324,7 +327,7 @@ def _try_make(
 def _words(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001 - its `__str__` is a stranger's code, too
+    except BaseException:  # noqa: BLE001 - its `__str__` is a plug-in's code, too
         return type(error).__name__
 
 
@@ -335,11 +338,11 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 
 def _try_load(point: EntryPoint) -> type[Policy] | str:
-    """Return the class, or in words why there is none."""
+    """Return the class, or the reason in words why there is none."""
     try:
         kind: object = point.load()
-    except _RAISED as error:  # importing runs a stranger's code
+    except _RAISED as error:  # importing runs a plug-in's code
         return f"{point.value} cannot be imported: {_words(error)}"
     if isinstance(kind, type) and issubclass(kind, Policy) and hasattr(kind, "Config"):
         return kind
-    return f"{point.value} is not a Policy with a Config"
+    return f"{point.value} is {short_repr(kind)}, expected a Policy with a Config"

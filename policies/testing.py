@@ -1,14 +1,14 @@
-"""Ready-made requests and a hand-turned clock, for authors of policies (and for our own tests).
+"""Ready-made requests and a manual clock, for authors of policies (and for Sluice's own tests).
 
     bench = PolicyBench(Limits, {"forbidden_apis": ["DeleteTopics"]})
     assert bench.ask(bench.request("DeleteTopics")) == Reject(ErrorCode.POLICY_VIOLATION)
 
-`ask` goes through a real Chain, so order, modes and `on_error` behave as in the proxy. What is held is
-asked again when it is woken, what has an alarm rings as the clock is turned:
+`ask` goes through a real Chain, so order, modes and `on_error` behave as in the proxy. A held request is judged again
+when it is woken; alarms ring when the clock is advanced:
 
     verdict = bench.ask(request)            # Hold(...)
     bench.advance(500)                      # alarms ring, deadlines pass, the policy ticks
-    assert bench.released[-1].verdict ...   # what became of it, and when
+    assert bench.released[-1].verdict ...   # the final verdict, and its time
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class BenchRequest:
-    """A request with every field in the open."""
+    """A request whose fields a test sets."""
 
     api: Api
     exchange_id: int = 1
@@ -55,20 +55,20 @@ class BenchRequest:
 
     @property
     def api_version(self) -> int:
-        """The version."""
+        """The version of the request."""
         return self.api.version
 
 
 @dataclass
 class BenchResponse:
-    """A reply of this size, in which the broker wrote this."""
+    """A reply with this size in bytes and this throttle of the broker."""
 
     size_bytes: int = 100
     throttle_time_ms: int = 0
 
 
 class Released(NamedTuple):
-    """What became of a request that was held, and when."""
+    """A request that was held, its final verdict and the time of it."""
 
     now_ms: int
     request: BenchRequest
@@ -77,7 +77,7 @@ class Released(NamedTuple):
 
 @dataclass
 class BenchHost:
-    """Remembers what was woken, saved and asked for. Alone it wakes nobody; a PolicyBench does."""
+    """Records what was woken, saved and requested. Only in a PolicyBench does `wake` release requests."""
 
     name: str = "bench"
     observes: bool = False
@@ -85,42 +85,42 @@ class BenchHost:
     woken: list[Hashable] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     disk_full: bool = False
-    """No space left: `save` raises OSError."""
+    """No space is left: `save` raises OSError."""
     reconsidered: int = 0
     reviews: list[Callable[[Peer, QuotaViolation], float]] = field(default_factory=list)
-    """What `review_throttles` was given, each time."""
+    """The functions that `review_throttles` was given."""
     calls: int = 0
     """How many alarms were ever set."""
     alarms: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
-    """A heap of (when, which of those at once is first, what)."""
+    """A heap of (time in ms, order among alarms of equal time, function)."""
     bench: PolicyBench | None = None
 
     def wake(self, key: Hashable) -> int:
-        """Note it, and ask what is held for this key again."""
+        """Record the key, and judge the requests that are held for it again. Returns their number."""
         self.woken.append(key)
         return 0 if self.bench is None else self.bench.wake(key)
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """The alarm rings when the bench's clock is turned that far."""
+        """Set an alarm: it rings when the bench's clock reaches `at_ms`."""
         self.calls += 1
         heappush(self.alarms, (at_ms, self.calls, call))
 
     def reconsider(self) -> None:
-        """Note it, and have the chain compile anew."""
+        """Count the call, and have the chain compile again."""
         self.reconsidered += 1
         if self.bench is not None:
             self.bench.chain.reconsider()
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
-        """Note it: a test calls it for the peers that it throttled."""
+        """Record the function: a test calls it for the peers that it throttled."""
         self.reviews.append(until_ms)
 
     def load(self, path: str) -> bytes | None:
-        """What was saved there."""
+        """Return what was saved there; None if nothing was."""
         return self.files.get(path)
 
     def save(self, path: str, data: bytes) -> None:
-        """Into memory."""
+        """Store the data in memory. Raises OSError if `disk_full`."""
         if self.disk_full:
             raise OSError(28, "No space left on device", path)
         self.files[path] = data
@@ -128,7 +128,7 @@ class BenchHost:
 
 @dataclass
 class BenchReporter:
-    """Remembers what was reported."""
+    """Records what was reported."""
 
     errors: list[tuple[str, str, BaseException]] = field(default_factory=list)
     observed: list[tuple[str, Verdict]] = field(default_factory=list)
@@ -136,24 +136,24 @@ class BenchReporter:
     slow: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
-        """Note it."""
+        """Record it."""
         self.errors.append((name, hook, error))
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
-        """Note it."""
+        """Record it."""
         self.observed.append((decision.policy, decision.verdict))
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """Note it."""
+        """Record it."""
         self.refused.append((decision.policy, decision.verdict))
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
-        """Note it."""
+        """Record it."""
         self.slow.append((name, hook, api_name, took_us))
 
 
 class PolicyBench:
-    """One policy, its host, and a clock that stands still until `advance`."""
+    """One policy, its host, and a clock that only `advance` moves."""
 
     def __init__(
         self, policy: type[Policy], config: Mapping[str, object] | None = None, now_ms: int = 0
@@ -183,21 +183,26 @@ class PolicyBench:
         body: bytes | None = None,
         node_id: int | None = 1,
     ) -> BenchRequest:
-        """A request of this API, by Kafka's name; the newest version on offer unless told."""
+        """Return a request of this API, by Kafka's name; the newest offered version unless `version` is given.
+
+        Raises ValueError if Sluice does not offer the API or version.
+        """
         key = apis.key_of(api)
         if key is None:
-            raise ValueError(f"no Kafka API is called {api!r}")
+            raise ValueError(f"{api!r} is not the name of a Kafka API")
         chosen = apis.OFFERED.get(key, (0, 0))[1] if version is None else version
         facts = apis.find(key, chosen)
         if facts is None:
-            raise ValueError(f"{api} v{chosen} is not offered to clients")
+            raise ValueError(
+                f"{api} v{chosen} is outside the offered versions {apis.OFFERED.get(key, ())}"
+            )
         self._ids += 1
         if acks is None and key == apis.ApiKey.PRODUCE:
             acks = -1
         return BenchRequest(facts, self._ids, node_id, size_bytes, acks, None, body)
 
     def ask(self, request: BenchRequest, peer: Peer | None = None) -> Verdict:
-        """What the chain decides. FORWARD when the policy does not want to see this API."""
+        """Return what the chain decides; FORWARD when the policy is not interested in this API."""
         peer = peer or self.peer
         on_request = self.chain.hooks(request.api_key).on_request
         verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)
@@ -215,7 +220,7 @@ class PolicyBench:
         throttle_time_ms: int = 0,
         peer: Peer | None = None,
     ) -> Forward | Throttle:
-        """The broker's reply arrives, and the request completes. What the chain decides about it."""
+        """Deliver the broker's reply and complete the request. Returns what the chain decides about the reply."""
         hooks = self.chain.hooks(request.api_key)
         verdict: Forward | Throttle = FORWARD
         if hooks.on_response is not None:
@@ -225,20 +230,20 @@ class PolicyBench:
         return verdict
 
     def complete(self, request: BenchRequest, outcome: Outcome) -> None:
-        """The request ends this way."""
+        """End the request with this outcome."""
         on_complete = self.chain.hooks(request.api_key).on_complete
         if on_complete is not None:
             on_complete(request, outcome, self.now_ms)
 
     def disconnect(self, peer: Peer) -> None:
-        """The client hangs up; what is held for it is dropped."""
+        """Disconnect the client; the requests that are held for it are dropped."""
         for each in [each for each in self._held if each[2].session_id == peer.session_id]:
             self._held.remove(each)
             self.complete(each[1], Outcome.DISCONNECTED)
         self.chain.on_disconnect(peer, self.now_ms)
 
     def wake(self, key: Hashable) -> int:
-        """What the core does when a policy wakes this key."""
+        """Judge the requests held for this key again, as the core does. Returns their number."""
         woken = [each for each in self._held if each[3].watch == key]
         for each in woken:
             self._held.remove(each)
@@ -246,7 +251,7 @@ class PolicyBench:
         return len(woken)
 
     def advance(self, elapsed_ms: int) -> None:
-        """Turn the clock: alarms ring, holds end, the policy ticks, each at its time."""
+        """Advance the clock: alarms ring, holds end, the policy ticks, each at its time."""
         until_ms = self.now_ms + elapsed_ms
         while True:
             alarms = self.host.alarms
@@ -275,7 +280,7 @@ class PolicyBench:
         on_hold_over = self.chain.hooks(request.api_key).on_hold_over
         if on_hold_over is not None:
             verdict = on_hold_over(request, peer, self.now_ms, verdict)
-        elif verdict is None:  # the policy has lost its interest meanwhile
+        elif verdict is None:  # the policy is no longer interested in this API
             verdict = FORWARD
         if isinstance(verdict, Hold):
             self._hold(request, peer, verdict)

@@ -1,8 +1,7 @@
-"""Types and values in words, for whoever wrote the settings and not the program.
+"""Types and values in words, for the authors of settings rather than of programs.
 
-- What a type expects is said from its msgspec description; `Meta(extra={"expected": words})` has
-  the last word.
-- Words are plain: "a text", "a list", "nothing"; a key or value is shown as it was written.
+- The words for a type come from its msgspec description; `Meta(extra={"expected": words})` overrides them.
+- The words are plain: "a text", "a list", "nothing". A key or value is shown as it was written.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from msgspec import inspect
 
 _SHOWN_CHARS = 60
 _COMPARED_CHARS = 200
-"""A longer word is no slip of a key or value, and comparing it would take long."""
+"""A longer word is not a misspelt key or value, and comparing it would take long."""
 _QUANTITY = re.compile(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([A-Za-z]{1,3})\s*")
 _BYTES = {"b": 1} | {
     unit: 1 << power
@@ -26,7 +25,7 @@ _MS = {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_0
 
 
 def nearest(word: str, valid: Iterable[object]) -> str:
-    """The most alike of `valid`, whatever its case, or '' when nothing is."""
+    """Return the most similar of `valid`, ignoring case, or '' if none is similar."""
     if len(word) > _COMPARED_CHARS:
         return ""
     folded = {str(each).lower(): str(each) for each in valid}
@@ -35,7 +34,7 @@ def nearest(word: str, valid: Iterable[object]) -> str:
 
 
 def convert_units(path: str, info: inspect.Type, value: object) -> str:
-    """The number that a text with a unit stands for, by the unit that ends the key; '' when it is none.
+    """Return the number that a text with a unit means, in the unit that ends the key; '' if it has none.
 
     `10s` of a key that ends in `_ms` is 10000, `100MB` of one that ends in `_bytes` is 104857600.
     """
@@ -55,7 +54,7 @@ def convert_units(path: str, info: inspect.Type, value: object) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Say what is there, as someone who wrote YAML would."""
+    """Return a value in the words of an author of YAML."""
     match value:
         case None:
             return "nothing"
@@ -70,7 +69,7 @@ def describe_value(value: object) -> str:
 
 
 def describe_type(info: inspect.Type) -> str:
-    """Say what a type expects: "an integer from 1 to 65535", "one of text, json"."""
+    """Return what a type expects: "an integer from 1 to 65535", "one of text, json"."""
     words = extra(info).get("expected")
     if isinstance(words, str):
         return words
@@ -108,7 +107,7 @@ def _bounds(number: inspect.IntType | inspect.FloatType) -> str:
 
 
 def choices(info: inspect.Type) -> list[object]:
-    """The values that a Literal or Enum allows; empty for other types."""
+    """Return the values that a Literal or Enum allows; empty for other types."""
     match strip(info):
         case inspect.LiteralType(values=values):
             return list(values)
@@ -120,15 +119,15 @@ def choices(info: inspect.Type) -> list[object]:
 
 
 def join_words(words: Iterable[object]) -> str:
-    """`a, b, c`."""
+    """Return `a, b, c`."""
     return ", ".join(map(str, words))
 
 
 def extra(info: inspect.Type) -> Mapping[str, object]:
-    """What `Meta(extra=...)` adds to a type."""
+    """Return what `Meta(extra=...)` adds to a type."""
     return info.extra or {} if isinstance(info, inspect.Metadata) else {}
 
 
 def strip(info: inspect.Type) -> inspect.Type:
-    """The type without what `Annotated` says of it."""
+    """Return the type without its `Annotated` metadata."""
     return strip(info.type) if isinstance(info, inspect.Metadata) else info

@@ -1,11 +1,11 @@
-"""Plain data (as YAML gives it) into typed settings, with every mistake found at once.
+"""Converts plain data (as YAML gives it) into typed settings, and finds every mistake at once.
 
-- Strict: no text becomes a number, no unknown key is skipped. What is wrong is a value (`Problem`),
-  named by its key path; a mistake in one place never hides one in another.
-- What is expected is read off the types: msgspec's `Meta` bounds, `Literal` values, field names. A
-  `Meta(extra={"expected": words, "check": Check})` adds words and a check of one value of its own.
-- A Struct may check its fields against each other in `mistakes()`, asked once they fit their types.
-- Whoever cannot go on with problems raises `SettingsError`, which carries all of them.
+- Strict: no text becomes a number, no unknown key is skipped. A mistake is a value (`Problem`) that names its key
+  path; a mistake in one place never hides one in another.
+- Expectations come from the types: msgspec's `Meta` bounds, `Literal` values, field names. A
+  `Meta(extra={"expected": words, "check": check})` adds words, and a `Check` of one value.
+- A Struct may check its fields against each other in `mistakes()`, called once they fit their types.
+- A caller that cannot continue with problems raises `SettingsError`, which carries all of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from policies.type_names import (
 
 T = TypeVar("T")
 Check = Callable[[object], "tuple[str, str] | None"]
-"""None when the value will do, else what was expected in words, and the nearest that would do or ''."""
+"""Returns None if the value is valid, else what was expected in words, and the nearest valid value or ''."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Problem:
 
     path: str
     found: str
-    """What is there, in words; the whole complaint when `expected` is empty."""
+    """The present value in words; the whole complaint when `expected` is empty."""
     expected: str = ""
     nearest: str = ""
-    """The valid key or value that looks most alike, or ''."""
+    """The valid key or value that looks most similar, or ''."""
     origin: str = ""
-    """Where the value was given (`sluice.yaml:4`, `SLUICE_LISTEN_PORT`, `--nodes`), when known."""
+    """Where the value was given (`sluice.yaml:4`, `SLUICE_LISTEN_PORT`, `--nodes`), if known."""
     excerpt: str = ""
-    """The lines of a file that show it, each indented; '' when the path says enough."""
+    """The lines of a file that show it, each indented; '' when the path is enough."""
 
     def __str__(self) -> str:
         place = " ".join(filter(None, (self.path, f"({self.origin})" if self.origin else "")))
@@ -71,7 +71,7 @@ class Checked(Protocol):
     """A Struct whose fields must fit each other."""
 
     def mistakes(self) -> Iterable[Problem]:
-        """What does not; paths are relative to the Struct."""
+        """Yield a problem for each misfit; paths are relative to the Struct."""
 
 
 def try_convert(kind: type[T], data: object, path: str = "") -> tuple[T | None, list[Problem]]:
@@ -84,7 +84,7 @@ def try_convert(kind: type[T], data: object, path: str = "") -> tuple[T | None, 
 
 
 def join_path(path: str, key: str) -> str:
-    """`a.b` and `c` give `a.b.c`; an index (`[0]`) and an empty part need no dot."""
+    """Return `a.b.c` for `a.b` and `c`; an index (`[0]`) and an empty part need no dot."""
     return f"{path}.{key}" if path and key and not key.startswith("[") else path + key
 
 
@@ -110,8 +110,8 @@ def _walk(kind: object, data: object, path: str, problems: list[Problem]) -> Non
             _check_leaf(kind, info, data, path, problems)
 
 
-# What a type says does not change, and asking msgspec takes half a millisecond: for thousands of lines that
-# adds up. Types that carry a dict are not hashable, so they are known by their identity, and kept for that.
+# The description of a type does not change, and msgspec needs half a millisecond for it: too long for thousands
+# of lines. Types that carry a dict are not hashable, so the cache is keyed by their identity and keeps them alive.
 _INFOS: dict[int, tuple[object, inspect.Type]] = {}
 _PRESENT: dict[int, tuple[object, object]] = {}
 
@@ -124,7 +124,7 @@ def _info_of(kind: object) -> inspect.Type:
 
 
 def _present(union: object) -> object:
-    """The union without None."""
+    """Return the union without None."""
     known = _PRESENT.get(id(union))
     if known is None or known[0] is not union:
         rest = [each for each in get_args(union) if each is not type(None)]
@@ -162,7 +162,7 @@ def _walk_struct(
 
 
 def _walk_missing(kind: object, path: str, problems: list[Problem]) -> None:
-    """Name what is required, not the mapping it is in."""
+    """Name the required key, not the mapping that contains it."""
     info = _info_of(kind)
     if isinstance(strip(info), inspect.StructType):
         _walk(kind, {}, path, problems)

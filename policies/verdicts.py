@@ -1,10 +1,10 @@
-"""What a hook may return: verdicts are checked where they enter, and those of several policies are joined.
+"""Checks the verdicts that hooks return, and merges those of several policies.
 
 Rules:
-- FORWARD is recognised by identity and never comes here, so an ordinary request pays nothing.
-- The exact types count. A subclass, a `bool` for a number, a `float` or a `str` is a mistake of the policy.
-- What is wrong is said in one sentence: the field, its value, and the allowed range. Of a value that may be somebody's
-  data, or whose `repr` would be a policy's code, only the type is said.
+- FORWARD is recognised by identity and never checked, so an ordinary request costs nothing here.
+- Only the exact types count. A subclass, or a `bool`, `float` or `str` for an integer, is a mistake of the policy.
+- An error is one sentence: the field, its value, and the allowed range. If the value may be a client's data, or its
+  `repr` may run a policy's code, only its type is shown.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from policies.api import Request
 
 MAX_MS: Final = 1 << 40
-"""The longest throttle or delay, 34 years. A reply's `throttle_time_ms`, an int32, says at most 2,147,483,647."""
+"""The longest throttle or delay, 34 years. A reply's `throttle_time_ms`, an int32, ends at 2,147,483,647."""
 MAX_BODY_BYTES: Final = 2_147_483_647 - 65_536
-"""The largest body: a frame's size is an int32, and a header of 64 KiB stands before it."""
+"""The largest body: a frame's size is an int32, and it includes a header of up to 64 KiB."""
 MAX_MESSAGE_CHARS: Final = 250
 """The longest message of a refusal: a reply repeats it for each item of the request."""
 _MAX_OFFSET: Final = 2_147_483_647
@@ -42,7 +42,7 @@ _SHOWN: Final = (int, float, bool, type(None))
 
 
 class VerdictError(TypeError):
-    """A hook has returned something that is no verdict, or a verdict with a field out of its range."""
+    """A hook has returned something else than a verdict, or a verdict with a field out of range."""
 
 
 def check_request(verdict: object) -> None:
@@ -59,9 +59,9 @@ def check_request(verdict: object) -> None:
 
 
 def check_patches(verdict: object, request: Request) -> None:
-    """Raise VerdictError when a patch cannot lie in the body of this request, or in the new one.
+    """Raise VerdictError when a patch does not fit into the body of this request, or into the new body.
 
-    Where the policy has not asked for the body, its size is known up to the header's.
+    If the policy does not need the body, its size is known only as at most the whole request's.
     """
     ends = verdict.forward if isinstance(verdict, Throttle) else verdict
     ends = ends.then if isinstance(ends, Hold) else ends
@@ -71,12 +71,11 @@ def check_patches(verdict: object, request: Request) -> None:
 
 
 def check_bounds(patches: Iterable[Patch], body_bytes: int) -> None:
-    """Raise VerdictError when a patch leaves a body of so many bytes."""
+    """Raise VerdictError when a patch extends beyond a body of `body_bytes`."""
     for patch in patches:
         stop = patch.offset + len(patch.data)
         if patch.offset < 0 or stop > body_bytes:
-            words = f"a Patch lies at {patch.offset}..{stop}"
-            raise VerdictError(f"{words}, expected a place in 0..{body_bytes}, the body")
+            raise VerdictError(f"Patch {patch.offset}..{stop} is outside 0..{body_bytes}, the body")
 
 
 def check_response(verdict: object) -> None:
@@ -111,23 +110,23 @@ def check_effective_quota(found: object) -> None:
 
 def check_time(found: object) -> None:
     """Raise VerdictError unless this is a time in ms, or infinite."""
-    if type(found) not in {int, float} or found != found:  # noqa: PLR0124 - so is only a nan
+    if type(found) not in {int, float} or found != found:  # noqa: PLR0124 - True for nan only
         raise VerdictError(f"expected a time in ms, or infinity, got {short_repr(found)}")
 
 
 def merge(first: Forward, second: Forward) -> Forward:
-    """Return the Forward that does what both say. Where nothing is changed it is FORWARD or EXEMPT, the very object."""
+    """Return the Forward that does what both do. If nothing changes it is FORWARD or EXEMPT, the very object."""
     body = first.body if second.body is None else second.body
     return _forward(first.patches + second.patches, body, exempt=first.exempt or second.exempt)
 
 
 def without_exemption(verdict: Forward) -> Forward:
-    """Return the Forward that changes the same and exempts nothing."""
+    """Return the Forward that makes the same changes and exempts nothing."""
     return _forward(verdict.patches, verdict.body, exempt=False)
 
 
 def short_repr(value: object) -> str:
-    """Return the value in a few characters: numbers as they are, text cut, of anything else the type."""
+    """Return the value in a few characters: numbers as they are, text cut, other values as their type."""
     kind = type(value)
     if kind is str or kind in _SHOWN:
         text = repr(value)
@@ -238,7 +237,7 @@ def _check_bytes(field: str, value: object) -> None:
 
 
 def _forward(patches: tuple[Patch, ...], body: bytes | None, *, exempt: bool) -> Forward:
-    """Return the Forward with these fields; FORWARD and EXEMPT where nothing is changed."""
+    """Return the Forward with these fields; FORWARD or EXEMPT if nothing changes."""
     if patches or body is not None:
         return Forward(patches, body, exempt)
     return EXEMPT if exempt else FORWARD

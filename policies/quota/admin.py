@@ -1,15 +1,15 @@
-"""Quotas over the Kafka protocol itself: DescribeClientQuotas and AlterClientQuotas (KIP-546).
+"""Quotas over the Kafka protocol: DescribeClientQuotas and AlterClientQuotas (KIP-546).
 
-- The rules are in `describe` and `alter`; here is who may do what, and that it happens: what holds is
-  saved before it is applied, and if saving fails nothing has changed.
-- With `observes` nothing is saved or applied. The request goes on to the broker, as if this policy were not there; the
-  answer is made all the same, for it is what the policy would have done.
-- Kafka's other quotas are the broker's. With `forward_other_keys` requests about them alone go on to it;
-  one about both is refused, because half of it could fail after the other half was done.
-- Everyone may describe, but where `admins` names others, whoever is ANONYMOUS may not: before a client
-  has authenticated nothing of it reaches the broker, which would have hung up.
-- The same question gets the reply that was made before, until a quota changes; of usage, for a quarter
-  of a second or, of very many buckets, longer. So whoever asks in a loop costs others next to nothing.
+- `describe` and `alter` have the rules; this module decides who may do what, and applies changes. A change is saved
+  before it is applied, and if saving fails nothing has changed.
+- With `observes` nothing is saved or applied. The request is forwarded as if this policy did not exist. The answer is
+  still made, because it is what the policy would have decided.
+- Kafka's other quotas belong to the broker. With `forward_other_keys` requests that are only about them are forwarded;
+  a request about both is refused, because half of it could fail after the other half was applied.
+- Every client may describe. But if `admins` names other users, ANONYMOUS may not: before authentication a broker
+  disconnects clients that send such requests.
+- Equal requests get the cached reply until a quota changes; for usage the cache lasts a quarter of a second, or longer
+  with very many buckets. So a client that asks in a loop costs little.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ if TYPE_CHECKING:
 
 USAGE_CACHE_MS: Final = 250
 USAGE_ROWS_PER_MS: Final = 10
-"""For each so many rows they are kept a millisecond longer; ten take a twentieth of that to make."""
+"""The usage cache lasts a millisecond per this many rows; making them takes a twentieth of that time."""
 MAX_CACHED_REPLIES: Final = 16
 MAX_QUESTION_BYTES: Final = 1024
-"""A reply to a longer question is not kept."""
+"""A reply to a longer request is not cached."""
 
 NO_IP_QUOTAS: Final = (
     "Sluice keeps no quotas by ip; "
-    "its setting forward_other_keys sends such requests on to the broker"
+    "its setting forward_other_keys forwards such requests to the broker"
 )
 NOT_AUTHENTICATED: Final = "Clients that have not authenticated may not describe quotas here"
 MIXED_KEYS: Final = (
@@ -73,41 +73,41 @@ _OURS: Final = "ours"
 _BROKERS: Final = "the broker's"
 
 APIS: Final = frozenset({ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS})
-"""What `QuotaAdmin` answers; it needs their bodies."""
+"""The APIs that `QuotaAdmin` answers; it needs their bodies."""
 
 
 class AlterableQuotas(Protocol):
-    """What is asked of the policy."""
+    """The part of the quota policy that QuotaAdmin uses."""
 
     @property
     def quotas(self) -> ClientQuotas:
         """The limits; read only."""
 
     def usage(self, now_ms: int) -> Iterable[BucketMetrics]:
-        """The buckets in use."""
+        """Return the buckets in use."""
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
-        """Save the overrides as they will be (OSError: nothing has changed), then change them."""
+        """Save the new overrides, then apply them. Raises OSError if saving fails; then nothing has changed."""
 
 
 class QuotaAdminSettings(NamedTuple):
-    """The policy's settings that this file goes by."""
+    """The settings of the policy that this module uses."""
 
     admins: frozenset[str]
     replicas: int
     forward_other_keys: bool
     name: str
-    """Of the policy's entry in the config, for messages."""
+    """Name of the policy's entry in the config, for messages."""
     observes: bool = False
     """Whether the entry's mode is `observe`: then an alteration changes nothing here."""
 
 
 class QuotaAdmin:
-    """Answers both APIs for one book of quotas."""
+    """Answers both APIs for the quotas of one policy."""
 
-    def __init__(self, book: AlterableQuotas, rules: QuotaAdminSettings) -> None:
-        self._book = book
-        self._rules = rules
+    def __init__(self, policy: AlterableQuotas, settings: QuotaAdminSettings) -> None:
+        self._policy = policy
+        self._settings = settings
         self._cache: dict[tuple[int, bytes], _CachedReply] = {}
         self._grouped: list[tuple[Entity, list[QuotaLimit]]] = []
         self._grouped_rev = -1
@@ -115,28 +115,28 @@ class QuotaAdmin:
         self._rows_until_ms = 0
 
     def on_request(self, request: Request, user: str, now_ms: int) -> Answer:
-        """The answer to a request of one of `APIS`; FORWARD for what is the broker's alone."""
+        """Return the answer to a request of one of `APIS`; FORWARD if only the broker can answer it."""
         body = request.body or b""
         try:
             if request.api_key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
                 return self._describe(request.api, body, user, now_ms)
             return self._alter(request.api, body, user, now_ms)
-        except WireError:  # the client's fault, or a request without end
+        except WireError:  # a malformed or too long request
             return Reject(ErrorCode.INVALID_REQUEST, close=True)
 
     def _describe(self, api: Api, body: bytes, user: str, now_ms: int) -> Answer:
-        admins = self._rules.admins
+        admins = self._settings.admins
         may = user != ANONYMOUS or not admins or ANONYMOUS in admins
         question = api.version, body
         kept = self._cache.get(question)
-        if may and kept and kept.rev == self._book.quotas.rev and now_ms < kept.until_ms:
+        if may and kept and kept.rev == self._policy.quotas.rev and now_ms < kept.until_ms:
             return kept.reply
         components, strict = read_describe(api, body)
         asked = parse_filter(components, strict=strict)
         if isinstance(asked, InvalidFilter):
             return Respond(describe_reply(api, None, *asked))
         if any(kind == IP for kind, _, _ in asked.conditions):
-            if self._rules.forward_other_keys:
+            if self._settings.forward_other_keys:
                 return FORWARD
             return Respond(describe_reply(api, None, ErrorCode.UNSUPPORTED_VERSION, NO_IP_QUOTAS))
         if not may:
@@ -154,26 +154,26 @@ class QuotaAdmin:
         if len(self._cache) == MAX_CACHED_REPLIES:
             self._cache.clear()
         if len(body) <= MAX_QUESTION_BYTES:
-            self._cache[question] = _CachedReply(self._book.quotas.rev, until_ms, reply)
+            self._cache[question] = _CachedReply(self._policy.quotas.rev, until_ms, reply)
         return reply
 
     def _groups(self) -> list[tuple[Entity, list[QuotaLimit]]]:
-        """The book, put together once for each of its revisions."""
-        quotas = self._book.quotas
+        """Return the limits by entity, grouped once for each revision of the quotas."""
+        quotas = self._policy.quotas
         if self._grouped_rev != quotas.rev:
             self._grouped, self._grouped_rev = group_by_entity(quotas), quotas.rev
         return self._grouped
 
     def _usage(self, now_ms: int) -> list[BucketMetrics]:
-        """The buckets, young enough. Where there are many they are older: counting them holds up others."""
+        """Return the buckets in use, from the cache if that is new enough: listing many blocks other clients."""
         if now_ms >= self._rows_until_ms:
-            self._rows = list(self._book.usage(now_ms))
+            self._rows = list(self._policy.usage(now_ms))
             self._rows_until_ms = now_ms + max(USAGE_CACHE_MS, len(self._rows) // USAGE_ROWS_PER_MS)
         return self._rows
 
     def _alter(self, api: Api, body: bytes, user: str, now_ms: int) -> Answer:
         asked = read_alter(api, body)
-        if self._rules.forward_other_keys:
+        if self._settings.forward_other_keys:
             whose = {whose for entry in asked.entries for whose in _whose(entry)}
             if whose == {_BROKERS}:
                 return FORWARD
@@ -182,12 +182,12 @@ class QuotaAdmin:
         refusal = self._refusal(user)
         if refusal is not None:
             return _refuse_all(api, asked, *refusal)
-        judged = evaluate(asked.entries, self._book.quotas)
+        judged = evaluate(asked.entries, self._policy.quotas)
         code, message = ErrorCode.NONE, None
         changes = [change for each in judged for change in each.changes]
-        if changes and not (asked.validate_only or self._rules.observes):
+        if changes and not (asked.validate_only or self._settings.observes):
             try:
-                self._book.change(changes, now_ms)
+                self._policy.change(changes, now_ms)
             except OSError as error:
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
                 message = f"The change could not be saved, so it was not made: {error.strerror}"
@@ -200,31 +200,31 @@ class QuotaAdmin:
         return Respond(alter_reply(api, answers))
 
     def _maybe_warning(self, judged: AlterResult) -> str | None:
-        """What the sender of a change should know although it was made: that it holds for no client."""
+        """Return what the sender of an applied change should know: that the limit holds for no client."""
         for entity, key, value in judged.changes:
-            winner = self._book.quotas.maybe_outranked(entity, key)
+            winner = self._policy.quotas.maybe_outranked(entity, key)
             if value is not None and winner is not None:
                 return f"{key} is set, but {outranked_warning(key, winner)}"
         return None
 
     def _refusal(self, user: str) -> tuple[ErrorCode, str] | None:
-        """Why this user may alter nothing here."""
-        rules = self._rules
-        if user not in rules.admins:
+        """Return why this user may not alter quotas here."""
+        settings = self._settings
+        if user not in settings.admins:
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, (
-                f"{user} may not alter quotas: the setting admins of Sluice's policy {rules.name} "
+                f"{user} may not alter quotas: the setting admins of Sluice's policy {settings.name} "
                 "does not name this principal"
             )
-        if rules.replicas > 1:
+        if settings.replicas > 1:
             return ErrorCode.POLICY_VIOLATION, (
-                f"This Sluice is one of {rules.replicas} replicas, and a live change would reach only "
+                f"This Sluice is one of {settings.replicas} replicas, and a live change would reach only "
                 "one of them: change the quotas in the config file of all"
             )
         return None
 
 
 class _CachedReply(NamedTuple):
-    """A reply, good for the book's `rev`, before `until_ms`."""
+    """A reply that is valid for the quotas' revision `rev`, before `until_ms`."""
 
     rev: int
     until_ms: float
@@ -232,7 +232,7 @@ class _CachedReply(NamedTuple):
 
 
 def _whose(entry: Alteration) -> Iterator[str]:
-    """Of each key of an alteration, whether it is ours or the broker's."""
+    """Yield for each key of an alteration whether it is Sluice's or the broker's."""
     by_ip = any(kind == IP for kind, _ in entry.entity)
     for key, _ in entry.ops:
         yield _BROKERS if by_ip or key not in KEYS else _OURS

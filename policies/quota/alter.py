@@ -1,9 +1,10 @@
-"""What an AlterClientQuotas would change, or why it must not (Kafka: `ClientQuotaControlManager`).
+"""Evaluates an AlterClientQuotas: the changes it asks for, or the reason of a refusal.
 
-- Each alteration is judged by itself, whole: one bad key and none of its keys is changed.
-- Everything is judged against what stands before the request; nothing is changed here.
-- Kafka's words where Kafka has some. Stricter than Kafka: NaN and infinity, an entity or an entity's
-  type named twice, the name `<default>`, and the removal of what only the config file can remove.
+- As in Kafka's `ClientQuotaControlManager`, each alteration is judged by itself and as a whole: one bad key, and
+  none of its keys changes.
+- Alterations are judged against the quotas before the request; this module changes nothing.
+- Messages are Kafka's where Kafka has one. Stricter than Kafka: NaN and infinity, an entity or an entity's type
+  named twice, the name `<default>`, and the removal of a limit that only the config file can remove.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 
 
 class Change(NamedTuple):
-    """One live quota to set, or with None to take back."""
+    """One live quota to set, or to remove if the value is None."""
 
     entity: QuotaEntity
     key: str
@@ -31,7 +32,7 @@ class Change(NamedTuple):
 
 
 class AlterResult(NamedTuple):
-    """One entity as it was named, and either what to change or the message of an INVALID_REQUEST."""
+    """One entity as it was named, and either the changes or the message of an INVALID_REQUEST."""
 
     entity: Entity
     changes: tuple[Change, ...]
@@ -39,7 +40,7 @@ class AlterResult(NamedTuple):
 
 
 def evaluate(entries: Sequence[Alteration], quotas: ClientQuotas) -> list[AlterResult]:
-    """One judgement for each entity of the request, in its order. Nothing to change is no mistake."""
+    """Return one result for each entity of the request, in its order. An entry without changes is valid."""
     by_entity: dict[frozenset[tuple[str, str | None]], list[Alteration]] = {}
     for entry in entries:
         by_entity.setdefault(frozenset(entry.entity), []).append(entry)
@@ -73,7 +74,7 @@ def _evaluate_ops(entry: Alteration, entity: QuotaEntity, quotas: ClientQuotas) 
             message = f"Quota {key} {wrong}" if wrong else None
         elif key in in_file and key not in overrides:
             message = (
-                f"{key} of {_words(entry.entity)} stands in Sluice's config file, and can be "
+                f"{key} of {_words(entry.entity)} is set in Sluice's config file, and can be "
                 "removed only there"
             )
         if message is not None:
@@ -85,7 +86,7 @@ def _evaluate_ops(entry: Alteration, entity: QuotaEntity, quotas: ClientQuotas) 
 
 
 def quota_entity(entity: Entity) -> QuotaEntity | str:
-    """The entity that is named, or what is wrong with it."""
+    """Return the entity that is named, or in words why it is invalid."""
     if not entity:
         return "Invalid empty client quota entity"
     names: dict[str, str] = {}
@@ -97,7 +98,7 @@ def quota_entity(entity: Entity) -> QuotaEntity | str:
         if name == "":
             return f"Empty {kind} not supported"
         if name == DEFAULT_NAME:
-            return f"{DEFAULT_NAME} is no {kind}: to name the default, give no name"
+            return f"{DEFAULT_NAME} is not a valid {kind}: to name the default, give no name"
         message = None if name is None else check_name(name)
         if message is not None:
             return f"The {kind} {message}"
@@ -108,7 +109,7 @@ def quota_entity(entity: Entity) -> QuotaEntity | str:
                 "Invalid quota entity combination, IP entity should not be combined with User or "
                 "ClientId"
             )
-        return "Sluice keeps no quotas by ip; the setting forward_other_keys sends them on to the broker"
+        return "Sluice keeps no quotas by ip; the setting forward_other_keys forwards them to the broker"
     return QuotaEntity(names.get(USER), names.get(CLIENT_ID))
 
 
@@ -116,7 +117,7 @@ def _unknown_key(key: str) -> str:
     if key == REQUEST_PERCENTAGE:
         return (
             f"Invalid configuration key {key}: Sluice's own is request_rate, requests per second; "
-            "the setting forward_other_keys sends the broker's keys on to it"
+            "the setting forward_other_keys forwards the broker's keys to it"
         )
     return f"Invalid configuration key {key}"
 

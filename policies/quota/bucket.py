@@ -1,4 +1,4 @@
-"""The bucket of one quota entity: what is counted and owed, and which held requests wait for it."""
+"""The bucket of one quota entity: its counts, its debt, and the held requests that wait for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Waiter:
-    """A held request; its own watch key."""
+    """A held request; it is its own watch key."""
 
     __slots__ = ("bucket", "cost", "exchange_id", "paid", "peer", "session_id")
 
@@ -36,11 +36,11 @@ class Waiter:
         self.exchange_id = exchange_id
         self.cost = cost
         self.paid = paid
-        """What comes before this bucket is charged already."""
+        """Whether the buckets before this one are charged already."""
 
 
 class QuotaBucket(ReleaseSchedule):
-    """What is counted for one entity and key, and who waits for its turn."""
+    """The counts and the queue of one entity and key."""
 
     __slots__ = (
         "born_ms",
@@ -80,31 +80,31 @@ class QuotaBucket(ReleaseSchedule):
         self.rate = rate
         self.born_ms = now_ms
         self.queue: OrderedDict[int, Waiter] | None = None
-        """Who waits, by session, first come first; a session's channel is muted, so it waits once."""
+        """Waiters by session, first come first served. A session's channel is muted, so it waits once."""
         self.queued_cost = 0.0
-        """The cost of all in the queue."""
+        """The cost of all requests in the queue."""
         self.fetches_in_flight = 0
-        """Fetches in flight; consumer_byte_rate only."""
+        """For consumer_byte_rate only."""
         self.mean_reply_bytes = 0.0
-        """Of the replies lately charged; consumer_byte_rate only."""
+        """Mean of the replies charged lately; for consumer_byte_rate only."""
         self.throttle_time: ThrottleTime | None = None
 
     def enqueue(self, waiter: Waiter) -> None:
-        """To the end of the queue."""
+        """Append a request to the queue."""
         if self.queue is None:
             self.queue = OrderedDict()
         self.queue[waiter.session_id] = waiter
         self.queued_cost += waiter.cost
 
     def remove(self, waiter: Waiter) -> None:
-        """Out of the queue, wherever in it; nothing if not in it."""
+        """Remove a request from any place in the queue; no effect if it is not there."""
         queue = self.queue
         if queue and queue.get(waiter.session_id) is waiter:
             del queue[waiter.session_id]
             self.queued_cost = self.queued_cost - waiter.cost if queue else 0.0
 
     def set_limit(self, resolved: ResolvedLimit | None, rev: int, now_ms: int) -> None:
-        """Take the limit that holds now; None: there is none any more."""
+        """Take the current limit; None: there is no limit any more."""
         self.rev = rev
         self.is_default = resolved is None or resolved.is_default
         limit = inf if resolved is None else resolved.limit
@@ -113,28 +113,28 @@ class QuotaBucket(ReleaseSchedule):
             self.set_rate(limit, now_ms)
 
     def violation(self, now_ms: int) -> QuotaViolation:
-        """What a throttle by the sampled rate is for: the rate as of `now_ms`."""
+        """Return the reason of a throttle by the sampled rate: the rate at `now_ms`."""
         return QuotaViolation(
             self.name, self.key, self.rate.observe(now_ms)[0], self.limit, self.policy
         )
 
     def violation_for_delay(self, delay_ms: float, now_ms: int) -> QuotaViolation:
-        """What a throttle or a wait by the schedule is for: the rate that this delay stands for.
+        """Return the reason of a throttle or wait by the release schedule: the rate that corresponds to this delay.
 
-        Not the sampled rate: that one knows no burst, and counts only what was let through.
+        The sampled rate would not do: it knows no burst, and counts only the requests that passed.
         """
         rate = rate_for_delay(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
         return QuotaViolation(self.name, self.key, rate, self.limit, self.policy)
 
     def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
-        """A delay above 0 was imposed."""
+        """Record a delay above 0 ms."""
         if self.throttle_time is None:
             self.throttle_time = ThrottleTime()
         self.throttle_time.record(throttle_time_ms, now_ms)
 
 
 class ClientBuckets:
-    """The buckets of one (user, client id); None where no limit holds."""
+    """The buckets of one (user, client id); None if no limit holds."""
 
     __slots__ = ("fetch", "produce", "request")
 
@@ -146,7 +146,7 @@ class ClientBuckets:
         self.fetch = fetch
 
     def of(self, key: str) -> QuotaBucket | None:
-        """The bucket of this key."""
+        """Return the bucket of this key."""
         return {
             REQUEST_RATE: self.request,
             PRODUCER_BYTE_RATE: self.produce,

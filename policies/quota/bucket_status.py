@@ -1,8 +1,8 @@
-"""How the buckets of one client stand at this moment: what is used of which limit, and who waits for it.
+"""The present state of one client's buckets: the used part of each limit, and the requests that wait.
 
 Rules:
-- Looking changes nothing: no bucket is made for a client that has asked for nothing yet, and none lives longer for it.
-- A bucket that lets nothing pass at this moment is full, whatever its rate of the last ten seconds is.
+- Reading changes nothing: no bucket is made for a client without requests, and none is kept longer.
+- A bucket that lets no request pass now is full, even if its rate of the last ten seconds is below the limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BucketStatus(NamedTuple):
-    """How one bucket stands at this moment, for one of the clients that share it."""
+    """The present state of one bucket, for one of the clients that share it."""
 
     entity: str
     """The bucket's name, as in `user=alice`."""
@@ -28,22 +28,22 @@ class BucketStatus(NamedTuple):
     limit: float
     """Per second."""
     rate: float
-    """Per second, over the last ten; of what was let through."""
+    """Per second, over the last ten seconds; of the requests that passed."""
     wait_ms: float
-    """How long a request that comes now waits, or its client is muted for; 0: it passes at once."""
+    """How long a request that comes now waits, or its client is muted, in ms; 0: it passes at once."""
     waiting: int
-    """Requests that are held at this moment."""
+    """Requests that are held now."""
 
     @property
     def used(self) -> float:
-        """Which part of the limit is used, from 0 to 1. A bucket that lets nothing pass at this moment is full."""
+        """The used part of the limit, from 0 to 1. A bucket that lets no request pass now is full."""
         return 1.0 if self.wait_ms > 0 else min(1.0, self.rate / self.limit)
 
 
 def bucket_statuses(
     manager: ClientQuotaManager, user: str, client_id: str, now_ms: int, *, smooth: bool
 ) -> list[BucketStatus]:
-    """The buckets that this pair draws on, in the order of KEYS. `smooth`: the release schedule counts."""
+    """Return the buckets that this pair draws on, in the order of KEYS. `smooth`: the release schedule decides."""
     account = manager.clients.get((user, client_id))
     if account is not None:
         buckets = (account.request, account.produce, account.fetch)

@@ -8,9 +8,9 @@
           - {user: <default>, client_id: noisy, request_rate: 50, producer_byte_rate: 1048576}
           - {user: <default>, request_rate: 1000}
 
-A line names whose limit it is (a user, a client id, or both; `<default>` is everyone who has none of
-their own) and at least one limit. A limit of a user outranks one of a client id alone. Two lines may not
-speak of the same limit of the same entity.
+An entry names an entity (a user, a client id, or both; `<default>` is every entity without a limit of its own) and at
+least one limit. A limit of a user outranks one of a client id alone. Two entries may not set the same limit of the
+same entity.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """The limits of one entity."""
 
     user: str | None = None
-    """A principal's name as the broker knows it (no `User:` before it), or `<default>`."""
+    """A principal's name as the broker knows it (without `User:`), or `<default>`."""
     client_id: str | None = None
     """A client id, or `<default>`."""
     request_rate: Rate | None = None
@@ -52,18 +52,18 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def entity(self) -> QuotaEntity:
-        """Whose limits they are."""
+        """The entity that the limits are for."""
         return QuotaEntity(self.user, self.client_id)
 
     def limits(self) -> Iterator[tuple[str, float]]:
-        """Each limit that is given, by its key."""
+        """Yield each limit that is given, with its key."""
         for key in KEYS:
             value = getattr(self, key)
             if value is not None:
                 yield key, value
 
     def mistakes(self) -> Iterator[Problem]:
-        """An entity nobody can be, a limit nobody can keep."""
+        """Yield a problem for each invalid name and limit, and for an entry without an entity or a limit."""
         for path, name in (("user", self.user), ("client_id", self.client_id)):
             wrong = None if name is None else check_name(name)
             if wrong:
@@ -82,34 +82,34 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Every setting is optional; without quotas nothing is counted until one is set live."""
 
     enforcement: Literal["entity", "channel"] = "entity"
-    """entity: one release schedule per entity, whatever its connections do. channel: Kafka's rule."""
+    """entity: one release schedule per entity, over all its connections. channel: Kafka's rule."""
     quotas: tuple[QuotaLine, ...] = ()
-    """Who may do how much."""
+    """The limits."""
     burst_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 2.0
-    """entity: how many seconds' worth may pass at once after a time of quiet."""
+    """entity: how many seconds' worth of requests may pass at once after a quiet time."""
     quota_window_num: Annotated[int, msgspec.Meta(ge=2, le=3600)] = 11
-    """channel: how many samples a rate is measured over (Kafka's `quota.window.num`)."""
+    """channel: the number of samples that a rate is measured over (Kafka's `quota.window.num`)."""
     quota_window_size_seconds: Annotated[int, msgspec.Meta(ge=1, le=3600)] = 1
-    """channel: the span of one, and the longest throttle for a request rate."""
+    """channel: the span of one sample, and the longest throttle for a request rate."""
     coexistence: Literal["sequential", "max"] = "sequential"
     """channel: a byte delay and a request delay are served one after the other (KIP-124), or together
-    (Kafka since 2.0). By the release schedule of `entity` the two are the same."""
+    (Kafka since 2.0). With enforcement `entity` the two are the same."""
     cluster_principals: tuple[str, ...] = ()
-    """Users that no quota holds for: brokers, mirrors."""
+    """Users without any limit: brokers, mirrors."""
     max_default_buckets: Annotated[int, msgspec.Meta(ge=1)] = 10_000
-    """How many buckets made from a default are kept; beyond it the idle ones go."""
+    """The number of buckets made from a default that are kept; beyond it idle ones are dropped."""
     admins: tuple[str, ...] = ()
-    """Users who may alter quotas over the Kafka protocol; everyone may describe them."""
+    """Users who may alter quotas over the Kafka protocol; every client may describe them."""
     state_file: str | None = None
-    """Where live changes are kept; without it they last as long as the process."""
+    """The file for live changes; without it they last as long as the process."""
     replicas: Annotated[int, msgspec.Meta(ge=1)] = 1
-    """How many proxies share these quotas' clients. Above 1 quotas cannot be altered live: a change
+    """The number of proxies that share these quotas' clients. Above 1 quotas cannot be altered live: a change
     would reach only one of them."""
     forward_other_keys: bool = False
-    """Let the broker answer for the quotas that are not Sluice's."""
+    """Whether requests about quotas that are not Sluice's are forwarded to the broker."""
 
     def hints(self) -> Iterator[str]:
-        """Each limit that another one outranks for every client."""
+        """Yield a text for each limit that another one outranks for every client."""
         quotas = ClientQuotas()
         for line in self.quotas:
             for key, value in line.limits():
@@ -121,12 +121,12 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
                     yield f"quotas[{place}].{key}: {outranked_warning(key, winner)}"
 
     def mistakes(self) -> Iterator[Problem]:
-        """Limits that are given twice."""
+        """Yield a problem for each limit that is given twice."""
         seen: dict[tuple[QuotaEntity, str], int] = {}
         for place, line in enumerate(self.quotas):
             for key, _ in line.limits():
                 first = seen.setdefault((line.entity, key), place)
                 if first != place:
                     path = f"quotas[{place}].{key}"
-                    words = f"one limit of a kind for an entity; quotas[{first}] has it already"
+                    words = f"one {key} per entity; quotas[{first}] sets it already"
                     yield Problem(path, "a second limit", words)

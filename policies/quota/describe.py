@@ -1,13 +1,13 @@
-"""What a DescribeClientQuotas is answered (Kafka: `ClientQuotasImage.describe`).
+"""The answers to DescribeClientQuotas (Kafka: `ClientQuotasImage.describe`).
 
-- A filter has components of entity types `user` and `client-id`: an exact name, the default, or any.
-  Not strict, entities with further types match too.
-- Two entity types of our own choose another view; they match nothing themselves, and take only "any":
-  `sluice-origin` adds to each entity who said so (`file`, or `override` for a live change), and
-  `sluice-usage` lists the buckets in use instead: for each key `<key>.limit`, `.rate` (per second),
-  `.throttle_avg_ms` and `.throttle_max_ms` (of the last minute, absent when there was none), `.waiting`.
-- A list of usage is cut to the busiest, and its message says so. Buckets that are shared for want of room
-  are called as the default they come from; the busiest stands for them.
+- A filter has components of entity types `user` and `client-id`: an exact name, the default, or any. Unless it is
+  strict, entities with further types match too.
+- Two entity types of Sluice choose another view; they match nothing themselves, and take only "any": `sluice-origin`
+  adds to each entity the origin of its limits (`file`, or `override` for a live change), and `sluice-usage` lists the
+  buckets in use instead: for each key `<key>.limit`, `.rate` (per second), `.throttle_avg_ms` and `.throttle_max_ms`
+  (of the last minute, absent when there was none), `.waiting`.
+- A list of usage is cut to the busiest buckets, and its message says so. Buckets that clients share because there are
+  too many have the name of their default; the busiest stands for them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HOW: Final = {Match.EXACT: "EXACT", Match.DEFAULT: "DEFAULT", Match.ANY: "SPECI
 
 
 class InvalidFilter(NamedTuple):
-    """Why a filter cannot be used."""
+    """The error code and message for a filter that cannot be used."""
 
     code: ErrorCode
     message: str
@@ -47,13 +47,13 @@ class Filter(NamedTuple):
     """A filter that can be used."""
 
     conditions: tuple[tuple[str, Match, str | None], ...]
-    """(entity type, how, name); the name of the default is None."""
+    """(entity type, match, name); the name of the default is None."""
     strict: bool
     view: str
-    """`ORIGIN`, `USAGE`, or empty for Kafka's own."""
+    """`ORIGIN`, `USAGE`, or empty for Kafka's own view."""
 
     def matches(self, entity: Entity) -> bool:
-        """Whether an entity is asked for."""
+        """Return whether the filter asks for this entity."""
         names = dict(entity)
         if self.strict and len(names) != len(self.conditions):
             return False
@@ -64,7 +64,7 @@ class Filter(NamedTuple):
 
 
 def parse_filter(components: Iterable[Component], *, strict: bool) -> Filter | InvalidFilter:
-    """The filter, or Kafka's refusal."""
+    """Return the filter, or Kafka's refusal."""
     conditions: dict[str, tuple[str, Match, str | None]] = {}
     view = ""
     for kind, match_type, name in components:
@@ -99,7 +99,7 @@ def parse_filter(components: Iterable[Component], *, strict: bool) -> Filter | I
 
 
 def group_by_entity(limits: Iterable[QuotaLimit]) -> list[tuple[Entity, list[QuotaLimit]]]:
-    """The limits of each entity together; the order stays."""
+    """Return the limits of each entity together; the order stays."""
     found: dict[QuotaEntity, list[QuotaLimit]] = {}
     for limit in limits:
         found.setdefault(limit.entity, []).append(limit)
@@ -109,7 +109,7 @@ def group_by_entity(limits: Iterable[QuotaLimit]) -> list[tuple[Entity, list[Quo
 def describe_quotas(
     groups: Iterable[tuple[Entity, list[QuotaLimit]]], asked: Filter
 ) -> list[DescribedEntity]:
-    """The entries for whom the filter asks, in the order of `groups`."""
+    """Return the entries that the filter asks for, in the order of `groups`."""
     entries: list[DescribedEntity] = []
     for entity, limits in groups:
         if not asked.matches(entity):
@@ -130,11 +130,11 @@ def describe_quotas(
 def describe_usage(
     rows: Iterable[BucketMetrics], asked: Filter
 ) -> tuple[list[DescribedEntity], str | None]:
-    """The buckets in use that are asked for, the busiest first, and a word if there are more."""
+    """Return the buckets in use that the filter asks for, the busiest first, and a message if there are more."""
     found: dict[tuple[str, str], dict[str, BucketMetrics]] = {}
     for row in rows:
         by_key = found.setdefault(row[:2], {})
-        seen = by_key.get(row.key)  # those who share have several, all called the same
+        seen = by_key.get(row.key)  # shared buckets have the same name
         if seen is None or _utilization(row) > _utilization(seen):
             by_key[row.key] = row
     wanted: list[tuple[float, Entity, dict[str, BucketMetrics]]] = []
@@ -152,7 +152,7 @@ def describe_usage(
 
 
 def named_entity(entity: QuotaEntity) -> Entity:
-    """An entity as the protocol names it."""
+    """Return an entity as the protocol names it."""
     pairs = ((USER, entity.user), (CLIENT_ID, entity.client_id))
     return tuple(
         (kind, None if name == DEFAULT_NAME else name) for kind, name in pairs if name is not None
@@ -171,7 +171,7 @@ def _usage_values(row: BucketMetrics) -> list[tuple[str, float]]:
 
 
 def _utilization(row: BucketMetrics) -> float:
-    """How much of its limit is used."""
+    """Return the used part of the limit."""
     return row.rate / row.limit
 
 

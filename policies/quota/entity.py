@@ -1,13 +1,13 @@
-"""Whose quota is whose: entities, Kafka's eight levels of precedence, and the book of limits.
+"""Quota entities, Kafka's eight levels of precedence, and the table of limits.
 
 Rules (KIP-55, KIP-124; Kafka: `ClientQuotaManager`):
-- The first of eight levels with a limit for this key wins, each key by itself: user+client,
-  user+<default>, user, <default>+client, <default>+<default>, <default> user, client, <default> client.
-- The winner says who shares a bucket (the tags): a user's limit is one for all its client ids, a
-  client id's one for all users, a default one for each whom it is made for.
-- A client without a client id has no client id to match: it comes under the user's levels only.
-- Two layers: what the config file says, and live overrides, which beat it. Removing an override
-  brings back what the file says.
+- The first of eight levels with a limit for this key wins, each key by itself: user+client, user+<default>, user,
+  <default>+client, <default>+<default>, <default> user, client, <default> client.
+- The winner determines which clients share a bucket (the tags): a user's limit is one bucket for all its client ids, a
+  client id's limit one for all users, a default limit one for each entity that it is made for.
+- A client without a client id matches no client id: only the levels of its user apply.
+- There are two layers: the config file, and live overrides, which take precedence. Removing an override restores the
+  file's limit.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 DEFAULT_NAME: Final = "<default>"
-"""In the place of a name: everyone who has no limit of their own."""
+"""The name that stands for every entity without a limit of its own."""
 
 REQUEST_RATE: Final = "request_rate"
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
 CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
 KEYS: Final = (REQUEST_RATE, PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
-"""Requests, bytes and bytes a second."""
+"""Requests, bytes and bytes per second."""
 
 MAX_NAME_CHARS: Final = 1024
 MIN_VALUE: Final = 0.000001
-"""One request in eleven days; what is smaller would only make infinities."""
+"""One request in eleven days; smaller values would only lead to infinities."""
 MAX_VALUE: Final = 1e12
-"""More than any cluster does; sums and products of larger values lose their digits, up to NaN."""
+"""More than any cluster needs; sums and products of larger values lose their digits, up to NaN."""
 
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE})
 
@@ -49,27 +49,27 @@ _LEVELS: Final[tuple[_Level, ...]] = (
     (None, _NAMED),
     (None, DEFAULT_NAME),
 )
-"""User and client id of the eight levels, the first that has a limit wins."""
+"""User and client id of the eight levels; the first level with a limit wins."""
 
 Tags = tuple[str, str]
-"""User and client id of a bucket, as Kafka's metrics name it; "" = not told apart by it."""
+"""User and client id of a bucket, as in Kafka's metrics; "" = the bucket does not distinguish it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class QuotaEntity:
-    """Whose limit it is. None: whatever it is; DEFAULT_NAME: the default; at least one is not None."""
+    """The entity of a limit. None matches anything, DEFAULT_NAME is the default; at least one field is not None."""
 
     user: str | None = None
     client_id: str | None = None
 
     @property
     def is_default(self) -> bool:
-        """A template: each whom it fits gets a bucket made from it."""
+        """Whether it is a template: each entity that it fits gets a bucket made from it."""
         return DEFAULT_NAME in (self.user, self.client_id)
 
 
 class ResolvedLimit(NamedTuple):
-    """The limit that holds for someone."""
+    """The limit that holds for a client."""
 
     limit: float
     tags: Tags
@@ -78,7 +78,7 @@ class ResolvedLimit(NamedTuple):
 
 
 class QuotaLimit(NamedTuple):
-    """One line of the book."""
+    """One limit of the table."""
 
     entity: QuotaEntity
     key: str
@@ -87,9 +87,9 @@ class QuotaLimit(NamedTuple):
 
 
 def check_value(key: str, value: float) -> str | None:
-    """What is wrong with `value` as the limit `key`, in words; None if nothing is."""
+    """Return in words why `value` is invalid as the limit `key`; None if it is valid."""
     if key not in KEYS:
-        return f"no quota is called {key!r}"
+        return f"has the unknown key {key!r}, expected one of {', '.join(KEYS)}"
     if not isfinite(value):
         return "must be a finite number"
     if value <= 0:
@@ -102,7 +102,7 @@ def check_value(key: str, value: float) -> str | None:
 
 
 def check_name(name: str) -> str | None:
-    """What is wrong with `name` as a user or client id, in words; None if nothing is."""
+    """Return in words why `name` is invalid as a user or client id; None if it is valid."""
     if not name:
         return "must not be empty"
     if len(name) > MAX_NAME_CHARS:
@@ -111,7 +111,7 @@ def check_name(name: str) -> str | None:
 
 
 class ClientQuotas:
-    """The book of limits. `rev` grows with every change of it."""
+    """The table of limits. `rev` grows with every change."""
 
     def __init__(self) -> None:
         self.rev = 0
@@ -129,24 +129,27 @@ class ClientQuotas:
 
     @property
     def in_file(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """What the config file says, by entity and key."""
+        """The limits of the config file, by entity and key."""
         return self._layers["file"]
 
     @property
     def overrides(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """What was set live, by entity and key."""
+        """The limits that were set live, by entity and key."""
         return self._layers["override"]
 
     def set(self, entity: QuotaEntity, key: str, value: float | None) -> None:
-        """What the file says; None: nothing. The value has passed `check_value`."""
+        """Set a limit of the config file; None removes it. Raises ValueError if `check_value` would refuse it."""
         self._put("file", entity, key, value)
 
     def set_override(self, entity: QuotaEntity, key: str, value: float | None) -> None:
-        """What holds instead of the file's word; None: the file's word holds again."""
+        """Set a live limit; None restores the file's limit. Raises ValueError if `check_value` would refuse it."""
         self._put("override", entity, key, value)
 
     def take_overrides(self, other: ClientQuotas, *, replace_all: bool) -> None:
-        """Set what is set in `other`; `replace_all`: and remove what is not. Only differences cost more than a look."""
+        """Set the overrides of `other`; if `replace_all`, also remove those that it lacks.
+
+        Equal entities cost one comparison.
+        """
         ours, theirs = self._layers["override"], other.overrides
         for entity, limits in theirs.items():
             if ours.get(entity) != limits:
@@ -158,27 +161,27 @@ class ClientQuotas:
                     self.set_override(entity, key, None)
 
     def supersede(self, other: ClientQuotas) -> None:
-        """Raise `rev` above that of `other`: no limit of those is taken for one of these."""
+        """Raise `rev` above that of `other`, so that limits of `other` are not mistaken for these."""
         self.rev = max(self.rev, other.rev) + 1
 
     def get(self, entity: QuotaEntity, key: str) -> float | None:
-        """The limit of this very entity."""
+        """Return the limit of exactly this entity; None if it has none."""
         return self._tables[key].get((entity.user, entity.client_id))
 
     def digest(self) -> str:
-        """Equal for equal limits, in whichever process; it differs as soon as a limit differs."""
+        """Return a text that is equal for equal limits, in every process, and differs when any limit differs."""
         return f"{self._digest % (1 << 64):016x}"
 
     def any(self, key: str) -> bool:
-        """Somebody has a limit of this kind."""
+        """Return whether any entity has a limit of this kind."""
         return bool(self._tables[key])
 
     def resolve(self, key: str, user: str, client_id: str) -> ResolvedLimit | None:
-        """The limit that holds for requests of `user` by `client_id`; None: no limit does."""
+        """Return the limit for requests of `user` by `client_id`; None if there is none."""
         return self._walk(key, self._levels[key], user, client_id)
 
     def ranking(self, key: str, user: str, client_id: str) -> list[ResolvedLimit]:
-        """Every limit that fits this client, by precedence: the first holds, it outranks the others."""
+        """Return every limit that fits this client, by precedence: the first holds and outranks the others."""
         found: list[ResolvedLimit] = []
         for level in self._levels[key]:
             resolved = self._walk(key, (level,), user, client_id)
@@ -187,9 +190,9 @@ class ClientQuotas:
         return found
 
     def maybe_outranked(self, entity: QuotaEntity, key: str) -> QuotaEntity | None:
-        """The entity whose limit wins over this one's for every client; None if this one holds for some.
+        """Return the entity whose limit wins over this one's for every client; None if this one holds for some.
 
-        Only limits without a user can be: any limit of `user: <default>` comes before them.
+        Only limits without a user can be outranked so: any limit of `user: <default>` comes before them.
         """
         if entity.user is not None:
             return None
@@ -199,7 +202,7 @@ class ClientQuotas:
         return None
 
     def limit_of(self, key: str, tags: Tags) -> ResolvedLimit | None:
-        """The limit of the bucket with these tags, whoever uses it (`quotaLimit` of Kafka)."""
+        """Return the limit of the bucket with these tags, for any of its clients (Kafka: `quotaLimit`)."""
         user, client_id = tags
         levels = [
             (user_is, client_is)
@@ -217,7 +220,7 @@ class ClientQuotas:
             if (user_is is _NAMED and user == DEFAULT_NAME) or (
                 client_is is _NAMED and client_id == DEFAULT_NAME
             ):
-                continue  # a principal or client that calls itself so is not the default
+                continue  # a principal or client with this literal name is not the default
             whose = (
                 user if user_is is _NAMED else user_is,
                 client_id if client_is is _NAMED else client_is,
@@ -231,7 +234,7 @@ class ClientQuotas:
         return None
 
     def __iter__(self) -> Iterator[QuotaLimit]:
-        """Every limit that holds, by entity and key."""
+        """Yield every limit that holds, by entity and key."""
         file, override = self._layers["file"], self._layers["override"]
         order = {key: place for place, key in enumerate(KEYS)}
         for entity in sorted({*file, *override}, key=_order_of):
@@ -243,9 +246,11 @@ class ClientQuotas:
     def _put(self, layer: str, entity: QuotaEntity, key: str, value: float | None) -> None:
         wrong = None if value is None else check_value(key, value)
         if key not in KEYS or wrong:
-            raise ValueError(f"{key}: {wrong or 'no such quota'}")
+            raise ValueError(
+                f"quota {key} {wrong or 'is unknown, expected one of ' + ', '.join(KEYS)}"
+            )
         if entity.user is None and entity.client_id is None:
-            raise ValueError("an entity names a user, a client id, or both")
+            raise ValueError("quota entity is empty, expected a user, a client id, or both")
         values = self._layers[layer].setdefault(entity, {})
         if value is None:
             values.pop(key, None)
@@ -260,7 +265,7 @@ class ClientQuotas:
         self.rev += 1
 
     def _hold(self, entity: QuotaEntity, key: str, limit: float | None) -> None:
-        """Make `limit` the one that holds, in constant time: 4,000 lines are 4,000 such steps."""
+        """Make `limit` the one that holds, in constant time: 4,000 limits are 4,000 such steps."""
         place = (entity.user, entity.client_id)
         table = self._tables[key]
         before = table.get(place)
@@ -281,21 +286,21 @@ class ClientQuotas:
 
 
 def entity_text(entity: QuotaEntity) -> str:
-    """An entity as the config file writes it: `user: alice, client_id: <default>`."""
+    """Return an entity as in the config file: `user: alice, client_id: <default>`."""
     pairs = (("user", entity.user), ("client_id", entity.client_id))
     return ", ".join(f"{kind}: {name}" for kind, name in pairs if name is not None)
 
 
 def outranked_warning(key: str, winner: QuotaEntity) -> str:
-    """The warning about a limit that holds for no client."""
+    """Return the warning about a limit that holds for no client."""
     return (
-        f"it holds for no client: the {key} of {{{entity_text(winner)}}} outranks it for every one "
+        f"it holds for no client: the {key} of {{{entity_text(winner)}}} outranks it for every client "
         "(Kafka's order: user and client id, user, client id)"
     )
 
 
 def tags_text(tags: Tags) -> str:
-    """A bucket's tags for people, by the names of Kafka's metric tags: `user=alice,client-id=report`."""
+    """Return a bucket's tags for people, with the names of Kafka's metric tags: `user=alice,client-id=report`."""
     pairs = zip(("user", "client-id"), tags, strict=True)
     return ",".join(f"{kind}={name}" for kind, name in pairs if name)
 

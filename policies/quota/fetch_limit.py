@@ -1,8 +1,8 @@
-"""Ask the broker for no more than a byte quota allows (Kafka: `KafkaApis.handleFetchRequest`).
+"""Lowers the bytes that a Fetch asks for to what a byte quota allows (Kafka: `KafkaApis.handleFetchRequest`).
 
-max_bytes comes down to what may be had at once, and min_bytes to that: or one full reply would always
-be throttled, and a wait for more than may come would never end. A broker sends one batch at least,
-however large; it is charged as it is.
+max_bytes is lowered to the bytes that the quota allows at once, and min_bytes to the same value. Otherwise one full
+reply would always be throttled, and a wait for more bytes than allowed would never end. A broker sends at least one
+batch, however large; it is charged at its real size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INT32_MAX: Final = 0x7FFF_FFFF
 
 
 def limit_fetch(request: Request, max_bytes: float) -> Forward:
-    """Lay `max_bytes` over what a Fetch asks for, where that is more. Needs its head."""
+    """Return a Forward that lowers max_bytes and min_bytes of a Fetch to `max_bytes`. Needs the request's head."""
     head = request.head
     if not isinstance(head, FetchHead):
         return FORWARD

@@ -1,15 +1,15 @@
-"""Enforcement `channel`: Kafka's own rule, sawtooth and escape hatches included.
+"""Enforcement `channel`: Kafka's own rule, with its sawtooth and its exceptions.
 
 Rules (KIP-124; Kafka: `ClientQuotaManager`, `ClientRequestQuotaManager`):
-- AlterResult when the reply leaves, after it was recorded: what violates stays recorded. Only the channel
-  that violates is muted, although the bucket is shared.
-- A request rate's delay is one window at most; a byte rate's is not capped.
-- `sequential` (KIP-124's text): the byte delay, or the broker's own, comes first; the request rate is
-  judged as of its end, and the rest is added. `max` (Kafka since 2.0): the longest counts.
-- A throttled fetch's reply goes out whole and stays charged: the broker has advanced the session
-  already. What a Fetch may ask for is clipped instead.
-- acks=0 has no reply: its bytes are judged when it comes, its request never (Kafka exempts it).
-  It counts as exempt, as everything of an exempt principal does.
+- A request is judged when its reply is sent, after it was recorded: a violation stays recorded. Only the channel that
+  violates is muted, although the bucket is shared.
+- The delay for a request rate is at most one window; the delay for a byte rate has no cap.
+- `sequential` (KIP-124's text): the byte delay, or the broker's own, comes first; the request rate is judged as of its
+  end, and its delay is added. `max` (Kafka since 2.0): the longest counts.
+- The reply of a throttled fetch is sent whole and stays charged: the broker has advanced the session already. Instead,
+  the bytes that a Fetch may ask for are limited.
+- acks=0 has no reply: its bytes are judged when it comes, its request never (Kafka exempts it). It counts as exempt, as
+  all requests of an exempt principal do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class KafkaRule:
-    """See the module. `hooks_by_api` are the APIs that are more than a request to be answered."""
+    """Judges requests by Kafka's rule. `hooks_by_api` has the APIs that need more than a count at the reply."""
 
     def __init__(
         self, manager: ClientQuotaManager, *, samples: int, window_ms: int, sequential: bool
@@ -48,27 +48,27 @@ class KafkaRule:
         self._bytes = False
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
-        """Whether Produce and Fetch have limits of their own."""
+        """Set whether Produce and Fetch have limits of their own."""
         self._bytes = produce or fetch
         self.hooks_by_api.pop(ApiKey.FETCH, None)
         if fetch:
             self.hooks_by_api[ApiKey.FETCH] = self._on_fetch
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """Only what a reply is too late for."""
-        special = self._find_hook(request.api_key)
-        if special is not None:
-            return special(request, peer, now_ms)
+        """Judge what cannot be judged at the reply."""
+        hook = self._find_hook(request.api_key)
+        if hook is not None:
+            return hook(request, peer, now_ms)
         return EXEMPT if self._exempt and peer.user in self._exempt else FORWARD
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """A request is counted when it is answered."""
+        """Return FORWARD: a request is counted when it is answered."""
         return FORWARD
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:
-        """Record, judge, and join the delays."""
+        """Record the request, judge it, and join the delays."""
         account = self._find((peer.user, peer.client_id))
         if account is None:
             account = self.manager.buckets_of_peer(peer, now_ms)
@@ -94,13 +94,13 @@ class KafkaRule:
         return FORWARD
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
-        """Nobody waits."""
+        """Do nothing: no request waits."""
 
     def on_limits_changed(self, now_ms: int) -> None:
-        """The limits are others: the next reply is judged by them."""
+        """Do nothing: the next reply is judged by the new limits."""
 
     def throttle_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
-        """Until when this client has to be quiet by the limits that hold now, judged as of `now_ms`."""
+        """Return until when this client has to be muted under the present limits, judged as of `now_ms`."""
         account = self.manager.buckets_of_peer(peer, now_ms)
         longest_ms = 0
         for bucket in (account.request, account.produce, account.fetch):
@@ -126,7 +126,7 @@ class KafkaRule:
         response: Response,
         now_ms: int,
     ) -> Forward | Throttle:
-        """One delay of the two, and of the broker's own; each is told to its bucket's sensor."""
+        """Return one delay for both, and for the broker's own; each is recorded in its bucket's sensor."""
         first_ms = max(byte_ms, response.throttle_time_ms)
         judged_ms = now_ms
         if self._sequential:

@@ -1,13 +1,13 @@
-"""Who owes what: the buckets, found fast by (user, client id), and how long they are kept.
+"""The quota buckets: found quickly by (user, client id), and dropped when they are idle.
 
 Rules (Kafka: `ClientQuotaManager`):
-- A bucket is known by its key and tags. It outlives connections, and is forgotten an hour after its
-  last use if nothing is owed.
-- A new limit re-labels a bucket and keeps its samples and what is owed; another winning level means
-  another bucket. Nothing is scanned for that: `on_limits_changed` forgets only who was resolved to what.
-- Configured entities never share a bucket and are never evicted. Of buckets made from a default,
-  beyond `max_default_buckets` the idle ones go (nothing owed, nobody waiting); when none is idle
-  newcomers share one of a few, so that a flood of invented names costs neither memory nor the limit.
+- A bucket is identified by its key and tags. It outlives connections, and is dropped an hour after its last use if
+  nothing is owed.
+- A new limit changes a bucket's limit and keeps its samples and its debt; another winning level means another bucket.
+  No scan is needed for that: `on_limits_changed` only drops the table of clients and their buckets.
+- Configured entities never share a bucket and are never evicted. Of buckets made from a default, beyond
+  `max_default_buckets` the idle ones are dropped (no debt, no waiting request). When none is idle, new clients share a
+  few buckets, so that a flood of invented names costs neither memory nor the limit.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 EXPIRY_MS: Final = 3_600_000
 """Kafka's `InactiveSensorExpirationTimeSeconds`."""
 MAX_CLIENTS: Final = 10_000
-"""(user, client id) pairs whose buckets are remembered at hand; as many again are a little further."""
+"""(user, client id) pairs in the table `clients`; as many again are in a second table."""
 AUTHENTICATED: Final = frozenset({"sasl", "unknown"})
-"""Sources of a principal that stand for a broker's yes to an authentication."""
+"""Values of `Peer.principal_source` that mean that the broker accepted an authentication."""
 SHARED_BUCKETS: Final = 64
-"""Buckets that those share for whom there is no room, for each key and default."""
+"""Number of shared buckets for each key and default, for clients without room for a bucket of their own."""
 EVICTION_RETRY_MS: Final = 1000
-"""How long after a vain search for idle buckets the next one is made."""
+"""Time until the next search for idle buckets after a search that found none, in ms."""
 
 
 class ClientQuotaManager:
-    """See the module. `clients` is read directly by who is in a hurry; who is not in it, `open`s.
+    """Finds, makes and drops the buckets of all clients.
 
-    `smooth`: what counts is the release schedule (else the sampled rate).
+    The rules read `clients` directly because it is on the request path; `buckets_of` adds clients that it lacks.
+    `smooth`: the release schedule decides (else the sampled rate).
     """
 
     def __init__(
@@ -65,23 +66,23 @@ class ClientQuotaManager:
         self._samples = samples
         self._window_ms = window_ms
         self.exempt = exempt
-        """Users that no limit holds for."""
+        """Users without any limit."""
         self.authenticates = False
-        """A client has authenticated here, so requests before that are charged to no bucket."""
+        """A client has authenticated here, so requests before authentication are charged to no bucket."""
         self._max_default_buckets = max_default_buckets
         self._expiry_ms = expiry_ms
         self._policy = policy
-        """Name of the entry, for what clients are told."""
+        """Name of the entry, for messages to clients."""
         self._older_clients: dict[tuple[str, str], ClientBuckets] = {}
         self._tables: dict[str, dict[Tags, QuotaBucket]] = {key: {} for key in KEYS}
         self._shared: dict[tuple[str, QuotaEntity, int], QuotaBucket] = {}
         self._defaults = 0  # how many buckets in the tables are made from a default, or were
         self._retry_eviction_ms = 0
-        self._fresh_rev = -1  # of the quotas, when every bucket was last given its limit
-        self._expiry_queue: list[tuple[str, Tags]] = []  # whose expiry has not been looked at yet
+        self._fresh_rev = -1  # revision of the quotas when every bucket last got its limit
+        self._expiry_queue: list[tuple[str, Tags]] = []  # buckets to check for expiry
 
     def __iter__(self) -> Iterator[tuple[str, QuotaBucket]]:
-        """Every bucket with its key."""
+        """Yield every bucket with its key."""
         for key, table in self._tables.items():
             for bucket in table.values():
                 yield key, bucket
@@ -89,7 +90,7 @@ class ClientQuotaManager:
             yield key, bucket
 
     def buckets_of(self, user: str, client_id: str, now_ms: int) -> ClientBuckets:
-        """The account of this pair, at hand from now on."""
+        """Return the buckets of this pair, and add the pair to `clients`."""
         pair = (user, client_id)
         account = self.clients.get(pair)
         if account is not None:
@@ -106,14 +107,14 @@ class ClientQuotaManager:
         return account
 
     def buckets_of_peer(self, peer: Peer, now_ms: int) -> ClientBuckets:
-        """The account of this client; the first authenticated one shows that clients authenticate here."""
+        """Return the buckets of this client; the first authenticated client shows that clients authenticate here."""
         if not self.authenticates and peer.principal_source in AUTHENTICATED:
             self.authenticates = True
             self.on_limits_changed()
         return self.buckets_of(peer.user, peer.client_id, now_ms)
 
     def adopt(self, previous: ClientQuotaManager) -> None:
-        """Take over the buckets of the manager before this one, with their samples, what is owed, and the lines."""
+        """Take over the buckets of the previous manager, with their samples, debts and queues."""
         self.quotas.supersede(previous.quotas)
         self._tables, self._shared = previous._tables, previous._shared
         self._defaults = previous._defaults
@@ -128,15 +129,15 @@ class ClientQuotaManager:
         self.on_limits_changed()
 
     def on_limits_changed(self) -> None:
-        """The limits are others: who comes next is resolved anew."""
+        """Forget which limits apply to which client; the next request of each client resolves them again."""
         self.clients.clear()
         self._older_clients.clear()
 
     def expire(self, now_ms: int, max_buckets: int = 1000) -> None:
-        """Look at the next `max_buckets` buckets and forget those that nobody has used for an hour."""
+        """Check the next `max_buckets` buckets and drop those that were unused for an hour."""
         if not self._expiry_queue:
             self._expiry_queue = [(key, tags) for key in KEYS for tags in self._tables[key]]
-            if self._shared:  # there may be room again for those who share
+            if self._shared:  # clients that share may have room for their own again
                 kept = self._shared.items()
                 self._shared = {n: each for n, each in kept if not self._expired(each, now_ms)}
                 self.on_limits_changed()
@@ -150,7 +151,7 @@ class ClientQuotaManager:
                 self._drop(key, [tags])
 
     def usage(self, now_ms: int) -> Iterator[BucketMetrics]:
-        """A row for each bucket that a limit holds for."""
+        """Yield a row for each bucket with a limit."""
         self._refresh(now_ms)
         for key, bucket in self:
             if bucket.limit != inf:
@@ -166,11 +167,11 @@ class ClientQuotaManager:
                 )
 
     def find(self, key: str, tags: Tags) -> QuotaBucket | None:
-        """The bucket of these tags, if there is one of their own."""
+        """Return the bucket of these tags; None if they have none of their own."""
         return self._tables[key].get(tags)
 
     def is_unlimited(self, user: str) -> bool:
-        """No limit holds for this user here."""
+        """Return whether no limit holds for this user here."""
         return user in self.exempt or (self.authenticates and user == ANONYMOUS)
 
     # -- buckets -----------------------------------------------------------------------------
@@ -210,7 +211,7 @@ class ClientQuotaManager:
         return bucket
 
     def _refresh(self, now_ms: int) -> None:
-        """Give every bucket the limit that holds now."""
+        """Give every bucket its current limit."""
         rev = self.quotas.rev
         if rev == self._fresh_rev:
             return
@@ -230,10 +231,13 @@ class ClientQuotaManager:
             )
             bucket.set_limit(same, rev, now_ms)
 
-    # -- keeping and forgetting --------------------------------------------------------------
+    # -- eviction ----------------------------------------------------------------------------
 
     def _evict_idle(self, now_ms: int) -> bool:
-        """Drop an eighth of the buckets made from a default, the oldest of those that are idle."""
+        """Drop an eighth of the buckets made from a default, the oldest idle ones.
+
+        Returns whether there is room now.
+        """
         if now_ms < self._retry_eviction_ms:
             return False
         self._refresh(now_ms)
@@ -249,7 +253,7 @@ class ClientQuotaManager:
         return False
 
     def _idle(self, bucket: QuotaBucket, now_ms: int) -> bool:
-        """A new bucket would say the same."""
+        """Return whether a new bucket would be in the same state."""
         return (
             not bucket.queue
             and bucket.is_paid(now_ms)
@@ -261,7 +265,7 @@ class ClientQuotaManager:
         return now_ms - last_ms > self._expiry_ms and self._idle(bucket, now_ms)
 
     def _drop(self, key: str, gone: list[Tags]) -> None:
-        """And every account, lest one goes on with a bucket that is not in the manager."""
+        """Drop buckets, and the table of clients with them: it must not hold a bucket that is not in the manager."""
         for tags in gone:
             self._defaults -= self._tables[key].pop(tags).is_default
         if gone:

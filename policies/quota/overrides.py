@@ -1,11 +1,11 @@
-"""What the state_file says: the quotas that were set live. Text in, text out; no file is touched here.
+"""The content of the state_file: the quotas that were set live. Text in, text out; no file is touched here.
 
     {"version": 1,
      "overrides": [{"user": "alice", "client_id": "report", "request_rate": 20}, ...]}
 
-- The lines are those of the config's `quotas`, `<default>` included.
-- Read strictly: a file with one mistake is refused whole, because half of the quotas that somebody set
-  would be a surprise. Another version than ours is refused, too.
+- The entries are like those of the config's `quotas`, `<default>` included.
+- Reading is strict: a file with one mistake is refused as a whole, because applying half of the quotas would be
+  unexpected. Another version is refused, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION: Final = 1
 SETTING: Final = "state_file"
 
 _EXACT: Final = 2**53
-"""Beyond it a double names no single whole number."""
+"""Larger doubles do not represent every whole number."""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,16 +37,16 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overrides: tuple[QuotaLine, ...]
 
     def mistakes(self) -> Iterator[Problem]:
-        """An entity in two lines."""
+        """Yield a problem for each entity with two entries."""
         seen: set[QuotaEntity] = set()
         for place, line in enumerate(self.overrides):
             if line.entity in seen:
-                yield Problem(f"overrides[{place}]", "found an entity that has a line above")
+                yield Problem(f"overrides[{place}]", "found an entity that has an entry before")
             seen.add(line.entity)
 
 
 def encode(overrides: Mapping[QuotaEntity, Mapping[str, float]]) -> bytes:
-    """The file's content, for people to read; equal quotas give equal bytes."""
+    """Return the file's content, readable for people; equal quotas give equal bytes."""
     lines: list[dict[str, str | float]] = []
     for entity in sorted(overrides, key=lambda each: (each.user or "", each.client_id or "")):
         names = {"user": entity.user, "client_id": entity.client_id}
@@ -54,21 +54,21 @@ def encode(overrides: Mapping[QuotaEntity, Mapping[str, float]]) -> bytes:
         values = overrides[entity]
         line |= {key: _plain(values[key]) for key in KEYS if key in values}
         lines.append(line)
-    said = {"version": VERSION, "overrides": lines}
-    return msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n"
+    content = {"version": VERSION, "overrides": lines}
+    return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
 
 def decode(data: bytes) -> dict[QuotaEntity, dict[str, float]]:
-    """The quotas by entity and key. Raises PolicyConfigError with everything that is wrong."""
+    """Return the quotas by entity and key. Raises PolicyConfigError with every mistake."""
     try:
-        said: object = msgspec.json.decode(data)
+        content: object = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PolicyConfigError(SETTING, f"its content is not JSON: {error}") from error
-    version = said.get("version") if isinstance(said, dict) else None
+    version = content.get("version") if isinstance(content, dict) else None
     if isinstance(version, int) and version != VERSION:
-        words = f"its content is of version {version}, expected {VERSION}: another Sluice wrote it"
+        words = f"its content has version {version}, expected {VERSION}: another Sluice wrote it"
         raise PolicyConfigError(SETTING, words)
-    file, problems = try_convert(_File, said)
+    file, problems = try_convert(_File, content)
     if file is None or problems:
         raise PolicyConfigError(SETTING, "its content: " + "; ".join(map(str, problems)))
     return {line.entity: dict(line.limits()) for line in file.overrides}
@@ -77,7 +77,7 @@ def decode(data: bytes) -> dict[QuotaEntity, dict[str, float]]:
 def apply_changes(
     overrides: Mapping[QuotaEntity, Mapping[str, float]], changes: Iterable[Change]
 ) -> dict[QuotaEntity, dict[str, float]]:
-    """The overrides as they will be after `changes`."""
+    """Return the overrides as they will be after `changes`."""
     after = {entity: dict(values) for entity, values in overrides.items()}
     for entity, key, value in changes:
         values = after.setdefault(entity, {})
@@ -91,5 +91,5 @@ def apply_changes(
 
 
 def _plain(value: float) -> float | int:
-    """A whole number without `.0`, as people write it."""
+    """Return a whole number without `.0`, as people write it."""
     return int(value) if value.is_integer() and value < _EXACT else value

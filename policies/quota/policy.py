@@ -1,14 +1,14 @@
-"""`quota`: how many requests and bytes a second each user and client id may have, and no more.
+"""`quota`: limits the requests and bytes per second of each user and client id.
 
 Rules (KIP-124; the settings are in `config`):
-- `smooth_rule` or `kafka_rule` decides about requests; here is what both need: whose quotas they
-  are, which APIs must be seen for them, and what a live change changes.
-- No quota of a kind: its APIs are not asked for. No quota at all: only those that manage quotas are,
-  and these are answered here (`admin`).
-- ApiVersions and SASL frames are never seen, so never throttled; and where clients authenticate, what comes
-  before it is charged to no bucket. So a flood of unauthenticated connections cannot delay a sign-on.
-- Exempt are named principals only: a client id, a replica id or an API proves nothing about who sends it.
-- What is owed outlives connections and reloads.
+- `smooth_rule` or `kafka_rule` judges requests. This module has what both need: the limits, the APIs that they
+  concern, and the effect of a live change.
+- Without a limit of some kind its APIs are not judged. Without any limit only the APIs that manage quotas are, and they
+  are answered here (`admin`).
+- ApiVersions and SASL requests are never judged, so never throttled. If clients authenticate, requests before that are
+  charged to no bucket. So a flood of unauthenticated connections cannot delay a sign-on.
+- Only named principals can be exempt: a client id, a replica id or an API proves nothing about the sender.
+- Debts outlive connections and reloads.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from policies.quota.entity import (
 from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.smooth_rule import SmoothRule
+from policies.verdicts import short_repr
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -42,18 +43,18 @@ if TYPE_CHECKING:
     from policies.quota.sensors import BucketMetrics
 
 SWEEP_MS: Final = 1000
-"""How often some of the buckets are looked at, whether they are still used."""
+"""Interval in ms at which some of the buckets are checked for expiry."""
 
 _SIGN_ON: Final = frozenset(
     {int(ApiKey.API_VERSIONS), int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)}
 )
 _COUNTED: Final = frozenset(range(256)) - _SIGN_ON
-"""Every API; those outside the table, too, for `pass_unknown_apis` may let them through."""
+"""Every API, also those outside the table, because `pass_unknown_apis` may admit them."""
 _NONE: Final[frozenset[int]] = frozenset()
 
 
 class Quota(Policy):
-    """See the module."""
+    """Throttles clients above their limits, and answers requests about quotas."""
 
     Config = QuotaConfig
     tick_ms = SWEEP_MS
@@ -61,7 +62,7 @@ class Quota(Policy):
     def __init__(self, config: object, host: Host) -> None:
         super().__init__(config, host)
         if not isinstance(config, QuotaConfig):
-            raise PolicyConfigError("", "not a QuotaConfig")
+            raise PolicyConfigError("", f"expected a QuotaConfig, got {short_repr(config)}")
         self.quotas = ClientQuotas()
         for line in config.quotas:
             for key, value in line.limits():
@@ -89,8 +90,8 @@ class Quota(Policy):
                 sequential=config.coexistence == "sequential",
             )
         )
-        # The chain calls what it finds on the instance: straight to the rule, for each hop costs a
-        # fifth of what a request may.
+        # The chain calls the instance's attributes: they lead directly to the rule, because each further
+        # call costs a fifth of a request's time budget.
         vars(self).update(on_request=self.rule.on_request, on_response=self.rule.on_response)
         self._admin = QuotaAdmin(
             self,
@@ -118,17 +119,17 @@ class Quota(Policy):
         self._update_interests()
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """The rule's word."""
+        """Return the rule's verdict."""
         return self.rule.on_request(request, peer, now_ms)
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:
-        """The rule's word."""
+        """Return the rule's verdict."""
         return self.rule.on_response(request, response, peer, now_ms)
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
-        """Whose request rate holds for them; None for exempt principals, and where none does."""
+        """Return the request rate that holds for them; None for exempt principals, and if there is no limit."""
         resolved = self.quotas.resolve(REQUEST_RATE, user, client_id)
         if resolved is None or user in self.manager.exempt:
             return None
@@ -136,15 +137,15 @@ class Quota(Policy):
         return EffectiveQuota(self._enforcement, name, resolved.limit, self.quotas.digest())
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
-        """Whoever has gone gives back its place."""
+        """Remove the client's waiting request from its queue."""
         self.rule.on_disconnect(peer, now_ms)
 
     def on_tick(self, now_ms: int) -> None:
-        """Forget what nobody has used for an hour."""
+        """Drop buckets that were unused for an hour."""
         self.manager.expire(now_ms)
 
     def adopt(self, previous: Policy) -> None:
-        """What was counted, is owed and was set live goes on."""
+        """Take over counts, debts and live changes."""
         if not isinstance(previous, Quota):
             return
         # The state file may have changed since it was read.
@@ -156,16 +157,16 @@ class Quota(Policy):
             if isinstance(self.rule, SmoothRule):
                 self.rule.adopt(previous.rule)
                 self.host.call_at(0, self.rule.on_limits_changed)
-            else:  # requests do not wait under the other rule
+            else:  # requests do not wait under Kafka's rule
                 self.host.call_at(0, previous.rule.release)
         self.host.call_at(0, self._review_throttles)
         if self._state_file is not None and self._state_file != previous.state_file:
-            # A file that is new to this reload has to hold what is set at this moment. It comes last: if it
-            # cannot be written, all else is taken over.
+            # A file that is new to this reload must contain the present overrides. It is written last: if
+            # that fails, the rest has been taken over.
             self.host.save(self._state_file, overrides.encode(self.quotas.overrides))
 
     def change(self, changes: Sequence[Change], now_ms: int) -> None:
-        """Set (with None: take back) live overrides; at once for all, waiting requests included.
+        """Set live overrides (None removes one); they apply at once to all clients, waiting requests included.
 
         They are saved first. Raises OSError if that fails; then nothing has changed.
         """
@@ -182,25 +183,25 @@ class Quota(Policy):
 
     @property
     def state_file(self) -> str | None:
-        """Path of the file that keeps live changes; None: they last as long as the process."""
+        """Path of the file for live changes; None: they last as long as the process."""
         return self._state_file
 
     def _review_throttles(self, now_ms: int) -> None:
-        """Clients are quiet for as long as the limits that hold now ask for, not those that held."""
+        """Shorten throttles that the present limits no longer ask for."""
         until_ms = self.rule.throttle_until_ms
         self.host.review_throttles(lambda peer, why: until_ms(peer, why, now_ms))
 
     def usage(self, now_ms: int) -> Iterable[BucketMetrics]:
-        """What each bucket has let through lately, and what was throttled."""
+        """Return the recent rate and throttle times of each bucket."""
         return self.manager.usage(now_ms)
 
     def bucket_statuses(self, user: str, client_id: str, now_ms: int) -> Sequence[BucketStatus]:
-        """How each bucket stands that this user and client id draw on."""
+        """Return the state of each bucket that this user and client id draw on."""
         smooth = self._enforcement == "entity"
         return bucket_statuses(self.manager, user, client_id, now_ms, smooth=smooth)
 
     def _on_admin(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """A request like any other, and answered here."""
+        """Count the request like any other, and answer it."""
         counted = self.rule.count(request, peer, now_ms)
         if isinstance(counted, Hold):
             return counted
@@ -210,7 +211,7 @@ class Quota(Policy):
         return answer
 
     def _update_interests(self) -> bool:
-        """Want to see what there are quotas for; whether that has changed."""
+        """Set the interests to the APIs with limits. Returns whether they have changed."""
         before = (self.apis, self.response_apis, self.needs)
         produce = self.quotas.any(PRODUCER_BYTE_RATE)
         fetch = self.quotas.any(CONSUMER_BYTE_RATE)

@@ -1,13 +1,13 @@
 """The arithmetic of quotas: Kafka's sampled rate, its throttle time, and a smooth release schedule.
 
 Rules:
-- Standard library only, pure: no clock, no state but what an object says. Spark jobs import it too.
-- `SampledRate` is Kafka's Rate over a WindowedSum (KIP-124; `SampledStat`, `Rate.windowSize` of 3.8
-  and later) with windows that begin at whole multiples of `window_ms` instead of at an event.
-- What violates a bound is recorded first and judged after, and stays recorded.
-- `ReleaseSchedule` says when the next one may pass; read the other way round it is KIP-599's token
-  bucket, whose credits may go below zero.
-- Rates and bounds are per second, times in ms. PoolLimits are above zero.
+- Standard library only and pure: no clock, and no state outside the objects. Spark jobs import it too.
+- `SampledRate` is Kafka's Rate over a WindowedSum (KIP-124; `SampledStat`, `Rate.windowSize` of 3.8 and later) with
+  windows that begin at whole multiples of `window_ms` instead of at an event.
+- A violation is recorded first and judged afterwards, and stays recorded.
+- `ReleaseSchedule` computes when the next request may pass. It is equivalent to KIP-599's token bucket, whose credits
+  may be negative.
+- Rates and bounds are per second, times in ms. Limits are above zero.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from math import floor, inf, isnan
 from typing import Final
 
 MAX_THROTTLE_MS: Final = 0x7FFF_FFFF
-"""throttle_time_ms is an int32. Kafka lets a longer delay wrap and throttles not at all; we clamp."""
+"""The largest throttle_time_ms, an int32.
+
+In Kafka a longer delay wraps around and does not throttle; it is clamped here."""
 
 
 def throttle_time_ms(
     observed: float, bound: float, window_ms: int, cap_ms: int | None = None
 ) -> int:
-    """How long to be quiet so that `observed` comes down to `bound`: (O - T) / T * window, half up.
+    """Return the delay in ms that brings `observed` down to `bound`: (O - T) / T * window, rounded half up.
 
-    `window_ms` is the span that `observed` was measured over, not one sample (`QuotaUtils`). 0 when
-    the bound holds, and for a violation of less than half a millisecond.
+    `window_ms` is the span that `observed` was measured over, not one sample (`QuotaUtils`). Returns 0 when
+    `observed` is within the bound, and for a violation of less than half a millisecond.
     """
     if isnan(observed) or observed <= bound:
         return 0
@@ -35,15 +37,15 @@ def throttle_time_ms(
 
 
 def rate_for_delay(delay_ms: float, bound: float, window_ms: int) -> float:
-    """The rate that `throttle_time_ms` would give this delay for: its formula turned round."""
+    """Return the rate for which `throttle_time_ms` would return this delay: the inverse of its formula."""
     return bound * (1 + delay_ms / window_ms)
 
 
 class SampledRate:
-    """A sum over `samples` windows of `window_ms` and what of it overlaps the left edge.
+    """A sum over `samples` windows of `window_ms`, and the part of it that overlaps the left edge.
 
-    A window counts until its last event is `samples * window_ms` old. Times do not go backwards.
-    Recording allocates nothing but once a window.
+    A window counts until its last event is `samples * window_ms` old. Times do not go backwards. Recording allocates
+    memory once per window only.
     """
 
     __slots__ = (
@@ -68,27 +70,27 @@ class SampledRate:
         self._begun_ms = 0  # the current window
         self._sum = 0.0
         self._oldest_ms = 0  # when the oldest window that counts began
-        self._valid_ms = -1  # until when the three sums and `_oldest_ms` need no second look
+        self._valid_ms = -1  # until when the three sums and `_oldest_ms` stay valid
         self.last_ms: int | None = None
-        """When something was last recorded, be it 0."""
+        """Time of the last record, even of a value of 0."""
 
     def record(self, value: float, now_ms: int) -> None:
-        """Add `value`, which may be 0, or less to take back what was recorded."""
+        """Add `value`; it may be 0, or negative to take back what was recorded."""
         if now_ms >= self._valid_ms:
             self._roll(now_ms)
         self._sum += value
         self.last_ms = now_ms
 
     def measure(self, now_ms: int) -> float:
-        """The rate per second at `now_ms`, which may lie ahead: nothing is changed by asking."""
+        """Return the rate per second at `now_ms`, which may be in the future: measuring changes nothing."""
         return self.observe(now_ms)[0]
 
     def window_ms_at(self, now_ms: int) -> int:
-        """The span that `measure` divides by: missing whole windows count as empty ones."""
+        """Return the span in ms that `measure` divides by: missing whole windows count as empty ones."""
         return self.observe(now_ms)[1]
 
     def observe(self, now_ms: int) -> tuple[float, int]:
-        """The rate per second and the span in ms that it is measured over."""
+        """Return the rate per second, and the span in ms that it is measured over."""
         if now_ms < self._valid_ms:
             total = self._closed_sum + self._sum
             elapsed_ms = now_ms - self._oldest_ms
@@ -102,11 +104,11 @@ class SampledRate:
         return total / (elapsed_ms / 1000), elapsed_ms
 
     def unused(self, now_ms: int) -> bool:
-        """Nothing recorded counts any more."""
+        """Return whether no record counts any more."""
         return self.last_ms is None or now_ms - self.last_ms >= self._span_ms
 
     def windows(self, now_ms: int) -> int:
-        """How many windows with an event still count."""
+        """Return how many windows with an event still count."""
         return sum(1 for each in self._all() if now_ms - each[1] < self._span_ms)
 
     def _all(self) -> list[tuple[int, int, float]]:
@@ -123,7 +125,7 @@ class SampledRate:
         return sum(each[2] for each in alive), now_ms - alive[0][0]
 
     def _roll(self, now_ms: int) -> None:
-        """Purge what no longer counts, and begin a new window if the current one is over."""
+        """Drop windows that no longer count, and begin a new one if the current one is over."""
         span_ms = self._span_ms
         begun_ms = now_ms - now_ms % self._window_ms
         if begun_ms > self._begun_ms:
@@ -142,10 +144,10 @@ class SampledRate:
 
 
 class ReleaseSchedule:
-    """When the next one may pass, if `rate_per_s` are to pass and `burst_ms` worth of them at once.
+    """Computes when the next request may pass: `rate_per_s` on average, and `burst_ms` worth of them at once.
 
-    `next_free_ms` is when all that was charged is paid for. So of cost 1 no more than
-    rate * (s + burst) + 1 pass in any s seconds, and none waits longer than that asks for.
+    `pass_ms + burst_ms` is when all that was charged is paid for. So of cost 1 no more than rate * (s + burst) + 1
+    pass in any s seconds, and no request waits longer than that requires.
     """
 
     __slots__ = ("burst_ms", "pass_ms", "unit_ms")
@@ -153,33 +155,33 @@ class ReleaseSchedule:
     def __init__(self, rate_per_s: float, burst_ms: float) -> None:
         self.burst_ms = burst_ms
         self.unit_ms = 1000 / rate_per_s
-        """What a cost of one takes."""
+        """The time that pays for a cost of one, in ms."""
         self.pass_ms = -inf
-        """From when on one may pass."""
+        """When the next request may pass."""
 
     def delay_ms(self, now_ms: float) -> float:
-        """How long until one may pass; 0 or less: now."""
+        """Return the time until the next request may pass in ms; 0 or less: now."""
         return self.pass_ms - now_ms
 
     def charge(self, cost: float, now_ms: float) -> float:
-        """Owe `cost` more (less than 0 gives back). Returns the delay for whoever comes next."""
+        """Add `cost` to the debt (a negative cost gives back). Returns the delay in ms for the next request."""
         earliest_ms = now_ms - self.burst_ms
         self.pass_ms = pass_ms = max(self.pass_ms, earliest_ms) + cost * self.unit_ms
         return pass_ms - now_ms
 
     def credits(self, now_ms: float) -> float:
-        """How much may pass at once; below zero: how much is owed beyond the burst."""
+        """Return the cost that may pass at once; below zero: the debt beyond the burst."""
         return min(self.burst_ms, now_ms - self.pass_ms) / self.unit_ms
 
     def is_paid(self, now_ms: float) -> bool:
-        """Nothing is owed: a new schedule would say the same."""
+        """Return whether nothing is owed: a new schedule would be in the same state."""
         return self.pass_ms + self.burst_ms <= now_ms
 
     def set_rate(self, rate_per_s: float, now_ms: float) -> None:
-        """Set a new rate from `now_ms` on. Credits stay, counted in units: what was saved and what is owed.
+        """Set a new rate from `now_ms` on. Credits, saved or owed, stay the same number of units.
 
-        So a higher rate grants no burst that was not saved, and pays a debt sooner. Savings are cut to
-        the burst of the new rate.
+        So a higher rate grants no burst that was not saved, and pays a debt sooner. Savings are cut to the burst of
+        the new rate.
         """
         saved = self.credits(now_ms) if self.unit_ms else inf  # without a limit nothing is owed
         self.unit_ms = unit_ms = 1000 / rate_per_s

@@ -1,8 +1,8 @@
-"""What the quotas have done to whom: throttle times per bucket, and the rows that listings show.
+"""The effect of quotas on clients: throttle times per bucket, and the rows of listings.
 
 Rules (Kafka: the `throttle-time` sensor of `ClientQuotaManager`, default metric config):
-- Only delays above 0 are recorded: who was never throttled has no throttle time, not one of 0.
-- Two samples of 30 s: 60 s after the last throttle there is nothing to say again (Kafka's NaN).
+- Only delays above 0 are recorded: a client that was never throttled has no throttle time, rather than 0.
+- There are two samples of 30 s: 60 s after the last throttle there is no value again (Kafka's NaN).
 - The request rate, or byte rate, is the bucket's own `SampledRate`.
 """
 
@@ -35,7 +35,7 @@ class ThrottleTime:
         self._windows: list[_Window] = []
 
     def record(self, throttle_time_ms: int, now_ms: int) -> None:
-        """A delay above 0 was imposed."""
+        """Record a delay above 0 ms."""
         begun_ms = now_ms - now_ms % WINDOW_MS
         windows = self._windows
         if not windows or windows[-1].begun_ms < begun_ms:
@@ -48,7 +48,7 @@ class ThrottleTime:
         window.max_ms = max(window.max_ms, throttle_time_ms)
 
     def average_ms(self, now_ms: int) -> float | None:
-        """Of what was recorded lately; None: nothing was."""
+        """Return the average of the recent delays in ms; None if there was none."""
         alive = self._alive(now_ms)
         return (
             sum(each.sum_ms for each in alive) / sum(each.count for each in alive)
@@ -57,7 +57,7 @@ class ThrottleTime:
         )
 
     def max_ms(self, now_ms: int) -> int | None:
-        """The largest of what was recorded lately; None: nothing was."""
+        """Return the largest of the recent delays in ms; None if there was none."""
         return max((each.max_ms for each in self._alive(now_ms)), default=None)
 
     def _alive(self, now_ms: int) -> list[_Window]:
@@ -65,10 +65,10 @@ class ThrottleTime:
 
 
 class BucketMetrics(NamedTuple):
-    """One bucket as `quotas usage` and the metrics page show it."""
+    """One bucket as `quotas top` and the metrics page show it."""
 
     user: str
-    """"" = not told apart by user; `<default>` = those who share a bucket because there are too many."""
+    """"" = the bucket is for all users; `<default>` = shared by clients because there are too many."""
     client_id: str
     """The same for the client id."""
     key: str
@@ -76,9 +76,9 @@ class BucketMetrics(NamedTuple):
     limit: float
     """Per second."""
     rate: float
-    """Per second, over the last ten; of what was let through."""
+    """Per second, over the last ten seconds; of the requests that passed."""
     throttle_avg_ms: float | None
     throttle_max_ms: int | None
     """None: not throttled in the last minute."""
     waiting: int
-    """Requests that are held at this moment."""
+    """Requests that are held now."""

@@ -1,17 +1,17 @@
-"""Enforcement `entity`: one release schedule per entity, however many connections it has.
+"""Enforcement `entity`: one release schedule per entity, shared by all its connections.
 
 Rules:
-- A request is charged when it may pass. While its entity is over, a request on any of its connections
-  waits, held before its first byte goes on; the queue is served in order, one each time the schedule
-  allows, by the alarm of its head. A client that hangs up gives its place back.
-- Whoever passes is told (and made) to be quiet until the next one may pass and those in the queue have
-  passed. So no more than T * (s + burst_seconds) + 1 requests pass in any s seconds.
-- Produce: its bytes wait their turn first, then the request does (KIP-124); it is quiet for the longer
-  of what both ask. acks=0 is counted and muted like any other.
-- Fetch: charged beforehand what the last replies cost on average, and settled by its own reply; what
-  it may ask for is clipped to its share of the burst, so that the replies to all fetches that are in
-  flight or wait cannot silence the entity for longer than that.
-- Exempt principals are told apart from those that merely have no limit: what they do is counted by nobody.
+- A request is charged when it may pass. While its entity is above its limit, requests on all its connections wait,
+  held before their first byte is forwarded. The queue is served in order, one request each time the schedule allows, by
+  the alarm of its first request. A client that disconnects frees its place.
+- A client whose request passes is muted until the next request may pass and those in the queue have passed. So no more
+  than T * (s + burst_seconds) + 1 requests pass in any s seconds.
+- Produce: its bytes wait first, then the request does (KIP-124); the client is muted for the longer delay of both.
+  acks=0 is counted and muted like any other.
+- Fetch: it is charged the mean cost of the last replies in advance, and settled by its own reply. The bytes that it may
+  ask for are limited to its share of the burst, so that the replies to all fetches in flight or waiting cannot silence
+  the entity for longer than that.
+- Exempt principals differ from clients without a limit: the requests of exempt principals count as exempt.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from policies.quota.manager import ClientQuotaManager
 
 MAX_HOLD_MS: Final = MAX_THROTTLE_MS
-"""A held request waits for its slot, however far; its client gives up long before that."""
+"""A held request waits for its slot without a shorter limit; its client gives up long before that."""
 REVIEW_BATCH: Final = 64
-"""Held requests that one step looks at after a change of limits."""
+"""Held requests that one step reviews after a change of limits."""
 MIN_FETCH_SHARE_MS: Final = 1000
-"""What fetches in flight may ask for together is worth this long at least, however short the burst."""
+"""The fetches in flight may together ask for at least this many ms' worth of bytes, even if the burst is shorter."""
 _MEAN_WEIGHT: Final = 8
-"""A reply moves the mean of the last ones by an eighth."""
+"""A reply moves the mean of the last replies by an eighth."""
 
 
 class _InFlightFetch(NamedTuple):
@@ -50,7 +50,10 @@ class _InFlightFetch(NamedTuple):
 
 
 class SmoothRule:
-    """See the module. `hooks_by_api` are the APIs that need more than a count of one."""
+    """Judges requests by a release schedule per entity.
+
+    `hooks_by_api` has the APIs that need more than a count of one.
+    """
 
     def __init__(self, manager: ClientQuotaManager, host: Host, burst_ms: float) -> None:
         self.manager = manager
@@ -66,7 +69,7 @@ class SmoothRule:
         ] = {}  # when this rule serves the queue of a bucket next
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
-        """Whether Produce and Fetch have limits of their own."""
+        """Set whether Produce and Fetch have limits of their own."""
         for key, hook, wanted in (
             (ApiKey.PRODUCE, self._on_produce, produce),
             (ApiKey.FETCH, self._on_fetch, fetch),
@@ -74,15 +77,15 @@ class SmoothRule:
             self.hooks_by_api.pop(key, None)
             if wanted:
                 self.hooks_by_api[key] = hook
-        if not fetch:  # the replies to those in flight are not heard any more
+        if not fetch:  # `on_response` gets no replies to those in flight any more
             for session_id in tuple(self._fetches):
                 self._forget_fetches(session_id)
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """Let it pass, be it with a throttle, or have it wait."""
-        special = self._find_hook(request.api_key)
-        if special is not None:
-            return special(request, peer, now_ms)
+        """Forward the request, with a throttle if needed, or hold it."""
+        hook = self._find_hook(request.api_key)
+        if hook is not None:
+            return hook(request, peer, now_ms)
         account = self._find((peer.user, peer.client_id))
         if account is None:
             account = self.manager.buckets_of_peer(peer, now_ms)
@@ -92,7 +95,7 @@ class SmoothRule:
         ahead_ms = now_ms - bucket.pass_ms
         if ahead_ms < 0.0 or bucket.queue:
             return self.count(request, peer, now_ms)
-        # What `count` would do, written out: this is the way of nearly every request.
+        # As in `count`, written out: nearly every request takes this path.
         if ahead_ms > bucket.burst_ms:  # noqa: PLR1730 - a call of min is too slow here
             ahead_ms = bucket.burst_ms
         ahead_ms -= bucket.unit_ms
@@ -101,7 +104,7 @@ class SmoothRule:
         return FORWARD if ahead_ms >= 0.0 else self._throttle((bucket,), now_ms)
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """Judge it as a request and nothing else."""
+        """Judge it as a request, without its bytes."""
         bucket = self.manager.buckets_of_peer(peer, now_ms).request
         if bucket is None:
             return self._without_limit(peer)
@@ -114,7 +117,7 @@ class SmoothRule:
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:
-        """Settle what a Fetch really cost."""
+        """Settle the real cost of a Fetch."""
         if request.api_key != ApiKey.FETCH:
             return FORWARD
         fetching = self._fetches.get(peer.session_id, {}).pop(request.exchange_id, None)
@@ -129,26 +132,26 @@ class SmoothRule:
         bucket.charge(size_bytes - charged_bytes, now_ms)
         bucket.rate.record(size_bytes, now_ms)
         bucket.mean_reply_bytes += (size_bytes - bucket.mean_reply_bytes) / _MEAN_WEIGHT
-        if bucket.queue:  # its turn may have come nearer
+        if bucket.queue:  # its first request may pass earlier now
             self._set_alarm(bucket, now_ms)
         return self._throttle((bucket,), now_ms)
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
-        """Whoever has gone waits for nothing."""
+        """Remove the client's waiting request and its fetches in flight."""
         self._forget_fetches(peer.session_id)
         waiter = self._held.get(peer.session_id)
         if waiter is not None:
             self._forget(waiter)
 
     def on_limits_changed(self, now_ms: int) -> None:
-        """The limits are others: a queue is served by its new limit, and keeps its order.
+        """Serve every queue by its new limit, in the same order.
 
-        What another limit holds for now is asked again. A crowd is looked at a part at a time.
+        Requests to which another limit applies now are judged again. A large number is reviewed in several steps.
         """
         self._in_parts(list(self._held.values()), self._recheck, now_ms)
 
     def throttle_until_ms(self, peer: Peer, why: QuotaViolation, now_ms: int) -> float:
-        """Until when this client has to be quiet by the limits that hold now."""
+        """Return until when this client has to be muted under the present limits."""
         account = self.manager.buckets_of_peer(peer, now_ms)
         owed = (each for each in (account.request, account.produce, account.fetch) if each)
         return max(
@@ -156,16 +159,16 @@ class SmoothRule:
         )
 
     def adopt(self, previous: SmoothRule) -> None:
-        """Share the books of the rule before. `on_limits_changed` is due next, and sets the alarms.
+        """Share the state of the previous rule. `on_limits_changed` is called next, and sets the alarms.
 
-        The rule before is still asked about requests that cannot move to the new chain.
+        The previous rule is still asked about requests that cannot move to the new chain.
         """
         self._held = previous._held
         self._fetches = previous._fetches
         previous._alarms.clear()
 
     def release(self, now_ms: int) -> None:
-        """Another rule is asked from now on: each held request is judged again, by that rule.
+        """Release each held request, because another rule judges it from now on.
 
         A request that cannot move to the new chain waits here again. Fetches in flight are charged by their replies.
         """
@@ -183,7 +186,7 @@ class SmoothRule:
     def _in_parts(
         self, waiters: list[Waiter], look: Callable[[Waiter, int], object], now_ms: int
     ) -> None:
-        """Call `look` for each of them in order; a crowd a part at a time."""
+        """Call `look` for each waiter in order; a large number is handled in several steps."""
         waiters.reverse()
 
         def review_batch(now_ms: int) -> None:
@@ -206,7 +209,7 @@ class SmoothRule:
         *,
         paid: bool = False,
     ) -> Hold | None:
-        """Charge `cost` if the request may pass now; else it waits. `paid`: see Waiter."""
+        """Charge `cost` if the request may pass now; else hold it. `paid`: see Waiter."""
         waiter = self._maybe_waiter(request, peer)
         queue = bucket.queue
         if bucket.pass_ms <= now_ms and (
@@ -232,7 +235,9 @@ class SmoothRule:
         waiter = self._held.get(peer.session_id)
         if waiter is None or waiter.exchange_id == request.exchange_id:
             return waiter
-        self._forget(waiter)  # its request went on without us: the entry only observes, or a drain
+        self._forget(
+            waiter
+        )  # its request was forwarded anyway: the entry only observes, or the proxy drains
         return None
 
     def _forget(self, waiter: Waiter) -> None:
@@ -245,7 +250,7 @@ class SmoothRule:
             return  # it has passed, or its client has gone
         bucket = waiter.bucket
         if self.manager.buckets_of_peer(waiter.peer, now_ms).of(bucket.key) is bucket:
-            self._set_alarm(bucket, now_ms)  # its limit is the new one already
+            self._set_alarm(bucket, now_ms)  # it has the new limit already
             return
         bucket.remove(waiter)
         if not self._host.wake(waiter):
@@ -272,10 +277,10 @@ class SmoothRule:
                 return
             head = next(iter(bucket.queue.values()))
             self._host.wake(head)
-            self._forget(head)  # if it is still there, its client has gone
+            self._forget(head)  # if it is still there, its client has disconnected
 
     def _throttle(self, buckets: tuple[QuotaBucket | None, ...], now_ms: int) -> Forward | Throttle:
-        """Until all that these buckets owe or have in queue may have passed; the longest counts."""
+        """Return a Throttle until all that these buckets owe or have queued may have passed; the longest counts."""
         longest_ms, longest = 0, None
         for bucket in buckets:
             if bucket is None:
@@ -289,7 +294,7 @@ class SmoothRule:
         return Throttle(longest_ms, FORWARD, longest.violation_for_delay(longest_ms, now_ms))
 
     def _without_limit(self, peer: Peer) -> Forward:
-        """No limit holds."""
+        """Forward a request that no limit applies to."""
         return EXEMPT if peer.user in self.manager.exempt else FORWARD
 
     # -- bytes -------------------------------------------------------------------------------
@@ -307,7 +312,7 @@ class SmoothRule:
             and bucket is not None
             and produce.pass_ms <= now_ms >= bucket.pass_ms
             and not (produce.queue or bucket.queue or peer.session_id in self._held)
-        ):  # as below, where nobody waits
+        ):  # as below, when no request waits
             produce.charge(size_bytes, now_ms)
             produce.rate.record(size_bytes, now_ms)
             bucket.charge(1, now_ms)
@@ -347,14 +352,14 @@ class SmoothRule:
             if held is not None:
                 return held
             bucket.rate.record(1, now_ms)
-        quiet = self._throttle((bucket,), now_ms)
+        throttle = self._throttle((bucket,), now_ms)
         if fetch is None:
-            return quiet
+            return throttle
         at_once = fetch.fetches_in_flight + len(
             fetch.queue or ()
         )  # this one is among those in flight
         share = fetch.limit * max(self._burst_ms, MIN_FETCH_SHARE_MS) / 1000 / max(1, at_once)
         limited = limit_fetch(request, share)
-        if isinstance(quiet, Throttle) and limited is not FORWARD:
-            return Throttle(quiet.throttle_time_ms, limited, quiet.why)
-        return limited if quiet is FORWARD else quiet
+        if isinstance(throttle, Throttle) and limited is not FORWARD:
+            return Throttle(throttle.throttle_time_ms, limited, throttle.why)
+        return limited if throttle is FORWARD else throttle

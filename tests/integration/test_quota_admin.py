@@ -213,7 +213,7 @@ def test_sluice_quotas_sets_lists_and_removes(running: Running) -> None:
     assert re.search(r"^bob +- +request_rate +500 +config file$", said, re.MULTILINE)
     assert running.listed() == {("bob", None, "request_rate"): (500.0, "file")}
     said = running.quotas("remove", "--user", "bob", "request_rate", code=1)
-    assert "stands in Sluice's config file" in said
+    assert "is set in Sluice's config file" in said
 
 
 def test_live_quotas_outlive_the_process(running: Running) -> None:

@@ -135,7 +135,8 @@ def test_every_entry_is_judged() -> None:
 def test_a_policy_that_cannot_be_loaded_is_reported_where_it_is_used() -> None:
     """A missing class and a class that is no policy are problems of the entry's `use`."""
     wrong, absent = texts(PolicyEntry(use="wrong"), PolicyEntry(use="absent"))
-    assert wrong == f"policies[0].use: {__name__}:NoPolicy is not a Policy with a Config"
+    words = "is the class NoPolicy, expected a Policy with a Config"
+    assert wrong == f"policies[0].use: {__name__}:NoPolicy {words}"
     assert absent.startswith(f"policies[1].use: {__name__}:Missing cannot be imported: Attribute")
 
 

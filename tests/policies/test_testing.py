@@ -88,7 +88,7 @@ def test_only_a_produce_has_acks_and_it_asks_for_all_unless_told():
 @pytest.mark.parametrize(
     ("name", "version", "complaint"),
     [
-        ("DeleteTopic", None, "no Kafka API"),
+        ("DeleteTopic", None, "is not the name of a Kafka API"),
         ("Fetch", 99, "Fetch v99"),
         ("LeaderAndIsr", None, "LeaderAndIsr"),
     ],

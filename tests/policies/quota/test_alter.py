@@ -114,7 +114,7 @@ def test_only_an_override_can_be_removed() -> None:
     )
     told = judged(("request_rate", None))
     assert told.changes == ()
-    assert "request_rate of user 'alice' stands in Sluice's config file" in (told.message or "")
+    assert "request_rate of user 'alice' is set in Sluice's config file" in (told.message or "")
 
 
 def test_a_key_has_one_value() -> None:

@@ -68,7 +68,7 @@ def test_a_limit_given_twice_is_a_mistake():
     assert problems(quotas=[first, {"user": "a", "producer_byte_rate": 1}]) == []
     (found,) = problems(quotas=[first, {"user": "a", "client_id": "c", "request_rate": 2}, first])
     assert found.startswith("config.quotas[2].request_rate: found a second limit, expected")
-    assert found.endswith("quotas[0] has it already")
+    assert found.endswith("quotas[0] sets it already")
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_file_without_overrides_is_valid() -> None:
         (b"null", "found nothing, expected a mapping"),
         (b'{"overrides": []}', "version: found nothing"),
         (b'{"version": 1}', "overrides: found nothing"),
-        (b'{"version": 2, "overrides": {}}', "of version 2, expected 1"),
+        (b'{"version": 2, "overrides": {}}', "version 2, expected 1"),
         (b'{"version": true, "overrides": []}', "version: found true"),
         (b'{"version": 1, "overrides": [], "more": 1}', "more: found an unknown key"),
     ],

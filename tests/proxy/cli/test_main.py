@@ -45,7 +45,7 @@ def test_a_policy_that_cannot_be_built_is_a_configuration_error(tmp_path: Path) 
     result = invoke("run", "--upstream", "a:1", SLUICE_POLICIES=policies)
     assert result.exit_code == 2
     assert (
-        "policies[0].config.state_file (SLUICE_POLICIES): its content is of version 9"
+        "policies[0].config.state_file (SLUICE_POLICIES): its content has version 9"
         in result.stderr
     )
 

@@ -92,7 +92,7 @@ def test_remove_removes_live_quotas_only(server: QuotaServer) -> None:
     assert (result.exit_code, result.stderr) == (1, "The entity has no live quota.\n")
     result = invoke(server, "remove", "--user", "alice", RATE)
     assert result.exit_code == 1
-    assert "stands in Sluice's config file" in result.stderr
+    assert "is set in Sluice's config file" in result.stderr
 
 
 def test_a_dry_run_changes_nothing(server: QuotaServer) -> None:
