@@ -28,7 +28,7 @@ from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.topology import Topology
 from proxy.dynamic_config import dynamic_settings, graces_of
-from proxy.reload import BusyError, Reloader
+from proxy.reload import Reloader, ReloadRunningError
 from proxy.shell import files
 from proxy.shell.acceptor import Acceptor, connection_limit
 from proxy.shell.clock import Clock
@@ -216,7 +216,7 @@ class App:
             try:
                 await self._reloader.reload()
                 nudge(self._event_loop)
-            except BusyError:  # one that the admin server started
+            except ReloadRunningError:  # one that the admin server started
                 self._hangup.set()
                 await trio.sleep(RELOAD_RETRY_S)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 POLICIES = "policies"
 
 
-class Result(NamedTuple):
+class ReloadResult(NamedTuple):
     """The outcome of a reload. Unless `ok` nothing has changed, and `problems` has the reasons."""
 
     ok: bool
@@ -44,14 +44,14 @@ class Result(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-class Compared(NamedTuple):
+class ConfigChange(NamedTuple):
     """The key paths that differ from the configuration that runs, and the hash of the new one."""
 
     changed: tuple[str, ...]
     config_hash: str
 
 
-class BusyError(Exception):
+class ReloadRunningError(Exception):
     """Another reload is running. The message says so."""
 
 
@@ -95,10 +95,10 @@ class Reloader:
         self._reading: object = None  # stands for the reload that runs
         self._log = structlog.get_logger()
 
-    async def reload(self) -> Result:
-        """Read and apply the configuration. Raises BusyError while another reload is running."""
+    async def reload(self) -> ReloadResult:
+        """Read and apply the configuration. Raises ReloadRunningError while another reload is running."""
         if self._reading is not None:
-            raise BusyError("a reload is running")
+            raise ReloadRunningError("a reload is running")
         self._reading = reading = object()
         try:
             result = await self._reload(reading)
@@ -115,38 +115,40 @@ class Reloader:
             self._log.warning("config_reload_failed", problems=list(result.problems))
         return result
 
-    async def _reload(self, reading: object) -> Result:
+    async def _reload(self, reading: object) -> ReloadResult:
         try:
             # Off the loop: it makes policies and reads files.
             config, compared = await run_in_bursts(partial(self._read, reading))
         except SettingsError as error:
-            return Result(ok=False, problems=tuple(map(str, error.problems)))
+            return ReloadResult(ok=False, problems=tuple(map(str, error.problems)))
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a policy may raise either
             words = f"the configuration cannot be read: {type(error).__name__}: {error}"
-            return Result(ok=False, problems=(words,))
+            return ReloadResult(ok=False, problems=(words,))
         try:
             return self._take_over(config, compared)
         except PolicyFault as fault:
-            return Result(ok=False, problems=(str(fault),))
+            return ReloadResult(ok=False, problems=(str(fault),))
         except Exception as error:  # noqa: BLE001 - a bug of ours ends no process
             self._engine.report(error)
-            return Result(ok=False, problems=(f"it cannot be applied: {type(error).__name__}",))
+            return ReloadResult(
+                ok=False, problems=(f"it cannot be applied: {type(error).__name__}",)
+            )
         finally:
             registry.discard(config.policies)  # those that were not built
 
-    def _read(self, reading: object) -> tuple[Config, Compared]:
+    def _read(self, reading: object) -> tuple[Config, ConfigChange]:
         """Return the configuration of the file and its differences from the running one. Runs in a thread."""
         config = self._load()
         if self._reading is not reading:  # the reload was cancelled meanwhile
             registry.discard(config.policies)
-        return config, Compared(tuple(changes(self.config, config)), hash_of(config))
+        return config, ConfigChange(tuple(changes(self.config, config)), hash_of(config))
 
-    def _take_over(self, config: Config, compared: Compared) -> Result:
+    def _take_over(self, config: Config, compared: ConfigChange) -> ReloadResult:
         changed = compared.changed
         fixed = [path for path in changed if not self._is_live(path)]
         if fixed:
             words = "cannot be changed without a restart"
-            return Result(ok=False, problems=tuple(f"{path}: {words}" for path in fixed))
+            return ReloadResult(ok=False, problems=tuple(f"{path}: {words}" for path in fixed))
         if POLICIES in changed:
             try:
                 self._adopt(
@@ -155,13 +157,13 @@ class Reloader:
                 self.tally.policies_ms = max(self._now_ms(), self.tally.policies_ms + 1)
             except SettingsError as error:
                 # Only if `load` has not made them.
-                return Result(ok=False, problems=tuple(map(str, error.problems)))
+                return ReloadResult(ok=False, problems=tuple(map(str, error.problems)))
         for path, apply in self._dynamic.items():
             if any(_covers(path, each) for each in changed):
                 apply(config)
         self.config = config
         self.config_hash = compared.config_hash
-        return Result(ok=True, changed=changed)
+        return ReloadResult(ok=True, changed=changed)
 
     def _is_live(self, path: str) -> bool:
         return path == POLICIES or any(_covers(setting, path) for setting in self._dynamic)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MAX_PATH_CHARS = 300
 
 
-def note(scope: Scope, **fields: object) -> None:
+def add_details(scope: Scope, **fields: object) -> None:
     """Add details of the change to its log line."""
     scope["state"].setdefault("change", {}).update(fields)
 

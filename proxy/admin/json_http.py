@@ -38,7 +38,7 @@ async def read(request: Request, shape: type[Shape]) -> Shape:
         raise AdminError(400, f"the body: {mistake}") from mistake
 
 
-def queried(request: Request, known: Collection[str]) -> dict[str, str]:
+def query_parameters(request: Request, known: Collection[str]) -> dict[str, str]:
     """Return the parameters of the query. Raises AdminError (400) for one that is unknown or given twice."""
     found: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
@@ -51,7 +51,7 @@ def queried(request: Request, known: Collection[str]) -> dict[str, str]:
     return found
 
 
-def whole(text: str, name: str, lowest: int, highest: int) -> int:
+def whole_number(text: str, name: str, lowest: int, highest: int) -> int:
     """Return the number. Raises AdminError (400) unless it is a whole one in `lowest`..`highest`."""
     if text.isascii() and text.isdecimal() and len(text) < 20 and lowest <= int(text) <= highest:
         return int(text)

@@ -87,7 +87,7 @@ class AdminMiddleware:
         path = scope["path"]
         is_change = scope["method"] in CHANGES
         host = headers.get(b"host", "")
-        if self._hosts is not None and not {host.lower(), bare(host)} & self._hosts:
+        if self._hosts is not None and not {host.lower(), host_name(host)} & self._hosts:
             return 403, "this server does not go by that name (see admin.allowed_hosts)"
         is_open = not is_change and (path in OPEN or path.startswith("/static/"))
         if not is_open:
@@ -206,7 +206,7 @@ def _is_same_origin(headers: Mapping[bytes, str], host: str) -> bool:
     return headers.get(b"sec-fetch-site", "none") in {"none", "same-origin"}
 
 
-def bare(host: str) -> str:
+def host_name(host: str) -> str:
     """Return a Host header without its port, in lower case."""
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdecimal() and not name.endswith(":") else host.lower()

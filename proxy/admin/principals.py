@@ -123,14 +123,14 @@ async def principals(
             *(0, 0),
         )
         rows.append(row)
-    return together(rows), [each.row() for each in shared.values()]
+    return grouped(rows), [each.row() for each in shared.values()]
 
 
 def _quantiles(found: tuple[float, float] | None) -> Quantiles:
     return Quantiles(*found) if found else _NOTHING
 
 
-def together(rows: list[PrincipalRow]) -> list[PrincipalRow]:
+def grouped(rows: list[PrincipalRow]) -> list[PrincipalRow]:
     """Return the rows with those of one bucket together, at the place of the first."""
     first: dict[int, int] = {}
     order = []

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy.admin import openapi, tasks
-from proxy.admin.change_log import note
+from proxy.admin.change_log import add_details
 from proxy.admin.errors import AdminError
-from proxy.admin.json_http import JSON, answer, queried, read, whole
+from proxy.admin.json_http import JSON, answer, query_parameters, read, whole_number
 from proxy.admin.schemas import (
     MAX_NAME_CHARS,
     DecisionList,
@@ -76,47 +76,47 @@ class Routes:
 
     async def state(self, request: Request) -> Response:
         """Return the whole state, with its history."""
-        queried(request, ())
+        query_parameters(request, ())
         return Response(await self._live.state(), media_type=JSON)
 
     async def connections(self, request: Request) -> Response:
         """Return at most `limit` connections."""
-        limit = queried(request, {"limit"}).get("limit", str(LISTED))
-        return answer(await self._live.connections(whole(limit, "limit", 1, MAX_LISTED)))
+        limit = query_parameters(request, {"limit"}).get("limit", str(LISTED))
+        return answer(await self._live.connections(whole_number(limit, "limit", 1, MAX_LISTED)))
 
     async def purgatory(self, request: Request) -> Response:
         """Return the requests that wait."""
-        queried(request, ())
+        query_parameters(request, ())
         return answer(await self._live.purgatory())
 
     async def pool(self, request: Request) -> Response:
         """Return the memory pools."""
-        queried(request, ())
+        query_parameters(request, ())
         return answer(PoolList(self._live.pools()))
 
     async def decisions(self, request: Request) -> Response:
         """Return at most `limit` decisions, the newest first."""
-        limit = queried(request, {"limit"}).get("limit", str(DECISIONS))
-        count = whole(limit, "limit", 1, MAX_DECISIONS)
+        limit = query_parameters(request, {"limit"}).get("limit", str(DECISIONS))
+        count = whole_number(limit, "limit", 1, MAX_DECISIONS)
         return answer(DecisionList(self._service.decisions.latest(count)))
 
     async def quota_usage(self, request: Request) -> Response:
         """Return how much of each quota is used."""
-        queried(request, ())
+        query_parameters(request, ())
         service = self._service
         return answer(service.live_quotas.usage(service.now_ms()))
 
     async def tasks(self, request: Request) -> Response:
         """Return the tasks of the event loop, from a dump that is at most DUMP_KEPT_S old."""
-        queried(request, ())
+        query_parameters(request, ())
         now = trio.current_time()
         if self._dumped is None or now - self._dumped[0] >= DUMP_KEPT_S:
-            self._dumped = now, tasks.dump(self._service.now_ms())
+            self._dumped = now, tasks.dump_tasks(self._service.now_ms())
         return answer(self._dumped[1])
 
     async def openapi(self, request: Request) -> Response:
         """Return the OpenAPI document."""
-        queried(request, ())
+        query_parameters(request, ())
         return Response(openapi.encoded(), media_type=JSON)
 
     # -- control ---------------------------------------------------------------------------------
@@ -124,10 +124,10 @@ class Routes:
     async def quotas(self, request: Request) -> Response:
         """List the quotas, or set or remove live quotas of one entity. Raises AdminError (400)."""
         if request.method in {"GET", "HEAD"}:
-            queried(request, ())
+            query_parameters(request, ())
             return _tagged(self._service.live_quotas.listed())
         names = {"user", "client_id"} | ({"quota"} if request.method == "DELETE" else set())
-        query = queried(request, names)
+        query = query_parameters(request, names)
         user, client_id = _name(query, "user"), _name(query, "client_id")
         if user is None and client_id is None:
             raise AdminError(
@@ -151,7 +151,7 @@ class Routes:
         changed = limits or dict.fromkeys(
             QuotaLimits.__struct_fields__
         )  # without a name all are removed
-        note(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=changed)
+        add_details(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=changed)
         rev = request.headers.get("if-match")
         if rev == "*":
             rev = None
@@ -161,9 +161,9 @@ class Routes:
 
     async def close_connection(self, request: Request) -> Response:
         """Close one client's connection. Raises AdminError (404)."""
-        queried(request, ())
-        session = whole(request.path_params["id"], "the id", 0, MAX_IDS)
-        note(request.scope, session=session)
+        query_parameters(request, ())
+        session = whole_number(request.path_params["id"], "the id", 0, MAX_IDS)
+        add_details(request.scope, session=session)
         _expect_nothing(await request.body())
         if not self._service.close_connection(session):
             raise AdminError(404, f"no connection has the id {session}")
@@ -171,25 +171,25 @@ class Routes:
 
     async def drain(self, request: Request) -> Response:
         """Start a drain, as SIGTERM does."""
-        queried(request, ())
+        query_parameters(request, ())
         _expect_nothing(await request.body())
         self._service.drain()
         return answer(Draining(draining=True), 202)
 
     async def reload(self, request: Request) -> Response:
         """Reload the configuration; 422 if it is invalid."""
-        queried(request, ())
+        query_parameters(request, ())
         _expect_nothing(await request.body())
         reloaded = await self._service.reload()
-        note(request.scope, changed=reloaded.changed, problems=len(reloaded.problems))
+        add_details(request.scope, changed=reloaded.changed, problems=len(reloaded.problems))
         return answer(reloaded, 200 if reloaded.ok else 422)
 
     async def log_level(self, request: Request) -> Response:
         """Return the log level, or set it."""
-        queried(request, ())
+        query_parameters(request, ())
         if request.method == "PUT":
             level = (await read(request, LogLevel)).level
-            note(request.scope, level=level, before=self._service.log_level())
+            add_details(request.scope, level=level, before=self._service.log_level())
             self._service.set_log_level(level)
         return answer(LogLevel(self._service.log_level()))
 

@@ -34,7 +34,7 @@ from proxy.admin.errors import AdminError
 from proxy.admin.health import Probes
 from proxy.admin.json_http import error
 from proxy.admin.live_state import LiveState
-from proxy.admin.middleware import LOCAL, AdminMiddleware, bare
+from proxy.admin.middleware import LOCAL, AdminMiddleware, host_name
 from proxy.admin.routes import Routes
 from proxy.admin.send_timeout import SendTimeoutStream
 from proxy.admin.sockets import bind_tcp, bind_unix, inode_of, unlink
@@ -172,7 +172,7 @@ async def serve(
         if settings.control:
             controlled = opened.enter_context(bind_tcp(settings.control, "admin.control"))
             hosts = LOCAL | _named(
-                (settings.control, bare(settings.control), *settings.allowed_hosts)
+                (settings.control, host_name(settings.control), *settings.allowed_hosts)
             )
             middleware = AdminMiddleware(
                 app_of(everything),

@@ -16,7 +16,7 @@ from proxy.admin.errors import AdminError
 from proxy.admin.live_quotas import LiveQuotas
 from proxy.admin.schemas import HealthCheck, Reloaded
 from proxy.core.errors import CloseReason
-from proxy.reload import BusyError
+from proxy.reload import ReloadRunningError
 from proxy.shell.driver import nudge
 from proxy.telemetry import log
 from proxy.telemetry.facts import Facts, Reloads
@@ -179,7 +179,7 @@ class AdminService:
         """Read the configuration again and apply it. Raises AdminError (409) while another reload is running."""
         try:
             result = await self._reloader.reload()
-        except BusyError as error:
+        except ReloadRunningError as error:
             raise AdminError(409, str(error)) from error
         nudge(self._event_loop)
         return Reloaded(result.ok, list(result.changed), list(result.problems))

@@ -24,7 +24,7 @@ MAX_FRAMES = 64
 MAX_NAMES = 10
 
 
-def dump(ts_ms: int) -> TaskList:
+def dump_tasks(ts_ms: int) -> TaskList:
     """Return the groups at this moment. Called on the loop."""
     root = trio.lowlevel.current_root_task()
     groups: dict[tuple[str, ...], list[str]] = {}

@@ -34,7 +34,7 @@ _WORDS = {
 """Messages for answers without an error text."""
 
 
-class Place(NamedTuple):
+class AdminAddress(NamedTuple):
     """The address of an admin server: a path, or HOST:PORT and a token."""
 
     path: str = ""
@@ -56,10 +56,10 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-class Client:
+class AdminClient:
     """Asks the admin server at `place`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: AdminAddress) -> None:
         self._place = place
 
     def get(self, path: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from proxy.cli.errors import FAILED, exits_on_failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.cli.admin_client import Place
+    from proxy.cli.admin_client import AdminAddress
 
 
-def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of the admin server to a command, which gets a Client; its errors end the program."""
+def with_admin_client(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of the admin server to a command, which gets an AdminClient; its errors end the program."""
 
     @wraps(command)
     def asked(
@@ -31,31 +31,31 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
         file: Path | None,
         **others: object,
     ) -> None:
-        from proxy.cli.admin_client import Client  # noqa: PLC0415 - start-up of other commands
+        from proxy.cli.admin_client import AdminClient  # noqa: PLC0415 - start-up of other commands
 
-        place = place_of(socket, address, token_file, file)
+        place = find_admin_server(socket, address, token_file, file)
         with exits_on_failure():
-            command(Client(place), **others)
+            command(AdminClient(place), **others)
 
-    return options.add(asked, *options.admin_server(environ=True), options.LOCAL_CONFIG)
+    return options.add_options(asked, *options.admin_server(environ=True), options.LOCAL_CONFIG)
 
 
-def place_of(
+def find_admin_server(
     path: str | None, address: str | None, token_file: Path | None, file: Path | None
-) -> Place:
+) -> AdminAddress:
     """Return where to ask: the socket before the address, an option before the configuration.
 
     Without any, or with `auto`, it is this user's Sluice on this machine. Raises click.UsageError.
     """
     from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
-    from proxy.cli.admin_client import Place  # noqa: PLC0415 - as above
+    from proxy.cli.admin_client import AdminAddress  # noqa: PLC0415 - as above
     from proxy.config.telemetry import AUTO, NO_SOCKET  # noqa: PLC0415 - as above
 
     port = None
     if (not path or path == AUTO) and not address and file is not None:
         path, address, token_file, port = _configured(file, token_file)
     if path and path not in (AUTO, *NO_SOCKET):
-        return Place(path=path)
+        return AdminAddress(path=path)
     if not address and path in NO_SOCKET:
         raise click.UsageError(
             "This Sluice has no admin server: admin.socket is none, and admin.control is not set."
@@ -65,9 +65,9 @@ def place_of(
     ):  # both are configured: the socket needs no token
         path = next(iter(admin_socket.find(os.environ, port)), "")
         if path:
-            return Place(path=path)
+            return AdminAddress(path=path)
     if not address:
-        return Place(path=_found(port))
+        return AdminAddress(path=_found(port))
     if token_file is None:
         raise click.UsageError("--address needs --token-file.")
     try:
@@ -78,7 +78,7 @@ def place_of(
         raise click.UsageError(
             f"{token_file} does not hold a token: expected one word of visible characters."
         )
-    return Place(address=address, token=token)
+    return AdminAddress(address=address, token=token)
 
 
 def _found(port: int | None) -> str:

@@ -14,7 +14,7 @@ from proxy.cli.quota_source import QuotaRow, by_entity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from proxy.cli.admin_client import Client
+    from proxy.cli.admin_client import AdminClient
 
 PATH = "/v1/quotas"
 
@@ -22,7 +22,7 @@ PATH = "/v1/quotas"
 class AdminQuotas:
     """A QuotaSource that asks the admin server of `client`."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: AdminClient) -> None:
         self._client = client
 
     def quotas(self, where: QuotaEntity, *, exactly: bool = False) -> list[QuotaRow]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.cli import options
-from proxy.cli.settings import INVALID, print_hints, print_problems, takes_settings
+from proxy.cli.settings import INVALID, print_hints, print_problems, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ OUTSIDE = "no port here, because it is not in listen.nodes; clients are sent to 
 
 
 @click.command()
-@takes_settings
+@with_settings
 @click.option("--connect", is_flag=True, help="Also connect to each bootstrap server.")
 @options.JSON
 def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:

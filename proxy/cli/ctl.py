@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.cli import options, tables
-from proxy.cli.admin_options import asks
+from proxy.cli.admin_options import with_admin_client
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from proxy.cli.admin_client import Client
+    from proxy.cli.admin_client import AdminClient
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -32,9 +32,9 @@ def ctl() -> None:
 
 
 @ctl.command()
-@asks
+@with_admin_client
 @options.JSON
-def status(client: Client, *, as_json: bool) -> None:
+def status(client: AdminClient, *, as_json: bool) -> None:
     """Print the state in a few lines."""
     from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
@@ -46,10 +46,10 @@ def status(client: Client, *, as_json: bool) -> None:
 
 
 @ctl.command()
-@asks
+@with_admin_client
 @options.JSON
 @options.limit(1000, default=200)
-def connections(client: Client, *, as_json: bool, limit: int) -> None:
+def connections(client: AdminClient, *, as_json: bool, limit: int) -> None:
     """List connections, muted and busy ones first."""
     from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
@@ -60,18 +60,18 @@ def connections(client: Client, *, as_json: bool, limit: int) -> None:
 
 
 @ctl.command()
-@asks
+@with_admin_client
 @click.argument("connection", type=click.IntRange(0))
-def close(client: Client, *, connection: int) -> None:
+def close(client: AdminClient, *, connection: int) -> None:
     """Close the client connection with this id."""
     client.ask("DELETE", f"/v1/connections/{connection}")
     click.echo(f"Connection {connection} was closed.")
 
 
 @ctl.command()
-@asks
+@with_admin_client
 @options.JSON
-def purgatory(client: Client, *, as_json: bool) -> None:
+def purgatory(client: AdminClient, *, as_json: bool) -> None:
     """List the requests that have waited longest.
 
     They wait in Sluice or at a broker.
@@ -82,10 +82,10 @@ def purgatory(client: Client, *, as_json: bool) -> None:
 
 
 @ctl.command()
-@asks
+@with_admin_client
 @options.JSON
 @options.limit(500, default=20)
-def decisions(client: Client, *, as_json: bool, limit: int) -> None:
+def decisions(client: AdminClient, *, as_json: bool, limit: int) -> None:
     """List recent decisions, the newest first.
 
     A decision is listed if a request was throttled, held or refused.
@@ -97,9 +97,9 @@ def decisions(client: Client, *, as_json: bool, limit: int) -> None:
 
 
 @ctl.command()
-@asks
+@with_admin_client
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-def drain(client: Client, *, yes: bool) -> None:
+def drain(client: AdminClient, *, yes: bool) -> None:
     """Stop Sluice as SIGTERM does.
 
     Requests in flight are answered first. Asks for confirmation. Without a terminal, as in a script, it needs --yes.
@@ -120,17 +120,17 @@ def can_confirm() -> bool:
 
 
 @ctl.command()
-@asks
-def reload(client: Client) -> None:
+@with_admin_client
+def reload(client: AdminClient) -> None:
     """Make Sluice read its configuration again, as SIGHUP does."""
     changed = client.ask("POST", "/v1/reload")["changed"]
     click.echo(f"Changed: {', '.join(changed)}." if changed else "Nothing changed.")
 
 
 @ctl.command("log-level")
-@asks
+@with_admin_client
 @click.argument("level", type=click.Choice(LEVELS), required=False)
-def log_level(client: Client, *, level: str | None) -> None:
+def log_level(client: AdminClient, *, level: str | None) -> None:
     """Print the log level, or set it until the next start."""
     path = "/v1/log-level"
     said = client.get(path) if level is None else client.ask("PUT", path, {"level": level})
@@ -138,8 +138,8 @@ def log_level(client: Client, *, level: str | None) -> None:
 
 
 @ctl.command()
-@asks
-def tasks(client: Client) -> None:
+@with_admin_client
+def tasks(client: AdminClient) -> None:
     """List the event loop's tasks by the place where they wait."""
     said = client.get("/v1/debug/tasks")
     for group in said["groups"]:
@@ -160,6 +160,6 @@ def _print(
     if as_json:
         click.echo(json.dumps(said))
     elif said[key]:
-        click.echo(tables.plain(names, list(map(cells, said[key])), terminal_width()))
+        click.echo(tables.format_table(names, list(map(cells, said[key])), terminal_width()))
     else:
         click.echo("None.", err=True)

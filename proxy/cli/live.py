@@ -37,7 +37,7 @@ def watch(frames: Iterable[Frame]) -> bool:
     return True
 
 
-def picture(
+def draw_table(
     head: str,
     names: Sequence[str],
     rows: Sequence[tuple[Sequence[str], bool]],
@@ -47,7 +47,7 @@ def picture(
     """Return a head and a table that fit the terminal. Flagged rows are red; rows that do not fit are counted."""
     from rich.text import Text  # noqa: PLC0415 - only the live view needs rich
 
-    header, *bodies = tables.records(names, [cells for cells, _ in rows], width)
+    header, *bodies = tables.format_rows(names, [cells for cells, _ in rows], width)
     room = height - len(head.splitlines()) - len(header) - _SPARE_LINES
     shown = max(1, room // len(header))
     drawn = Text(head + "\n\n", no_wrap=True, overflow="crop")

@@ -16,7 +16,7 @@ import click
 from proxy.cli.check import check
 from proxy.cli.ctl import ctl
 from proxy.cli.quotas import quotas
-from proxy.cli.settings import INVALID, UNUSABLE, GivenSettings, print_problems, takes_settings
+from proxy.cli.settings import INVALID, UNUSABLE, GivenSettings, print_problems, with_settings
 from proxy.cli.top import top
 from proxy.telemetry import stderr
 
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 @main.command()
-@takes_settings
+@with_settings
 def run(given: GivenSettings) -> None:
     """Run the proxy until SIGTERM.
 
@@ -65,7 +65,7 @@ def run(given: GivenSettings) -> None:
 
 
 @main.command()
-@takes_settings
+@with_settings
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file instead.")
 def config(given: GivenSettings, *, schema: bool) -> None:
     """Print the effective settings and their origins."""

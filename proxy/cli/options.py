@@ -17,7 +17,7 @@ MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 DEFAULT_SERVER: Final = "127.0.0.1:19092"
 
 
-def add(command: Command, *options: Option) -> Command:
+def add_options(command: Command, *options: Option) -> Command:
     """Return the function of a command with these options, which its help lists in this order."""
     for option in reversed(options):
         command = option(command)

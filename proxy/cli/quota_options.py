@@ -39,7 +39,7 @@ class Where(NamedTuple):
     token_file: Path | None
 
 
-def asks(command: Callable[..., None]) -> Callable[..., None]:
+def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options to a command, which gets them as a Where and a QuotaEntity."""
 
     @wraps(command)
@@ -71,7 +71,9 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
         command(where, entity, **others)
 
     admin_server = options.admin_server(environ=False)
-    return options.add(asked, *options.ENTITY, *options.KAFKA, *admin_server, options.LOCAL_CONFIG)
+    return options.add_options(
+        asked, *options.ENTITY, *options.KAFKA, *admin_server, options.LOCAL_CONFIG
+    )
 
 
 def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:
@@ -85,7 +87,7 @@ def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:
 
 
 @contextmanager
-def opened(where: Where) -> Iterator[QuotaSource]:
+def open_source(where: Where) -> Iterator[QuotaSource]:
     """Connect over Kafka or to the admin server; an error of either ends the program.
 
     Raises click.UsageError if the options name both ways, or are incomplete.
@@ -96,13 +98,13 @@ def opened(where: Where) -> Iterator[QuotaSource]:
         return
     if where.bootstrap is not None or where.login is not None:
         raise click.UsageError(f"Give one of the two: {WAYS}.")
-    from proxy.cli.admin_client import Client  # noqa: PLC0415 - start-up of other commands
-    from proxy.cli.admin_options import place_of  # noqa: PLC0415 - as above
+    from proxy.cli.admin_client import AdminClient  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli.admin_options import find_admin_server  # noqa: PLC0415 - as above
     from proxy.cli.admin_quotas import AdminQuotas  # noqa: PLC0415 - as above
 
-    place = place_of(where.socket, where.address, where.token_file, where.file)
+    place = find_admin_server(where.socket, where.address, where.token_file, where.file)
     with exits_on_failure():
-        yield AdminQuotas(Client(place))
+        yield AdminQuotas(AdminClient(place))
 
 
 @contextmanager

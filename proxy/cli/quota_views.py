@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from proxy.cli import live, tables
-from proxy.cli.views import name
+from proxy.cli.views import format_name
 from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ ORIGINS: Final = {"file": "config file", "override": "live", None: "-"}
 def quota_cells(quota: QuotaRow) -> tuple[str, ...]:
     """Return the cells of a quota, in the order of QUOTA_COLUMNS."""
     entity, key, value, origin = quota
-    named = (name(entity.user), name(entity.client_id))
+    named = (format_name(entity.user), format_name(entity.client_id))
     return (*named, key, number(value), ORIGINS.get(origin, str(origin)))
 
 
 def usage_cells(row: BucketMetrics) -> tuple[str, ...]:
     """Return the cells of a bucket, in the order of USAGE_COLUMNS."""
     return (
-        name(row.user),
-        name(row.client_id),
+        format_name(row.user),
+        format_name(row.client_id),
         row.key,
         number(row.limit),
         number(round(row.rate, 1)),
@@ -52,7 +52,7 @@ def usage_cells(row: BucketMetrics) -> tuple[str, ...]:
     )
 
 
-def explained(quotas: Sequence[QuotaRow], user: str, client_id: str) -> str:
+def explanation(quotas: Sequence[QuotaRow], user: str, client_id: str) -> str:
     """Return in words which quotas apply to this client, which ones they outrank, and which clients share a bucket."""
     from policies.quota.entity import KEYS, ClientQuotas, entity_text  # noqa: PLC0415 - other commands' start-up
 
@@ -119,6 +119,6 @@ def usage_json(rows: Sequence[BucketMetrics]) -> str:
 
 def usage_picture(rows: Sequence[BucketMetrics], title: str, width: int, height: int) -> Text:
     """Return the live table of `sluice quotas usage --watch`; rows over their limit or with held requests are red."""
-    head = tables.wrapped(escaped(title), width)
+    head = tables.wrap(escaped(title), width)
     cells = [(usage_cells(row), bool(row.waiting or row.rate > row.limit)) for row in rows]
-    return live.picture(head, USAGE_COLUMNS, cells, width, height)
+    return live.draw_table(head, USAGE_COLUMNS, cells, width, height)

@@ -13,7 +13,7 @@ import click
 
 from proxy.cli import live, options, tables
 from proxy.cli.errors import FAILED
-from proxy.cli.quota_options import asks, opened
+from proxy.cli.quota_options import open_source, with_quota_options
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def quotas() -> None:
 
 
 @quotas.command("list")
-@asks
+@with_quota_options
 @options.JSON
 def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
     """List the quotas in force and the origin of each.
@@ -47,7 +47,7 @@ def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
     """
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
-    with opened(where) as source:
+    with open_source(where) as source:
         found = source.quotas(entity)
     if as_json:
         click.echo(quota_views.quotas_json(found))
@@ -58,7 +58,7 @@ def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
 
 
 @quotas.command("set")
-@asks
+@with_quota_options
 @options.DRY_RUN
 @click.argument("quotas", metavar="QUOTA=VALUE...", nargs=-1, required=True)
 def set_quotas(
@@ -80,7 +80,7 @@ def set_quotas(
         except ValueError:
             words = "a number" if equals else "QUOTA=VALUE"
             raise click.BadParameter(f"found {text!r}, expected {words}") from None
-    with opened(where) as source:
+    with open_source(where) as source:
         for warning in source.alter(entity, ops, dry_run=dry_run):
             click.echo(f"warning: {warning}", err=True)
         if dry_run:
@@ -90,7 +90,7 @@ def set_quotas(
 
 
 @quotas.command("remove")
-@asks
+@with_quota_options
 @options.DRY_RUN
 @click.argument("quotas", metavar="[QUOTA]...", nargs=-1)
 def remove_quotas(
@@ -101,7 +101,7 @@ def remove_quotas(
     The quotas of the config file are in force again.
     """
     _need_entity(entity)
-    with opened(where) as source:
+    with open_source(where) as source:
         keys = quotas or tuple(
             each.key for each in source.quotas(entity, exactly=True) if each.origin != "file"
         )
@@ -116,7 +116,7 @@ def remove_quotas(
 
 
 @quotas.command("explain")
-@asks
+@with_quota_options
 def explain_quotas(where: Where, entity: QuotaEntity) -> None:
     """Explain which quotas are in force for one client, and why.
 
@@ -128,13 +128,13 @@ def explain_quotas(where: Where, entity: QuotaEntity) -> None:
 
     if DEFAULT_NAME in (entity.user, entity.client_id):
         raise click.UsageError("Name one client: by --user, --client-id, or both.")
-    with opened(where) as source:
+    with open_source(where) as source:
         found = source.quotas(QuotaEntity())
-    click.echo(quota_views.explained(found, entity.user or ANONYMOUS, entity.client_id or ""))
+    click.echo(quota_views.explanation(found, entity.user or ANONYMOUS, entity.client_id or ""))
 
 
 @quotas.command("usage")
-@asks
+@with_quota_options
 @click.option("--watch", is_flag=True, help="Update the table until Ctrl-C. On a terminal only.")
 @click.option(
     "--interval",
@@ -153,7 +153,7 @@ def quota_usage(
     """
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
-    with opened(where) as source:
+    with open_source(where) as source:
         rows, message = source.usage(entity)
         if as_json:
             click.echo(quota_views.usage_json(rows))
@@ -162,7 +162,7 @@ def quota_usage(
         else:
             if rows:
                 used = list(map(quota_views.usage_cells, rows))
-                click.echo(tables.plain(quota_views.USAGE_COLUMNS, used, terminal_width()))
+                click.echo(tables.format_table(quota_views.USAGE_COLUMNS, used, terminal_width()))
             else:
                 click.echo("No client with a quota has connected.")
             if message:
@@ -192,7 +192,7 @@ def _quota_lines(found: Sequence[QuotaRow]) -> str:
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
     rows = list(map(quota_views.quota_cells, found))
-    return tables.plain(quota_views.QUOTA_COLUMNS, rows, terminal_width())
+    return tables.format_table(quota_views.QUOTA_COLUMNS, rows, terminal_width())
 
 
 def _print_quotas(source: QuotaSource, entity: QuotaEntity) -> None:

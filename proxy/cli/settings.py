@@ -68,7 +68,7 @@ class GivenSettings(NamedTuple):
         return effective
 
 
-def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of the settings to a command, which gets them as GivenSettings."""
 
     @wraps(command)
@@ -82,7 +82,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(GivenSettings(file, _flags(upstream, listen, nodes)), **others)
 
-    return options.add(given, *options.SETTINGS)
+    return options.add_options(given, *options.SETTINGS)
 
 
 def print_problems(error: SettingsError) -> None:

@@ -44,16 +44,16 @@ def terminal_width() -> int | None:
         return DEFAULT_WIDTH
 
 
-def plain(
+def format_table(
     names: Sequence[str],
     rows: Sequence[Sequence[str]],
     width: int | None = None,
 ) -> str:
     """Return a table under the names of its columns, for a terminal of `width` cells or for a pipe (None)."""
-    return "\n".join(line for record in records(names, rows, width) for line in record)
+    return "\n".join(line for record in format_rows(names, rows, width) for line in record)
 
 
-def records(
+def format_rows(
     names: Sequence[str],
     rows: Sequence[Sequence[str]],
     width: int | None = None,
@@ -75,7 +75,7 @@ def cells(text: str) -> int:
     return sum(map(_cells_of, text))
 
 
-def cut(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """Return `text`, with an ellipsis in its middle if it is wider than `width` cells."""
     if cells(text) <= width:
         return text
@@ -86,7 +86,7 @@ def cut(text: str, width: int) -> str:
     return _first(text, head) + ELLIPSIS + _last(text, tail)
 
 
-def wrapped(text: str, width: int | None) -> str:
+def wrap(text: str, width: int | None) -> str:
     """Return lines of prose, each folded at spaces to fit `width` cells (None: as they are)."""
     if width is None:
         return text
@@ -146,7 +146,7 @@ def _line(
 ) -> str:
     shown = []
     for place, width in fold:
-        cell = cut(row[place], width)
+        cell = shorten(row[place], width)
         space = " " * (width - cells(cell))
         shown.append(cell + space if names[place] in LEFT else space + cell)
     return " " * indent + (" " * GAP).join(shown).rstrip()

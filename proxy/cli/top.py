@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.cli import live, options, tables
-from proxy.cli.admin_options import asks
+from proxy.cli.admin_options import with_admin_client
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
-    from proxy.cli.admin_client import Client
+    from proxy.cli.admin_client import AdminClient
 
 
 @click.command()
-@asks
+@with_admin_client
 @click.option("--once", is_flag=True, help="Print the state once as plain text.")
 @options.JSON
-def top(client: Client, *, once: bool, as_json: bool) -> None:
+def top(client: AdminClient, *, once: bool, as_json: bool) -> None:
     """Watch clients, limits, throttling and waiting requests.
 
     Ends with Ctrl-C. Without a terminal it prints the state once; so does --json.
@@ -33,6 +33,6 @@ def top(client: Client, *, once: bool, as_json: bool) -> None:
         state, width = client.get("/v1/state"), terminal_width()
         click.echo(views.status(state["now"], state["purgatory"], width))
         rows = [cells for cells, _ in views.principals(state)]
-        click.echo(tables.plain(views.PRINCIPALS, rows, width))
+        click.echo(tables.format_table(views.PRINCIPALS, rows, width))
     elif live.watch(partial(views.state_picture, event) for event in client.events()):
         click.echo("Sluice has ended.", err=True)

@@ -65,10 +65,12 @@ def limit(bucket: Row | None) -> tuple[str, str, str]:
     if bucket is None:
         return NONE, NONE, NONE
     of = bucket["limit"]
-    shown = f"{figure(of)}/s" if bucket["quota"] == "request_rate" else f"{size(of)}/s"
+    shown = (
+        f"{format_number(of)}/s" if bucket["quota"] == "request_rate" else f"{format_size(of)}/s"
+    )
     if bucket["quota"] != "request_rate":
         shown += " in" if bucket["quota"].startswith("producer") else " out"
-    waits = figure(bucket["wait_ms"]) + " ms" if bucket["wait_ms"] else NONE
+    waits = format_number(bucket["wait_ms"]) + " ms" if bucket["wait_ms"] else NONE
     if bucket["waiting"]:
         waits += f", {bucket['waiting']} held"
     return shown, f"{bucket['used_percent']:.0f} %", waits
@@ -77,9 +79,9 @@ def limit(bucket: Row | None) -> tuple[str, str, str]:
 def _bucket(bucket: Row, sharing: Sequence[Row]) -> tuple[str, ...]:
     return (
         f"{len(sharing)} clients",
-        name(bucket["entity"]),
+        format_name(bucket["entity"]),
         str(sum(each["connections"] for each in sharing)),
-        figure(sum(each["requests_per_s"] for each in sharing)),
+        format_number(sum(each["requests_per_s"] for each in sharing)),
         *limit(bucket),
         str(sum(each["throttled"] for each in sharing)),
         str(sum(each["throttled_now"] for each in sharing)),
@@ -91,15 +93,15 @@ def principal(row: Row, limits: tuple[str, str, str]) -> tuple[str, ...]:
     """Return the cells of a client, in the order of PRINCIPALS; `limits` is from `limit`."""
     quantiles = row["throttle_ms"]
     return (
-        name(row["user"]),
-        name(row["client_id"]),
+        format_name(row["user"]),
+        format_name(row["client_id"]),
         str(row["connections"]),
-        figure(row["requests_per_s"]),
+        format_number(row["requests_per_s"]),
         *limits,
         str(row["throttled"]),
         str(row["throttled_now"]),
-        figure(quantiles["p50"]),
-        figure(quantiles["p99"]),
+        format_number(quantiles["p50"]),
+        format_number(quantiles["p99"]),
     )
 
 
@@ -108,20 +110,20 @@ def connection(row: Row) -> tuple[str, ...]:
     return (
         str(row["id"]),
         row["client"],
-        name(row["user"]),
-        name(row["client_id"]),
+        format_name(row["user"]),
+        format_name(row["client_id"]),
         "bootstrap" if row["node"] is None else str(row["node"]),
         str(row["in_flight"]),
         str(row["client_unsent_bytes"] + row["broker_unsent_bytes"]),
         ",".join(row["muted"]) or NONE,
-        figure(row["age_s"]),
+        format_number(row["age_s"]),
     )
 
 
 def waiting(row: Row) -> tuple[str, ...]:
     """Return the cells of a waiting request, in the order of WAITING."""
-    named = (name(row["user"]), name(row["client_id"]))
-    told = (row["api"], row["kind"], str(row["age_ms"]), name(row["waits_for"]))
+    named = (format_name(row["user"]), format_name(row["client_id"]))
+    told = (row["api"], row["kind"], str(row["age_ms"]), format_name(row["waits_for"]))
     return (str(row["session"]), *named, *told)
 
 
@@ -130,21 +132,21 @@ def decision(row: Row) -> tuple[str, ...]:
     from datetime import UTC, datetime  # noqa: PLC0415 - start-up of other commands
 
     time = datetime.fromtimestamp(row["ts_ms"] / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
-    named = (name(row["user"]), name(row["client_id"]))
-    return (time, *named, row["api"], row["what"], str(row["ms"]), name(row["detail"]))
+    named = (format_name(row["user"]), format_name(row["client_id"]))
+    return (time, *named, row["api"], row["what"], str(row["ms"]), format_name(row["detail"]))
 
 
 def status(now: Row, purgatory: Row, width: int | None = None) -> str:
     """Return the state of the process in a few lines, folded to `width` cells."""
     reload = now["last_reload"]
     lag = now["loop_lag_ms"]
-    used = f"CPU {figure(now['cpu_percent'])} %, memory {size(now['rss_bytes'])}"
+    used = f"CPU {format_number(now['cpu_percent'])} %, memory {format_size(now['rss_bytes'])}"
     waits = [f"{purgatory['holds']} held", f"{purgatory['produces']} produces"]
     muted = [f"{count} {why}" for why, count in now["muted"].items()]
     lines = [
         f"Sluice {now['version']}, config {now['config_hash']}" + (", draining" * now["draining"]),
-        f"{now['connections']} connections, {figure(now['requests_per_s'])} requests/s",
-        f"loop lag {figure(lag['p50'])} ms, p99 {figure(lag['p99'])} ms; {used}",
+        f"{now['connections']} connections, {format_number(now['requests_per_s'])} requests/s",
+        f"loop lag {format_number(lag['p50'])} ms, p99 {format_number(lag['p99'])} ms; {used}",
         f"waiting: {', '.join(waits)}, {purgatory['fetches']} fetches"
         + longest(purgatory["oldest"], width),
         "memory pools: " + "; ".join(map(pool, now["pools"])),
@@ -155,7 +157,7 @@ def status(now: Row, purgatory: Row, width: int | None = None) -> str:
     dropped = now["dropped"]
     if any(dropped.values()):
         lines.append(f"dropped: {dropped['spans']} spans, {dropped['usage_rows']} usage rows")
-    return tables.wrapped("\n".join(lines), width)
+    return tables.wrap("\n".join(lines), width)
 
 
 def longest(oldest: list[Row], width: int | None = None) -> str:
@@ -164,40 +166,42 @@ def longest(oldest: list[Row], width: int | None = None) -> str:
         return ""
     row = oldest[0]
     user, client_id, waits_for = (
-        each if width is None else tables.cut(each, max(tables.MIN_NAME_CELLS, width // 3))
-        for each in map(name, (row["user"], row["client_id"], row["waits_for"]))
+        each if width is None else tables.shorten(each, max(tables.MIN_NAME_CELLS, width // 3))
+        for each in map(format_name, (row["user"], row["client_id"], row["waits_for"]))
     )
-    return (
-        f"; longest {figure(row['age_ms'])} ms: {row['api']} of {user}/{client_id}, for {waits_for}"
-    )
+    return f"; longest {format_number(row['age_ms'])} ms: {row['api']} of {user}/{client_id}, for {waits_for}"
 
 
 def pool(row: Row) -> str:
     """Return a memory pool in words."""
-    of = f" of {size(row['size_bytes'])}" if row["size_bytes"] is not None else ""
-    dry = f", dry {figure(row['depleted_percent'])} % of the time" if row["depleted_ms"] else ""
-    return f"{row['name']} {size(row['used_bytes'])}{of}{dry}"
+    of = f" of {format_size(row['size_bytes'])}" if row["size_bytes"] is not None else ""
+    dry = (
+        f", dry {format_number(row['depleted_percent'])} % of the time"
+        if row["depleted_ms"]
+        else ""
+    )
+    return f"{row['name']} {format_size(row['used_bytes'])}{of}{dry}"
 
 
 def state_picture(event: Row, width: int, height: int) -> Text:
     """Return the live table of `sluice top`; throttled clients are red."""
     head = status(event["now"], event["purgatory"], width)
-    return live.picture(head, PRINCIPALS, principals(event), width, height)
+    return live.draw_table(head, PRINCIPALS, principals(event), width, height)
 
 
-def name(text: str | None) -> str:
+def format_name(text: str | None) -> str:
     """Return a client's name with control characters escaped, or a dash if it is empty."""
     return escaped(text) if text else NONE
 
 
-def figure(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Return a number with one decimal at most, and none if it is large; a dash for None."""
     if value is None:
         return NONE
     return f"{value:.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.1f}"
 
 
-def size(size_bytes: int) -> str:
+def format_size(size_bytes: int) -> str:
     """Return a size in the largest unit that gives at least 1."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB"):

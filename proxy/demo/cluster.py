@@ -24,7 +24,7 @@ import msgspec
 import trio
 
 from proxy.admin.schemas import State
-from proxy.cli.admin_client import Client, Place
+from proxy.cli.admin_client import AdminAddress, AdminClient
 from proxy.cli.errors import RefusedError, UnreachableError
 from proxy.demo.processes import (
     Brokers,
@@ -104,7 +104,7 @@ class Sluice:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: ChildProcess | None = None
-        self._admin: Client | None = None
+        self._admin: AdminClient | None = None
         self.bootstrap_port = 0
         self.advertised: Brokers = {}
         """Where clients should be told that each broker is."""
@@ -137,7 +137,7 @@ class Sluice:
         self.pid = process.process.pid
         # Node n listens at the bootstrap port + 1 + n's place in the range, which starts at 0.
         self.advertised = {node: f"{HOST}:{port + 1 + node}" for node in brokers}
-        self._admin = Client(Place(address=control, token=token))
+        self._admin = AdminClient(AdminAddress(address=control, token=token))
         # Its admin server opens after its Kafka ports.
         with trio.move_on_after(TIMEOUT_S):
             while process.process.poll() is None:

@@ -21,7 +21,7 @@ import structlog
 from policies.decision import error_name
 from proxy.core.observer import Observer
 from proxy.telemetry.rotating_file import RotatingFile
-from proxy.telemetry.stderr import NonBlockingStderr
+from proxy.telemetry.stderr import NonBlockingWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ class AuditLog(Observer):
     def __init__(self, path: str | Path, max_bytes: int) -> None:
         self.suppressed = 0
         self._file = RotatingFile(path, max_bytes)
-        self._queue = NonBlockingStderr(self._write)
+        self._queue = NonBlockingWriter(self._write)
         self._queue.notice = _notice
         self._second = 0
         self._lines: Counter[tuple[str, str]] = Counter()  # in this second, by user and host

@@ -28,7 +28,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.telemetry.escaping import printable
 from proxy.telemetry.line_limits import LIMITS, MAX_TRACEBACK_CHARS, LineLimits, cut
-from proxy.telemetry.stderr import NonBlockingStderr
+from proxy.telemetry.stderr import NonBlockingWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -134,7 +134,7 @@ def configure(
         cache_logger_on_first_use=True,
     )
     logging.lastResort = _Libraries(logging.WARNING)
-    if isinstance(sys.stderr, NonBlockingStderr):
+    if isinstance(sys.stderr, NonBlockingWriter):
         sys.stderr.notice = lambda lines: _shaped(shaping, lines)
 
 
@@ -167,7 +167,7 @@ def log_library_record(record: logging.LogRecord) -> None:
 
 def lines_lost() -> int:
     """Return how many lines standard error has refused since the start."""
-    return sys.stderr.lines_lost if isinstance(sys.stderr, NonBlockingStderr) else 0
+    return sys.stderr.lines_lost if isinstance(sys.stderr, NonBlockingWriter) else 0
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ _STDERR: Final = 2
 _LOOK_AGAIN_MS: Final = 1000
 
 
-class NonBlockingStderr(io.TextIOBase):
+class NonBlockingWriter(io.TextIOBase):
     """A text file. `write_bytes` is write(2): it may block, raise OSError, or write only a part."""
 
     def __init__(self, write_bytes: Callable[[bytes], int], *, is_terminal: bool = False) -> None:
@@ -185,7 +185,7 @@ def install() -> None:
         return
     open_missing()
     _file.path = path_of(_STDERR)
-    sink = NonBlockingStderr(partial(write_when_possible, _STDERR), is_terminal=os.isatty(_STDERR))
+    sink = NonBlockingWriter(partial(write_when_possible, _STDERR), is_terminal=os.isatty(_STDERR))
     sink.start()
     sys.stderr = sink
     atexit.register(sink.finish, FINISH_S)

@@ -48,5 +48,5 @@ def test_a_tls_listener_spoken_to_in_plaintext_is_named_in_a_few_lines_of_log(
     lines = [line for line in sluice.said().splitlines() if "bootstrap_closed" in line]
     assert 1 <= len(lines) < CLIENTS
     assert address in lines[0]
-    assert "requires TLS" in lines[0]
+    assert "wants TLS" in lines[0]
     assert "sluice check --connect" in lines[0]

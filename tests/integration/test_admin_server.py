@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.harness.ports import free_ports
-from proxy.cli.admin_client import Client, Place
+from proxy.cli.admin_client import AdminAddress, AdminClient
 from tests.support.load import await_that
 from tests.support.sluice_process import COMMAND, SluiceProcess
 from tests.support.stub_broker import StubBroker
@@ -136,7 +136,7 @@ MATRIX = list(itertools.product(METHODS, HOSTS, KINDS, ORIGINS, TOKENS))
 def test_without_the_token_no_state_is_changed_or_shown(sluice):
     """T14: method x host x content type x origin x token. Without permission the status is 401 or 403, never a 5xx."""
     assert len(MATRIX) >= 40
-    before = Client(Place(path=sluice.socket)).get("/v1/quotas")
+    before = AdminClient(AdminAddress(path=sluice.socket)).get("/v1/quotas")
     for asked, host, kind, origin, token in MATRIX:
         method, _, path = asked.partition(" ")
         wanted = {"content-type": kind, "host": host, "origin": origin, "authorization": token}
@@ -152,7 +152,7 @@ def test_without_the_token_no_state_is_changed_or_shown(sluice):
             assert status == 415, case
         else:
             assert status in {200, 400, 422}, case
-    assert Client(Place(path=sluice.socket)).get("/v1/quotas") == before
+    assert AdminClient(AdminAddress(path=sluice.socket)).get("/v1/quotas") == before
     assert TOKEN not in sluice.said()
 
 
@@ -257,7 +257,7 @@ def test_a_changed_file_is_applied(tmp_path, way):
         write(file, 100)
         sluice.start()
         wait_for(sluice)
-        client = Client(Place(path=sluice.socket))
+        client = AdminClient(AdminAddress(path=sluice.socket))
         assert rate(client) == 100
         write(file, 7)
         told(sluice, way, ok=True)
@@ -274,7 +274,7 @@ def write(file: Path, request_rate: int) -> None:
     file.write_text(json.dumps({"policies": [{"use": "quota", "config": quota}]}))
 
 
-def rate(client: Client) -> Any:
+def rate(client: AdminClient) -> Any:
     (quota,) = client.get("/v1/quotas")["quotas"]
     return quota["per_second"]
 

@@ -15,7 +15,7 @@ from policies.validation import Problem, SettingsError
 from proxy.config.sections import DrainSettings, LogSettings
 from proxy.config.telemetry import MetricsSettings
 from proxy.core.session.held_moves import MOVED_AT_ONCE
-from proxy.reload import BusyError, Reloader, changes, hash_of
+from proxy.reload import Reloader, ReloadRunningError, changes, hash_of
 from proxy.telemetry import log
 from tests.support import frames as f
 from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
@@ -129,7 +129,7 @@ async def test_a_second_reload_is_refused_while_one_runs(nursery):
         reloader = Reloader(config_of(), load, room.engine, room, room.watcher, {}, room.clock)
         nursery.start_soon(reloader.reload)
         await trio.testing.wait_all_tasks_blocked()
-        with pytest.raises(BusyError):
+        with pytest.raises(ReloadRunningError):
             await reloader.reload()
         may_load.set()
         with trio.fail_after(60):

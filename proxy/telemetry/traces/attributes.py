@@ -37,7 +37,7 @@ _NAMELESS: Final = " object at 0x"
 _OPERATIONS: Final = {"Produce": "send", "Fetch": "receive"}
 
 
-class Known(NamedTuple):
+class KnownNames(NamedTuple):
     """Brokers' addresses by node id and topics' names by id, as learned from replies."""
 
     address_of: Callable[[int], Address | None] = lambda _: None
@@ -100,7 +100,7 @@ def of_wait(trail: RequestTrace, stage: Stage, times: int) -> Attributes:
     return found
 
 
-def of_upstream(trail: RequestTrace, known: Known) -> Attributes:
+def of_upstream(trail: RequestTrace, known: KnownNames) -> Attributes:
     """Return the attributes of the `upstream` span."""
     node_id = trail.peer.node_id
     address = None if node_id is None else known.address_of(node_id)
@@ -154,7 +154,7 @@ def error_type(trail: RequestTrace) -> str | None:
     return trail.outcome.value if trail.outcome.value in UPSTREAM_FAILED else None
 
 
-def topic_of(trail: RequestTrace, known: Known) -> str:
+def topic_of(trail: RequestTrace, known: KnownNames) -> str:
     """Return the topic of a Produce to one topic whose partitions were kept (acks=all); else an empty text."""
     kept, api = trail.kept, trail.api
     topics: Topics = ()

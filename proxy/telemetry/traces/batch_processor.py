@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from proxy.core.stats.request_trace import RequestTrace
-    from proxy.telemetry.traces.attributes import Known
+    from proxy.telemetry.traces.attributes import KnownNames
     from proxy.telemetry.traces.spans import Span
 
 DELAY_MS = 1000
@@ -65,7 +65,7 @@ class SpanBatchProcessor:
         delay_ms: int = DELAY_MS,
         max_batch_spans: int = MAX_BATCH_SPANS,
     ) -> None:
-        self.known: Known = NOTHING_KNOWN
+        self.known: KnownNames = NOTHING_KNOWN
         self._queue = queue
         self._sink = sink
         self._delay_s = delay_ms / 1000

@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.telemetry.traces import attributes
-from proxy.telemetry.traces.attributes import Known
+from proxy.telemetry.traces.attributes import KnownNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SPAN_ID_MASK = (1 << 64) - 1
 UPSTREAM, TURN, MUTE = "upstream", "turn", "mute"
-NOTHING_KNOWN = Known()
+NOTHING_KNOWN = KnownNames()
 _NS_PER_US = 1000
 
 
@@ -94,7 +94,7 @@ def span_count(trail: RequestTrace) -> int:
 
 
 def spans_of(
-    trail: RequestTrace, new_span_id: Callable[[], int], known: Known = NOTHING_KNOWN
+    trail: RequestTrace, new_span_id: Callable[[], int], known: KnownNames = NOTHING_KNOWN
 ) -> list[Span]:
     """Return the SERVER span and its children. The request has ended and has a `trace_id`."""
     trace_id = int(trail.trace_id, 16)
@@ -149,7 +149,7 @@ def _child(part: _Part, server: Span, span_id: int) -> Span:
     )
 
 
-def _parts(trail: RequestTrace, known: Known) -> list[_Part]:
+def _parts(trail: RequestTrace, known: KnownNames) -> list[_Part]:
     """Return the children in their order."""
     parts: list[_Part] = []
     at_us = trail.began_us

@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from proxy.core.observer import Observer
-from proxy.telemetry.traces.attributes import Known
+from proxy.telemetry.traces.attributes import KnownNames
 from proxy.telemetry.traces.batch_processor import (
     DELAY_MS,
     MAX_BATCH_SPANS,
@@ -70,7 +70,7 @@ class Tracer(Observer):
 
     def attach(self, engine: Engine) -> None:
         """Set the engine, whose addresses and topic names appear in spans."""
-        self._worker.known = Known(engine.topology.address_of, engine.topics)
+        self._worker.known = KnownNames(engine.topology.address_of, engine.topics)
 
     def start(self) -> None:
         """Start the thread."""

@@ -7,7 +7,7 @@ import json
 import pytest
 import structlog
 
-from proxy.admin.change_log import ChangeLog, note
+from proxy.admin.change_log import ChangeLog, add_details
 from proxy.admin.middleware import CHANGES_AT_ONCE, CHANGES_PER_SECOND
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
@@ -36,8 +36,8 @@ def test_a_line_has_the_caller_and_what_the_handler_noted(logged):
     """The caller on a Unix socket is the user id that the kernel reports."""
     asked = scope(client=None)
     asked["state"]["peer"] = "uid 1000 pid 12"
-    note(asked, user="alice")
-    note(asked, quotas={"request_rate": 5})
+    add_details(asked, user="alice")
+    add_details(asked, quotas={"request_rate": 5})
     ChangeLog("socket").change(asked, 200)
     (line,) = logged
     assert line["event"] == "admin_change"

@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from proxy.admin.errors import AdminError
-from proxy.admin.json_http import answer, error, queried, whole
+from proxy.admin.json_http import answer, error, query_parameters, whole_number
 from proxy.admin.schemas import Draining
 
 
@@ -23,20 +23,20 @@ def test_an_answer_is_the_json_of_its_schema():
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("10", 10), ("007", 7)])
 def test_a_whole_number_within_its_bounds_is_read(text, number):
     """Both bounds are allowed values."""
-    assert whole(text, "n", 1, 10) == number
+    assert whole_number(text, "n", 1, 10) == number
 
 
 @pytest.mark.parametrize("text", ["0", "11", "", " 1", "+1", "1_0", "0x1", "1e0", "²", "\u0661"])
 def test_any_other_value_of_a_number_is_refused(text):
     """The error names the bounds."""
     with pytest.raises(AdminError, match=r"n: found .*, expected a whole number in 1\.\.10"):
-        whole(text, "n", 1, 10)
+        whole_number(text, "n", 1, 10)
 
 
 def test_a_parameter_must_be_known_and_given_once():
     """A parameter without a value counts as given."""
-    assert queried(request(b"a=1&b="), {"a", "b", "c"}) == {"a": "1", "b": ""}
+    assert query_parameters(request(b"a=1&b="), {"a", "b", "c"}) == {"a": "1", "b": ""}
     with pytest.raises(AdminError, match="known are: a, b"):
-        queried(request(b"c=1"), {"a", "b"})
+        query_parameters(request(b"c=1"), {"a", "b"})
     with pytest.raises(AdminError, match="a is given twice"):
-        queried(request(b"a=1&a=1"), {"a"})
+        query_parameters(request(b"a=1&a=1"), {"a"})

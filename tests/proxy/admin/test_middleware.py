@@ -15,7 +15,7 @@ from proxy.admin.middleware import (
     LOCAL,
     MAX_BODY_BYTES,
     AdminMiddleware,
-    bare,
+    host_name,
 )
 from proxy.admin.token import Token
 from tests.support.asgi import ask
@@ -257,4 +257,4 @@ async def test_websockets_are_declined():
 )
 def test_the_port_is_removed_from_a_host(host, name):
     """IPv6 addresses keep their colons."""
-    assert bare(host) == name
+    assert host_name(host) == name

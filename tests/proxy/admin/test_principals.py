@@ -11,7 +11,7 @@ from policies.chain import Chain, Entry
 from policies.quota.entity import PRODUCER_BYTE_RATE, REQUEST_RATE
 from proxy.admin.live_quotas import BindingLimit
 from proxy.admin.live_state import LiveState
-from proxy.admin.principals import SLICE, principals, together
+from proxy.admin.principals import SLICE, grouped, principals
 from proxy.admin.schemas import PrincipalRow, Quantiles
 from proxy.core.stats.usage import UsageRow
 from tests.support import frames as f
@@ -39,7 +39,7 @@ async def state_of(room):
 def test_principals_of_one_bucket_are_listed_together():
     """They stand at the place of the first of them; their own order and that of the others is kept."""
     rows = [row("a", None), row("b", 1), row("c", 0), row("d", None), row("e", 1), row("f", 0)]
-    assert [each.user for each in together(rows)] == ["a", "b", "e", "c", "f", "d"]
+    assert [each.user for each in grouped(rows)] == ["a", "b", "e", "c", "f", "d"]
 
 
 async def test_a_client_that_its_byte_rate_limits_is_shown_full_by_bytes():

@@ -19,7 +19,7 @@ from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import QuotaLimits
 from proxy.admin.server import log_fault, serve
 from proxy.admin.snapshot import SLICE
-from proxy.cli.admin_client import NO_PATH, Client, Place
+from proxy.cli.admin_client import NO_PATH, AdminAddress, AdminClient
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, AdminSettings
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
@@ -329,16 +329,16 @@ class Steps(trio.abc.Instrument):
         self.count += 1
 
 
-def fetched(path: str, place: Place) -> int:
+def fetched(path: str, place: AdminAddress) -> int:
     """Return the length of the answer."""
-    return len(json.dumps(Client(place).get(path)))
+    return len(json.dumps(AdminClient(place).get(path)))
 
 
 async def test_a_snapshot_of_5000_connections_is_taken_in_slices(room):
     """Other tasks run after every SLICE connections, so the number of task steps grows with the connections."""
     for port in range(5000):
         room.engine.connect("10.0.0.9", port, port % 4)
-    place = Place(path=room.admin.socket)
+    place = AdminAddress(path=room.admin.socket)
     for path in ("/v1/state", "/v1/connections?limit=1000"):
         steps = Steps()
         trio.lowlevel.add_instrument(steps)

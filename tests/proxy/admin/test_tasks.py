@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import trio
 
-from proxy.admin.tasks import LISTED, dump, stack_of
+from proxy.admin.tasks import LISTED, dump_tasks, stack_of
 
 
 async def waits(secret: str) -> None:
@@ -21,7 +21,7 @@ async def test_tasks_that_wait_at_the_same_place_are_one_group(nursery):
     for _ in range(30):
         nursery.start_soon(waits, "hunter2")
     await trio.testing.wait_all_tasks_blocked()
-    said = dump(5)
+    said = dump_tasks(5)
     (group,) = [each for each in said.groups if each.count == 30]
     assert group.names == [f"{waits.__module__}.waits"]
     places = [place.rpartition(" ")[2] for place in group.stack]
@@ -36,7 +36,7 @@ async def test_tasks_over_the_limit_are_counted_only(nursery):
     for _ in range(5 * LISTED):
         nursery.start_soon(waits, "")
     await trio.testing.wait_all_tasks_blocked()
-    said = dump(0)
+    said = dump_tasks(0)
     assert said.listed == LISTED
     assert said.total > 5 * LISTED
     assert sum(group.count for group in said.groups) == LISTED

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from proxy.cli.admin_client import NO_PATH, Client, Place
+from proxy.cli.admin_client import NO_PATH, AdminAddress, AdminClient
 from proxy.cli.errors import RefusedError, UnreachableError
 
 
@@ -58,16 +58,16 @@ def server(request, tmp_path):
         thread.join()
 
 
-def place(server) -> Place:
+def place(server) -> AdminAddress:
     where = server.server_address
     if isinstance(where, str):
-        return Place(path=where)
-    return Place(address=f"{where[0]}:{where[1]}", token="secret-token")  # noqa: S106 - a test's own
+        return AdminAddress(path=where)
+    return AdminAddress(address=f"{where[0]}:{where[1]}", token="secret-token")  # noqa: S106 - a test's own
 
 
 def test_a_request_and_its_answer_are_json(server):
     """The token is sent where there is one."""
-    assert Client(place(server)).ask("PUT", "/v1/x?a=b", {"c": 1}) == {"a": 1}
+    assert AdminClient(place(server)).ask("PUT", "/v1/x?a=b", {"c": 1}) == {"a": 1}
     ((method, path, headers, body),) = server.asked
     assert (method, path, json.loads(body)) == ("PUT", "/v1/x?a=b", {"c": 1})
     assert headers["Content-Type"] == "application/json"
@@ -78,21 +78,21 @@ def test_a_request_and_its_answer_are_json(server):
 def test_an_answer_may_be_empty(server):
     """The answer to closing a connection has no body."""
     server.answer = (200, b"")
-    assert Client(place(server)).get("/") == {}
+    assert AdminClient(place(server)).get("/") == {}
 
 
 def test_a_refusal_has_the_servers_message(server):
     """All problems that the server lists are in it."""
     server.answer = (409, b'{"error": "not now", "problems": ["x"]}')
     with pytest.raises(RefusedError, match="not now") as refused:
-        Client(place(server)).get("/")
+        AdminClient(place(server)).get("/")
     assert (refused.value.code, refused.value.problems) == (409, ("x",))
 
 
 def test_a_listener_without_control_is_named(server):
     """The address given is the one of the probes."""
     server.answer = (404, json.dumps({"error": NO_PATH}).encode())
-    client = Client(place(server))
+    client = AdminClient(place(server))
     for asked in (lambda: client.get("/v1/state"), lambda: next(client.events())):
         with pytest.raises(RefusedError, match="probes and metrics only"):
             asked()
@@ -103,16 +103,16 @@ def test_a_server_that_does_not_answer_in_json_is_not_a_sluice(server, body):
     """Another program listens at that address."""
     server.answer = (200, body)
     with pytest.raises(UnreachableError, match="No Sluice answers at"):
-        Client(place(server)).get("/")
+        AdminClient(place(server)).get("/")
 
 
 def test_events_come_one_by_one_until_the_server_ends(server):
     """Lines that are not data are skipped."""
     server.answer = (200, b'event: state\ndata: {"n": 1}\n\n: still here\n\ndata: {"n": 2}\n\n')
-    assert [event["n"] for event in Client(place(server)).events()] == [1, 2]
+    assert [event["n"] for event in AdminClient(place(server)).events()] == [1, 2]
     server.answer = (503, b'{"error": "too many"}')
     with pytest.raises(RefusedError, match="too many"):
-        next(Client(place(server)).events())
+        next(AdminClient(place(server)).events())
 
 
 def test_a_refusal_without_a_message_gets_one(server):
@@ -120,24 +120,24 @@ def test_a_refusal_without_a_message_gets_one(server):
     for status, words in ((422, "nothing was changed"), (401, "token"), (418, "HTTP status 418")):
         server.answer = (status, b"")
         with pytest.raises(RefusedError, match=words):
-            Client(place(server)).get("/")
+            AdminClient(place(server)).get("/")
 
 
 def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):
     """No socket, a dead one, another user's, a port where no process listens, a server that never answers."""
 
-    def said(where: Place) -> str:
+    def said(where: AdminAddress) -> str:
         with pytest.raises(UnreachableError) as raised:
-            Client(where).get("/")
+            AdminClient(where).get("/")
         return str(raised.value)
 
     path = str(tmp_path / "none")
-    missing = said(Place(path=path))
+    missing = said(AdminAddress(path=path))
     assert missing.startswith(f"No Sluice answers at {path}: the socket does not exist. Start `s")
     assert missing.endswith("give the path of its admin.socket.")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    refused = said(Place(address=f"127.0.0.1:{port}"))
+    refused = said(AdminAddress(address=f"127.0.0.1:{port}"))
     assert (
         "refused. Start `sluice run`, and check that its admin.control is this address." in refused
     )
@@ -146,15 +146,15 @@ def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):
         silent.bind(dead)
         silent.listen()
         monkeypatch.setattr("proxy.cli.admin_client.TIMEOUT_S", 0.01)
-        assert "did not answer in time" in said(Place(path=dead))
-    assert "refused. Start" in said(Place(path=dead))
-    assert "host name is unknown" in said(Place(address="no-such-host.invalid:1"))
+        assert "did not answer in time" in said(AdminAddress(path=dead))
+    assert "refused. Start" in said(AdminAddress(path=dead))
+    assert "host name is unknown" in said(AdminAddress(address="no-such-host.invalid:1"))
 
     def forbidden(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("proxy.cli.admin_client._UnixConnection.connect", forbidden)
-    assert "Ask as the user that runs Sluice, or as root" in said(Place(path=dead))
+    assert "Ask as the user that runs Sluice, or as root" in said(AdminAddress(path=dead))
 
 
 def test_a_server_that_closes_is_told_apart_from_one_that_is_not_a_sluice(tmp_path):
@@ -174,5 +174,5 @@ def test_a_server_that_closes_is_told_apart_from_one_that_is_not_a_sluice(tmp_pa
             thread = threading.Thread(target=answer)
             thread.start()
             with pytest.raises(UnreachableError, match=words):
-                Client(Place(path=path)).get("/")
+                AdminClient(AdminAddress(path=path)).get("/")
             thread.join()

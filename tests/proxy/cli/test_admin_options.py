@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from proxy import admin_socket
 from proxy.cli import admin_options
-from proxy.cli.admin_client import Place
+from proxy.cli.admin_client import AdminAddress
 from proxy.cli.errors import RefusedError, UnreachableError
 
 
@@ -22,13 +22,13 @@ def asked(monkeypatch):
     monkeypatch.delenv("SLUICE_CONFIG", raising=False)
 
     @click.command()
-    @admin_options.asks
+    @admin_options.with_admin_client
     def where(client) -> None:
         click.echo(json.dumps(client._place))
 
     def run(*arguments: str, env: dict[str, str] | None = None):
         result = CliRunner().invoke(where, arguments, env=env)
-        return Place(*json.loads(result.output)) if result.exit_code == 0 else result
+        return AdminAddress(*json.loads(result.output)) if result.exit_code == 0 else result
 
     return run
 
@@ -42,15 +42,15 @@ def token(tmp_path):
 
 def test_a_socket_or_an_address_with_its_token(asked, token):
     """A socket has priority over an address."""
-    assert asked("--socket", "s") == Place(path="s")
+    assert asked("--socket", "s") == AdminAddress(path="s")
     where = asked("--address", "h:1", "--token-file", token)
-    assert where == Place(address="h:1", token="abc")  # noqa: S106 - a test's own
+    assert where == AdminAddress(address="h:1", token="abc")  # noqa: S106 - a test's own
     assert asked("--socket", "s", "--address", "h:1").path == "s"
 
 
 def test_the_environment_of_a_container_names_the_server(asked, token):
     """The variables are those that configure the proxy."""
-    assert asked(env={"SLUICE_ADMIN_SOCKET": "s"}) == Place(path="s")
+    assert asked(env={"SLUICE_ADMIN_SOCKET": "s"}) == AdminAddress(path="s")
     env = {"SLUICE_ADMIN_CONTROL": "h:1", "SLUICE_ADMIN_TOKEN_FILE": token}
     assert asked(env=env).address == "h:1"
 
@@ -60,11 +60,11 @@ def test_the_configuration_names_the_server(asked, tmp_path, token):
     file = tmp_path / "sluice.yaml"
     settings = {"upstream": {"bootstrap_servers": ["kafka:9092"]}, "admin": {"socket": "s"}}
     file.write_text(json.dumps(settings))
-    assert asked("-c", str(file)) == Place(path="s")
+    assert asked("-c", str(file)) == AdminAddress(path="s")
     assert asked("-c", str(file), "--socket", "t").path == "t"
     settings["admin"] = {"control": "127.0.0.1:9645", "token_file": token}
     file.write_text(json.dumps(settings))
-    assert asked("-c", str(file)) == Place(address="127.0.0.1:9645", token="abc")  # noqa: S106 - a test's own
+    assert asked("-c", str(file)) == AdminAddress(address="127.0.0.1:9645", token="abc")  # noqa: S106 - a test's own
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_refusal_ends_the_program(error):
     """The exit code is 1, and the whole message is on standard error."""
 
     @click.command()
-    @admin_options.asks
+    @admin_options.with_admin_client
     def fails(client) -> None:
         raise error
 
@@ -128,7 +128,7 @@ def test_without_options_the_sluice_on_this_machine_is_asked(asked, runtime, tmp
     one = admin_socket.listen(7, runtime)
     try:
         for given in ((), ("--socket", "auto"), ("-c", str(file))):
-            assert asked(*given) == Place(path=one.path)
+            assert asked(*given) == AdminAddress(path=one.path)
         other = admin_socket.listen(8, runtime)
         try:
             result = asked()
@@ -136,7 +136,7 @@ def test_without_options_the_sluice_on_this_machine_is_asked(asked, runtime, tmp
             assert "Several Sluices run here" in result.output
             assert one.path in result.output
             assert other.path in result.output
-            assert asked("-c", str(file)) == Place(path=one.path)
+            assert asked("-c", str(file)) == AdminAddress(path=one.path)
         finally:
             other.close()
     finally:

@@ -15,7 +15,7 @@ ROWS = [(("alice", "5"), False), (("bob", "7"), True), (("eve", "9"), False)]
 
 
 def drawn(height: int) -> Text:
-    return live.picture("head", ("user", "ms"), ROWS, 40, height)
+    return live.draw_table("head", ("user", "ms"), ROWS, 40, height)
 
 
 def test_a_frame_has_the_head_the_column_names_and_the_rows() -> None:

@@ -48,7 +48,7 @@ def test_options_are_added_in_the_order_that_help_shows() -> None:
 
     def command(**_given: object) -> None: ...
 
-    added = click.command()(options.add(command, options.limit(5, default=2), options.JSON))
+    added = click.command()(options.add_options(command, options.limit(5, default=2), options.JSON))
 
     shown = CliRunner().invoke(added, ["--help"]).output
     assert shown.index("--limit") < shown.index("--json")

@@ -6,7 +6,7 @@ import click
 from click.testing import CliRunner
 
 from policies.quota.entity import DEFAULT_NAME, QuotaEntity
-from proxy.cli.quota_options import Where, asks
+from proxy.cli.quota_options import Where, with_quota_options
 
 
 def test_a_command_gets_a_where_and_an_entity() -> None:
@@ -14,7 +14,7 @@ def test_a_command_gets_a_where_and_an_entity() -> None:
     got: list[object] = []
 
     @click.command()
-    @asks
+    @with_quota_options
     @click.option("--more")
     def command(where: Where, entity: QuotaEntity, *, more: str | None) -> None:
         got.extend((where, entity, more))

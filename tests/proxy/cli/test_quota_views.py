@@ -46,7 +46,7 @@ def test_numbers_are_printed_as_they_are_typed(value: float, text: str) -> None:
 
 def test_quotas_are_printed_in_columns() -> None:
     """The head names the columns, figures are aligned to the right, and no line ends in a blank."""
-    assert tables.plain(QUOTA_COLUMNS, list(map(quota_cells, QUOTAS))) == (
+    assert tables.format_table(QUOTA_COLUMNS, list(map(quota_cells, QUOTAS))) == (
         "user   client id  quota               per second  from\n"
         "alice  -          request_rate                20  live\n"
         "-      <default>  producer_byte_rate     1048576  config file\n"
@@ -112,11 +112,11 @@ def test_long_names_are_cut_and_leave_the_figures_complete(width: int) -> None:
     quotas = [QuotaRow(QuotaEntity(NASTY, long), "producer_byte_rate", 1048576.0, "file"), *QUOTAS]
     for text, figures in (
         (
-            tables.plain(USAGE_COLUMNS, list(map(usage_cells, usage)), width),
+            tables.format_table(USAGE_COLUMNS, list(map(usage_cells, usage)), width),
             ["1048576", "1048000.5"],
         ),
         (
-            tables.plain(QUOTA_COLUMNS, list(map(quota_cells, quotas)), width),
+            tables.format_table(QUOTA_COLUMNS, list(map(quota_cells, quotas)), width),
             ["1048576", "config file"],
         ),
         (usage_picture(usage, NASTY, width, 24).plain, ["1048576", "1048000.5"]),
@@ -127,6 +127,6 @@ def test_long_names_are_cut_and_leave_the_figures_complete(width: int) -> None:
         assert long not in text
         assert "\x1b" not in text
         assert "\u202e" not in text
-    piped = tables.plain(QUOTA_COLUMNS, list(map(quota_cells, quotas)))
+    piped = tables.format_table(QUOTA_COLUMNS, list(map(quota_cells, quotas)))
     assert long in piped
     assert len(piped.splitlines()) == len(quotas) + 1

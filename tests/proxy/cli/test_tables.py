@@ -23,14 +23,14 @@ ROWS = [
 
 def test_in_a_pipe_names_are_complete_and_a_row_is_one_line():
     """Other programs can then cut and search them."""
-    lines = tables.plain(NAMES, ROWS).splitlines()
+    lines = tables.format_table(NAMES, ROWS).splitlines()
     assert len(lines) == 3
     assert LONG in lines[1]
 
 
 def test_160_columns_take_a_long_name_cut_in_its_middle():
     """Both ends are kept, because they tell names apart."""
-    first, second, _ = tables.plain(NAMES, ROWS, 160).splitlines()
+    first, second, _ = tables.format_table(NAMES, ROWS, 160).splitlines()
     assert first.split() == ["user", "client", "id", "quota", "limit/s", "used/s", "waiting"]
     shown = second.split()[1]
     assert shown.startswith("payments-xxx")
@@ -41,7 +41,7 @@ def test_160_columns_take_a_long_name_cut_in_its_middle():
 
 def test_80_columns_hold_a_row_on_one_line():
     """The name is cut, the figures are not."""
-    lines = tables.plain(NAMES, ROWS, 80).splitlines()
+    lines = tables.format_table(NAMES, ROWS, 80).splitlines()
     assert lines == [
         "user   client id                 quota               limit/s     used/s  waiting",
         "alice  payments-xxx…xxxxxxxxx-7  consumer_byte_rate  1048576  1048000.5        3",
@@ -51,7 +51,7 @@ def test_80_columns_hold_a_row_on_one_line():
 
 def test_40_columns_fold_a_row_and_its_header_alike():
     """Each column stands at the same place in all rows."""
-    assert tables.plain(NAMES, ROWS, 40).splitlines() == [
+    assert tables.format_table(NAMES, ROWS, 40).splitlines() == [
         "user   client id      quota",
         "  limit/s     used/s  waiting",
         "alice  paymen…xxxx-7  consumer_byte_rate",
@@ -64,14 +64,14 @@ def test_40_columns_fold_a_row_and_its_header_alike():
 def test_wide_characters_and_combining_marks_are_counted_in_cells():
     """Columns stay aligned with names of every script."""
     rows = [("日本語", "1"), ("e\u0301te\u0301", "2"), ("abc", "3")]
-    lines = tables.plain(("user", "n"), rows).splitlines()
+    lines = tables.format_table(("user", "n"), rows).splitlines()
     assert [tables.cells(line) for line in lines] == [9, 9, 9, 9]
 
 
 @given(text=st.text(max_size=40), width=st.integers(0, 30))
 def test_a_text_that_is_cut_fits_and_keeps_both_its_ends(text, width):
     """This holds for every character."""
-    shown = tables.cut(text, width)
+    shown = tables.shorten(text, width)
     assert tables.cells(shown) <= max(width, 0)
     if tables.cells(text) <= width:
         assert shown == text
@@ -92,7 +92,7 @@ def test_a_text_that_is_cut_fits_and_keeps_both_its_ends(text, width):
 )
 def test_no_line_is_wider_than_its_terminal(width, rows):
     """The width is 40 or more; every figure is complete."""
-    records = tables.records(NAMES, rows, width)
+    records = tables.format_rows(NAMES, rows, width)
     for row, record in zip(rows, records[1:], strict=True):
         assert max(map(tables.cells, record)) <= width
         assert all(figure in " ".join(record) for figure in row[3:])

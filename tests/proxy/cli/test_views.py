@@ -25,7 +25,7 @@ from tests.support.made_up_states import made_up
 )
 def test_figures_are_printed_short(value, text):
     """A missing figure is a dash."""
-    assert views.figure(value) == text
+    assert views.format_number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -34,19 +34,19 @@ def test_figures_are_printed_short(value, text):
 )
 def test_a_size_has_its_unit(size_bytes, text):
     """Units are powers of two."""
-    assert views.size(size_bytes) == text
+    assert views.format_size(size_bytes) == text
 
 
 def test_a_column_is_as_wide_as_its_widest_cell():
     """Figures are aligned to the right."""
-    text = tables.plain(("user", "ms"), [("alice", "5"), ("b", "1000")])
+    text = tables.format_table(("user", "ms"), [("alice", "5"), ("b", "1000")])
     assert text.splitlines() == ["user     ms", "alice     5", "b      1000"]
 
 
 def test_control_characters_in_names_are_escaped():
     """A client chooses its client id, which must not control the terminal."""
-    assert views.name("a\x1b[2J\n\u202e") == "a\\x1b[2J\\n\\u202e"
-    assert views.name("") == views.name(None) == "-"
+    assert views.format_name("a\x1b[2J\n\u202e") == "a\\x1b[2J\\n\\u202e"
+    assert views.format_name("") == views.format_name(None) == "-"
 
 
 @pytest.mark.parametrize("connections", [0, 5000])
@@ -60,7 +60,7 @@ def test_every_row_has_as_many_cells_as_columns(connections):
     ):
         table = [cells(row) for row in rows]
         assert {len(each) for each in table} <= {len(names)}
-        assert len(tables.plain(names, table).splitlines()) == len(rows) + 1
+        assert len(tables.format_table(names, table).splitlines()) == len(rows) + 1
 
 
 def test_the_status_leaves_out_events_that_did_not_happen():
@@ -89,16 +89,18 @@ def test_every_table_and_the_status_fit_their_terminal(width):
     state["principals"][0]["client_id"] = long
     state["connections"][0]["client_id"] = long
     state["purgatory"]["oldest"][0].update(user=long, client_id=long, waits_for=long)
-    text = tables.plain(views.PRINCIPALS, [line for line, _ in views.principals(state)], width)
+    text = tables.format_table(
+        views.PRINCIPALS, [line for line, _ in views.principals(state)], width
+    )
     assert max(map(len, text.splitlines())) <= width
     for figure in ("requests_per_s", "throttled"):
-        assert all(views.figure(row[figure]) in text for row in state["principals"])
+        assert all(views.format_number(row[figure]) in text for row in state["principals"])
     for names, cells, rows in (
         (views.CONNECTIONS, views.connection, state["connections"]),
         (views.WAITING, views.waiting, state["purgatory"]["oldest"]),
         (views.DECISIONS, views.decision, state["decisions"]),
     ):
-        text = tables.plain(names, list(map(cells, rows)), width)
+        text = tables.format_table(names, list(map(cells, rows)), width)
         assert max(map(len, text.splitlines())) <= width
     text = views.status(state["now"], state["purgatory"], width)
     assert max(map(len, text.splitlines())) <= width

@@ -13,7 +13,7 @@ import pytest
 import trio
 from confluent_kafka import Producer
 
-from proxy.cli.admin_client import Client, Place
+from proxy.cli.admin_client import AdminAddress, AdminClient
 from proxy.demo import cluster
 from proxy.demo.cluster import ANSWER_MS, BROKERS, HOST, NODES, Sluice, free_ports, start_brokers
 from proxy.demo.processes import DemoError
@@ -170,7 +170,7 @@ async def test_a_sluice_that_does_not_start_is_explained(
     monkeypatch.setattr(cluster, "free_ports", lambda _: free_ports(1))
 
     async with trio.open_nursery() as nursery:
-        with pytest.raises(DemoError, match="does not accept"):
+        with pytest.raises(DemoError, match="does not answer"):
             await sluice.start(nursery, {1: f"{HOST}:1"})
         await sluice.kill()
 
@@ -225,7 +225,7 @@ async def test_an_unreadable_state_is_none(
     """The page of the run then leaves out what Sluice observed; the run does not fail."""
     admin.said = said
     sluice = Sluice(tmp_path)
-    sluice._admin = Client(Place(address=f"{HOST}:{admin.server_port}"))
+    sluice._admin = AdminClient(AdminAddress(address=f"{HOST}:{admin.server_port}"))
 
     state = await sluice.maybe_state()
 

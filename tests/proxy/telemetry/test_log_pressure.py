@@ -13,7 +13,7 @@ import structlog
 
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
-from proxy.telemetry.stderr import NonBlockingStderr
+from proxy.telemetry.stderr import NonBlockingWriter
 from tests.proxy.telemetry.test_log import PEER, Lines
 
 
@@ -72,7 +72,7 @@ def test_a_line_of_a_library_is_an_event_without_its_traceback(lines):
 
 def test_lines_that_standard_error_did_not_take_are_reported_in_the_same_format(monkeypatch, lines):
     """This holds for text and JSON at every level."""
-    sink = NonBlockingStderr(len)
+    sink = NonBlockingWriter(len)
     monkeypatch.setattr(sys, "stderr", sink)
     written = lines(level="error")
     told = json.loads(sink.notice(7))

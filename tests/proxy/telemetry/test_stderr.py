@@ -20,7 +20,7 @@ from proxy.telemetry.stderr import (
     MAX_LINE_BYTES,
     MAX_QUEUE_BYTES,
     MAX_QUEUE_LINES,
-    NonBlockingStderr,
+    NonBlockingWriter,
 )
 
 
@@ -53,7 +53,7 @@ def pipe():
     made.is_open.set()
 
 
-def deliver(log: NonBlockingStderr) -> None:
+def deliver(log: NonBlockingWriter) -> None:
     """Do the work of the thread until it would wait; without a thread the order is known."""
     while log._queue or log._gap:
         log._deliver(*log._take())
@@ -61,7 +61,7 @@ def deliver(log: NonBlockingStderr) -> None:
 
 def test_lines_are_written_in_order_with_one_write_each(pipe):
     """A thread writes them; `close` waits for it."""
-    log = NonBlockingStderr(pipe.write)
+    log = NonBlockingWriter(pipe.write)
     log.start()
     for number in range(1000):
         log.write(f"line {number}\n")
@@ -72,7 +72,7 @@ def test_lines_are_written_in_order_with_one_write_each(pipe):
 
 def test_text_waits_for_its_newline_and_threads_do_not_mix(pipe):
     """Python prints a traceback in many pieces."""
-    log = NonBlockingStderr(pipe.write)
+    log = NonBlockingWriter(pipe.write)
     log.write("Trace")
     other = threading.Thread(target=lambda: print("other", "thread", file=log))
     other.start()
@@ -87,7 +87,7 @@ def test_text_waits_for_its_newline_and_threads_do_not_mix(pipe):
 def test_a_pipe_that_is_not_read_blocks_no_writer(pipe):
     """The queue is bounded; when the pipe is read again, one line has the number of lost lines at their place."""
     pipe.is_open.clear()
-    log = NonBlockingStderr(pipe.write)
+    log = NonBlockingWriter(pipe.write)
     log.start()
     line = "x" * 99
     for _ in range(3 * MAX_QUEUE_LINES):
@@ -105,7 +105,7 @@ def test_a_pipe_that_is_not_read_blocks_no_writer(pipe):
 
 def test_the_queue_is_bounded_in_bytes_too(pipe):
     """Long lines are cut, and a few of them fill the queue like many short ones."""
-    log = NonBlockingStderr(pipe.write)
+    log = NonBlockingWriter(pipe.write)
     for _ in range(100):
         log.write("y" * (3 * MAX_LINE_BYTES) + "\n")
     assert log._queued_bytes <= MAX_QUEUE_BYTES
@@ -119,7 +119,7 @@ def test_the_queue_is_bounded_in_bytes_too(pipe):
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO])
 def test_lines_that_cannot_be_written_are_counted_and_reported_later(pipe, number):
     """Nothing is raised; the report precedes the next line that is written."""
-    log = NonBlockingStderr(pipe.write)
+    log = NonBlockingWriter(pipe.write)
     pipe.fault = OSError(number, "no")
     for each in range(7):
         log.write(f"{each}\n")
@@ -135,7 +135,7 @@ def test_lines_that_cannot_be_written_are_counted_and_reported_later(pipe, numbe
 
 def test_a_line_after_a_partial_one_is_complete(pipe):
     """The disk becomes full in the middle of a line."""
-    log = NonBlockingStderr(pipe.write)
+    log = NonBlockingWriter(pipe.write)
     pipe.part = 3
 
     def full_after_the_first(data: bytes) -> int:
@@ -156,7 +156,7 @@ def test_a_line_after_a_partial_one_is_complete(pipe):
 def test_every_line_is_written_or_reported_as_lost(steps):
     """For any order of events, lines written and lines lost add up to all lines, and the reports to the lost ones."""
     pipe = Pipe()
-    log = NonBlockingStderr(pipe.write)
+    log = NonBlockingWriter(pipe.write)
     put = 0
     for step in steps:
         if step == "line":
@@ -181,7 +181,7 @@ def test_every_line_is_written_or_reported_as_lost(steps):
 def test_close_does_not_wait_for_a_pipe_that_is_not_read(pipe):
     """It returns that lines are left, and accepts no more."""
     pipe.is_open.clear()
-    log = NonBlockingStderr(pipe.write)
+    log = NonBlockingWriter(pipe.write)
     log.start()
     log.write("never\n")
     assert not log.finish(0.01)
@@ -191,7 +191,7 @@ def test_close_does_not_wait_for_a_pipe_that_is_not_read(pipe):
 
 def test_the_object_can_be_printed_to_as_a_text_file(pipe):
     """Characters that cannot be encoded are escaped; click and print accept it."""
-    log = NonBlockingStderr(pipe.write, is_terminal=True)
+    log = NonBlockingWriter(pipe.write, is_terminal=True)
     click.echo("zwölf \udcff", file=log)
     print("x", file=log, flush=True)
     log.start()
@@ -208,7 +208,7 @@ def test_a_pipe_that_another_process_made_non_blocking_is_waited_for():
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     data = b"x" * 100_000  # more than a pipe holds
-    log = NonBlockingStderr(lambda part: stderr.write_when_possible(writer, part))
+    log = NonBlockingWriter(lambda part: stderr.write_when_possible(writer, part))
     log.start()
     for _ in range(8):
         log.write("y" * 50_000 + "\n")

@@ -9,14 +9,14 @@ import pytest
 from policies.api import Outcome, QuotaViolation
 from proxy.core.stats.request_trace import Stage
 from proxy.telemetry.traces import attributes
-from proxy.telemetry.traces.attributes import Known
+from proxy.telemetry.traces.attributes import KnownNames
 from tests.support.frames import produce
 from tests.support.trails import EPOCH_US, PEER, trail, waits
 from wire import produce_partitions
 from wire.apis import ApiKey
 from wire.produce import ProduceWalker
 
-NOTHING = Known()
+NOTHING = KnownNames()
 
 
 def test_a_sampled_produce_has_all_its_attributes():
@@ -133,7 +133,7 @@ def test_all_reasons_that_apply_are_listed():
 
 def test_upstream_has_the_brokers_real_address_if_it_is_known():
     """It is the address that the cluster reported for the node."""
-    known = Known({2: ("broker-2.internal", 9092)}.get)
+    known = KnownNames({2: ("broker-2.internal", 9092)}.get)
 
     assert attributes.of_upstream(trail(), known) == {
         "messaging.system": "kafka",
@@ -172,7 +172,7 @@ def test_a_topic_id_is_looked_up():
     topic_id = bytes(range(16))
     made = kept(13, produce_partitions.pack([(topic_id, [0])]))
 
-    assert attributes.topic_of(made, Known(topics={topic_id: "orders"})) == "orders"
+    assert attributes.topic_of(made, KnownNames(topics={topic_id: "orders"})) == "orders"
     assert attributes.topic_of(made, NOTHING) == ""
 
 

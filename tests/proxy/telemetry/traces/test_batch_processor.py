@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from proxy.telemetry import log
-from proxy.telemetry.traces.attributes import Known
+from proxy.telemetry.traces.attributes import KnownNames
 from proxy.telemetry.traces.batch_processor import Job, SpanBatchProcessor
 from tests.support.trails import Kept, trail, waits
 
@@ -98,7 +98,7 @@ def test_addresses_of_brokers_are_used():
     """They are set after the start, because the engine is made later."""
     sink = Kept()
     worker = SpanBatchProcessor(deque([job()]), sink, delay_ms=60_000)
-    worker.known = Known({2: ("b2", 9092)}.get)
+    worker.known = KnownNames({2: ("b2", 9092)}.get)
     worker.start()
     worker.close(5)
 
