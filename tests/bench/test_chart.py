@@ -25,7 +25,7 @@ def test_the_picture_is_well_formed_and_escaped() -> None:
 
 
 def test_a_bar_is_as_long_as_its_figure() -> None:
-    """Half the figure is half the length, whatever the group."""
+    """Half the figure is half the length, in every group."""
     groups = [
         Group("one", {"a": Spread(1.0, 1.0, 1.0)}),
         Group("two", {"a": Spread(0.5, 0.4, 0.6)}),

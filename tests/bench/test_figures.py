@@ -42,7 +42,7 @@ def test_added_latency_is_minus_direct_of_the_same_round() -> None:
 
 
 def test_bytes_per_pair_is_the_slope_to_the_most_pairs() -> None:
-    """What a process needs at start is not charged to its connections."""
+    """The memory of a process at start is not charged to its connections."""
     one = Footprint("a", (0.1,), (0.2,), {0: 10_000, 10: 11_000, 100: 30_000}, 0.0)
     assert one.bytes_per_pair == 200
     assert Footprint("a", (), (), {0: 10_000}, 0.0).bytes_per_pair == 0

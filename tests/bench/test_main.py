@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 FOUND = [Variant(name, "", None) for name in (DIRECT, "a", "b")]
 
 
-def test_named_variants_are_chosen_and_missing_ones_told(
+def test_named_variants_are_chosen_and_missing_ones_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What is not installed is left out aloud."""
+    """A variant that is not installed is left out with a message."""
     assert [one.name for one in _choose(FOUND, "b,direct,c")] == [DIRECT, "b"]
     assert "left out: c" in capsys.readouterr().out
 

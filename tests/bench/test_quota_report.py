@@ -8,7 +8,7 @@ from bench.quota_report import LIMIT, Both, Client, Found, Way, section
 
 
 def way(rate: float) -> Way:
-    """Somebody who was let through at this rate."""
+    """Return a way of asking that got this rate."""
     return Way("one connection", rate, 0.01, 80.0, None)
 
 

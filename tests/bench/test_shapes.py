@@ -29,7 +29,7 @@ def test_names_are_unique() -> None:
 
 
 def test_arguments_carry_every_field() -> None:
-    """What a shape says is what load is told."""
+    """Each field of a shape is an argument of `load`."""
     shape = Shape("x", "x", 7, depth=3, kind="fetch", value_bytes=9, rate=100)
     given = shape.arguments(1234, 0.5, 0.1, 11)
     assert dict(zip(given[:-1:2], given[1::2], strict=True)) == {

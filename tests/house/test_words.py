@@ -27,7 +27,6 @@ CEILINGS = {
     "proxy/telemetry": 0,
     "bench": 0,
     "tests": 0,
-    "tests/bench": 31,
     "tests/proxy": 0,
     "tests/proxy/admin": 0,
     "tests/proxy/cli": 0,

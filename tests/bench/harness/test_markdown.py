@@ -12,8 +12,8 @@ def test_a_section_is_replaced_where_it_stands() -> None:
     assert put_section(text, "quota", "new") == text.replace("old", "new")
 
 
-def test_sections_survive_the_rest_being_written_anew() -> None:
-    """Every section of the old text is at the end of the new one, once, however often that is done."""
+def test_sections_are_kept_when_the_rest_is_rewritten() -> None:
+    """Every section of the old text is at the end of the new one, once, after any number of rewrites."""
     old = put_section(put_section("# Results\n", "quota", "| a |"), "other", "stays")
 
     once = keep_sections(old, "# Newer\n")

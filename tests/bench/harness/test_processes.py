@@ -24,7 +24,7 @@ def python(code: str, log: Path, *, piped: bool = False) -> Program:
     return Program([sys.executable, "-c", code], core, log, piped=piped)
 
 
-def test_a_program_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
+def test_a_program_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> None:
     """The error of a wait for its port has the exit code and the end of its stderr."""
     program = python("import sys; sys.exit('bad config')", tmp_path / "log")
     with pytest.raises(BenchError, match="ended with 1: bad config"):
@@ -52,7 +52,7 @@ def test_a_program_runs_on_its_core_and_this_process_on_its_own(tmp_path: Path) 
 
 
 def test_a_piped_program_answers_line_by_line(tmp_path: Path) -> None:
-    """What it is told on stdin comes back; a program that prints nothing is an error."""
+    """A line written to its stdin comes back; a program that prints nothing is an error."""
     program = python("print(input())", tmp_path / "log", piped=True)
     program.say("hello\n")
     assert program.line(10) == "hello\n"

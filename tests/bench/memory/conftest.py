@@ -1,4 +1,4 @@
-"""A Sluice that wants each Produce whole, before a stub broker: for loads that need no real one."""
+"""A Sluice that needs each Produce whole, before a stub broker, for loads that need no real one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def behind(tmp_path: Path) -> Iterator[Behind]:
-    """The Sluice, running, and the stub behind it."""
+    """Sluice, running, and its stub broker."""
     with StubBroker() as stub:
         variables = {
             "PYTHONPATH": whole.install(tmp_path),

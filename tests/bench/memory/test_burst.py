@@ -1,4 +1,4 @@
-"""Case d: its load, before a stub."""
+"""Case d: its load, before a stub broker."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def burst(port: int, frames: list[bytes], count: int) -> Load:
     return Load(port, count, lambda: next(turns), once=True)
 
 
-def test_everyone_is_answered_once(behind: Behind) -> None:
-    """All at once, as many replies as connections, and the small ones before are not counted."""
+def test_every_connection_is_answered_once(behind: Behind) -> None:
+    """All send at once; there are as many replies as connections, without the small ones before."""
     sluice, stub = behind
     tasks = burst(sluice.port, LARGE, 12)
     tasks.open(SMALL)
@@ -38,7 +38,7 @@ def test_everyone_is_answered_once(behind: Behind) -> None:
     assert sum(stub.seen.values()) >= 24
 
 
-def test_who_is_refused_ended_or_never_answered_is_a_problem() -> None:
+def test_a_refused_closed_or_unanswered_request_is_a_problem() -> None:
     """One by an error code, one by a close, one by silence."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         far: list[socket.socket] = []
@@ -72,15 +72,15 @@ def test_who_is_refused_ended_or_never_answered_is_a_problem() -> None:
     assert not found.replied
 
 
-def test_the_one_that_nobody_bounds_comes_last() -> None:
-    """Sluice both ways first, then the peers that there are; no second Sluice among them."""
+def test_the_proxy_without_a_bound_comes_last() -> None:
+    """Sluice in both modes first, then the peers; no second Sluice is among them."""
     names = [each.name for each in variants(Case("burst", "", ""))]
     assert names[:2] == [f"{SLUICE}, whole", f"{SLUICE}, streaming"]
     assert names[-1] == DIRECT
     assert not [name for name in names[2:-1] if name.startswith(SLUICE)]
 
 
-def test_a_row_has_a_cell_for_each_head() -> None:
+def test_a_row_has_a_cell_for_each_heading() -> None:
     """With a proxy and without."""
     for memory in (Resident(1, 2), None):
         assert len(row("x", Outcome(), memory, None)) == len(HEADS)

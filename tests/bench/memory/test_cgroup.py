@@ -1,4 +1,4 @@
-"""A memory limit of our own."""
+"""A memory limit of the bench's own."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ GREEDY = "held = bytearray(b'x') * (256 << 20); print('alive')"
 MODEST = "held = bytearray(b'x') * (8 << 20); print('alive')"
 
 
-def test_who_wants_more_than_the_limit_is_killed_and_counted() -> None:
-    """Who does not lives; afterwards the group is gone."""
+def test_a_process_over_the_limit_is_killed_and_counted() -> None:
+    """A smaller one lives; afterwards the group is removed."""
     try:
         with memory_cgroup(LIMIT) as group:
             modest, greedy = (
@@ -43,7 +43,7 @@ def test_who_wants_more_than_the_limit_is_killed_and_counted() -> None:
 
 
 def test_without_a_memory_controller_the_reason_is_given(tmp_path: Path) -> None:
-    """Nothing is made where nothing is mounted."""
+    """No group is made."""
     mounts = tmp_path / "mounts"
     mounts.write_text("proc /proc proc rw 0 0\ncgroup /nowhere cgroup rw,cpu 0 0\n")
     with pytest.raises(NoCgroupError, match="no memory controller"), memory_cgroup(LIMIT, mounts):
@@ -51,8 +51,8 @@ def test_without_a_memory_controller_the_reason_is_given(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_limit_is_written_where_the_version_wants_it(tmp_path: Path, version: int) -> None:
-    """Version 1 or 2, as it is mounted; the group goes with the block."""
+def test_the_limit_is_written_to_the_file_of_the_version(tmp_path: Path, version: int) -> None:
+    """Version 1 or 2, as it is mounted; the group is removed at the end of the block."""
     top = tmp_path / "top"
     top.mkdir()
     (top / "cgroup.controllers").write_text("cpu memory")
@@ -64,7 +64,7 @@ def test_the_limit_is_written_where_the_version_wants_it(tmp_path: Path, version
         assert (group.folder / name).read_text() == str(LIMIT)
         assert group.version == version
         assert f"{group.folder}/cgroup.procs" in group.entering()[2]
-        for file in group.folder.iterdir():  # a real group's files go with their folder
+        for file in group.folder.iterdir():  # a real group's files are removed with their folder
             file.unlink()
 
     assert not group.folder.exists()

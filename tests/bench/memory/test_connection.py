@@ -1,4 +1,4 @@
-"""One connection of a client of our own."""
+"""One connection of the bench's client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pair = tuple[Connection, socket.socket]
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    """One connection, and the far end of it."""
+    """One connection, and its far end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         client = Connection(listening.getsockname()[1], "127.0.0.2")
         far, address = listening.accept()
@@ -34,13 +34,13 @@ def pair() -> Iterator[Pair]:
 
 
 def reply_of(client: Connection) -> bytes | Lost | None:
-    """The next thing that is read, once there is something."""
+    """Return the next read, once there is one."""
     assert select.select([client], [], [], 5)[0]
     return client.read()
 
 
-def test_a_frame_goes_out_in_the_pieces_that_were_asked_for(pair: Pair) -> None:
-    """What is unsent is known, and wanted while there is any."""
+def test_a_frame_is_sent_in_the_requested_parts(pair: Pair) -> None:
+    """The unsent bytes are known, and writing is needed while there are any."""
     client, far = pair
     frame = f.heartbeat(1)
     client.ask(frame, 7.0)
@@ -54,8 +54,8 @@ def test_a_frame_goes_out_in_the_pieces_that_were_asked_for(pair: Pair) -> None:
     assert client.began_s == 7.0
 
 
-def test_a_reply_is_there_when_all_of_it_is(pair: Pair) -> None:
-    """A part of it is nothing yet."""
+def test_a_reply_is_returned_when_it_is_complete(pair: Pair) -> None:
+    """A part of it returns None."""
     client, far = pair
     reply = f.heartbeat_reply(1)
     assert client.read() is None
@@ -66,8 +66,8 @@ def test_a_reply_is_there_when_all_of_it_is(pair: Pair) -> None:
     assert reply_of(client) == reply[4:]
 
 
-def test_who_was_ended_is_told_how(pair: Pair) -> None:
-    """A close and a reset are values, when reading and when writing."""
+def test_the_kind_of_the_end_is_a_value(pair: Pair) -> None:
+    """A close and a reset are distinguished, when reading and when writing."""
     client, far = pair
     reset(far)
     found = reply_of(client)
@@ -77,14 +77,14 @@ def test_who_was_ended_is_told_how(pair: Pair) -> None:
     assert isinstance(client.write(), Lost)
 
 
-def test_a_close_is_an_end_too(pair: Pair) -> None:
-    """End of stream before the reply."""
+def test_a_close_before_the_reply_is_an_end(pair: Pair) -> None:
+    """The read returns the end of stream."""
     client, far = pair
     far.close()
     assert reply_of(client) == Lost("closed")
 
 
-def test_a_frame_larger_than_the_kernel_takes_is_written_by_and_by(pair: Pair) -> None:
+def test_a_frame_larger_than_the_kernels_buffer_is_written_in_parts(pair: Pair) -> None:
     """Nothing blocks while the far side does not read."""
     client, _ = pair
     client.ask(bytes(64 << 20), 0.0)
@@ -93,8 +93,8 @@ def test_a_frame_larger_than_the_kernel_takes_is_written_by_and_by(pair: Pair) -
     assert 0 < client.unsent_bytes < 64 << 20
 
 
-def test_a_question_may_be_waited_for() -> None:
-    """Send all, read all; without an answer it is a fault."""
+def test_a_request_may_wait_for_its_reply() -> None:
+    """It sends all and reads all; without a reply it raises."""
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         client = stack.enter_context(closing(Connection(listening.getsockname()[1])))
@@ -107,7 +107,7 @@ def test_a_question_may_be_waited_for() -> None:
 
 
 def test_a_reset_is_seen_at_the_far_side(pair: Pair) -> None:
-    """Closed by RST: what the far side reads next is a fault, not an end."""
+    """After a close by RST the far side's next read raises, and returns no end of stream."""
     client, far = pair
     client.close(reset=True)
     with pytest.raises(ConnectionResetError):

@@ -1,4 +1,4 @@
-"""Case e: what is read of Sluice's own words, and what becomes of it without a cgroup."""
+"""Case e: the memory budget that Sluice prints, and the case without a cgroup."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_what_it_reckons_with_is_read() -> None:
-    """The sum, not one of its parts; an answer without one bounds nothing."""
+def test_the_memory_budget_is_read() -> None:
+    """The sum is read, not one of its parts; an output without one gives no bound."""
     said = (
         "Memory, at most:\n     54.0 MiB  requests (x)\n    216.3 MiB  in all; 85% of the limit\n"
     )
@@ -25,10 +25,10 @@ def test_what_it_reckons_with_is_read() -> None:
     assert container.checked_mib("The settings are valid; policies: 0.\n") == math.inf
 
 
-def test_without_a_cgroup_the_case_is_left_out_aloud(
+def test_without_a_cgroup_the_case_is_left_out_with_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its reason stands in the table; no goal is said to be met."""
+    """The reason stands in the table, and no goal is met."""
 
     @contextmanager
     def refuse(limit_bytes: int) -> Iterator[None]:

@@ -19,7 +19,7 @@ from bench.memory.frames import MIB
 
 
 def test_the_longest_gap_counts_both_ends() -> None:
-    """Nothing at all is one gap; so is what comes before the first and after the last."""
+    """Without any event all is one gap; the gaps before the first and after the last count too."""
     assert longest_gap([], 2, 9) == 7
     assert longest_gap([4, 3], 2, 9) == 5
     assert longest_gap([8, 3], 2, 9) == 5
@@ -33,13 +33,13 @@ def test_resident_memory_may_be_a_tenth_above(peak_mib: float, met: bool) -> Non
     assert goal.met is met
 
 
-def test_a_proxy_that_is_gone_meets_no_goal_of_memory() -> None:
+def test_a_proxy_that_ended_meets_no_goal_of_memory() -> None:
     """Its peak is unknown."""
     assert Resident(MIB, math.inf).goal("it", MIB).met is False
 
 
-def test_a_case_fails_by_a_goal_or_by_coming_to_no_end() -> None:
-    """Without either it is well."""
+def test_a_case_fails_by_a_missed_goal_or_by_not_ending() -> None:
+    """Otherwise it has passed."""
     case = Case("x", "x", "", goals=[min_goal("good", "", 2, 1)])
     assert not case.failed
     case.goals.append(min_goal("bad", "", 0, 1))
@@ -47,8 +47,8 @@ def test_a_case_fails_by_a_goal_or_by_coming_to_no_end() -> None:
     assert Case("x", "x", "", error="it fell").failed
 
 
-def test_what_is_not_known_is_a_dash() -> None:
-    """And the rest is in the unit of its table."""
+def test_an_unknown_figure_is_a_dash() -> None:
+    """Known ones are in the unit of their table."""
     assert mib(None) == mib(math.inf) == seconds(None) == seconds(math.inf) == "-"
     assert milliseconds(math.inf) == "-"
     assert mib(3 * MIB // 2) == "1.5"

@@ -1,4 +1,4 @@
-"""What a proxy holds, as the kernel sees it."""
+"""The bytes that a proxy holds, from the kernel's figures."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ CLIENT = "127.0.0.2"
 
 
 def client(given: int, port: int = 1, host: str = CLIENT) -> TcpSocket:
-    """A proxy's socket to a client that was given so much."""
+    """Return a proxy's socket to a client that was given so many bytes."""
     return TcpSocket(0, (host, port), 0, given)
 
 
 def upstream(taken: int) -> TcpSocket:
-    """A proxy's socket to the broker, from which so much was taken."""
+    """Return a proxy's socket to the broker, from which so many bytes were taken."""
     return TcpSocket(0, BROKER, taken, 0)
 
 
-def test_the_kernel_tells_what_was_taken_and_given() -> None:
-    """Of what was sent only what the process has read counts as taken; all it has written counts as given."""
+def test_the_kernel_counts_read_and_written_bytes() -> None:
+    """Of sent bytes only those that the process has read count; all that it has written count."""
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         far = stack.enter_context(socket.create_connection(listening.getsockname()))
@@ -43,7 +43,7 @@ def test_the_kernel_tells_what_was_taken_and_given() -> None:
         assert found.written_bytes in (70, 71)  # a SYN may be among what was acknowledged
 
 
-def test_a_relay_of_ours_holds_what_it_did_not_pass_on() -> None:
+def test_a_relay_holds_the_bytes_it_has_not_forwarded() -> None:
     """This process takes 500 bytes from a broker and gives 200 of them to a client: 300 are held."""
     with ExitStack() as stack:
         upper = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -68,7 +68,7 @@ def test_a_relay_of_ours_holds_what_it_did_not_pass_on() -> None:
 
 
 def test_clients_and_their_brokers_are_paired_in_order() -> None:
-    """Others' connections are left out, also one that has no broker."""
+    """Other connections are left out, and so is one without a broker."""
     mine = [
         *(client(5, 9, "127.0.0.1"), upstream(7)),
         client(0, 8, "127.0.0.1"),
@@ -79,8 +79,8 @@ def test_clients_and_their_brokers_are_paired_in_order() -> None:
     assert pair(mine, CLIENT, BROKER) == [50, 300]
 
 
-def test_what_cannot_be_is_said() -> None:
-    """Nobody can be given what has not come, nor wait for a broker that is not there."""
+def test_impossible_figures_are_an_error() -> None:
+    """A client cannot get bytes that have not arrived, and needs a broker's connection."""
     with pytest.raises(BenchError, match="the pairs are wrong"):
         pair([client(200), upstream(100)], CLIENT, BROKER)
     with pytest.raises(BenchError, match="no connection to the broker"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NoKafka:
-    """Nothing but what the command itself asks of one."""
+    """Has only the attributes that the command itself uses."""
 
     restarts = 0
 
@@ -27,7 +27,7 @@ class NoKafka:
 
 @pytest.fixture
 def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cases get nothing, and need nothing."""
+    """Replace the broker by one that cases neither get nor need."""
 
     @contextmanager
     def nothing(folder: Path):

@@ -1,4 +1,4 @@
-"""Case a: its load, before a stub."""
+"""Case a: its load, before a stub broker."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CLIENTS = 8
 FRAMES = {SMALL: [produce_frame("t", KIB)], LARGE: [produce_frame("t", MIB)]}
 
 
-def test_both_sizes_are_answered_and_some_go_away(behind: Behind) -> None:
-    """Each reply is counted once with its wait; who goes away comes again; nothing is a problem."""
+def test_both_sizes_are_answered_and_some_clients_reconnect(behind: Behind) -> None:
+    """Each reply is counted once with its wait; a client that leaves connects again; there is no problem."""
     sluice, stub = behind
     crowd = Load(sluice.port, CLIENTS, MixedPlan(FRAMES))
     crowd.open(FRAMES[SMALL][0])
@@ -28,14 +28,14 @@ def test_both_sizes_are_answered_and_some_go_away(behind: Behind) -> None:
     assert found.waits[SMALL]
     assert found.waits[LARGE]
     assert found.left > 0
-    assert stub.connected > CLIENTS  # who leaves at once may never have got through to the broker
+    assert stub.connected > CLIENTS  # a client that leaves at once may not have reached the broker
     assert len(found.replied) == sum(map(len, found.waits.values()))
     assert all(wait > 0 for waits in found.waits.values() for wait in waits)
     assert 0 < found.longest_gap_s < found.ended_s - found.began_s
 
 
-def test_whom_the_far_side_ends_is_a_problem_each_time() -> None:
-    """And when nobody listens any more, that is one, too; the load goes on to its end."""
+def test_each_disconnect_by_the_far_side_is_a_problem() -> None:
+    """So is a refused connection; the load runs to its end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         crowd = Load(listening.getsockname()[1], 0, MixedPlan(FRAMES))
 
@@ -56,14 +56,16 @@ def test_whom_the_far_side_ends_is_a_problem_each_time() -> None:
     assert found.longest_gap_s >= 0.5
 
 
-def test_a_row_has_a_cell_for_each_head() -> None:
-    """Also of a load that nobody answered, and without a proxy."""
+def test_a_row_has_a_cell_for_each_heading() -> None:
+    """Also for a load without a reply, and without a proxy."""
     for memory in (Resident(1, 2), None):
         assert len(row("whole", Outcome(ended_s=1.0), memory)) == len(HEADS)
 
 
-def test_only_a_line_makes_a_goal_of_its_waits() -> None:
-    """Who streams is bounded in memory, and must be left in peace; a load without a reply meets no goal of time."""
+def test_only_a_queue_has_a_goal_for_its_waits() -> None:
+    """A streaming proxy is bounded in memory and must close no
+    client; a load without a reply meets no goal of time.
+    """
     silent = Outcome(ended_s=60.0)
     whole = goals("sluice, whole", silent, Resident(1, 2), 0)
     assert [goal.met for goal in whole] == [False, False, True, True]

@@ -1,4 +1,4 @@
-"""The proxies that are measured."""
+"""The measured proxies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.variants import Place, Variant
 if TYPE_CHECKING:
     from pathlib import Path
 
-UPSTREAM = 9  # nobody listens there
+UPSTREAM = 9  # no process listens there
 LISTENER = """\
 import signal, socket, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit({code}))
@@ -28,7 +28,7 @@ signal.pause()
 
 
 def listener(name: str, code: int = 0, words: str = "") -> Variant:
-    """A program that listens, and ends in this way when it is told to."""
+    """Return a program that listens, and ends in this way on SIGTERM."""
 
     def command(place: Place) -> list[str]:
         text = LISTENER.format(code=code, port=place.listen, words=words)
@@ -38,7 +38,7 @@ def listener(name: str, code: int = 0, words: str = "") -> Variant:
 
 
 def test_a_sluice_runs_in_the_settings_of_its_case(tmp_path: Path) -> None:
-    """With the policy found as a stranger's is; it accepts, and ends well."""
+    """It finds the policy as an installed plug-in, accepts, and ends with exit code 0."""
     setup = SluiceSetup(limits={"socket_request_max_bytes": 1 << 20}, whole=True)
     with Running(setup.variant(), UPSTREAM, tmp_path) as proxy:
         assert proxy.pid is not None
@@ -54,8 +54,8 @@ def test_a_sluice_runs_in_the_settings_of_its_case(tmp_path: Path) -> None:
     assert not proxy.problems
 
 
-def test_only_whole_puts_a_policy_in_the_chain(tmp_path: Path) -> None:
-    """And its package on the path."""
+def test_only_mode_whole_has_a_policy(tmp_path: Path) -> None:
+    """Its package is on the path."""
     place = Place(1, 2, tmp_path)
     plain, whole = SluiceSetup().command(place), SluiceSetup(whole=True).command(place)
     assert "policies" in json.loads((tmp_path / "sluice.yaml").read_text())
@@ -64,8 +64,8 @@ def test_only_whole_puts_a_policy_in_the_chain(tmp_path: Path) -> None:
     assert str(tmp_path) not in plain[1]
 
 
-def test_nothing_between_is_the_broker_itself(tmp_path: Path) -> None:
-    """No process, the broker's own port."""
+def test_direct_is_the_broker_itself(tmp_path: Path) -> None:
+    """It has no process and the broker's own port."""
     with Running(no_proxy(), UPSTREAM, tmp_path) as proxy:
         assert proxy.port == UPSTREAM
         assert proxy.pid is None
@@ -85,14 +85,14 @@ def test_nothing_between_is_the_broker_itself(tmp_path: Path) -> None:
 def test_a_sluice_must_end_well(
     tmp_path: Path, name: str, code: int, words: str, problems: int
 ) -> None:
-    """Exit code 0 and no traceback; a peer may end as it likes."""
+    """Exit code 0 and no traceback; a peer may end in any way."""
     with Running(listener(name, code, words), UPSTREAM, tmp_path) as proxy:
         pass
     assert len(proxy.problems) == problems
 
 
 def test_a_proxy_that_ended_by_itself_is_reported(tmp_path: Path) -> None:
-    """Of any variant; the peak of its memory is unknown then."""
+    """For any variant; the peak of its memory is unknown."""
     with Running(listener("haproxy"), UPSTREAM, tmp_path) as proxy:
         watch = Watch(proxy)
         assert proxy._program is not None
@@ -105,8 +105,8 @@ def test_a_proxy_that_ended_by_itself_is_reported(tmp_path: Path) -> None:
     assert "ended by itself with -9" in proxy.problems[0]
 
 
-def test_what_a_command_says_is_given_back_or_why_it_failed() -> None:
-    """With its own words."""
+def test_a_commands_output_is_returned() -> None:
+    """A failure raises with its output."""
     assert said_by([sys.executable, "-c", "print('yes')"]) == "yes\n"
     with pytest.raises(BenchError, match="never"):
         said_by([sys.executable, "-c", "raise SystemExit('never')"])

@@ -10,7 +10,7 @@ FOLDER = "/some" + "where/deep/"
 
 
 def case(name: str = "a", title: str = "a. One") -> Case:
-    """With everything a case may have."""
+    """Return a case with every field that a case may have."""
     return Case(
         name,
         title,
@@ -23,8 +23,8 @@ def case(name: str = "a", title: str = "a. One") -> Case:
     )
 
 
-def test_a_case_shows_what_it_has() -> None:
-    """Goals first, then figures, what was said, what was left out, and where it was taken."""
+def test_a_case_shows_all_its_fields() -> None:
+    """Goals first, then figures, output, omissions, and the place of measurement."""
     text = section(case(), FACTS)
     marks = ("### a. One", "What was done.", "**NOT MET**", "| whole | 5 |", "```text", "envoy")
     places = [text.index(mark) for mark in marks]
@@ -33,22 +33,22 @@ def test_a_case_shows_what_it_has() -> None:
 
 
 def test_no_folder_of_this_machine_is_shown() -> None:
-    """Only the files' names, and a reason stays in its cell."""
+    """Only file names are shown, and a reason stays in its cell."""
     text = section(case(), FACTS)
     assert FOLDER not in text
     assert "file sluice.yaml" in text
     assert "| envoy | envoy / is not there |" in text
 
 
-def test_a_case_that_came_to_no_end_says_so() -> None:
+def test_a_case_that_did_not_end_says_so() -> None:
     """With the reason, and without empty tables."""
     text = section(Case("x", "x.", "Law.", error="OSError: gone"), FACTS)
     assert "**Failed:** OSError: gone" in text
     assert "|" not in text
 
 
-def test_one_case_alone_leaves_the_others() -> None:
-    """Sections are put in place of their like; what else the file has stays."""
+def test_writing_one_case_keeps_the_others() -> None:
+    """A section replaces the one of its name; the rest of the file stays."""
     text = with_cases("# Costs\n", [case(), case("d", "d. Burst")], FACTS)
     again = with_cases(text, [case("d", "d. Another")], FACTS)
     assert again.startswith("# Costs\n")

@@ -1,4 +1,4 @@
-"""Case c: its attack, and how the pool is looked at from outside."""
+"""Case c: its attack, and the measure of the pool from outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FRAME = produce_frame("t", MIB)
 
 
-def test_an_attack_knows_whom_the_proxy_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attack_counts_closed_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of three are closed, one of them after its second byte; the third lasts to the end."""
     monkeypatch.setattr(slowloris, "DRIP_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -51,8 +51,8 @@ def test_an_attack_knows_whom_the_proxy_closed(monkeypatch: pytest.MonkeyPatch) 
     assert lasted[0] < 0.2 <= lasted[1] < 0.8 <= lasted[2]
 
 
-def test_the_first_bytes_tell_what_is_wanted() -> None:
-    """The head is a Produce's, and does not hold its records."""
+def test_the_first_bytes_are_a_produces_head() -> None:
+    """They have its size and none of its records."""
     assert FRAME[4:8] == f.produce(1)[4:8]
     assert len(FRAME) > HEAD_BYTES
 
@@ -60,14 +60,16 @@ def test_the_first_bytes_tell_what_is_wanted() -> None:
 def test_a_pool_without_bound_is_not_taken_for_a_full_one(
     behind: Behind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is let in beside a request that takes all of it proves that the look is worth nothing."""
+    """A request admitted beside one that takes the whole pool shows that the measure is invalid."""
     monkeypatch.setattr(slowloris, "POOL", 4 * MIB)
     sluice, _ = behind
     assert free_share(sluice.port, "t") == 0.0
 
 
-def test_the_share_is_what_is_let_in_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first amount at which the small request passes, tried from the least on."""
+def test_the_share_is_the_first_amount_at_which_a_small_request_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Amounts are tried from the smallest on."""
     monkeypatch.setattr(slowloris, "POOL", 64 * MIB)
     monkeypatch.setattr(slowloris, "produce_frame", lambda _, size: size + 4)
     asked = []

@@ -1,4 +1,4 @@
-"""The policy that wants every Produce whole."""
+"""The policy that needs every Produce whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.bench.memory.conftest import Behind
 
 
-def test_a_produce_is_passed_on_when_all_of_it_is_there(behind: Behind) -> None:
+def test_a_produce_is_forwarded_when_it_is_complete(behind: Behind) -> None:
     """Not a byte of it before; Sluice has found the policy by its entry point."""
     sluice, stub = behind
     client = Connection(sluice.port)
@@ -22,7 +22,7 @@ def test_a_produce_is_passed_on_when_all_of_it_is_there(behind: Behind) -> None:
         while client.unsent_bytes > 1:
             assert client.write(client.unsent_bytes - 1) is None
         other = Connection(sluice.port)
-        other.demand(f.heartbeat(1))  # whatever came before this has been looked at
+        other.demand(f.heartbeat(1))  # the bytes before this one have been read
         other.close()
         assert not stub.seen[f.PRODUCE, 3]
         assert error_of(client.demand(frame[-1:])) == 0

@@ -24,8 +24,8 @@ for name in {NAMES}:
 
 
 @pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")
-def test_they_are_built_once_and_play_to_the_end(tmp_path):
-    """A process that has the folder before the project on its path runs them, and nothing else of it."""
+def test_compiled_modules_are_built_once_and_run(tmp_path):
+    """A process with the folder before the project on its path runs them, and the rest from the project."""
     folder = compiled()
     assert folder == FOLDER
     built = {path: path.stat().st_mtime_ns for path in folder.rglob("*.so")}
@@ -49,22 +49,22 @@ def test_they_are_built_once_and_play_to_the_end(tmp_path):
     assert '"requests": 3' in say("-m", "bench.purgatory.run", "wheel", str(tmp_path / "all"))
 
 
-def test_without_a_compiler_the_reason_is_told(monkeypatch, tmp_path):
-    """Not a traceback."""
+def test_without_a_compiler_the_reason_is_given(monkeypatch, tmp_path):
+    """There is no traceback."""
     monkeypatch.setattr(module, "maybe_compiler", lambda: None)
     with pytest.raises(BenchError, match="no C compiler"):
         compiled(tmp_path)
 
 
-def test_without_mypyc_the_reason_is_told(monkeypatch, tmp_path):
+def test_without_mypyc_the_reason_is_given(monkeypatch, tmp_path):
     """It comes with the bench's requirements."""
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(BenchError, match=r"requirements/bench\.txt"):
         compiled(tmp_path)
 
 
-def test_a_source_that_mypyc_refuses_is_told(monkeypatch, tmp_path):
-    """With what it said."""
+def test_a_source_that_mypyc_refuses_is_reported(monkeypatch, tmp_path):
+    """The report has mypyc's output."""
     (tmp_path / "root" / "proxy" / "core").mkdir(parents=True)
     for name in module.PACKAGES:
         (tmp_path / "root" / name).touch()

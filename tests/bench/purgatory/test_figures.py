@@ -1,4 +1,4 @@
-"""Goals, and who held what."""
+"""Goals, and the rates that candidates held."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ def run(
 
 @pytest.mark.parametrize(("held", "expected"), [(1.0, True), (0.99, True), (0.989, False)])
 def test_a_rate_is_held_within_one_percent(held, expected):
-    """Kafka's own benchmark reads alike."""
+    """Kafka's own benchmark has the same tolerance."""
     assert run(held=held).held is expected
 
 
 def test_the_highest_rate_held_has_all_below_it_held():
-    """One that was held by chance above one that was not does not count."""
+    """A rate held by chance above one that was not held does not count."""
     found = Found([run(rate=rate, held=held) for rate, held in ((3, 1.0), (1, 1.0), (2, 0.5))])
     assert found.max_held(WHEEL, "low") == 1
     assert found.max_held(WHEEL, "high") is None
 
 
 def test_candidates_stand_in_the_order_of_the_table():
-    """Whichever ran first; who did not run is not there."""
+    """In any order of their runs; a candidate without a run is left out."""
     assert Found([run(KAFKA), run("heap"), run()]).names() == ["heap", WHEEL, KAFKA]
 
 
-def test_what_was_not_run_is_not_measured():
-    """No goal is met by silence."""
+def test_a_goal_without_a_run_is_not_met():
+    """It counts as not measured."""
     assert {goal.met for goal in goals(Found())} == {None}
 
 
-def test_goals_are_met_and_missed_by_what_was_found():
-    """Rates from below, cores and CPU from above."""
+def test_goals_are_met_and_missed_by_the_figures():
+    """Rates must be reached; cores and CPU must not be exceeded."""
     good = [
         run(WHEEL, load, rate, cores=0.5, cpu_us=4.8)
         for load in ("low", "high")
@@ -63,7 +63,7 @@ def test_goals_are_met_and_missed_by_what_was_found():
     assert {goal.met for goal in goals(Found(bad))} == {False}
 
 
-def test_a_short_run_of_javas_is_no_yardstick():
-    """It is spent on compiling."""
+def test_a_short_run_of_kafkas_benchmark_is_no_yardstick():
+    """Most of it is compilation."""
     found = Found([run(), run(KAFKA, cpu_us=30.0, requests=50_000)])
     assert all(goal.met is None for goal in goals(found) if "Java" in goal.what)

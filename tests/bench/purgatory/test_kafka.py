@@ -1,4 +1,4 @@
-"""Kafka's own benchmark: what it is told and what it says."""
+"""Kafka's own benchmark: its arguments and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel with linked lists: the same as the project's, entry for entry, in the same order."""
+"""The wheel with linked lists equals the project's, entry for entry, in the same order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ scripts = st.lists(
 
 
 def play(wheel, kind, script):
-    """What came up at each step."""
+    """Return the entries that fired at each step."""
     now_ms = 1003
     entries, log = [], []
     for what, value in [*script, ("advance", 200_000)]:
@@ -60,13 +60,13 @@ def play(wheel, kind, script):
 
 
 @given(scripts)
-def test_it_does_what_the_projects_own_wheel_does(script):
-    """Who is refused, who comes up in which step, in which order."""
+def test_it_equals_the_projects_own_wheel(script):
+    """It refuses the same entries, and fires the same ones in the same step and order."""
     assert play(LinkedWheel(1003), Linked, script) == play(TimingWheel(1003), Plain, script)
 
 
-def test_what_left_a_list_holds_nothing_of_it():
-    """Neither its neighbours nor itself, so it is freed at once."""
+def test_an_entry_that_left_a_list_holds_no_link():
+    """Neither to its neighbours nor to itself, so it is freed at once."""
     wheel = LinkedWheel(0)
     first, second, third = (Linked(500, number) for number in range(3))
     for entry in (first, second, third):

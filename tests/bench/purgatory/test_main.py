@@ -33,8 +33,8 @@ def test_an_unknown_candidate_ends_the_command(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_run_here_is_left_out_aloud(monkeypatch, tmp_path, capsys):
-    """No Java, no compiler: the others are measured all the same."""
+def test_a_candidate_that_cannot_run_is_left_out_with_its_reason(monkeypatch, tmp_path, capsys):
+    """Without Java or a compiler the others are measured all the same."""
 
     def refuse():
         raise BenchError("not here")
@@ -50,8 +50,8 @@ def test_what_cannot_run_here_is_left_out_aloud(monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("reached", "asked"), [(0.5, 1), (1.0, 2)])
-def test_who_is_far_from_a_rate_is_not_asked_for_more(monkeypatch, tmp_path, reached, asked):
-    """Only in the load where it was, and only those the goals do not speak of."""
+def test_a_candidate_far_below_a_rate_skips_higher_ones(monkeypatch, tmp_path, reached, asked):
+    """Only under that load, and only candidates without a goal."""
     played: list[str] = []
 
     def play(name, stem, where=None):
@@ -72,8 +72,8 @@ def test_who_is_far_from_a_rate_is_not_asked_for_more(monkeypatch, tmp_path, rea
     assert played.count("wheel") == 4
 
 
-def test_a_run_that_others_disturbed_is_played_again(monkeypatch, tmp_path):
-    """Twice at most, and the best counts; not one that used its core up, nor one the goals do not speak of."""
+def test_a_disturbed_run_is_repeated(monkeypatch, tmp_path):
+    """Twice at most, and the best counts; not a run that used its core up, nor a candidate without a goal."""
     played: list[str] = []
 
     def play(name, stem, where=None):

@@ -15,7 +15,7 @@ KEYS = ("a", "b", "c")
 
 
 class Clock:
-    """Time goes on only when somebody sleeps, or by a jump when it is read for the n-th time."""
+    """Advances only in a sleep, or by a jump when it is read for the n-th time."""
 
     def __init__(self, jumps=None):
         self.now_ns = 5_000_000_000
@@ -35,7 +35,7 @@ class Clock:
 
 
 def played(monkeypatch, slots, latencies_ms, jumps=None, purge_interval=1000):
-    """A player who has played this on a clock of our own."""
+    """Return a player that has played this on a clock of its own."""
     clock = Clock(jumps)
     monkeypatch.setattr(module, "time", clock)
     timers = Timers()
@@ -46,7 +46,7 @@ def played(monkeypatch, slots, latencies_ms, jumps=None, purge_interval=1000):
 
 
 def test_requests_complete_in_time_or_expire(monkeypatch):
-    """At once, in time, at the timeout: each once; the clock stands where the last one ended."""
+    """At once, in time or at the timeout, each once; the clock stops where the last one ended."""
     player, clock = played(monkeypatch, [(0, 2), (3, 2)], [0, 50, 199, 5000])
     book = player.book
     assert (book.completed, book.expired) == (4, 1)
@@ -58,15 +58,15 @@ def test_requests_complete_in_time_or_expire(monkeypatch):
     assert clock.slept == 203
 
 
-def test_what_falls_behind_catches_up_and_loses_nothing(monkeypatch):
-    """Half a second passes at once; what should have completed meanwhile comes before the deadlines."""
+def test_a_late_player_catches_up_and_loses_nothing(monkeypatch):
+    """Half a second passes at once; due completions come before the deadlines."""
     player, _ = played(monkeypatch, [(0, 2), (1, 1), (400, 1)], [150, 300, 10, 5], jumps={3: 500})
     assert (player.book.completed, player.book.expired) == (4, 1)
     assert player.enqueued_us >= 500_000
 
 
-def test_the_lists_are_purged_as_it_goes(monkeypatch):
-    """Nobody checks a key, so nothing else could empty them."""
+def test_watch_lists_are_purged(monkeypatch):
+    """No key is checked, so only the purge can empty them."""
     slots = [(ms, 10) for ms in range(100)]
     player, _ = played(monkeypatch, slots, [20] * 1000, purge_interval=50)
     assert player.book.completed == 1000
@@ -75,6 +75,6 @@ def test_the_lists_are_purged_as_it_goes(monkeypatch):
 
 @pytest.mark.parametrize("latency_ms", [199, 200])
 def test_a_request_that_takes_as_long_as_the_timeout_expires(monkeypatch, latency_ms):
-    """As in Kafka, where only what takes less is completed by the other thread."""
+    """As in Kafka, where the other thread completes only requests that take less."""
     player, _ = played(monkeypatch, [(0, 1)], [latency_ms])
     assert player.book.expired == int(latency_ms == 200)

@@ -30,7 +30,7 @@ scripts = st.lists(
 
 
 def noting(base):
-    """Entries of this kind that note when they fire, and may cancel another then."""
+    """Return entries of this kind that record when they fire, and may then cancel another."""
 
     class Noting(base):
         __slots__ = ("fired_ms", "victim")
@@ -54,7 +54,7 @@ def noting(base):
 @pytest.mark.parametrize("name", MAKERS)
 @given(script=scripts)
 def test_each_entry_fires_once_when_its_time_has_come_and_no_cancelled_one_does(name, script):
-    """At the first advance to its time or beyond, whatever the structure."""
+    """It fires at the first advance to its time or beyond, in any structure."""
     queue = MAKERS[name]()
     kind = noting(LinkedRequest if name == "linked" else Request)
     now_ms = 0
@@ -79,8 +79,8 @@ def test_each_entry_fires_once_when_its_time_has_come_and_no_cancelled_one_does(
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_one_may_cancel_another_that_is_due_with_it(name):
-    """The victim does not fire, nor is it found again."""
+def test_an_entry_may_cancel_another_that_is_due_with_it(name):
+    """The cancelled one does not fire, and is not found again."""
     queue = MAKERS[name]()
     kind = noting(LinkedRequest if name == "linked" else Request)
     victim = kind(7)

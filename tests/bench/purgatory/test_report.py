@@ -37,7 +37,7 @@ def test_the_short_table_has_the_highest_rate_held():
     assert "| hierarchical, dicts (Sluice) | 105,000 | 3.90 | none |  |" in section(found())
 
 
-def test_who_was_left_out_is_told_why():
+def test_a_candidate_left_out_is_reported_with_its_reason():
     """In full, without breaking the table."""
     text = section(found())
     assert "| compiled | no C compiler: a / b |" in text

@@ -31,7 +31,7 @@ def test_half_take_longer_than_the_median_and_a_quarter_than_the_third_quartile(
 
 @pytest.mark.parametrize("rate", [500, 40_000, 400_000])
 def test_intervals_have_their_mean_though_they_are_whole(rate):
-    """What is cut off is carried to the next, so most are 0 at a high rate."""
+    """The cut fraction is carried to the next interval, so most are 0 at a high rate."""
     samples = interval_samples(rate, random.Random(5), 100_000)
     assert statistics.fmean(samples) == pytest.approx(1000 / rate, rel=0.02)
 
