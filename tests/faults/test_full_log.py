@@ -10,13 +10,17 @@ import socket
 import struct
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from bench.harness.ports import free_ports
 from tests.support import frames as f
+from tests.support.load import await_that
 from tests.support.raw import receive_until_closed
 from tests.support.sluice_process import COMMAND
 
@@ -65,6 +69,31 @@ def test_an_unread_log_blocks_neither_clients_nor_the_shutdown(start, broker, fu
     junk(sluice.port)
     assert is_served(sluice.port)
     sluice.stop()  # insists on exit code 0
+
+
+def test_an_unread_log_blocks_neither_reloads_nor_a_drain_that_comes_with_one(
+    start, broker, full_pipe
+):
+    """Each reload changes the policies, is counted, and writes a line that the pipe does not take."""
+    admin = f"127.0.0.1:{free_ports()}"
+    sluice = start(broker.server, stderr=full_pipe[1], settings={"admin": {"listen": admin}})
+    for count in range(1, 4):
+        sluice.reload(policies=[{"use": "limits", "name": f"limits{count}"}])
+        await_that(lambda: reloads(admin) == count, "the reload")  # noqa: B023
+    assert is_served(sluice.port)
+    sluice.reload(policies=[])
+    sluice.stop()
+
+
+def reloads(admin: str) -> float:
+    """Return how many reloads have succeeded; -1 before the admin server is there."""
+    try:
+        with urllib.request.urlopen(f"http://{admin}/metrics", timeout=PATIENCE_SECONDS) as page:
+            families = text_string_to_metric_families(page.read().decode())
+    except urllib.error.URLError:
+        return -1
+    (family,) = (each for each in families if each.name == "sluice_config_reloads")
+    return sum(each.value for each in family.samples if each.labels["result"] == "success")
 
 
 def test_a_late_reader_of_the_log_gets_every_line(start, broker):

@@ -1,0 +1,83 @@
+"""Reloads while clients are held and throttled by a quota: each client gets every reply that is due, in order."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.support import frames as f
+from tests.support.honest import Honest, receive_frames
+from tests.support.load import await_that
+from tests.support.raw import receive_until_closed
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterable, Iterator
+
+    from tests.support.sluice_process import SluiceProcess
+
+RATE: Final = 400
+"""Requests per second of all clients together."""
+CLIENTS: Final = 400
+ENTITY: Final = {"enforcement": "entity", "burst_seconds": 1}
+CHANNEL: Final = {"enforcement": "channel"}
+
+
+def quota_of(config: dict[str, object], rate: int = RATE) -> list[dict[str, object]]:
+    """One quota for all clients of the test."""
+    quotas = [{"client_id": "tests", "request_rate": rate}]
+    return [{"use": "quota", "config": {"quotas": quotas, **config}}]
+
+
+def send_each(clients: list[socket.socket], correlation_ids: Iterable[int]) -> None:
+    """Each client pipelines these requests."""
+    data = b"".join(map(f.heartbeat, correlation_ids))
+    for client in clients:
+        client.sendall(data)
+
+
+@pytest.fixture
+def sluice(start, far) -> SluiceProcess:
+    return start(far, settings={"policies": quota_of(ENTITY)})
+
+
+@pytest.fixture
+def clients(sluice) -> Iterator[list[socket.socket]]:
+    """Connections that have been served once, with a client id that has no quota."""
+    with ExitStack() as opened:
+        made = [opened.enter_context(Honest(sluice.port)) for _ in range(CLIENTS)]
+        for each in made:
+            each.ask()
+        yield [each.socket for each in made]
+
+
+def test_every_reply_arrives_in_order_across_changes_of_enforcement(sluice, clients):
+    """From `entity` to `channel` while requests are held, and back to `entity`, which holds requests again."""
+    for number, enforcement in enumerate((CHANNEL, ENTITY) * 2, 1):
+        asked = [2 * number, 2 * number + 1]
+        is_held = enforcement is CHANNEL
+        if is_held:
+            send_each(clients, asked)
+        sluice.reload(policies=quota_of(enforcement))
+        await_that(lambda: sluice.said().count("config_reloaded") == number, "the reload")  # noqa: B023
+        if not is_held:
+            send_each(clients, asked)
+        for client in clients:
+            assert [f.correlation_id(each) for each in receive_frames(client, 2)] == asked
+
+
+def test_reloads_and_a_drain_within_milliseconds_lose_no_reply(sluice, clients):
+    """Requests are held, moved to a new chain, throttled and in flight when SIGTERM comes."""
+    send_each(clients, range(3))
+    for number, enforcement in enumerate((CHANNEL, ENTITY, CHANNEL, ENTITY), 1):
+        sluice.reload(policies=quota_of(enforcement, RATE + number))
+        threading.Event().wait(0.02)
+    sluice.terminate()
+    for client in clients:
+        got = [f.correlation_id(each) for each in f.split(receive_until_closed(client))]
+        assert got == list(range(max(1, len(got))))
+        client.close()
+    sluice.await_exit()
