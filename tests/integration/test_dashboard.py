@@ -226,7 +226,7 @@ def test_a_lost_proxy_is_shown_and_found_again(serve: Serve, browser: Browser) -
     page.locator("#mode", has_text="serving").wait_for()
     feed.stop()
     page.locator("#mode", has_text="not connected").wait_for(timeout=15_000)
-    assert "What is shown is of" in page.locator("#link").inner_text()
+    assert "The figures are of" in page.locator("#link").inner_text()
 
     serve(9, port=feed.port)
     page.locator("#mode", has_text="serving").wait_for(timeout=20_000)

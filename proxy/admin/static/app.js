@@ -53,7 +53,7 @@ const feed = new Feed({
   },
   down(reason) {
     link = "not connected";
-    const last = state ? ` What is shown is of ${clock(state.now.ts_ms)}.` : "";
+    const last = state ? ` The figures are of ${clock(state.now.ts_ms)}.` : "";
     told(`Not connected (${reason}). Trying again.${last}`);
     header();
   },
@@ -63,7 +63,7 @@ const feed = new Feed({
 function ask(refused) {
   const dialog = at("ask");
   if (refused) put(at("why"), "The token was refused. It is the content of the file named by admin.token_file.");
-  link = "token wanted";
+  link = "token required";
   header();
   at("token").value = "";
   dialog.showModal();

@@ -1,9 +1,9 @@
 // The last 15 minutes of one figure (or as much as is known): a line over a filled ground, and the figure itself in words.
 //
 // Rules:
-// - All charts have one time axis and share one mark: what is pointed at in one is read in all.
-// - A gap in what is known is a gap in the line.
-// - A scale begins at nought and ends at a round figure, never below `floor`: what is next to nothing looks like it.
+// - All charts have one time axis and share one mark: pointing at one chart shows the values of all.
+// - Missing points are a gap in the line.
+// - A scale begins at 0 and ends at a round figure, at least `floor`, so that small values look small.
 // - More points than pixels: the highest of each pixel is drawn, so that no peak is lost.
 
 import { element, put, set } from "./dom.js";
@@ -185,7 +185,7 @@ class Chart {
     if (this.figure.className !== name) this.figure.className = name;
     put(this.when, marked ? clock(marked.ts_ms) : "");
     put(this.most, this.top > 0 ? `max ${text(this.top)}` : "");
-    const words = `${label}: ${text(value)} ${marked ? `at ${clock(marked.ts_ms)}` : "now"}, at most ${text(this.top)} in the time shown`;
+    const words = `${label}: ${text(value)} ${marked ? `at ${clock(marked.ts_ms)}` : "now"}, maximum ${text(this.top)}`;
     set(this.svg, "aria-label", words);
     const x = marked ? Math.floor(((marked.ts_ms - this.end) / this.windowMs + 1) * (this.width - 1)) : null;
     const hair = x === null ? "" : `M${x} 0V${HEIGHT}`;

@@ -1,6 +1,6 @@
 // What each part of the page shows of a state (GET /v1/state).
 //
-// Only the sections that can be seen (or nearly) are drawn; what is scrolled to is drawn at once.
+// Only the visible sections, and those close to them, are drawn; a section is drawn when it is scrolled to.
 
 import { bar, element, hide, put } from "./dom.js";
 import { Bars, Pairs } from "./lists.js";
@@ -8,20 +8,20 @@ import { Table } from "./table.js";
 import { NONE, byteRate, bytes, clock, clockMs, count, ms, named, pair, percent, plain, rate, span } from "./words.js";
 
 const MUTES = {
-  THROTTLED: "over a quota: quiet until it is within it again",
-  HELD: "a policy holds a request of it",
+  THROTTLED: "over a quota, until it is within the quota again",
+  HELD: "a policy holds a request of this client",
   OUT_OF_MEMORY: "the memory pool is empty",
-  BACKPRESSURE: "the other side does not take what is to be sent",
+  BACKPRESSURE: "the other side does not read fast enough",
   UPSTREAM_AUTH: "Sluice itself authenticates at the broker",
   DRAINING: "the proxy is shutting down",
   ENDING: "the connection is about to end",
-  IN_FLIGHT: "as many requests are under way as may be",
-  PACED: "its bytes are let through at a rate",
+  IN_FLIGHT: "the maximum number of requests is in flight",
+  PACED: "its bytes are limited to a rate",
 };
 
 const OUTCOMES = [
-  ["condition", "Condition met", "what was waited for has come"],
-  ["expired", "Expired", "the deadline came first"],
+  ["condition", "Condition met", "a policy woke the request"],
+  ["expired", "Expired", "the deadline was reached"],
   ["drained", "Drained", "ended by a shutdown"],
   ["client_gone", "Client gone", "the client closed its connection"],
 ];
@@ -32,15 +32,15 @@ const wholeBytes = (v) => bytes(v).replace(".0 ", " ");
 const lag = (v) => (v === null || v === undefined ? NONE : `${ms(v)} ms`);
 
 export const CHARTS = [
-  { key: "requests_per_s", floor: 10, label: "Requests/s", text: rate, hint: "Requests that came in, per second" },
+  { key: "requests_per_s", floor: 10, label: "Requests/s", text: rate, hint: "Requests from clients, per second" },
   { key: "errors_per_s", floor: 1, label: "Errors/s", text: rate, hint: "Requests that no broker answered: it was silent, or the connection ended", tone: (v) => (v > 0 ? "bad" : "") },
-  { key: "throttled_per_s", floor: 1, label: "Throttled/s", text: rate, hint: "Requests that were delayed or brought a throttle, per second", tone: (v) => (v > 0 ? "warn" : "") },
+  { key: "throttled_per_s", floor: 1, label: "Throttled/s", text: rate, hint: "Requests that were delayed, or whose client was throttled, per second", tone: (v) => (v > 0 ? "warn" : "") },
   { key: "bytes_in_per_s", floor: 1024, binary: true, label: "Bytes in", text: byteRate, axis: wholeBytes, hint: "Bytes from clients, per second" },
   { key: "bytes_out_per_s", floor: 1024, binary: true, label: "Bytes out", text: byteRate, axis: wholeBytes, hint: "Bytes to clients, per second" },
   { key: "connections", floor: 10, label: "Connections", text: count, hint: "Clients connected" },
   { key: "parked", floor: 10, label: "Parked", text: count, hint: "Requests that policies hold in the purgatory" },
   { key: "pool_used_bytes", floor: 1 << 20, binary: true, label: "Pool used", text: bytes, axis: wholeBytes, hint: "Bytes held in the memory pools" },
-  { key: "loop_lag_p99_ms", floor: 10, label: "Loop lag p99", text: lag, hint: "How late the event loop gets to its work", tone: (v) => (v > 100 ? "bad" : v > 50 ? "warn" : "") },
+  { key: "loop_lag_p99_ms", floor: 10, label: "Loop lag p99", text: lag, hint: "Delay of the tasks of the event loop", tone: (v) => (v > 100 ? "bad" : v > 50 ? "warn" : "") },
 ];
 
 // "user" and "client id" in cells of their own; both may hold anything a client sent.
@@ -73,7 +73,7 @@ export class Panels {
     });
     this.oldest = new Table(at("t-oldest"), {
       label: "Requests waiting longest", key: (row) => `${row.session}\u0000${row.kind}\u0000${row.api}`, columns: OLDEST,
-      empty: "Nothing waits.", few: 6,
+      empty: "No request waits.", few: 6,
     });
     this.connections = new Table(at("t-connections"), {
       label: "Connections", key: (row) => String(row.id), columns: CONNECTIONS, empty: "No connection is open.",
@@ -123,7 +123,7 @@ export class Panels {
     }
     else if (section === "purgatory") this.showPurgatory(state.purgatory, needle);
     else if (section === "connections") {
-      // They come by id, so that they stand still; but the muted are what one looks for.
+      // They are sorted by id, so that they do not jump; muted ones come first.
       const rows = [...state.connections].sort((a, b) => (b.muted.length > 0) - (a.muted.length > 0));
       this.showTable(this.connections, "n-connections", rows, needle,
         state.connections_total > rows.length ? "the muted and the busiest" : "", state.connections_total);
@@ -217,7 +217,7 @@ function meter(cell, text, part) {
   box.classList.toggle("without", part === null);
 }
 
-// The rows as they are shown: those who draw on one bucket behind a line for the bucket, the throttled first.
+// The rows in their order: clients that share a bucket follow a line for the bucket, throttled ones first.
 // Of a group only the `first` few are there before the table is opened (`rest`).
 export function grouped(principals, buckets, first) {
   const groups = new Map();
@@ -268,14 +268,14 @@ const PRINCIPALS = [
   number("Requests/s", "requests_per_s", rate, "in the last second"),
   number("In", "bytes_in_per_s", byteRate, "bytes from the client, in the last second"),
   number("Out", "bytes_out_per_s", byteRate, "bytes to the client, in the last second"),
-  { label: "p50 / p99, ms", hint: "until the broker's answer was here, in the last half minute to minute; without long polls and group rebalances", number: true, text: (row) => pair(row.latency_ms), value: (row) => row.latency_ms?.p99 },
+  { label: "p50 / p99, ms", hint: "broker time of the last 30 to 60 seconds, without long polls and group rebalances", number: true, text: (row) => pair(row.latency_ms), value: (row) => row.latency_ms?.p99 },
   { ...number("Errors", "errors", count, "requests that the broker did not answer, since the start"), mark: (row) => (row.errors ? "bad" : "") },
-  { label: "Limit", hint: "the quota that stops the client first: requests, bytes in or bytes out", number: true, text: limited, value: (row) => row.limit?.limit, mark: (row) => (row.shared ? "quiet" : "") },
+  { label: "Limit", hint: "the quota that limits the client first: requests, bytes in or bytes out", number: true, text: limited, value: (row) => row.limit?.limit, mark: (row) => (row.shared ? "quiet" : "") },
   {
-    label: "Used", hint: "of the limit, by all who share it; 100 % lets nothing more pass at this moment", text: (row) => (row.limit ? percent(Math.round(row.limit.used_percent)) : NONE), value: used, number: true,
+    label: "Used", hint: "use of the limit by all clients that share it; at 100 % further requests wait", text: (row) => (row.limit ? percent(Math.round(row.limit.used_percent)) : NONE), value: used, number: true,
     draw: (cell, row, text) => meter(cell, text, row.shared ? null : used(row)), mark: (row) => (row.shared ? "quiet" : ""),
   },
-  { label: "Wait", hint: "how long a request that comes now waits, and how many are held", number: true, text: waits, value: (row) => row.limit?.wait_ms, mark: (row) => (row.shared ? "quiet" : row.limit?.wait_ms ? "warn" : "") },
+  { label: "Wait", hint: "how long a request that arrives now waits, and how many are held", number: true, text: waits, value: (row) => row.limit?.wait_ms, mark: (row) => (row.shared ? "quiet" : row.limit?.wait_ms ? "warn" : "") },
   { ...number("Throttled now", "throttled_now", count, "connections that are muted for it just now"), mark: (row) => (row.throttled_now ? "warn" : "") },
   { label: "Delay p50 / p99, ms", hint: "of throttled requests", number: true, text: (row) => pair(row.throttle_ms), value: (row) => row.throttle_ms?.p99 },
   number("Throttled", "throttled", count, "requests, since the start"),
@@ -317,9 +317,9 @@ function health(row) {
 const NODES = [
   { label: "Node", text: (row) => (row.node === null || row.node === undefined ? "bootstrap" : String(row.node)), value: (row) => row.node ?? -1 },
   { label: "Broker", text: (row) => named(row.address), value: (row) => row.address },
-  { label: "Health", hint: "silent: it owes answers and sends nothing", text: health, mark: (row) => (row.silent_ms || health(row) === "not reached" ? "bad" : "") },
+  { label: "Health", hint: "silent: it sends nothing while answers are due", text: health, mark: (row) => (row.silent_ms || health(row) === "not reached" ? "bad" : "") },
   number("Answers/s", "answers_per_s", rate, "in the last seconds"),
-  { label: "p50 / p99, ms", hint: "until its answer was here, in the last half minute to minute; without long polls and group rebalances", number: true, text: (row) => pair(row.latency_ms), value: (row) => row.latency_ms?.p99 },
+  { label: "p50 / p99, ms", hint: "broker time of the last 30 to 60 seconds, without long polls and group rebalances", number: true, text: (row) => pair(row.latency_ms), value: (row) => row.latency_ms?.p99 },
   number("In", "bytes_in_per_s", byteRate, "bytes from clients for it, in the last second"),
   number("Out", "bytes_out_per_s", byteRate, "bytes from it, in the last second"),
   { ...number("Errors", "errors", count, "requests that it did not answer, since the start"), mark: (row) => (row.errors ? "bad" : "") },
@@ -336,8 +336,8 @@ const POOLS = [
     draw: (cell, row, text) => meter(cell, text, row.size_bytes ? row.used_bytes / row.size_bytes : null),
   },
   { label: "Size", number: true, text: (row) => (row.size_bytes === null || row.size_bytes === undefined ? "unbounded" : bytes(row.size_bytes)) },
-  { label: "Depleted", hint: "share of the last time in which the pool was empty (MemoryPoolAvgDepletedPercent)", number: true, text: (row) => percent(row.depleted_percent), mark: (row) => (row.depleted_percent > 0 ? "warn" : "") },
-  { label: "In all", hint: "since the start (MemoryPoolDepletedTimeTotal)", number: true, text: (row) => (row.depleted_ms ? span(row.depleted_ms / 1000) : "0") },
+  { label: "Depleted", hint: "share of the last 30 seconds in which the pool was empty (MemoryPoolAvgDepletedPercent)", number: true, text: (row) => percent(row.depleted_percent), mark: (row) => (row.depleted_percent > 0 ? "warn" : "") },
+  { label: "Total", hint: "since the start (MemoryPoolDepletedTimeTotal)", number: true, text: (row) => (row.depleted_ms ? span(row.depleted_ms / 1000) : "0") },
 ];
 
 function decisionColumns(traceUrl) {

@@ -51,14 +51,14 @@ REQUESTS = Metric(
     "sluice_requests_total",
     _COUNTER,
     "Requests that have ended: replied (by the broker), no_reply (acks=0), answered (by a policy), expired (answered "
-    "here at the deadline), disconnected. Kafka: RequestMetrics RequestsPerSec, ErrorsPerSec.",
+    "by Sluice at the deadline), disconnected. Kafka: RequestMetrics RequestsPerSec, ErrorsPerSec.",
     ("api", "outcome"),
 )
 STAGE = Metric(
     "sluice_request_stage_seconds",
     _HISTOGRAM,
-    "How long requests waited: receive (for their own last byte), memory, throttle (for a quota), purgatory (for a "
-    "policy), upstream (from their last byte on its way to the broker to the last byte of the reply). The sum is good "
+    "Waiting time of requests: receive (for their last byte), memory, throttle (for a quota), purgatory (for a "
+    "policy), upstream (from their last byte sent to the broker to the last byte of the reply). The sum is exact "
     "to a few per cent. Kafka: RequestMetrics RequestQueueTimeMs, ThrottleTimeMs, RemoteTimeMs, TotalTimeMs.",
     ("api", "stage"),
     _S,
@@ -67,7 +67,7 @@ STAGE = Metric(
 STEP = Metric(
     "sluice_event_loop_step_seconds",
     _HISTOGRAM,
-    "One turn of the event loop, one in sixteen measured: no request waited longer than that for its turn.",
+    "Duration of a step of the event loop, of which one in sixteen is measured.",
     (),
     _S,
     range(4, 22),
@@ -75,7 +75,7 @@ STEP = Metric(
 AWAY = Metric(
     "sluice_event_loop_pause_seconds",
     _HISTOGRAM,
-    "How long requests stood still for the process's other tasks (the admin server, new connections), each time.",
+    "Duration of the pauses of the event loop for other tasks (the admin server, new connections).",
     (),
     _S,
     range(4, 22),
@@ -104,7 +104,7 @@ USER_THROTTLED = Metric(
 USER_THROTTLE_SECONDS = Metric(
     "sluice_user_throttle_seconds_total",
     _COUNTER,
-    "How long a user was delayed by quotas, all connections together. Kafka: throttle-time (KIP-124).",
+    "Time that quotas delayed a user, summed over connections. Kafka: throttle-time (KIP-124).",
     _USER,
     _S,
 )
@@ -123,12 +123,15 @@ USER_RESPONSE_BYTES = Metric(
     _B,
 )
 USER_RATE = Metric(
-    "sluice_user_requests_per_second", _GAUGE, "Requests of a user in the last whole second.", _USER
+    "sluice_user_requests_per_second",
+    _GAUGE,
+    "Requests of a user in the last second that has ended.",
+    _USER,
 )
 USER_QUOTA = Metric(
     "sluice_user_quota_requests_per_second",
     _GAUGE,
-    "Requests a second that the user is held to, where a quota knows. Kafka: request_percentage (KIP-124).",
+    "Request quota of a user, in requests per second. Kafka: request_percentage (KIP-124).",
     _USER,
 )
 
@@ -136,7 +139,7 @@ USER_QUOTA = Metric(
 
 _POOL = ("pool",)
 POOL_SIZE = Metric(
-    "sluice_pool_size_bytes", _GAUGE, "The size of the pool; none if without bound.", _POOL, _B
+    "sluice_pool_size_bytes", _GAUGE, "The size of the pool; none if it is unbounded.", _POOL, _B
 )
 POOL_USED = Metric(
     "sluice_pool_used_bytes",
@@ -148,21 +151,21 @@ POOL_USED = Metric(
 POOL_AVAILABLE = Metric(
     "sluice_pool_available_bytes",
     _GAUGE,
-    "Bytes left, negative when overdrawn; none if without bound. Kafka: MemoryPoolAvailable (KIP-72).",
+    "Bytes left, negative if overdrawn; none if the pool is unbounded. Kafka: MemoryPoolAvailable (KIP-72).",
     _POOL,
     _B,
 )
 POOL_DEPLETED = Metric(
     "sluice_pool_depleted_seconds_total",
     _COUNTER,
-    "How long nothing was left. Kafka: MemoryPoolDepletedTimeTotal (KIP-72).",
+    "Time in which the pool was depleted. Kafka: MemoryPoolDepletedTimeTotal (KIP-72).",
     _POOL,
     _S,
 )
 POOL_DEPLETED_RATIO = Metric(
     "sluice_pool_depleted_ratio",
     _GAUGE,
-    "The share of the last 30 seconds in which nothing was left. Kafka: MemoryPoolAvgDepletedPercent (KIP-72).",
+    "The share of the last 30 seconds in which the pool was depleted. Kafka: MemoryPoolAvgDepletedPercent (KIP-72).",
     _POOL,
     "ratio",
 )
@@ -173,34 +176,34 @@ _PURGATORY = ("purgatory",)
 PURGATORY_SIZE = Metric(
     "sluice_purgatory_size",
     _GAUGE,
-    "Entries watched: hold (requests that a policy holds), produce (acks=all), fetch (that may wait). Kafka: "
+    "Watched entries: hold (requests that a policy holds), produce (acks=all), fetch (that may wait). Kafka: "
     "DelayedOperationPurgatory PurgatorySize.",
     _PURGATORY,
 )
 PURGATORY_DELAYED = Metric(
     "sluice_purgatory_delayed_operations",
     _GAUGE,
-    "Requests that wait, exactly. Kafka: DelayedOperationPurgatory NumDelayedOperations.",
+    "Requests that wait. Kafka: DelayedOperationPurgatory NumDelayedOperations.",
     _PURGATORY,
 )
 PURGATORY_OLDEST = Metric(
     "sluice_purgatory_oldest_seconds",
     _GAUGE,
-    "How long the oldest of them has waited; 0 if none does.",
+    "Waiting time of the oldest of them; 0 if none waits.",
     _PURGATORY,
     _S,
 )
 PURGATORY_COMPLETIONS = Metric(
     "sluice_purgatory_completions_total",
     _COUNTER,
-    "Holds that are over: condition (woken), expired, drained, client_gone.",
+    "Holds that have ended: condition (woken), expired, drained, client_gone.",
     ("reason",),
 )
 PURGATORY_SECONDS = Metric(
     "sluice_purgatory_seconds",
     _HISTOGRAM,
-    "How long requests waited that a policy held, by how that ended (condition: it was woken), or that Sluice answered "
-    "because the broker had not (expired, drained). Those that the broker answered: stage upstream.",
+    "Waiting time of requests that a policy held, by the end of the hold (condition: it was woken), or that Sluice "
+    "answered in the place of the broker (expired, drained). For replies of the broker see stage upstream.",
     ("api", "outcome"),
     _S,
     range(7, 28),
@@ -209,13 +212,13 @@ TIMERS = Metric("sluice_timer_entries", _GAUGE, "Entries on the timing wheel.")
 EXPIRATIONS = Metric(
     "sluice_expirations_total",
     _COUNTER,
-    "Requests answered here because the broker had not by their deadline. Kafka: DelayedOperation ExpiresPerSec.",
+    "Requests that Sluice answered at their deadline in the broker's place. Kafka: DelayedOperation ExpiresPerSec.",
     ("api",),
 )
 CLAMPED = Metric(
     "sluice_clamped_waits_total",
     _COUNTER,
-    "Kinds of requests, of all connections, whose own timeout was longer than Sluice waits.",
+    "Kinds of requests, over all connections, whose timeout was longer than purgatory.max_wait_ms.",
 )
 
 # -- connections ---------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ CONNECTIONS = Metric(
 OPENED = Metric(
     "sluice_connections_opened_total",
     _COUNTER,
-    "Client connections that were let in. Kafka: connection-creation-total.",
+    "Client connections that were accepted. Kafka: connection-creation-total.",
 )
 CLOSED = Metric(
     "sluice_connections_closed_total",
@@ -243,7 +246,7 @@ MUTED = Metric(
 DIAL_FAILURES = Metric(
     "sluice_upstream_dial_failures_total",
     _COUNTER,
-    "Brokers that could not be reached.",
+    "Failed connections to brokers.",
     ("reason",),
 )
 AUTH_FAILURES = Metric(
@@ -260,30 +263,33 @@ UNMAPPED = Metric(
 # -- faults --------------------------------------------------------------------------------------
 
 INTERNAL_ERRORS = Metric(
-    "sluice_internal_errors_total", _COUNTER, "Sessions ended by a bug of our own."
+    "sluice_internal_errors_total", _COUNTER, "Sessions ended by a bug of Sluice."
 )
 POLICY_ERRORS = Metric(
-    "sluice_policy_errors_total", _COUNTER, "Hooks of a policy that raised.", ("policy", "hook")
+    "sluice_policy_errors_total",
+    _COUNTER,
+    "Calls of a policy's hooks that raised an exception.",
+    ("policy", "hook"),
 )
 _HOOK = ("policy", "hook")
 HOOK_CALLS = Metric(
     "sluice_policy_hook_calls_total",
     _COUNTER,
-    "Calls of a policy's hooks that were measured: all, but of on_request, on_response and on_complete those of one "
-    "connection in sixteen, and of every connection for ten seconds after a slow step.",
+    "Measured calls of a policy's hooks: all, except that on_request, on_response and on_complete are measured for "
+    "one connection in sixteen, and for every connection for ten seconds after a slow step.",
     _HOOK,
 )
 HOOK_SECONDS = Metric(
     "sluice_policy_hook_seconds_total",
     _COUNTER,
-    "What the measured calls took. Divided by their number: the mean time of the hook.",
+    "Duration of the measured calls. Divided by their number: the mean time of the hook.",
     _HOOK,
     _S,
 )
 SLOW_HOOKS = Metric(
     "sluice_policy_slow_hooks_total",
     _COUNTER,
-    "Measured calls that took 5 ms or more; every client has waited for them.",
+    "Measured calls that took 5 ms or more; every client waited for them.",
     _HOOK,
 )
 POLICY_OBSERVED = Metric(
@@ -310,19 +316,19 @@ USAGE_ROWS_DROPPED = Metric(
 LOG_SUPPRESSED = Metric(
     "sluice_log_lines_suppressed_total",
     _COUNTER,
-    "Log lines that were held back because too many of the event came, by event.",
+    "Log lines that were suppressed because there were too many of the event, by event.",
     ("event",),
 )
 LOG_LINES_LOST = Metric(
     "sluice_log_lines_lost_total",
     _COUNTER,
-    "Log lines that standard error did not take: a pipe that is not read, a full disk.",
+    "Log lines that standard error refused: a pipe that is not read, a full disk.",
 )
 AUDIT_LOST = Metric(
     "sluice_audit_lines_lost_total",
     _COUNTER,
-    "Lines that the audit log does not have: disk (a full one, or too slow a one), rate (one user at one address did "
-    "more than a hundred things in a second).",
+    "Lines that are missing from the audit log: disk (full or too slow), rate (more than a hundred lines in a second "
+    "for one user at one address).",
     ("reason",),
 )
 PUSHES = Metric(
@@ -354,7 +360,7 @@ BUILD = Metric("sluice_build_info", _INFO, "What runs here.", ("version", "pytho
 DRIFT = Metric(
     "sluice_clock_drift_seconds",
     _GAUGE,
-    "How far the wall clock has moved away from ours since start.",
+    "How far the wall clock has moved from the clock of Sluice since start.",
     (),
     _S,
 )
