@@ -48,11 +48,6 @@ def fetch_frame(topic: str, max_bytes: int) -> bytes:
     return f.request(f.FETCH, 4, 1, body, client_id=CLIENT_ID)
 
 
-def api_versions_frame() -> bytes:
-    """Return the smallest request; its reply shows that both connections are established."""
-    return f.request(f.API_VERSIONS, 0, 1, client_id=CLIENT_ID)
-
-
 def error_of(reply: bytes) -> int:
     """Return the error code of a Produce v3 reply of one partition; `reply` has no length field.
 

@@ -23,6 +23,7 @@ from proxy.config.sources import load
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+MAX_MEAN_WORDS = 25
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -55,6 +56,16 @@ def commands(program: str) -> list[tuple[Path, list[str]]]:
         for line in block.text.splitlines()
         if re.match(rf"\$ (\.venv/bin/)?{program} ", line)
     ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_sentences_are_short(page: Path) -> None:
+    """The sentences of a page have 25 words at most in the mean."""
+    lines = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL).splitlines()
+    text = "\n".join(line for line in lines if not line.startswith(("|", "#")))
+    sentences = [each.split() for each in re.split(r"(?<=[.!?:])\s+", text) if " " in each]
+
+    assert sum(map(len, sentences)) <= MAX_MEAN_WORDS * len(sentences)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,4 +1,4 @@
-"""The frames of the bench's client."""
+"""The frames of our own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from bench.memory.frames import (
     KIB,
     MIB,
-    api_versions_frame,
     error_of,
     fetch_frame,
     produce_frame,
@@ -19,8 +18,8 @@ from wire.produce_partitions import read_topics
 
 
 @pytest.mark.parametrize("size_bytes", [200, KIB, 64 * KIB - 1, 64 * KIB, MIB])
-def test_a_produce_has_exactly_the_requested_size(size_bytes: int) -> None:
-    """The lengths inside it grow with it; it is a Produce v3 of that topic and partition."""
+def test_a_produce_is_as_large_as_was_asked(size_bytes: int) -> None:
+    """To the byte, though the lengths inside it grow with it; and it is a Produce v3 of that topic and partition."""
     made = produce_frame("topic", size_bytes, 3)
     assert struct.unpack_from(">i", made)[0] == size_bytes == len(made) - 4
     assert struct.unpack_from(">hh", made, 4) == (f.PRODUCE, 3)
@@ -28,14 +27,14 @@ def test_a_produce_has_exactly_the_requested_size(size_bytes: int) -> None:
     assert read_topics(made, body_at + 2 + 2 + 4, len(made), 3)[0] == [("topic", [3])]
 
 
-def test_a_size_too_small_for_a_record_is_refused() -> None:
-    """No frame of another size is returned."""
+def test_what_is_too_small_for_a_record_is_refused() -> None:
+    """Nothing of another size is given out instead."""
     with pytest.raises(ValueError, match="no Produce"):
         produce_frame("topic", 20)
 
 
 def test_the_error_of_a_reply_is_found() -> None:
-    """Zero or the code; a frame that is no such reply raises."""
+    """Zero where there is none, the code where there is one; what is no such reply says so."""
     good = f.produce_reply(1, "some-topic")[4:]
     assert error_of(good) == 0
     at = 8 + 2 + len("some-topic") + 8
@@ -44,8 +43,8 @@ def test_the_error_of_a_reply_is_found() -> None:
         error_of(good[:12])
 
 
-def test_the_other_requests_are_framed() -> None:
-    """Their length is that of the bytes after it, their API the right one."""
-    for frame, key in ((fetch_frame("t", MIB), f.FETCH), (api_versions_frame(), f.API_VERSIONS)):
-        assert f.split(frame) == [frame]
-        assert struct.unpack_from(">h", frame, 4)[0] == key
+def test_a_fetch_is_framed() -> None:
+    """Its length is that of the bytes that follow, and its API is Fetch."""
+    frame = fetch_frame("t", MIB)
+    assert f.split(frame) == [frame]
+    assert struct.unpack_from(">h", frame, 4)[0] == f.FETCH
