@@ -20,6 +20,7 @@ from wire.broker_lists import Advertise, compact_brokers, splice
 from wire.errors import WireError
 from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
+    Buffer,
     compact_count,
     encode_uvarint,
     skip,
@@ -54,7 +55,7 @@ _BY_ID_FRAME_BYTES: Final = 8 + len(_ONE_TOPIC) + _TOPIC_ID_BYTES + _TAIL_BYTES
 
 def produce(version: int) -> _Rewriter:
     """Return the rewriter of Produce responses: v10 to v12 name topics, v13+ give their ids."""
-    return partial(_produce, by_id=version >= 13)
+    return partial(_produce, version=version)
 
 
 def single_partition_produce(version: int) -> Callable[[bytearray, int, int], bool]:
@@ -85,12 +86,18 @@ def _is_single_by_id(buf: bytearray, pos: int, stop: int) -> bool:
 
 
 def _produce(
-    buf: bytearray, start: int, end: int, advertise: Advertise, *, by_id: bool
+    buf: bytearray, start: int, end: int, advertise: Advertise, *, version: int
 ) -> bytes | None:
-    topics, pos = compact_count(buf, start, end, 3)
+    pos, budget = after_produce_topics(buf, start, end, version)
+    return _rewrite_tag(buf, start, skip(pos, 4, end), end, advertise, budget)  # throttle_time_ms
+
+
+def after_produce_topics(buf: Buffer, pos: int, end: int, version: int) -> tuple[int, int]:
+    """Return the offset after the topics of a Produce v9+ response body, and what is left of a reply's budget."""
+    topics, pos = compact_count(buf, pos, end, 3)
     budget = spend(REPLY_ELEMENT_BUDGET, topics)
     for _ in range(topics):
-        pos = skip(pos, _TOPIC_ID_BYTES, end) if by_id else skip_compact(buf, pos, end)
+        pos = skip(pos, _TOPIC_ID_BYTES, end) if version >= 13 else skip_compact(buf, pos, end)
         partitions, pos = compact_count(buf, pos, end, _PRODUCE_FIXED_BYTES + 3)
         budget = spend(budget, partitions)
         for _ in range(partitions):
@@ -105,7 +112,7 @@ def _produce(
                 pos, budget = spend_tags(buf, tags_at, end, budget)
             pos, budget = spend_tags(buf, skip_compact(buf, pos, end), end, budget)
         pos, budget = spend_tags(buf, pos, end, budget)
-    return _rewrite_tag(buf, start, skip(pos, 4, end), end, advertise, budget)  # throttle_time_ms
+    return pos, budget
 
 
 def fetch(_version: int) -> _Rewriter:

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 from enum import IntEnum
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wire.errors import WireError
 from wire.incremental import try_size, try_string, try_uvarint
 from wire.primitives import ELEMENT_BUDGET, Buffer, check_tag_count, int16_at, int32_at, spend
 
+if TYPE_CHECKING:
+    from wire.record_batches import BatchCounter
+
 NO_STEP_LIMIT: Final = 1 << 60
 """More steps than any body has."""
 
+_LEND_BYTES: Final = 64
 _TOPIC_ID_BYTES: Final = 16
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
 
@@ -69,6 +73,7 @@ class ProduceWalker:
         "_budget",
         "_by_id",
         "_carry",
+        "_counter",
         "_flexible",
         "_last_tag",
         "_level",
@@ -97,6 +102,7 @@ class ProduceWalker:
         self._level = _Level.BODY
         self._skip_bytes = 0  # of records or of a tagged field, still to come
         self._carry = bytearray()  # the start of an element that a chunk boundary cut
+        self._counter: BatchCounter | None = None  # reads the records that are stepped over
         self._topics_left = 0
         self._partitions_left = 0
         self._tags_left = 0
@@ -115,35 +121,43 @@ class ProduceWalker:
         """
         limit = self.steps + max_steps
         carry = self._carry
-        step = 64
-        while carry and start < end:
-            # Append bytes to the cut element, more each time, until it is whole.
-            kept = len(carry)
-            lent = min(step, end - start)
-            whole = carry + buf[start : start + lent]
-            self.steps += 1
-            used = self._element(whole, 0, len(whole))
-            if used < 0:
-                carry += whole[kept:]
-                start += lent
-                step *= 4
-            else:
-                carry.clear()
-                start += used - kept
+        lend_bytes = _LEND_BYTES
         while start < end:
             if self._skip_bytes:
                 step = min(self._skip_bytes, end - start)
+                counter = self._counter
+                if counter is not None:
+                    self.steps -= counter.batches
+                    counter.feed(buf, start, start + step)
+                    self.steps += counter.batches
+                    if step == self._skip_bytes:
+                        self._counter = None
                 self._skip_bytes -= step
                 start += step
-                continue
-            if self.steps >= limit:
+            elif self.steps >= limit:
                 break
-            self.steps += 1
-            after = self._element(buf, start, end)
-            if after < 0:
-                carry += buf[start:end]
-                return end
-            start = after
+            elif carry:
+                # Append bytes to the cut element, more each time, until it is whole.
+                self.steps += 1
+                kept = len(carry)
+                lent = min(lend_bytes, end - start)
+                whole = carry + buf[start : start + lent]
+                used = self._element(whole, 0, len(whole))
+                if used < 0:
+                    carry += whole[kept:]
+                    start += lent
+                    lend_bytes *= 4
+                else:
+                    carry.clear()
+                    start += used - kept
+                    lend_bytes = _LEND_BYTES
+            else:
+                self.steps += 1
+                after = self._element(buf, start, end)
+                if after < 0:
+                    carry += buf[start:end]
+                    return end
+                start = after
         return start
 
     def _element(self, buf: Buffer, pos: int, end: int) -> int:

@@ -5,7 +5,7 @@ The walker also reads what `ProduceWalker` steps over: the head of each record b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wire.errors import WireError
 from wire.produce import NO_STEP_LIMIT, ProduceWalker
@@ -13,8 +13,6 @@ from wire.record_batches import BatchCounter
 
 if TYPE_CHECKING:
     from wire.primitives import Buffer
-
-_LEND_BYTES: Final = 64
 
 
 class TopicBytes:
@@ -36,14 +34,13 @@ class ProduceTopics(ProduceWalker):
     With `lenient` a malformed body raises nothing: `broken` becomes True, and so does `done`.
     """
 
-    __slots__ = ("_in_records", "_lenient", "broken", "per_topic")
+    __slots__ = ("_lenient", "broken", "per_topic")
 
     def __init__(self, version: int, *, lenient: bool = False) -> None:
         super().__init__(version)
         self.per_topic: list[TopicBytes] = []
         self.broken = False
         self._lenient = lenient
-        self._in_records = False
 
     @property
     def done(self) -> bool:
@@ -58,51 +55,12 @@ class ProduceTopics(ProduceWalker):
         if self.broken:
             return end
         try:
-            return self._take(buf, start, end, self.steps + max_steps)
+            return super().feed(buf, start, end, max_steps)
         except WireError:
             if not self._lenient:
                 raise
             self.broken = True
             return end
-
-    def _take(self, buf: Buffer, start: int, end: int, limit: int) -> int:
-        carry = self._carry
-        lend_bytes = _LEND_BYTES
-        while start < end:
-            if self._skip_bytes:
-                step = min(self._skip_bytes, end - start)
-                if self._in_records:
-                    counter = self.per_topic[-1].counter
-                    self.steps -= counter.batches
-                    counter.feed(buf, start, start + step)
-                    self.steps += counter.batches
-                self._skip_bytes -= step
-                start += step
-                self._in_records = self._in_records and self._skip_bytes > 0
-            elif self.steps >= limit:
-                break
-            elif carry:
-                self.steps += 1
-                kept = len(carry)
-                lent = min(lend_bytes, end - start)
-                whole = carry + buf[start : start + lent]
-                used = self._element(whole, 0, len(whole))
-                if used < 0:
-                    carry += whole[kept:]
-                    start += lent
-                    lend_bytes *= 4
-                else:
-                    carry.clear()
-                    start += used - kept
-                    lend_bytes = _LEND_BYTES
-            else:
-                self.steps += 1
-                after = self._element(buf, start, end)
-                if after < 0:
-                    carry += buf[start:end]
-                    return end
-                start = after
-        return start
 
     def _topic(self, buf: Buffer, pos: int, end: int) -> int:
         after = super()._topic(buf, pos, end)
@@ -117,5 +75,5 @@ class ProduceTopics(ProduceWalker):
             use.partitions += 1
             use.size_bytes += self._skip_bytes
             use.counter.begin()
-            self._in_records = self._skip_bytes > 0
+            self._counter = use.counter if self._skip_bytes else None
         return after

@@ -15,7 +15,7 @@ from wire.api_keys import ApiKey
 from wire.apis import Api, ThrottleField
 from wire.errors import ErrorCode, WireError
 from wire.header import response_body_at
-from wire.node_endpoints import single_partition_produce
+from wire.node_endpoints import after_produce_topics, single_partition_produce
 from wire.primitives import (
     INT32,
     REPLY_ELEMENT_BUDGET,
@@ -102,26 +102,6 @@ def _after_api_versions(buf: Buffer, pos: int, end: int, _version: int) -> tuple
     return pos, budget
 
 
-def _after_produce(buf: Buffer, pos: int, end: int, version: int) -> tuple[int, int]:
-    topics, pos = compact_count(buf, pos, end, 3)
-    budget = spend(REPLY_ELEMENT_BUDGET, topics)
-    for _ in range(topics):
-        pos = skip(pos, 16, end) if version >= 13 else skip_compact(buf, pos, end)
-        partitions, pos = compact_count(buf, pos, end, 33)
-        budget = spend(budget, partitions)
-        for _ in range(partitions):
-            pos = skip(pos, 30, end)  # index, error, base_offset, log_append_time, log_start
-            errors, pos = compact_count(buf, pos, end, 6)
-            budget = spend(budget, errors)
-            for _ in range(errors):
-                pos = skip_compact(buf, skip(pos, 4, end), end)  # batch_index, message
-                pos, budget = spend_tags(buf, pos, end, budget)
-            pos = skip_compact(buf, pos, end)  # error_message
-            pos, budget = spend_tags(buf, pos, end, budget)
-        pos, budget = spend_tags(buf, pos, end, budget)
-    return pos, budget
-
-
 def _after_created_token(buf: Buffer, pos: int, end: int, version: int) -> tuple[int, int]:
     pos = skip(pos, 2, end)
     for _ in range(4 if version >= 3 else 2):  # owner's and, from v3, requester's principal
@@ -149,7 +129,7 @@ def _after_described_tokens(buf: Buffer, pos: int, end: int, version: int) -> tu
 
 
 _LAST_FLEXIBLE: Final[dict[int, Callable[[Buffer, int, int, int], tuple[int, int]]]] = {
-    ApiKey.PRODUCE: _after_produce,
+    ApiKey.PRODUCE: after_produce_topics,
     ApiKey.API_VERSIONS: _after_api_versions,
     ApiKey.CREATE_DELEGATION_TOKEN: _after_created_token,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: _after_described_tokens,
