@@ -42,16 +42,19 @@ class Reporter(Protocol):
     """Receives reports about policies that fail, and about their refusals."""
 
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
-        """The policy raised `error`, or returned an invalid value (`error` says what was expected)."""
+        """Report that a hook raised `error`, or returned an invalid value (`error` says what was expected)."""
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
-        """An entry in mode `observe` would have decided this."""
+        """Report what an entry in mode `observe` would have decided."""
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """An entry has refused a client at its connect, or one of its requests."""
+        """Report that an entry has refused a client at its connect, or one of its requests."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
-        """A hook took SLOW_US or more; `api_name` is the request's, or '' if the hook was not about a request."""
+        """Report that a hook took SLOW_US or more.
+
+        `api_name` is the request's, or '' if the hook was not about a request.
+        """
 
 
 class HookTime:

@@ -69,10 +69,10 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
 
 
 def stamp(buf: bytearray, frame_start: int, frame_end: int, api: Api, throttle_time_ms: int) -> int:
-    """Raise the reply's throttle_time_ms to ours if ours is larger.
+    """Raise the reply's throttle_time_ms to `throttle_time_ms` if that is larger.
 
-    Returns what the reply then says, in ms; 0 if it has no such field. Unless the field is the last one, `frame_end`
-    may be any offset after the field.
+    Returns the reply's new value in ms; 0 if it has no such field. Unless the field is the last one, `frame_end` may be
+    any offset after the field.
     """
     pos = throttle_at(buf, frame_start, frame_end, api)
     if pos is None:

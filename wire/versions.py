@@ -86,10 +86,10 @@ def _narrow(
         pos = tags_at
         if api.flexible:
             pos, budget = spend_tags(body, tags_at, end, budget)
-        ours = offered.get(key)
-        if ours is not None:
-            lowest = lowest if key == ApiKey.PRODUCE else max(lowest, ours[0])
-            highest = min(highest, ours[1])
+        offer = offered.get(key)
+        if offer is not None:
+            lowest = lowest if key == ApiKey.PRODUCE else max(lowest, offer[0])
+            highest = min(highest, offer[1])
         elif key not in pass_unknown:
             continue
         if lowest <= highest:

@@ -78,12 +78,12 @@ def parse_filter(components: Iterable[Component], *, strict: bool) -> Filter | I
             return _invalid(f"Unknown match type {match_type}")
         how = Match(match_type)
         if (how is Match.EXACT) != (name is not None):
-            said = (
+            mistake = (
                 "but set match string to null"
                 if name is None
                 else "but also specified a match string"
             )
-            return _invalid(f"Request specified MATCH_TYPE_{_HOW[how]}, {said}.")
+            return _invalid(f"Request specified MATCH_TYPE_{_HOW[how]}, {mistake}.")
         if kind not in _VIEWS:
             conditions[kind] = (kind, how, name)
         elif view or how is not Match.ANY:
@@ -160,14 +160,14 @@ def named_entity(entity: QuotaEntity) -> Entity:
 
 
 def _usage_values(row: BucketMetrics) -> list[tuple[str, float]]:
-    told = (
+    values = (
         ("limit", row.limit),
         ("rate", row.rate),
         ("throttle_avg_ms", row.throttle_avg_ms),
         ("throttle_max_ms", row.throttle_max_ms),
         ("waiting", row.waiting),
     )
-    return [(f"{row.key}.{name}", value) for name, value in told if value is not None]
+    return [(f"{row.key}.{name}", value) for name, value in values if value is not None]
 
 
 def _utilization(row: BucketMetrics) -> float:
