@@ -189,5 +189,5 @@ class AdminService:
         log.set_level(level)
 
 
-def _dropped(sink: DropCounter | None) -> int:
-    return 0 if sink is None else sink.dropped
+def _dropped(queue: DropCounter | None) -> int:
+    return 0 if queue is None else queue.dropped

@@ -185,10 +185,10 @@ def install() -> None:
         return
     open_missing()
     _file.path = path_of(_STDERR)
-    sink = NonBlockingWriter(partial(write_when_possible, _STDERR), is_terminal=os.isatty(_STDERR))
-    sink.start()
-    sys.stderr = sink
-    atexit.register(sink.finish, FINISH_S)
+    file = NonBlockingWriter(partial(write_when_possible, _STDERR), is_terminal=os.isatty(_STDERR))
+    file.start()
+    sys.stderr = file
+    atexit.register(file.finish, FINISH_S)
 
 
 class _File:

@@ -55,19 +55,19 @@ class SpanExporter(Protocol):
 
 
 class SpanBatchProcessor:
-    """Makes spans of queued jobs in a thread and delivers them to `sink` in batches."""
+    """Makes spans of queued jobs in a thread and delivers them to `exporter` in batches."""
 
     def __init__(
         self,
         queue: deque[Job],
-        sink: SpanExporter,
+        exporter: SpanExporter,
         *,
         delay_ms: int = DELAY_MS,
         max_batch_spans: int = MAX_BATCH_SPANS,
     ) -> None:
         self.known: KnownNames = NOTHING_KNOWN
         self._queue = queue
-        self._sink = sink
+        self._exporter = exporter
         self._delay_s = delay_ms / 1000
         self._max_batch_spans = max_batch_spans
         self._ids = random.Random()  # noqa: S311 - ids, not secrets
@@ -105,7 +105,7 @@ class SpanBatchProcessor:
             ends_s = time.monotonic() + timeout_s
             thread.join(max(0.0, timeout_s - HURRY_S))
             if thread.is_alive():
-                self._sink.hurry()
+                self._exporter.hurry()
                 thread.join(max(0.0, ends_s - time.monotonic()))
         with self._lock:
             self._abandoned = True
@@ -120,7 +120,7 @@ class SpanBatchProcessor:
             closing = self._closing.wait(self._delay_s)
             while jobs := self._take():
                 self._deliver(jobs)
-        self._sink.close()
+        self._exporter.close()
 
     def _take(self) -> list[Job]:
         jobs: list[Job] = []
@@ -140,7 +140,7 @@ class SpanBatchProcessor:
         try:
             for job in jobs:
                 spans += self._spans(job)
-            why = self._sink.send(spans)
+            why = self._exporter.send(spans)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the thread
             why = f"a bug: {type(error).__name__}"
         with self._lock:

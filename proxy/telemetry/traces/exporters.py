@@ -33,11 +33,11 @@ def make_tracer(
     `auto` means OTLP if an endpoint is set, else the file if one is set. Raises TracesError for an invalid
     variable, OSError for a file that cannot be opened.
     """
-    sink = _sink(export, file, max_file_bytes, version, environ)
-    if sink is None:
+    exporter = _exporter(export, file, max_file_bytes, version, environ)
+    if exporter is None:
         return None
     return Tracer(
-        sink,
+        exporter,
         max_spans_per_second=max_spans_per_second,
         max_queued_spans=resource.setting(environ, "OTEL_BSP_MAX_QUEUE_SIZE", MAX_QUEUED_SPANS),
         delay_ms=resource.setting(environ, "OTEL_BSP_SCHEDULE_DELAY", DELAY_MS),
@@ -47,7 +47,7 @@ def make_tracer(
     )
 
 
-def _sink(
+def _exporter(
     export: str, file: str, max_file_bytes: int, version: str, environ: Mapping[str, str]
 ) -> SpanExporter | None:
     described = resource.resource_of(environ, version)

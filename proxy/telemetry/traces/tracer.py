@@ -43,7 +43,7 @@ class Tracer(Observer):
 
     def __init__(
         self,
-        sink: SpanExporter,
+        exporter: SpanExporter,
         *,
         max_spans_per_second: int,
         max_queued_spans: int = MAX_QUEUED_SPANS,
@@ -53,7 +53,7 @@ class Tracer(Observer):
         self._queue: deque[Job] = deque()
         self._max_queued_spans = max_queued_spans
         self._worker = SpanBatchProcessor(
-            self._queue, sink, delay_ms=delay_ms, max_batch_spans=max_batch_spans
+            self._queue, exporter, delay_ms=delay_ms, max_batch_spans=max_batch_spans
         )
         self._new_id = random.Random().getrandbits  # noqa: S311 - ids, not secrets
         self._dropped = 0  # by the loop

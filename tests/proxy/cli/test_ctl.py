@@ -68,7 +68,7 @@ async def test_an_empty_list_prints_none(run):
     [
         (("close", "999"), 1),
         (("log-level", "loud"), 2),
-        (("connections", "--most", "0"), 2),
+        (("connections", "--limit", "0"), 2),
     ],
 )
 async def test_a_failure_has_its_exit_code(run, arguments, code):

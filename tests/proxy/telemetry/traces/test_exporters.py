@@ -30,7 +30,7 @@ def tracer(export, file="", **environ):
 def sink(made):
     assert made is not None
     made.close()
-    return made._worker._sink
+    return made._worker._exporter
 
 
 @pytest.mark.parametrize(
