@@ -12,8 +12,9 @@ from contextlib import ExitStack
 
 import psutil
 
-from tests.support.honest import Honest, receive
+from tests.support.honest import Honest
 from tests.support.load import await_that
+from tests.support.sockets import receive
 
 DESCRIPTORS = 256
 CONNECTIONS = 400

@@ -38,7 +38,7 @@ CEILINGS = {
     "tests/proxy/core/stats": 0,
     "tests/proxy/shell": 0,
     "tests/proxy/telemetry": 0,
-    "tests/support": 125,
+    "tests/support": 0,
     "": 0,
 }
 """A file counts for the longest entry that its path begins with; "" is the top folder."""

@@ -110,14 +110,9 @@ def answer(wire: Wire) -> None:
         number = int.from_bytes(frame[8:12], "big")
         if frame[5] == f.HEARTBEAT:
             wire.broker(f.beat_reply(number))
-        elif not is_silent(frame):
+        elif not f.is_silent(frame):
             wire.broker(f.produce_reply(number))
     wire.to_broker = b""
-
-
-def is_silent(frame: bytes) -> bool:
-    """Return whether it is a Produce v3 of `frames.produce` with acks=0."""
-    return frame[21:23] == b"\x00\x00"
 
 
 def test_the_captures_of_these_tests_have_delays(tmp_path) -> None:

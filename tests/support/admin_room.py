@@ -1,6 +1,7 @@
-"""A proxy's inside with an admin server on real sockets: engine, event_loop and driver as in the app, but no listeners.
+"""The engine, the event loop and an admin server on real sockets, as in the application, without listeners.
 
-`link()` connects a client and a broker through the event loop; `ask()` speaks HTTP to one of the admin's listeners.
+`link()` connects a client and a broker through the event loop; `http()` returns a client of one of the admin's
+listeners.
 """
 
 import socket
@@ -53,7 +54,7 @@ TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
 
 
 def config_of(**sections: Any) -> Config:
-    """A valid one."""
+    """Return a valid configuration with these sections."""
     return Config(
         upstream=UpstreamSettings(bootstrap_servers=("kafka:9092",)),
         listen=ListenSettings(nodes="0-3"),
@@ -62,7 +63,7 @@ def config_of(**sections: Any) -> Config:
 
 
 class AdminRoom:
-    """See the module. `settings` is what the next reload reads."""
+    """An engine with an admin server. `settings` is the configuration that the next reload reads."""
 
     def __init__(self, config: Config) -> None:
         self.settings: Config | Exception = config
@@ -133,12 +134,12 @@ class AdminRoom:
         return None
 
     def save(self, path: str, data: bytes) -> None:
-        """Nothing is kept."""
+        """Save nothing."""
 
     # -- the room --------------------------------------------------------------------------------
 
     def link(self, node_id: int | None = None) -> tuple[socket.socket, socket.socket, Session]:
-        """A client and a broker, connected through the event loop."""
+        """Connect a client and a broker through the event loop."""
         client, near_client = tcp_pair()
         broker, near_broker = tcp_pair()
         session = self.engine.connect("127.0.0.1", client.getsockname()[1], node_id)
@@ -148,7 +149,7 @@ class AdminRoom:
         return client, broker, session
 
     def http(self, way: str = "socket", **headers: str) -> httpx.AsyncClient:
-        """A client of one listener: socket, control (with the token) or listen."""
+        """Return a client of one listener: socket, control (with the token) or listen."""
         if way == "socket":
             transport = httpx.AsyncHTTPTransport(uds=self.admin.socket)
             return httpx.AsyncClient(
@@ -181,7 +182,7 @@ class AdminRoom:
 async def opened(
     directory: Path, *, admin: dict[str, Any] | None = None, **sections: Any
 ) -> AsyncIterator[AdminRoom]:
-    """A room whose admin server listens in all three ways."""
+    """Open a room whose admin server listens in all three ways."""
     token = directory / "token"
     token.write_text(TOKEN + "\n")
     ports = [free_ports() for _ in range(2)]
@@ -207,7 +208,7 @@ async def opened(
 
 
 def everything(room: AdminRoom) -> ASGIApp:
-    """What is behind the middleware of the socket and of control, without a listener."""
+    """Return the application below the middleware of socket and control, without a listener."""
     live = LiveState(room.service, room.loop_lag, "http://traces/{trace_id}")
     routes = Routes(room.service, live, EventStreams(live))
     return app_of([*Probes(room.service).routes(), *routes.routes(), *DashboardFiles().routes()])
@@ -215,7 +216,7 @@ def everything(room: AdminRoom) -> ASGIApp:
 
 @contextmanager
 def roomy(**sections: Any) -> Iterator[AdminRoom]:
-    """A room without a server and without a driver: the test steps the event loop."""
+    """Open a room without a server and without a driver: the test steps the event loop."""
     room = AdminRoom(config_of(**sections))
     try:
         yield room
@@ -224,6 +225,6 @@ def roomy(**sections: Any) -> Iterator[AdminRoom]:
 
 
 def quota_entry(**config: Any) -> PolicyEntry:
-    """Alice's quota, or as told."""
+    """Return a quota policy's entry: Alice's quota, or the given config."""
     quotas = {"quotas": [{"user": "alice", "request_rate": 100}], **config}
     return PolicyEntry(use="quota", config=quotas)

@@ -45,7 +45,7 @@ class Room:
         self.bench.disconnect(self.peers[request.exchange_id])
 
     def released(self):
-        """What went on or was refused since the last look, in order; the refused complete."""
+        """Return the requests forwarded or refused since the last call, in order; the refused ones complete."""
         released = [(each.request, each.verdict) for each in self.bench.released]
         self.bench.released.clear()
         for request, verdict in released:

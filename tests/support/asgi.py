@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message
 
 @dataclass
 class Answer:
-    """What was sent."""
+    """The answer of an application."""
 
     status: int
     headers: dict[str, str]
@@ -28,7 +28,7 @@ async def ask(
     body: bytes | list[bytes] = b"",
     **headers: str,
 ) -> Answer:
-    """One request; `_` in a header's name stands for `-`. A body in pieces comes as such."""
+    """Send one request; `_` in a header's name stands for `-`. A body may come in pieces."""
     pieces = [body] if isinstance(body, bytes) else body
     scope: dict[str, Any] = {
         "type": "http",
@@ -53,7 +53,7 @@ async def ask(
     async def receive() -> Message:
         if waiting:
             return waiting.pop(0)
-        return await trio.sleep_forever()  # the client stays and says no more
+        return await trio.sleep_forever()  # the client stays and sends no more
 
     async def send(message: Message) -> None:
         sent.append(message)

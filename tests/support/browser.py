@@ -1,7 +1,7 @@
-"""Chromium, steered by Playwright, for the pages that Sluice makes; and axe, which knows what a reader cannot use.
+"""Chromium, driven by Playwright, for the pages that Sluice serves; and axe, which finds accessibility faults.
 
-The browser is the system's own (Debian: `chromium`); nothing is downloaded. A page's console must stay silent, and it
-must ask nobody but its own server.
+The browser is the system's own (Debian: `chromium`); nothing is downloaded. A page must log nothing to its console and
+send requests to its own server only.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
 
 
 class NoBrowserError(Exception):
-    """No browser can be had here; the text says what is missing."""
+    """No browser can be started; the text says what is missing."""
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A running browser. Raises NoBrowserError."""
+    """Start a browser. Raises NoBrowserError."""
     try:
         from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it may be absent
     except ImportError as error:
@@ -47,7 +47,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Complaints:
-    """What a page complained of, and whom it asked besides its own server."""
+    """The console messages of a page, and its requests to other servers than its own."""
 
     def __init__(self, page: Page, address: str) -> None:
         self.said: list[str] = []
@@ -62,7 +62,7 @@ class Complaints:
 
 
 def violations(page: Page) -> list[str]:
-    """What axe finds wrong with the page as it stands: rule, elements, and how they fail."""
+    """Return the faults that axe finds on the page: rule, elements, and the reason of each."""
     axe = files("axe_playwright_python") / "axe.min.js"
     page.evaluate(axe.read_text("utf-8"))
     found: dict[str, Any] = page.evaluate("axe.run()")
@@ -74,7 +74,7 @@ def violations(page: Page) -> list[str]:
 
 
 def keep(page: Page, name: str, folder: Path) -> Path:
-    """A picture of the whole page, into SLUICE_SCREENSHOTS if that is set, else into `folder`."""
+    """Save a picture of the whole page in SLUICE_SCREENSHOTS if that is set, else in `folder`."""
     path = Path(os.environ.get("SLUICE_SCREENSHOTS") or folder) / f"{name}.png"
     page.screenshot(path=path, full_page=True)
     return path

@@ -72,7 +72,7 @@ BUGS: dict[str, Callable[[], object]] = {
 MADE = "BUGGY_MADE"
 """An environment variable: the path of a file that gets a byte whenever the policy is made."""
 HELD = "key"
-"""A client id whose request is held for 20 ms, with a key of which everything raises, and then goes on."""
+"""A client id whose request is held for 20 ms under a key that raises everywhere, and is then forwarded."""
 
 
 class Options(msgspec.Struct, frozen=True):

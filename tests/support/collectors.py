@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 
 class Collector:
-    """An OTLP/HTTP collector that remembers. `status` is what it answers, `gate` what it waits for first."""
+    """An OTLP/HTTP collector that remembers. It answers with `status`, after waiting for `gate`."""
 
     def __init__(self, port: int = 0) -> None:
         self.spans: list[Seen] = []
@@ -84,7 +84,7 @@ class Collector:
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                 except OSError:
-                    pass  # whoever asked has gone
+                    pass  # the client has gone
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
                 pass
@@ -99,11 +99,11 @@ class Collector:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment that sends spans here."""
+        """Return the environment that sends spans to this collector."""
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.endpoint}
 
     def wait_for(self, count: int, timeout_s: float = ARRIVAL_TIMEOUT_S) -> list[Seen]:
-        """At least so many spans, oldest first."""
+        """Wait for at least so many spans; return them, oldest first."""
         with self._arrived:
             came = self._arrived.wait_for(lambda: len(self.spans) >= count, timeout_s)
             assert came, f"{len(self.spans)} spans of {count}: {[s.name for s in self.spans]}"
@@ -178,12 +178,12 @@ class BlackHole:
 
 
 def refusing() -> dict[str, str]:
-    """The environment that sends spans where nobody listens."""
+    """Return an environment that sends spans to a port without a listener."""
     return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{HOST}:{free_ports(HOST, 1)}"}
 
 
 def exporting(max_spans_per_second: int = 10_000) -> Tracer:
-    """A tracer that exports as the environment says. Not started."""
+    """Return a tracer that exports as the environment says. It is not started."""
     made = make_tracer(
         export="auto",
         file="",
@@ -196,7 +196,7 @@ def exporting(max_spans_per_second: int = 10_000) -> Tracer:
 
 
 def rotel(directory: Path) -> Iterator[tuple[str, Collector]]:
-    """A real collector (rotel) that passes on to one of ours: its endpoint, and ours. Skips where there is none."""
+    """Start a real collector (rotel) that forwards to one of ours; yield its endpoint and ours. Skip without rotel."""
     with Collector() as behind, rotel_agent(directory, behind.endpoint) as endpoint:
         yield endpoint, behind
 
@@ -233,7 +233,7 @@ def rotel_agent(directory: Path, target: str) -> Iterator[str]:
 
 
 def decoded(request: ExportTraceServiceRequest) -> list[Seen]:
-    """Every span of an export request."""
+    """Return every span of an export request."""
     return [
         _seen(span, _attributes(of.resource.attributes), (scoped.scope.name, scoped.scope.version))
         for of in request.resource_spans
@@ -243,7 +243,7 @@ def decoded(request: ExportTraceServiceRequest) -> list[Seen]:
 
 
 def children(spans: list[Seen], of: Seen) -> list[Seen]:
-    """By time."""
+    """Return the child spans, sorted by time."""
     found = [span for span in spans if span.parent_id == of.span_id]
     return sorted(found, key=lambda span: span.start_ns)
 

@@ -1,4 +1,4 @@
-"""Who is connected to whom on this machine, looked at again and again while a test runs."""
+"""The TCP connections of the processes on this machine, sampled while a test runs."""
 
 import threading
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class ConnectionWatch:
 
 
 def peers_of(pid: int) -> set[tuple[str, int]]:
-    """The remote ends (address, port) of a process's established connections."""
+    """Return the remote ends (address, port) of a process's established connections."""
     connections = psutil.Process(pid).net_connections("tcp")
     return {
         (one.raddr.ip, one.raddr.port)

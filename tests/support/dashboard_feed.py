@@ -1,7 +1,7 @@
-"""The dashboard's files and made-up states on 127.0.0.1, by the paths of the admin server.
+"""The dashboard's files and made-up states on 127.0.0.1, under the paths of the admin server.
 
-For what a real proxy would need thousands of clients for, or cannot be made to do: `change` is asked before a state is
-told. It runs in a thread of its own.
+It is for states that would need thousands of clients, or that a real proxy cannot be brought into: `change` may alter
+a state before it is sent. It runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class DashboardFeed:
         self.every_s = 1.0
         self.change: Callable[[State], None] = lambda _: None
         self.stands_still = False
-        """Every state is like the one before."""
+        """Whether every state is like the one before."""
         self.viewers = 0
-        """Streams that are open."""
+        """The number of open streams."""
         self.port = port or free_ports()
         self.address = f"http://127.0.0.1:{self.port}/"
         self._second = 0
@@ -60,7 +60,7 @@ class DashboardFeed:
         self._thread = threading.Thread(target=trio.run, args=(self._run,), daemon=True)
 
     def state(self) -> State:
-        """What is told next."""
+        """Return the next state to be sent."""
         self._second += not self.stands_still
         state = made_up(self.connections, self._second, trace_url=self.trace_url)
         self.change(state)
@@ -75,7 +75,7 @@ class DashboardFeed:
         self.stop()
 
     def stop(self) -> None:
-        """The proxy goes away."""
+        """Stop the server, as if the proxy had ended."""
         if self._trio is not None and self._thread.is_alive():
             self._trio.run_sync_soon(self._ended.set)
         self._thread.join(10)

@@ -1,4 +1,4 @@
-"""Fixtures of tests that look at the dashboard: a browser, made-up feeds, and pages that may complain of nothing."""
+"""Fixtures of tests that look at the dashboard: a browser, made-up feeds, and pages without console messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One for all tests."""
+    """Return one browser for all tests."""
     try:
         with chromium() as running:
             yield running
@@ -31,7 +31,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Starts a feed; it ends after the pages that read it."""
+    """Return a function that starts a feed; feeds end after the pages that read them."""
     with ExitStack() as stack:
 
         def served(connections: int, **more: Any) -> DashboardFeed:
@@ -42,7 +42,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def open_page(browser: Browser, serve: Serve) -> Iterator[Open]:
-    """Opens the dashboard of a feed; at the end nothing may have been complained of."""
+    """Return a function that opens the dashboard of a feed; at the end its page must have no complaints."""
     watched: list[Complaints] = []
     contexts = []
 

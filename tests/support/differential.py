@@ -1,4 +1,4 @@
-"""One script, done by a real session and by the reference model at once, and compared after every event."""
+"""One script, run by a real session and by the reference model at once, and compared after every event."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
+from tests.support import frames as f
 from tests.support.reference_model import Model
 from tests.support.scripts import HANG_MS, Listening, Script, Scripted
 from tests.support.sessions import Wire, make_engine
@@ -18,21 +19,8 @@ if TYPE_CHECKING:
 CHUNKS = (1, 2, 5, 13, 50, 64, 65, 300, 1 << 18, 1 << 18, 1 << 18)
 
 
-def whole_frames(stream: bytes) -> list[bytes]:
-    """Without what is cut at the end."""
-    found = []
-    at = 0
-    while len(stream) - at >= 4:
-        stop = at + 4 + int.from_bytes(stream[at : at + 4], "big")
-        if stop > len(stream):
-            break
-        found.append(stream[at:stop])
-        at = stop
-    return found
-
-
 class Run:
-    """One script, done by a real session and by the model at once."""
+    """One script, run by a real session and by the model at once."""
 
     def __init__(
         self, made: Script, rng: Random, chunks: Sequence[int] = CHUNKS, **options: object
@@ -53,7 +41,7 @@ class Run:
         self.stream = made.stream
 
     def go(self) -> None:
-        """All of it; raises AssertionError where the two differ."""
+        """Run the whole script; raises AssertionError where the two differ."""
         for event in self.made.events:
             self.do(event)
             self.compare(event)
@@ -72,7 +60,7 @@ class Run:
         assert not wire.session.queue
 
     def do(self, event: tuple) -> None:
-        """One event, on both."""
+        """Do one event on both."""
         wire, model = self.wire, self.model
         session = wire.session
         chunk = self._rng.choice(self._chunks)
@@ -85,7 +73,7 @@ class Run:
                 wire.broker(model.broker(count), chunk)
             case ("time", ms):
                 if ms >= HANG_MS and model.waits:
-                    return  # what fires first in one step of so long is nobody's promise
+                    return  # the order of timers within one step of this length is not specified
                 wire.advance(ms)
                 model.time(ms, HANG_MS)
             case ("wake", key):
@@ -120,12 +108,12 @@ class Run:
         wire.settle()
 
     def compare(self, event: object) -> None:
-        """What has come out so far. Of frames that are cut, only that they are cut."""
+        """Compare all output so far. Of a frame that is cut, only the fact that it is cut counts."""
         wire, model = self.wire, self.model
         assert wire.to_broker.startswith(b"".join(model.to_broker)), event
         assert wire.to_client.startswith(b"".join(model.to_client)), event
-        assert whole_frames(wire.to_broker) == model.to_broker, event
-        assert whole_frames(wire.to_client) == model.to_client, event
+        assert f.whole_frames(wire.to_broker) == model.to_broker, event
+        assert f.whole_frames(wire.to_client) == model.to_client, event
         assert wire.session.ended == model.ended, event
         reason = wire.session.reason
         assert (reason and reason.value) == model.reason, event

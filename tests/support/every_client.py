@@ -1,6 +1,6 @@
-"""A program that does with both Python clients whatever makes a broker tell addresses: `python -m ... BOOTSTRAP TOPIC`.
+"""Uses every call of both Python clients whose replies have broker addresses: `python -m ... BOOTSTRAP TOPIC`.
 
-A process of its own, so that its connections can be told from the test's. It ends with exit code 0 when all went well.
+It is a process of its own, so that its connections can be told from the test's. The exit code is 0 if all went well.
 """
 
 import sys
@@ -17,7 +17,7 @@ COUNT = 60
 
 
 def main(bootstrap: str, topic: str) -> None:
-    """Writes, reads, joins groups, commits transactions and asks about the cluster."""
+    """Write, read, join groups, commit transactions and ask about the cluster."""
     values = [b"%d" % number for number in range(COUNT)]
     for client in CLIENTS.values():
         client.write(bootstrap, topic, values, PARTITIONS, "all", "none")

@@ -1,4 +1,4 @@
-"""Kafka frames made by hand, so that tests of the machine do not lean on the code they test."""
+"""Kafka frames made by hand, so that tests do not depend on the code they test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 
 
 def frame(payload: bytes) -> bytes:
-    """With its length in front."""
+    """Return the payload with its length in front."""
     return struct.pack(">i", len(payload)) + payload
 
 
@@ -64,7 +64,7 @@ def reply(correlation_id: int, body: bytes = b"", *, tagged: bool = False) -> by
 
 
 def heartbeat(correlation_id: int, client_id: str | None = "tests", pad: int = 0) -> bytes:
-    """Heartbeat v0: small, and of no interest to anybody."""
+    """Heartbeat v0: a small request without a throttle time in its reply."""
     body = string("group" + "x" * pad) + struct.pack(">i", 3) + string("member")
     return request(HEARTBEAT, 0, correlation_id, body, client_id=client_id)
 
@@ -91,7 +91,7 @@ def beat_reply(correlation_id: int, throttle_time_ms: int = 0, version: int = 1)
 
 
 def records(size_bytes: int) -> bytes:
-    """Bytes where a record batch would be; nobody here looks into them."""
+    """Return bytes in the place of a record batch; Sluice does not parse them."""
     return bytes(i * 7 % 251 for i in range(size_bytes))
 
 
@@ -151,18 +151,28 @@ def metadata3_reply(
     return reply(correlation_id, body + string("cluster") + struct.pack(">ii", 1, 0))
 
 
-def split(stream: bytes) -> list[bytes]:
-    """Whole frames of a byte stream; what is left over must be nothing."""
+def whole_frames(stream: bytes) -> list[bytes]:
+    """Return the whole frames of a byte stream, without an incomplete one at the end."""
     frames = []
-    while stream:
-        size = 4 + struct.unpack_from(">i", stream)[0]
-        assert len(stream) >= size, "a frame is cut"
+    while len(stream) >= 4 and len(stream) >= (size := 4 + struct.unpack_from(">i", stream)[0]):
         frames.append(stream[:size])
         stream = stream[size:]
     return frames
 
 
+def split(stream: bytes) -> list[bytes]:
+    """Return the frames of a byte stream; raises AssertionError when the last one is incomplete."""
+    frames = whole_frames(stream)
+    assert sum(map(len, frames)) == len(stream), "a frame is cut"
+    return frames
+
+
+def is_silent(frame_bytes: bytes) -> bool:
+    """Return whether it is a request of `produce` with acks=0, which gets no reply."""
+    return frame_bytes[4:6] == b"\x00\x00" and frame_bytes[21:23] == b"\x00\x00"
+
+
 def correlation_id(frame_bytes: bytes) -> int:
-    """Of a reply frame."""
+    """Return the correlation id of a reply frame."""
     found: int = struct.unpack_from(">i", frame_bytes, 4)[0]
     return found

@@ -1,8 +1,8 @@
-"""Honest clients: they ask Heartbeats with payloads of their own and insist on exactly those replies.
+"""Honest clients: they send Heartbeats with payloads of their own and accept exactly the right replies only.
 
-`Honest` is one connection; `Crowd` runs several in threads while a test attacks, and says what they lived through.
-Where the machine is shared a wait is long for many reasons; of those only the proxy's own work is its fault. So a wait
-is also counted in CPU seconds that the proxy spent meanwhile: never more than its longest turn with somebody else.
+`Honest` is one connection; `Crowd` runs several in threads while a test attacks, and reports their waits.
+On a shared machine a wait has many causes, and only the proxy's own work is its fault. So a wait is also counted in
+CPU seconds that the proxy spent in it: never more than its longest turn for another client.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final, Self
 import psutil
 
 from tests.support import frames as f
+from tests.support.sockets import receive
 from tests.support.stub_broker import body_of
 
 TIMEOUT_SECONDS: Final = 60
@@ -44,14 +45,14 @@ class Honest:
         self.socket.close()
 
     def next_request(self) -> tuple[bytes, bytes]:
-        """(a request as nobody else sends it, the only right reply)."""
+        """Return a request that no other client sends, and the only right reply."""
         self.asked += 1
         body = f.string(f"{self.name}-{self.asked}") + struct.pack(">i", 3) + f.string("member")
         request = f.request(f.HEARTBEAT, 0, self.asked, body, client_id=self.name)
         return request, f.reply(self.asked, body_of(request))
 
     def ask(self) -> None:
-        """One request and its reply, to the byte."""
+        """Send one request and compare its reply byte by byte."""
         request, expected = self.next_request()
         began, busy = time.monotonic(), self._cpu_s()
         self.socket.sendall(request)
@@ -103,12 +104,12 @@ class Crowd:
 
     @property
     def waits_s(self) -> list[float]:
-        """Every wait of all of them, in no order."""
+        """Return every wait of all clients, in no order."""
         return [wait for client in self._clients for wait in client.waits_s]
 
     @property
     def worst_cpu_s(self) -> float:
-        """The most that the watched process worked while one of them waited."""
+        """Return the most CPU seconds that the watched process spent while one of them waited."""
         return max(client.worst_cpu_s for client in self._clients)
 
     def _run(self, client: Honest) -> None:
@@ -119,16 +120,8 @@ class Crowd:
             self._problems.append(f"{client.name} after {client.asked}: {problem!r}")
 
 
-def receive(sock: socket.socket, size: int) -> bytes:
-    """Exactly this many bytes, or what came before the end."""
-    data = bytearray()
-    while len(data) < size and (more := sock.recv(size - len(data))):
-        data += more
-    return bytes(data)
-
-
 def receive_frames(sock: socket.socket, count: int) -> list[bytes]:
-    """So many whole frames, or those that came before the end."""
+    """Return so many whole frames, or those that came before the end."""
     frames = []
     for _ in itertools.repeat(None, count):
         head = receive(sock, 4)

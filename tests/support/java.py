@@ -65,7 +65,7 @@ class Java:
     def run_tool(
         self, main: str, *arguments: str, stdin: str = "", timeout: float = TOOL_TIMEOUT_SECONDS
     ) -> str:
-        """What the tool printed on stdout; AssertionError with everything it said when it failed."""
+        """Return the tool's stdout; raises AssertionError with all its output if it failed."""
         done = subprocess.run(
             self.command(main, *arguments),
             input=stdin,
@@ -79,7 +79,7 @@ class Java:
         return done.stdout
 
     def start_tool(self, main: str, *arguments: str, output: Path) -> subprocess.Popen[bytes]:
-        """The running tool; its stdout goes to `output`, its stderr beside it."""
+        """Start the tool and return it; its stdout goes to `output`, its stderr beside it."""
         with output.open("wb") as stdout, output.with_suffix(".err").open("wb") as stderr:
             return subprocess.Popen(
                 self.command(main, *arguments),
@@ -91,7 +91,7 @@ class Java:
 
 @cache
 def kafka_java() -> Java:
-    """The Java and the jars of this machine; raises KafkaUnavailableError with the reason."""
+    """Return the Java and the jars of this machine; raises KafkaUnavailableError with the reason."""
     executable = find_java()
     try:
         return Java(executable, kafka_jars())
@@ -100,7 +100,7 @@ def kafka_java() -> Java:
 
 
 def find_java() -> str:
-    """The `java` to run; raises KafkaUnavailableError when there is none."""
+    """Return the `java` to run; raises KafkaUnavailableError when there is none."""
     found = shutil.which("java")
     if found is not None and _major_version(found) >= OLDEST_JAVA:
         return found

@@ -2,10 +2,10 @@
 
 Each broker listens on a loopback address of its own (`127.0.N.1`, `.2`, `.3`), so that a broker's address can be told
 from Sluice's in any byte a client receives. Node 1 is the controller too. A broker is ready when its log says so.
-With `sasl` each has a second listener, which wants authentication; the brokers talk to each other by the plain one.
+With `sasl` each has a second listener, which requires authentication; the brokers talk to each other by the plain one.
 
-Stopping: brokers first, the controller last, because a broker's controlled shutdown waits for its controller; whoever
-does not end in time is killed. SIGTERM ends a broker with exit code 143.
+Stopping: brokers first, the controller last, because a broker's controlled shutdown waits for its controller. A broker
+that does not end in time is killed. SIGTERM ends a broker with exit code 143.
 """
 
 import base64
@@ -83,13 +83,13 @@ class Broker:
 
     @property
     def sasl_address(self) -> str:
-        """`host:port` of the listener that wants authentication."""
+        """`host:port` of the listener that requires authentication."""
         assert self.sasl_port is not None, "a broker without SASL"
         return f"{self.host}:{self.sasl_port}"
 
     @property
     def log(self) -> Path:
-        """What the broker said since its last start."""
+        """Return the broker's log since its last start."""
         return self.directory / f"broker-{self.starts}.log"
 
     @property
@@ -130,12 +130,12 @@ class KafkaCluster:
 
     @property
     def sasl_bootstrap(self) -> str:
-        """Every broker's address for whoever authenticates, comma-separated."""
+        """Return every broker's address for clients that authenticate, comma-separated."""
         return ",".join(broker.sasl_address for broker in self.brokers.values())
 
     @property
     def address_prefix(self) -> bytes:
-        """What every broker's address begins with and nobody else's."""
+        """Return the prefix that exactly the brokers' addresses have."""
         return f"127.0.{self.network}.".encode()
 
     def start(self) -> None:
@@ -185,7 +185,7 @@ class KafkaCluster:
 
     @contextmanager
     def paused(self, node_id: int) -> Iterator[None]:
-        """The broker stands still (SIGSTOP) inside: its sockets are open, nothing answers."""
+        """Pause the broker (SIGSTOP) inside the block: its sockets stay open, and it answers nothing."""
         process = self.brokers[node_id].process
         assert process is not None, f"broker {node_id} does not run"
         process.send_signal(signal.SIGSTOP)

@@ -2,7 +2,7 @@
 
 A lock has one jar a line, `group:artifact:version[:classifier] sha256`. Nothing is resolved: each line is looked for
 in the checkout's own cache, then in the local Maven repository, and only then downloaded by jgo from its default
-repository. Whatever its origin, a jar counts only when its sha256 is the lock's. The jars end in one flat folder, so
+repository. A jar from any source counts only when its sha256 is the lock's. The jars end in one flat folder, so
 that a class path is `folder/*`. A file lock lets several runs on one machine share the cache.
 """
 

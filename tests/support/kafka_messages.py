@@ -1,4 +1,4 @@
-"""Random messages of any API, by the codec's own schema: what property tests are fed with."""
+"""Random messages of any API, made from the codec's own schema for property tests."""
 
 from __future__ import annotations
 

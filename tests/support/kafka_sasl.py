@@ -1,8 +1,8 @@
-"""The side of a real Kafka that wants authentication: a SASL_PLAINTEXT listener beside the plain one.
+"""The listener of a real Kafka that requires authentication: SASL_PLAINTEXT beside the plain one.
 
 PLAIN and both SCRAM mechanisms know the same users; OAUTHBEARER takes any token that is not signed (Kafka's own
 default, for tests only). `lifetimes_ms` makes a mechanism's sessions end unless the client
-authenticates anew (KIP-368); without it the broker refuses any second authentication. Delegation tokens are on.
+authenticates again (KIP-368); without it the broker refuses any second authentication. Delegation tokens are on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def usual_users() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What the brokers of a cluster are told of it."""
+    """The settings of the brokers' SASL listener."""
 
     users: dict[str, str] = field(default_factory=usual_users)
     lifetimes_ms: dict[str, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class SaslListener:
     def properties(self) -> str:
         """The lines of server.properties."""
         prefix = f"listener.name.{LISTENER.lower()}"
-        own_token = 'unsecuredLoginStringClaim_sub="broker"'  # noqa: S105 - nobody's
+        own_token = 'unsecuredLoginStringClaim_sub="broker"'  # noqa: S105 - not a secret, the token is unsigned
         known = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
         protocols = f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LISTENER}:{LISTENER}"
         lines = [
@@ -67,7 +67,7 @@ class SaslListener:
         return "\n".join(lines) + "\n"
 
     def format_arguments(self) -> Iterable[str]:
-        """What `kafka-storage format` needs, so that the SCRAM users are there from the first start."""
+        """Return the arguments of `kafka-storage format` that create the SCRAM users before the first start."""
         for mechanism in SCRAMS:
             for name, password in self.users.items():
                 yield "--add-scram"

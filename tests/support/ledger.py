@@ -1,7 +1,7 @@
-"""Everything that the core tells of its requests, kept; and a session whose clock goes by microseconds.
+"""A ledger of everything that the core reports of its requests; and a session whose clock counts microseconds.
 
-`Ledger` keeps the rows of every second, every trail, every end of a mute. `TimedWire` steps the engine as the driver
-does: whatever is due on the way happens when it is due. It integrates by itself how long its client was kept quiet.
+`Ledger` keeps the rows of every second, every trace, every end of a mute. `TimedWire` steps the engine as the driver
+does: events on the way happen at their own time. It integrates by itself how long its client was muted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Ledger(Watcher):
-    """Remembers what the core told, figures included."""
+    """Remembers what the core reported, rows and traces included."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,11 +42,11 @@ class Ledger(Watcher):
         self.rows.extend(rows)
 
     def sum(self, column: str) -> int:
-        """Over all rows."""
+        """Return the sum of a column over all rows."""
         return sum(getattr(row, column) for row in self.rows)
 
     def by_second(self, column: str) -> dict[int, int]:
-        """Where there was any, by the second's number."""
+        """Return the column's values above 0 by the number of their second."""
         sums: Counter[int] = Counter()
         for row in self.rows:
             sums[row.ts_ms // 1000] += getattr(row, column)
@@ -54,7 +54,7 @@ class Ledger(Watcher):
 
 
 def make_counting_engine(policies: Sequence[Policy] = (), **options: int) -> tuple[Engine, Ledger]:
-    """As `make_engine`, with a Ledger who hears everything."""
+    """As `make_engine`, with a Ledger as its observer."""
     engine = make_engine(policies, **options)
     ledger = Ledger()
     engine.observer = ledger
@@ -67,11 +67,11 @@ class TimedWire(Wire):
 
     def __init__(self, engine: Engine) -> None:
         self.quiet_ms: Counter[int] = Counter()
-        """How long the client was muted by a throttle, or held by one, in each second."""
+        """How long the client was muted by a throttle, or held, by second."""
         super().__init__(engine)
 
     def pass_us(self, elapsed_us: int) -> None:
-        """Time passes, no event on the way is late."""
+        """Let time pass; no event on the way is late."""
         engine = self.engine
         until_us = engine.now_us + elapsed_us
         while True:
@@ -87,7 +87,7 @@ class TimedWire(Wire):
                 return
 
     def end_seconds(self) -> None:
-        """The second that runs is over, and so is every count of it."""
+        """End the current second, and with it all its counts."""
         self.engine.advance((self.engine.now_ms // 1000 + 1) * 1000)
 
     def _quiet(self) -> int:

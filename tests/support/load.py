@@ -1,7 +1,7 @@
-"""Load that keeps books: a producer and a group in threads while a test breaks things, and the reckoning after.
+"""A load that keeps records: a producer and a group in threads while a test breaks things, and the comparison after it.
 
-Every value is its own serial number, number n goes to partition n % partitions, and an ack is written down with the
-place it names. The reckoning looks at what the brokers hold: nothing acked is lost or elsewhere, nothing is there
+Every value is its own serial number, number n goes to partition n % partitions, and an ack is recorded with its
+partition and offset. The comparison reads what the brokers hold: no acked record is lost or elsewhere, none is there
 twice, and each partition is in order.
 """
 
@@ -52,18 +52,18 @@ class LoadProducer:
         assert not self._thread.is_alive(), "the producer does not end"
 
     def abandon(self) -> None:
-        """From now on nobody answers: what is not acked in a moment stays so. Leaving comes after."""
+        """Stop waiting for acks: a record that is not acked soon stays unacked. The thread ends later."""
         self._abandon = True
         self._ending.set()
 
     def await_acks(self, more: int) -> None:
-        """Until `more` further records are acked: the load goes on."""
+        """Wait until `more` further records are acked, while the load continues."""
         wanted = len(self.acked) + more
         await_that(lambda: len(self.acked) >= wanted or bool(self._fatal), f"{more} more acks")
         assert not self._fatal, self._fatal
 
     def reckon(self, contents: list[Read]) -> None:
-        """With what the brokers hold, after leaving: nothing failed, all is there, once, in order, where acked."""
+        """Compare with the brokers' content at the end: no failure; each record once, in order, where it was acked."""
         assert not self._fatal, self._fatal
         assert not self.failed, f"{len(self.failed)} failed: {list(self.failed.items())[:3]}"
         silent = set(range(self.sent)) - self.acked.keys()
@@ -162,7 +162,7 @@ class GroupReader:
         assert not self._thread.is_alive(), "the consumer does not end"
 
     def await_values(self, wanted: set[int]) -> None:
-        """Until every wanted value was read at least once."""
+        """Wait until every one of these values was read at least once."""
         await_that(lambda: wanted <= self.values or bool(self._broken), "the group's records")
         assert not self._broken, self._broken
 
@@ -192,7 +192,7 @@ class GroupReader:
 
 
 def await_that(condition: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
-    """Until the condition holds; AssertionError after `seconds`."""
+    """Wait until the condition holds; raises AssertionError after `seconds`."""
     give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up, f"waited {seconds} s in vain for {what}"

@@ -29,7 +29,7 @@ _ESTABLISHED: Final = "01"
 
 
 class Written(NamedTuple):
-    """What a Produce reply says of one partition."""
+    """The result of one partition in a Produce reply."""
 
     partition: int
     code: int
@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a Fetch reply says."""
+    """The content of a Fetch reply."""
 
     code: int
     session_id: int
@@ -85,7 +85,7 @@ def fetch(
 
 
 def read_produce(reply: bytes) -> list[Written]:
-    """A whole Produce reply frame."""
+    """Parse a whole Produce reply frame."""
     told = messages.decode_response(api_of(f.PRODUCE, PRODUCE_VERSION), reply[8:])
     return [
         Written(each.index, int(each.error_code), each.base_offset)
@@ -95,7 +95,7 @@ def read_produce(reply: bytes) -> list[Written]:
 
 
 def read_fetch(reply: bytes) -> Fetched:
-    """A whole Fetch reply frame."""
+    """Parse a whole Fetch reply frame."""
     told = messages.decode_response(api_of(f.FETCH, FETCH_VERSION), reply[8:])
     partitions = [each for topic in told.responses for each in topic.partitions]
     codes = {int(told.error_code), *(int(each.error_code) for each in partitions)}
@@ -121,18 +121,18 @@ class Talk:
         self.socket.close()
 
     def send(self, frame: bytes) -> None:
-        """A request; its time counts from here."""
+        """Send a request; its time counts from here."""
         self.sent_s = time.monotonic()
         self.socket.sendall(frame)
 
     def reply(self) -> tuple[bytes, float]:
-        """The next reply, a whole frame, and how many ms after the last request it came."""
+        """Return the next reply, a whole frame, and the milliseconds since the last request."""
         head = receive(self.socket, 4)
         frame = head + receive(self.socket, *struct.unpack(">i", head))
         return frame, (time.monotonic() - self.sent_s) * 1000
 
     def ask(self, frame: bytes) -> tuple[bytes, float]:
-        """Request and reply."""
+        """Send a request and return its reply."""
         self.send(frame)
         got = self.reply()
         assert f.correlation_id(got[0]) == f.correlation_id(frame[4:]), "another request's reply"
@@ -141,7 +141,7 @@ class Talk:
 
 @dataclass(slots=True)
 class Parked:
-    """One of many connections with a request under way: what came back, when, and how it ended."""
+    """One of many connections with a request in flight: its replies, their times, and its end."""
 
     talk: Talk
     data: bytes = b""
@@ -150,7 +150,7 @@ class Parked:
 
     @property
     def replied(self) -> bool:
-        """Whether a whole reply, or more, is here."""
+        """Return whether at least one whole reply has arrived."""
         return len(self.data) >= 4 and len(self.data) >= 4 + struct.unpack_from(">i", self.data)[0]
 
 
@@ -168,20 +168,20 @@ class Crowd:
             each.talk.socket.close()
 
     def connect(self, address: str, count: int) -> None:
-        """So many more of them; the broker at the other end has answered each once."""
+        """Open so many more of them; the broker at the other end has answered each once."""
         self.members += [Parked(Talk(address)) for _ in range(count)]
         self.send(api_versions_request(0))
         self.await_replies(TIMEOUT_SECONDS)
         assert all(each.replied for each in self.members)
 
     def send(self, frame: bytes) -> None:
-        """Everybody asks the same."""
+        """Send the same request on every connection."""
         for each in self.members:
             each.data, each.waited_ms = b"", None
             each.talk.send(frame)
 
     def await_replies(self, seconds: float, *, and_end: bool = False) -> None:
-        """Read until everybody has a reply (`and_end`: and the connection's end), or the time is up."""
+        """Read until every connection has a reply (`and_end`: and its end), or the time is up."""
         give_up = time.monotonic() + seconds
         with selectors.DefaultSelector() as waiting:
             for each in self.members:
@@ -214,7 +214,7 @@ def _read(parked: Parked) -> None:
 
 
 def unread_bytes(port: int) -> int:
-    """What lies in this machine's sockets at local port `port` and whoever has them has not read."""
+    """Return the number of unread bytes in this machine's sockets at local port `port`."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(
         int(row[4].partition(":")[2], 16)

@@ -1,13 +1,11 @@
-"""Sessions that share a small pool: requests that are kept whole, brokers that stop reading, the books."""
+"""Sessions that share a small pool: requests that are kept whole, brokers that stop reading, the counts."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.api import Need
-from proxy.core.memory import read_limits
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.session.channel import Mute
@@ -16,23 +14,21 @@ from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from policies.api import Policy
     from proxy.core.engine import Engine
 
 PATIENT = ReadLimits(0, 0)
-"""Nobody is called slow."""
+"""No client is slow."""
 OVERHEAD = len(f.request(f.LIST_OFFSETS, 1, 1))
 
 
 def kept(number: int, whole_bytes: int = 100) -> bytes:
-    """A request of this size in all, of an API whose requests `Keeper` wants whole."""
+    """Return a request of this total size, of an API whose requests `Keeper` wants whole."""
     return f.request(f.LIST_OFFSETS, 1, number, bytes(whole_bytes - OVERHEAD))
 
 
 class Keeper(Recorder):
-    """Wants ListOffsets whole, and says what it is told to."""
+    """Wants ListOffsets whole, and decides as it is told to."""
 
     def __init__(self, decide=None, **options) -> None:
         options = {"needs": Need.BODY, "apis": {f.LIST_OFFSETS}, **options}
@@ -44,7 +40,7 @@ class Keeper(Recorder):
 def small_engine(
     pool: int, *policies: Policy, limits: ReadLimits = PATIENT, **options: float
 ) -> Engine:
-    """An engine whose pool of requests has so many bytes."""
+    """Return an engine whose pool of requests has so many bytes."""
     max_bytes = options.pop("request_max_bytes", 104_857_600)
     bounds = PoolLimits(request_bytes=pool, read_limits=limits, **options)  # type: ignore[arg-type]
     return make_engine(policies or [Keeper()], bounds=bounds, request_max_bytes=int(max_bytes))
@@ -64,7 +60,7 @@ class Link(Wire):
         return bool(self.session.client.muted & Mute.OUT_OF_MEMORY)
 
     def settle(self) -> None:
-        """As the event loop: what is stuck mutes the client."""
+        """Do as the event loop: a stuck broker mutes the client."""
         if not self.stuck:
             super().settle()
         else:
@@ -76,7 +72,7 @@ class Link(Wire):
             client.unmute(Mute.BACKPRESSURE)
 
     def unstick(self) -> None:
-        """Its broker reads again."""
+        """Let the broker read again."""
         self.stuck = False
         self.settle()
         self.proceed()
@@ -94,7 +90,7 @@ class Link(Wire):
 
 
 def begun(engine: Engine, number: int = 1, size: int = 600, host: str = "10.0.0.9") -> Link:
-    """A session inside a request that is kept whole; its size was read before, so it is not left unread."""
+    """Return a session inside a request that is kept whole; its size was read before, so it is not left unread."""
     link = Link(engine, host)
     link.session.client.keep(kept(number, size)[:8])
     return link.client(kept(number, size)[8:100])
@@ -105,7 +101,7 @@ def finish(link: Link, number: int = 1, size: int = 600) -> None:
 
 
 def request_bytes_of(wires: list[Wire]) -> int:
-    """What the sessions hold of requests, counted where it lies."""
+    """Return the bytes that the sessions hold of requests, counted at their places."""
     return sum(
         wire.session.reserved_bytes
         + wire.session.broker.unsent_bytes
@@ -113,13 +109,3 @@ def request_bytes_of(wires: list[Wire]) -> int:
         + len(wire.session.client.carry)
         for wire in wires
     )
-
-
-@contextmanager
-def crumbs_of(size_bytes: int) -> Iterator[None]:
-    """The least that is read, small beside a small pool."""
-    before, read_limits.CRUMB_BYTES = read_limits.CRUMB_BYTES, size_bytes
-    try:
-        yield
-    finally:
-        read_limits.CRUMB_BYTES = before

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Heard:
-    """What a collector got. `status` is what it answers."""
+    """The requests that a collector got. It answers with `status`."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -29,7 +29,7 @@ class Heard:
         self.requests: list[ExportMetricsServiceRequest] = []
 
     def metrics(self) -> dict[str, Metric]:
-        """By name, of the last request; all under our scope."""
+        """Return the metrics of the last request by name; all have our scope."""
         found = {}
         for sender in self.requests[-1].resource_metrics:
             for scope in sender.scope_metrics:

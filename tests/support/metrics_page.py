@@ -1,4 +1,4 @@
-"""MetricsObserver on an engine of the tests' own, and the page as a stranger's parser reads it."""
+"""MetricsObserver on an engine of the tests' own, and the page as the parser of prometheus_client reads it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def listen(
     facts_source: FakeFactsSource | None = None,
     **options,
 ) -> tuple[Wire, MetricsObserver]:
-    """A session whose engine tells MetricsObserver, and nobody else."""
+    """Return a session whose engine has MetricsObserver as its only observer."""
     metrics = MetricsObserver(max_users)
     engine = make_engine(policies, **options)
     hear(engine, metrics)
@@ -51,7 +51,7 @@ def listen(
 
 
 def hear(engine: Engine, metrics: MetricsObserver) -> None:
-    """Have the engine tell these, instead of whom it told."""
+    """Make this the engine's observer, instead of the present one."""
     engine.observer = metrics
     engine.usage._on_second = metrics.on_second
     engine.topology._observer = metrics

@@ -1,4 +1,4 @@
-"""Small policies for tests: each does one thing, and remembers what it was told."""
+"""Small policies for tests: each does one thing, and remembers its calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Recorder(Policy):
     """Decides by functions and remembers: `asked`, `heard`, `completed` hold (exchange_id, ...).
 
-    `said` is what was written in each reply before anybody here changed it.
+    `said` is the throttle time in each reply before Sluice changed it.
     """
 
     Config = dict

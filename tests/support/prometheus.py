@@ -1,4 +1,4 @@
-"""A real Prometheus and its promtool (Debian package `prometheus`); whoever asks where there is none is skipped."""
+"""A real Prometheus and its promtool (Debian package `prometheus`); tests that need them are skipped without them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOUND_TIMEOUT_SECONDS: Final = 15.0
 
 
 def program(name: str) -> str:
-    """The program's path, or a skip."""
+    """Return the program's path, or skip the test."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"no {name} here (Debian package prometheus)")
@@ -36,7 +36,7 @@ def program(name: str) -> str:
 
 
 def check_metrics(page: bytes) -> subprocess.CompletedProcess[str]:
-    """What `promtool check metrics` says of a page in the text format: code 0 if it has nothing to say."""
+    """Run `promtool check metrics` on a page in the text format; the exit code is 0 if it finds no fault."""
     return subprocess.run(
         [program("promtool"), "check", "metrics"],
         input=page.decode(),
@@ -47,7 +47,7 @@ def check_metrics(page: bytes) -> subprocess.CompletedProcess[str]:
 
 
 class Prometheus:
-    """A running one, and what it has scraped."""
+    """A running Prometheus, and what it has scraped."""
 
     def __init__(self, port: int) -> None:
         self._base = f"http://127.0.0.1:{port}/api/v1"
@@ -64,18 +64,18 @@ class Prometheus:
         return [exemplar for each in found for exemplar in each["exemplars"]]
 
     def targets(self) -> list[dict[str, str]]:
-        """Health and last error of whatever it scrapes."""
+        """Return the health and the last error of each target."""
         return self._ask("targets")["activeTargets"]
 
     def await_true(self, what: Callable[[], bool]) -> None:
-        """Wait until it has scraped so much."""
+        """Wait until the condition holds for what it has scraped."""
         give_up = time.monotonic() + FOUND_TIMEOUT_SECONDS
         while not what():
             assert time.monotonic() < give_up, self.targets()
             time.sleep(0.1)
 
     def is_up(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         try:
             self._ask("query", query="1")
         except OSError:

@@ -9,7 +9,7 @@ FAR_MS = 1_000_000
 
 
 class Waiting(DelayedOperation):
-    """Complete when it is allowed to be; remembers what happened to it, in order."""
+    """Completes when it is allowed to; remembers what happened to it, in order."""
 
     __slots__ = ("allowed", "happened", "name")
 
@@ -44,7 +44,7 @@ class Room:
         self.operations: dict[str, Waiting] = {}
 
     def call(self, text, now_ms=0, timeouts_ms=None):
-        """Do what a golden case's line says; what came of it."""
+        """Do what a golden case's line says; return the result."""
         what, name, *keys = text.split()
         if what == "check":
             return self.purgatory.check_and_complete(name, now_ms)
@@ -63,7 +63,7 @@ class Room:
 
 
 class Disturbed(Waiting):
-    """Somebody else does something to it while it is tried for the second time, in vain."""
+    """Calls `disturb` during its second try, which fails."""
 
     __slots__ = ("disturb", "tries")
 
@@ -80,7 +80,7 @@ class Disturbed(Waiting):
 
 
 class Chained(Waiting):
-    """Does something when it completes."""
+    """Calls `then` when it completes."""
 
     __slots__ = ("then",)
 

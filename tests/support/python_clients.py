@@ -1,7 +1,7 @@
-"""kafka-python and librdkafka behind one small face, so that a test is written once for both.
+"""kafka-python and librdkafka with one common interface, so that a test is written once for both.
 
-Both write a list of values to partitions that the test names and read a topic from its beginning, without a group.
-They raise what they raise: a test that uses them fails on the first error.
+Both write a list of values to partitions that the test names, and read a topic from its beginning without a group.
+Their exceptions are not caught: a test fails on the first error.
 """
 
 import time
@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition as PythonTopicPartition
 
 TIMEOUT_SECONDS: Final = 30
-# acks that promise less than all cannot be idempotent; both clients insist on saying so.
+# acks below all cannot be idempotent; both clients require that this is stated.
 ACKS: Final = ("0", "1", "all")
 COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -29,7 +29,7 @@ class Read:
 
 
 class Client(Protocol):
-    """What both clients can do."""
+    """The calls that both clients have."""
 
     def write(
         self,

@@ -1,4 +1,4 @@
-"""A session whose client is throttled, by the shortest way there is to it."""
+"""Sessions whose client is throttled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Quiet(Recorder):
-    """Throttles by `ms` the request that comes after `skip` others; hears of no reply, but of every end."""
+    """Throttles by `ms` the request after `skip` others; is told of no reply, but of every end."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Quiet(Recorder):
 
 
 class OnlyAsked(Quiet):
-    """The same, and it hears of no end either: nothing but its throttle makes a reply worth a look."""
+    """The same without `on_complete`: only its throttle makes a reply need the general path."""
 
     on_response = Policy.on_response
     on_complete = Policy.on_complete
@@ -40,9 +40,9 @@ class OnlyAsked(Quiet):
 def throttled(
     kind: Kind, needs: Need = Need.HEADER, ms: int = 500, policy: type[Quiet] = OnlyAsked
 ) -> Wire:
-    """Its first request has just been throttled; its second stands behind it, unread.
+    """Return a session whose first request was just throttled; its second request is kept, unread.
 
-    One of their kind was answered before, so that with Need.HEADER the fast loop takes them.
+    A request of their kind was answered before, so with Need.HEADER the fast loop handles both.
     """
     wire = Wire(make_engine([policy(ms, needs=needs, skip=1)]))
     wire.client(kind.ask(0)).broker(kind.reply(0, 0))
@@ -51,7 +51,7 @@ def throttled(
 
 
 def assert_usual_again(wire: Wire) -> None:
-    """Nothing is muted, and the fast loops settle what comes."""
+    """Check that nothing is muted, and that the fast loops handle the next frames."""
     session = wire.session
     assert not session.client.muted
     assert not session.unusual_requests

@@ -1,7 +1,7 @@
-"""A book of quotas that answers for itself, and a server before it: what `sluice quotas` can be tried on.
+"""Quotas in memory and a server for them, for tests of `sluice quotas`.
 
-`SERVED` is what the server understands; everything else ends the connection. With `users` it wants a login (PLAIN, or
-SCRAM with this module's own arithmetic), and takes the last login of any connection for everybody's.
+The server understands `SERVED`; any other request ends the connection. With `users` it requires a login (PLAIN, or
+SCRAM with this module's own arithmetic), and the last login of any connection counts for all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FAILED, _UNSUPPORTED = 58, 33
 
 
 class Book:
-    """An AlterableQuotas whose disk can fail, and that counts how often its usage is made."""
+    """An AlterableQuotas whose disk can fail, and that counts the calls of `usage`."""
 
     def __init__(self) -> None:
         self.quotas = ClientQuotas()
@@ -57,7 +57,7 @@ class Book:
 
 
 class QuotaServer(StubBroker):
-    """Serves a book. Without a login everybody is `root`, who is an admin."""
+    """Serves a book. Without a login every client is `root`, who is an admin."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class QuotaServer(StubBroker):
             code, token = self._authenticate(body[4:])
             told = struct.pack(">h", code) + f.string("wrong password" if code else None)
             return f.reply(ident, told + struct.pack(">i", len(token)) + token)
-        self._clock_ms += 1000  # nothing that was kept is young enough
+        self._clock_ms += 1000  # no cached answer is young enough
         verdict = self._admin.on_request(BenchRequest(api, body=body), self.user, self._clock_ms)
         assert isinstance(verdict, Respond)
         return f.reply(ident, verdict.body, tagged=api.response_header_version > 0)

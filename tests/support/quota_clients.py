@@ -1,7 +1,7 @@
-"""Real producers that take all they are given: one record a request, for so many seconds, each under its own client id.
+"""Real producers that use all of their quota: one record a request, for so many seconds, each with its own client id.
 
-Each tells what it was acked, what went wrong, and the throttle times by its own reckoning. How fast they were is for a
-`Tap` to say. Java's tool wants a number of records instead of a time, and is given what the quota lets through.
+Each reports its acks, its errors, and the throttle times that it saw itself. A `Tap` measures their rates.
+Java's tool takes a number of records instead of a time, and gets what the quota allows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WAIT_SECONDS: Final = 90
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What a producer is sent to do; its client id is its user's name."""
+    """The task of a producer; its client id is its user's name."""
 
     bootstrap: str
     user: str
@@ -46,17 +46,17 @@ class Errand:
     topic: str
     seconds: float
     records: int
-    """For a tool that counts instead."""
+    """For a tool that counts records instead."""
 
 
 @dataclass(slots=True)
 class Told:
-    """What a producer told."""
+    """The report of a producer."""
 
     acked: int = 0
     errors: list[str] = field(default_factory=list)
     throttle_avg_ms: float | None = None
-    """Over every response it had, where it keeps such a figure."""
+    """Over all its responses, if it keeps such a figure."""
     throttle_max_ms: float | None = None
 
 
@@ -97,7 +97,7 @@ def kafka_python(errand: Errand) -> Told:
 
 
 def librdkafka(errand: Errand) -> Told:
-    """librdkafka: takes no notice of throttle_time_ms but to report it."""
+    """librdkafka: it reports throttle_time_ms and does not wait."""
     told = Told()
     reported: list[float] = []
 

@@ -1,6 +1,6 @@
 """Consumer groups under a quota: two members each, kafka-python's classic group and librdkafka's of KIP-848.
 
-The members poll all the time, so that fetches take whatever heartbeats leave of the quota.
+The members poll all the time, so that fetches use the quota that heartbeats leave.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ class Member:
     password: str
     topic: str
     consumed: int = 0
-    assigned: int = 0
-    """How often it was given partitions."""
     errors: list[str] = field(default_factory=list)
     _ending: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -77,27 +75,19 @@ class KafkaPythonMember(Member):
         )
         try:
             consumer.partitions_for_topic(self.topic)  # known before it joins: see test_groups
-            before: set[object] = set()
             while not ended():
                 batches = consumer.poll(timeout_ms=200).values()
                 self.consumed += sum(map(len, batches))
-                assignment = set(consumer.assignment())
-                if assignment and assignment != before:
-                    self.assigned += 1
-                before = assignment
         finally:
             consumer.close()
 
 
 class LibrdkafkaMember(Member):
-    """librdkafka; it takes no notice of throttle_time_ms."""
+    """librdkafka: it does not honour throttle_time_ms."""
 
     def consume(self, ended: Callable[[], bool]) -> None:
         def on_error(error: KafkaError) -> None:
             self.errors.append(str(error))
-
-        def on_assign(*_: object) -> None:
-            self.assigned += 1
 
         consumer = Consumer(
             {
@@ -111,7 +101,7 @@ class LibrdkafkaMember(Member):
             }
         )
         try:
-            consumer.subscribe([self.topic], on_assign=on_assign)
+            consumer.subscribe([self.topic])
             while not ended():
                 for message in consumer.consume(100, timeout=0.2):
                     if (error := message.error()) is None:

@@ -1,6 +1,6 @@
-"""A broker that has quotas of its own behind a Sluice that has others: three users, each with both.
+"""A broker with quotas of its own behind a Sluice with others: three users, each with both.
 
-The load goes by the bootstrap port, and between Sluice and the broker stands a tap: it sees the throttle time that the
+The load uses the bootstrap port, and between Sluice and the broker is a tap: it sees the throttle time that the
 broker wrote, the client sees the one that Sluice made of it.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOW: Final = 5.0
 HIGH: Final = 20.0
-# User to requests per second: Sluice's limit, and what the broker's limit of bytes comes to.
+# User to requests per second: Sluice's limit, and the broker's limit of bytes converted to requests.
 LIMITS: Final = {"brokerquota": (HIGH, LOW), "ourquota": (LOW, HIGH), "bothquotas": (LOW, LOW)}
 TAP_ADDRESS: Final = "127.0.16.1"
 _RECORD_BYTES: Final = 4_000
@@ -38,7 +38,7 @@ _RECORD_BYTES: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What came of it; the broker's figures are in the order of the answers."""
+    """The results; the broker's throttle times are in the order of its replies."""
 
     began: float
     tallies: dict[str, Tally]
@@ -46,7 +46,7 @@ class Joined:
 
 
 def measure_joined(cluster: KafkaCluster, folder: Path, seconds: float) -> Joined:
-    """Runs the three users for so long."""
+    """Run the three users for so long."""
     body = _produce_body(Topics(cluster.bootstrap, 1).make(1))
     request_bytes = len(f.request(f.PRODUCE, 7, 1, body, client_id="load-brokerquota")) - 4
     broker = cluster.brokers[1]

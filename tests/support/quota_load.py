@@ -1,8 +1,8 @@
-"""Clients of few bytes that take all a quota gives them, each in one way of those by which a quota may be evaded.
+"""Clients of small requests that use all of a quota, each in one of the ways by which a quota may be evaded.
 
 `Load` has any number of rows; `run` runs any number of loads at once, in one thread. The request is a Heartbeat of a
-group that does not exist, which a broker answers at once, or what the row says. A caller ignores throttle_time_ms, asks
-again as soon as it is answered, and signs on by SASL PLAIN each time it connects.
+group that does not exist, which a broker answers at once, or the row's own. A caller ignores throttle_time_ms, sends
+the next request as soon as it is answered, and logs in by SASL PLAIN at each connection.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _CHUNK: Final = 65_536
-_HEARTBEAT: Final = f.string("nobody") + struct.pack(">i", 1) + f.string("none") + f.string(None)
+_HEARTBEAT: Final = f.string("no group") + struct.pack(">i", 1) + f.string("none") + f.string(None)
 
 
 class Load:
@@ -44,7 +44,7 @@ class Load:
 
 
 def run(loads: Iterable[Load], seconds: float) -> float:
-    """Every load at once, for so long; returns when it began, by `time.monotonic`."""
+    """Run every load at once, for so long; return its start by `time.monotonic`."""
     callers = [caller for load in loads for caller in load._callers]
     began = time.monotonic()
     ends = began + seconds
@@ -119,13 +119,13 @@ class _Caller:
         self.resting = False
 
     def next_at(self, now: float) -> float:
-        """When it may ask again."""
+        """Return the time of its next request."""
         if self._last_start is None:
             return now
         return max(now, self._last_start + self._interval_s)
 
     def begin(self, selector: selectors.BaseSelector) -> None:
-        """Connect, or ask on the connection there is."""
+        """Connect, or send on the open connection."""
         self._last_start = time.monotonic()
         if self._socket is not None:
             self._ask()
@@ -144,7 +144,7 @@ class _Caller:
         selector.register(self._socket, selectors.EVENT_READ, self)
 
     def receive(self, selector: selectors.BaseSelector) -> None:
-        """Whatever has come."""
+        """Read what has arrived."""
         if self._socket is None:
             return
         try:
@@ -167,7 +167,7 @@ class _Caller:
                 break
 
     def close(self, selector: selectors.BaseSelector) -> None:
-        """Hang up, as an ordinary client does."""
+        """Close, as an ordinary client does."""
         if self._socket is not None:
             with suppress(KeyError, ValueError):
                 selector.unregister(self._socket)
@@ -226,5 +226,5 @@ class _Caller:
     def _fail(self, problem: str, selector: selectors.BaseSelector) -> None:
         self._tally.problems.append(problem)
         self.close(selector)
-        self._last_start = time.monotonic() + 0.2  # then anew, not in a hot loop
+        self._last_start = time.monotonic() + 0.2  # then try again, not in a hot loop
         self.resting = True

@@ -1,4 +1,4 @@
-"""Bodies of the quota APIs (48, 49), asked as a client asks and read as a client reads, by the codec."""
+"""Bodies of the quota APIs (48, 49), written and read by the codec as a client does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Named = tuple[tuple[str, str | None], ...]
 
 
 class Answer(NamedTuple):
-    """What a client is told of one alteration."""
+    """The reply to one alteration."""
 
     entity: Named
     code: int
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What a client is told when it describes."""
+    """The reply to a description."""
 
     code: int
     message: str | None
@@ -41,7 +41,7 @@ def alter_body(
     validate_only: bool = False,
     version: int = 1,
 ) -> bytes:
-    """An AlterClientQuotas; a value of None removes the key."""
+    """Return an AlterClientQuotas; a value of None removes the key."""
     request = load_request_schema(ALTER, version)
     entry_type = _item(request, "entries")
     entity_type, op_type = _item(entry_type, "entity"), _item(entry_type, "ops")
@@ -68,7 +68,7 @@ def describe_body(
     strict: bool = False,
     version: int = 1,
 ) -> bytes:
-    """A DescribeClientQuotas; of a component the type, how it matches (0, 1, 2) and the name."""
+    """Return a DescribeClientQuotas; a component has the type, the match (0, 1, 2) and the name."""
     request = load_request_schema(DESCRIBE, version)
     item = _item(request, "components")
     made = (item(entity_type=t, match_type=how, match=name) for t, how, name in components)
@@ -76,13 +76,13 @@ def describe_body(
 
 
 def read_alter_reply(body: bytes, version: int = 1) -> list[Answer]:
-    """Every entry of the reply."""
+    """Return every entry of the reply."""
     told = messages.decode_response(api_of(ALTER, version), body)
     return [Answer(_named(e.entity), int(e.error_code), e.error_message) for e in told.entries]
 
 
 def read_describe_reply(body: bytes, version: int = 1) -> Description:
-    """The whole reply."""
+    """Return the whole reply."""
     told = messages.decode_response(api_of(DESCRIBE, version), body)
     values = None
     if told.entries is not None:

@@ -1,4 +1,4 @@
-"""Ways to behave under a quota, one user each (`Row`), and what became of them (`Tally`)."""
+"""The behaviours of users under a quota (`Row`), and the result of each (`Tally`)."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ BURST_SECONDS: Final = 2  # the policy's default
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How one user behaves."""
+    """The behaviour of one user."""
 
     user: str
     connections: int = 1
     depth: int = 1
-    """How many requests each connection keeps unanswered."""
+    """The number of requests that each connection keeps unanswered."""
     reconnect: bool = False
-    """A new connection, and a new sign-on, for every request."""
+    """A new connection, and a new login, for every request."""
     disguise: bool = False
     """A random client id in every request."""
     nodes: int = 1
-    """How many brokers' ports the connections are spread over."""
+    """The number of brokers' ports that the connections use."""
     offered_per_s: float | None = None
-    """Not more than this is asked; None = as much as is answered."""
+    """The highest rate of requests; None = as many as are answered."""
     produce: bytes | None = None
     """A Produce v7 body to send instead of Heartbeats."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of one row."""
+    """The result of one row."""
 
     answered: list[float] = field(default_factory=list)
-    """When, by `time.monotonic`."""
+    """The time of each answer, by `time.monotonic`."""
     throttle_ms: list[int] = field(default_factory=list)
-    """What each answer said."""
+    """The throttle time in each answer."""
     asked: list[float] = field(default_factory=list)
-    """When the request of each answer was sent."""
+    """The time of the request of each answer."""
     signed_on: int = 0
     problems: list[str] = field(default_factory=list)
 
     def between(self, start: float, stop: float) -> int:
-        """Answers within."""
+        """Return the number of answers between these times."""
         return bisect.bisect(self.answered, stop) - bisect.bisect(self.answered, start)
 
     def rate(self, start: float, stop: float) -> float:
-        """Answers per second within."""
+        """Return the answers per second between these times."""
         return self.between(start, stop) / (stop - start)
 
     def most_within(self, seconds: float) -> int:

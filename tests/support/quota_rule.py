@@ -1,8 +1,8 @@
-"""What Kafka's rule lets through, played with a pencil: clients who take all they get against one sampled rate.
+"""A model of Kafka's quota rule: clients that use all of one sampled rate.
 
-The rule (KIP-124) is written here anew, so that it can be laid beside what Sluice does in `channel` enforcement: 11
-windows of one second on whole seconds, the violating request stays recorded, only its own channel is muted, and for one
-second at most.
+The rule (KIP-124) is implemented here a second time, as a comparison for Sluice's `channel` enforcement: 11 windows of
+one second on whole seconds, the violating request stays recorded, only its own channel is muted, and for one second at
+most.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def answered_by_rule(
     seconds: float,
     round_trip_ms: float = _ROUND_TRIP_MS,
 ) -> int:
-    """How many requests of `row` are answered within `seconds` of `start_ms`, on the proxy's clock.
+    """Return how many requests of `row` are answered within `seconds` of `start_ms`, on the proxy's clock.
 
-    Not for a row that reconnects: nobody is left to be muted, so it has all it asks for.
+    A row that reconnects is not covered: its muted connection is gone, so it gets all it asks for.
     """
     ends = start_ms + seconds * 1000
     waiting = [(start_ms + round_trip_ms, place) for place in range(row.connections)]
@@ -49,7 +49,7 @@ def _delay_ms(windows: Counter[int], limit: float, now_ms: float) -> float:
     newest = int(now_ms // 1000)
     for old in [window for window in windows if window <= newest - _WINDOWS]:
         del windows[old]
-    # Counted from the oldest window in use, but never less than ten whole ones and the one that runs.
+    # Counted from the oldest window in use, but at least ten whole ones and the current one.
     span_ms = (_WINDOWS - 1) * 1000 + now_ms % 1000
     observed = windows.total() * 1000 / span_ms
     if observed <= limit:

@@ -1,6 +1,6 @@
-"""A Sluice with quotas before a real Kafka, and the users they are for.
+"""A Sluice with quotas before a real Kafka, and the users of these quotas.
 
-The brokers' SASL listener must know `quota_users()`; the limits are given by user, one user to each thing measured.
+The brokers' SASL listener must know `quota_users()`; limits are given by user, one user for each measurement.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def quota_sluice(
     upstream: str | None = None,
     advertise: str = "127.0.0.1",
 ) -> SluiceProcess:
-    """One that holds `quotas`: user to limits by key. Not started."""
+    """Return a Sluice with these quotas: user to limits by key. It is not started."""
     entries = [{"user": user, **limits} for user, limits in quotas.items()]
     policies = [{"use": "quota", "config": {"enforcement": enforcement, "quotas": entries}}]
     return SluiceProcess(
@@ -56,7 +56,7 @@ def quota_sluice(
 
 
 def introduce(sluice: SluiceProcess, user: str) -> None:
-    """Ask for the brokers, as every real client does first: Sluice learns from the answer where they are."""
+    """Ask for the brokers, as every real client does first: Sluice learns their addresses from the reply."""
     with Talk(sluice.port) as talk:
         answer = talk.plain(plain(user, quota_users()[user]))
         assert answer is not None, "the connection was closed"

@@ -1,7 +1,7 @@
-"""A relay that reads along: what each client asked, what it was answered, and the throttle time written into it.
+"""A relay that parses: the requests of each client, their replies, and the throttle time in each reply.
 
-It stands between two parties who speak Kafka, one connection for one, and sends on every byte as it came. Bodies are
-read by the codec library, not by Sluice's own table of offsets. Clients are told apart by their client id.
+It stands between two parties that speak Kafka, one connection for one, and sends on every byte unchanged. Bodies are
+parsed by the codec library, not by Sluice's own table of offsets. Clients are told apart by their client id.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SASL: Final = frozenset({17, 36})
 
 @dataclass(slots=True)
 class Exchange:
-    """One request; `answered` is None while nothing has come back. Times by `time.monotonic`."""
+    """One request; `answered` is None until its reply has come. Times by `time.monotonic`."""
 
     api_key: int
     api_version: int
@@ -37,9 +37,9 @@ class Exchange:
     asked: float
     answered: float | None = None
     throttle_ms: int | None = None
-    """None where the answer has no such field."""
+    """None if the reply has no such field."""
     error_code: int | None = None
-    """The answer's own, where it has one at its top."""
+    """The reply's own error code, if it has one at its top."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Tap:
         self._selector.close()
 
     def talks_of(self, client_id: str) -> list[Talk]:
-        """The connections on which this client asked something."""
+        """Return the connections on which this client sent requests."""
         return [talk for talk in self.talks if talk.client_id == client_id]
 
     def _run(self) -> None:
@@ -157,7 +157,7 @@ class _Requests(_Way):
         if length > 0 and api_key not in _SASL and not self.talk.client_id:
             self.talk.client_id = payload[10 : 10 + length].decode()
         if api_key == 0 and _acks(payload) == 0:
-            return  # nobody will answer
+            return  # no reply will come
         self.talk.exchanges.append(Exchange(api_key, version, correlation_id, time.monotonic()))
 
 
@@ -172,7 +172,7 @@ class _Replies(_Way):
             return
         api = api_of(exchange.api_key, exchange.api_version)
         if exchange.api_key == _API_VERSIONS and payload[4:6] == _UNSUPPORTED:
-            return  # answered as v0, whatever was asked
+            return  # answered as v0, for any version asked
         start = skip_tags(payload, 4, len(payload)) if api.response_header_version else 4
         body = messages.decode_response(api, payload[start:])
         throttle = getattr(body, "throttle_time", None)
@@ -196,7 +196,7 @@ def _acks(payload: bytes) -> int:
 
 
 def answered(talks: Iterable[Talk], start: float, stop: float) -> list[Exchange]:
-    """Every exchange, SASL's aside, that was answered within."""
+    """Return every exchange, except those of SASL, that was answered between these times."""
     return [
         exchange
         for talk in talks

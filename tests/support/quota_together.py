@@ -1,4 +1,4 @@
-"""Every real client at once, each with a quota of its own, before one Sluice, with a tap between them and it."""
+"""All real clients at once, each with a quota of its own, before one Sluice, with a tap between them and it."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ TAP_ADDRESS: Final = "127.0.15.1"
 PYTHON, LIBRDKAFKA, JAVA, FRANZ = "python", "librdkafka", "java", "franz"
 PRODUCERS: Final = (PYTHON, LIBRDKAFKA, JAVA, FRANZ)
 HONOUR: Final = frozenset({PYTHON, JAVA, FRANZ})
-"""Those who wait by themselves when they are told to."""
+"""The clients that honour throttle_time_ms."""
 PYTHON_GROUP, LIBRDKAFKA_GROUP = "member", "rdmember"
 GROUPS: Final = {PYTHON_GROUP: KafkaPythonMember, LIBRDKAFKA_GROUP: LibrdkafkaMember}
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What came of it; `start` to `stop` is when all were at it and their bursts were spent."""
+    """The results; from `start` to `stop` all clients were running and their bursts were spent."""
 
     start: float
     stop: float
@@ -58,17 +58,17 @@ class Together:
     talks: dict[str, list[Talk]]
 
     def settled(self, client: str) -> float:
-        """From when it has all its connections and its burst is spent; a JVM takes its time to come."""
+        """Return the time from which it has all its connections and its burst is spent; a JVM starts slowly."""
         began = min(each.asked for talk in self.talks[client] for each in talk.exchanges)
         return max(self.start, began + 2 * BURST_SECONDS)
 
     def rate(self, client: str) -> float:
-        """Requests answered per second, all of this client's."""
+        """Return the requests of this client answered per second."""
         start = self.settled(client)
         return len(answered(self.talks[client], start, self.stop)) / (self.stop - start)
 
     def came_or_went(self, client: str) -> list[Talk]:
-        """Its connections that began or ended since it had settled."""
+        """Return its connections that began or ended after it had settled."""
         start = self.settled(client)
         return [
             talk
@@ -77,7 +77,7 @@ class Together:
         ]
 
     def longest_s(self, client: str) -> float:
-        """The longest that one of its requests waited for its answer."""
+        """Return the longest time from one of its requests to the reply."""
         return max(
             exchange.answered - exchange.asked
             for exchange in answered(self.talks[client], 0, float("inf"))
@@ -85,7 +85,7 @@ class Together:
         )
 
     def throttle_ms(self, client: str) -> list[int]:
-        """What Sluice wrote into each of its replies, from the first to the last; 0 where there is no field."""
+        """Return the throttle time in each of its replies, in order; 0 where there is no field."""
         exchanges = answered(self.talks[client], 0, float("inf"))
         return [exchange.throttle_ms or 0 for exchange in exchanges]
 
@@ -98,7 +98,7 @@ def measure_together(
     warm_seconds: float,
     window_seconds: float,
 ) -> Together:
-    """Runs everybody for `warm_seconds` and `window_seconds`."""
+    """Run all clients for `warm_seconds` and `window_seconds`."""
     limits = {name: {"request_rate": PRODUCER_LIMIT} for name in PRODUCERS}
     limits |= {name: {"request_rate": GROUP_LIMIT} for name in GROUPS}
     sluice = quota_sluice(cluster, folder / "sluice", limits, advertise=TAP_ADDRESS)

@@ -1,4 +1,4 @@
-"""A client of few bytes, for tests that must see exactly what comes back."""
+"""A client of small requests, for tests that compare exact bytes."""
 
 import socket
 import struct
@@ -11,7 +11,7 @@ def api_versions_request(correlation_id: int) -> bytes:
 
 
 def receive(sock: socket.socket, count: int) -> bytes:
-    """Exactly `count` bytes."""
+    """Return exactly `count` bytes."""
     data = b""
     while len(data) < count:
         more = sock.recv(count - len(data))
@@ -21,7 +21,7 @@ def receive(sock: socket.socket, count: int) -> bytes:
 
 
 def receive_until_closed(sock: socket.socket) -> bytes:
-    """Everything that comes before the end, be it a close or a reset."""
+    """Return everything before the end, which may be a close or a reset."""
     data = b""
     try:
         while more := sock.recv(65536):

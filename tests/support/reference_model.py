@@ -1,6 +1,7 @@
-"""What a session has to do with a script, in the plainest way: one frame at a time, no buffers, no fast ways.
+"""A plain model of a session that runs a script: one frame at a time, no buffers, no fast paths.
 
-Written from the documents, not from the code it judges. Time is whole milliseconds. Only whole frames count.
+It is written from the documents, not from the code it is compared with. Time is in milliseconds. Only whole frames
+count.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ LAST_REPLIES_MS = 30_000
 
 
 class PolicyRaisedError(Exception):
-    """A policy has raised."""
+    """A policy raised."""
 
 
 @dataclass
 class Due:
-    """A reply that is due, in the order of the requests. `made`: it was made here, and waits for its turn."""
+    """A reply that is due, in the order of the requests. `made`: a local reply that waits for its turn."""
 
     asked: Asked
     throttle_until_ms: int = 0
@@ -41,21 +42,21 @@ class Model:
         self.script = made
         self.now_ms = 0
         self.coming = deque(made.asked)
-        self.come_bytes = 0  # of what is in `coming`, and of the garbage behind it
+        self.come_bytes = 0  # of what is in `coming`, and of the garbage after it
         self.says = {each.number: list(each.says) for each in made.asked}
-        self.passing: Asked | None = None  # the request that has begun and is not whole
+        self.passing: Asked | None = None  # the request that has begun and is not complete
         self.verdict: tuple | None = (
             None  # what is done when it is whole; None: it is asked about then
         )
-        self.mode = ""  # of the one that passes: stream, keep or drop
-        self.throttle_until_ms = 0  # what the reply of the one that is kept will say
+        self.mode = ""  # of the passing request: stream, keep or drop
+        self.throttle_until_ms = 0  # the throttle in the reply of the kept request
         self.held: tuple[Asked, int, int, tuple] | None = None
         self.judged: tuple[Asked, tuple] | None = None  # it was held, and waits for its turn
         self.muted = False
         self.mute_after_request = False  # mute as soon as the passing request is whole
         self.throttled_until_ms = 0
         self.due: deque[Due] = deque()
-        self.at_broker: deque[Due] = deque()  # what the broker has got and has not replied to
+        self.at_broker: deque[Due] = deque()  # requests that the broker has and has not answered
         self.to_broker: list[bytes] = []
         self.to_client: list[bytes] = []
         self.completed: dict[int, list[str]] = {}
@@ -66,12 +67,12 @@ class Model:
     # -- events --------------------------------------------------------------------------------
 
     def client(self, size: int) -> None:
-        """So many bytes more have come."""
+        """Let so many more bytes arrive."""
         self.come_bytes += size
         self.work()
 
     def broker(self, count: int) -> bytes:
-        """The broker replies to so many; what it sends."""
+        """Let the broker reply to so many requests; return what it sends."""
         sent = b""
         for _ in range(count):
             if not self.at_broker:
@@ -84,7 +85,7 @@ class Model:
         return sent
 
     def time(self, elapsed_ms: int, hang_ms: int) -> None:
-        """Time passes; `hang_ms` and more: the broker's time is up for every request that may wait."""
+        """Let time pass; from `hang_ms` on the broker's time is up for every request that may wait."""
         self.now_ms += elapsed_ms
         if self.held is not None and self.now_ms >= self.held[1]:
             asked, _, _, then = self.held
@@ -98,7 +99,7 @@ class Model:
         self.work()
 
     def wake(self, key: int) -> None:
-        """What is held for this key is asked about again."""
+        """Judge the request that is held for this key again."""
         if self.held is not None and self.held[2] == key:
             asked = self.held[0]
             self.held = None
@@ -112,7 +113,7 @@ class Model:
         self.work()
 
     def client_leaves(self) -> None:
-        """The client has said its last byte."""
+        """The client sends its end of stream."""
         if self.passing is not None:
             asked = self.passing
             if self.mode == "stream" and not asked.silent:
@@ -125,29 +126,29 @@ class Model:
         self.end_after_replies("client_closed")
 
     def client_dies(self) -> None:
-        """Its connection broke."""
+        """The client's connection breaks."""
         self.end("client_reset")
 
     def broker_dies(self) -> None:
-        """Its connection broke."""
+        """The broker's connection breaks."""
         self.end("broker_reset")
 
     def broker_lies(self) -> None:
-        """It has sent what no broker may send."""
+        """The broker sends bytes that no broker may send."""
         if not self.ended:
             self.end("broker_protocol")
 
     @property
     def waits(self) -> bool:
-        """Its client is not heard, or is about not to be."""
+        """Return whether the client is muted, or will be."""
         return bool(self.muted or self.mute_after_request or self.held or self.judged)
 
     def is_idle(self) -> bool:
-        """Nothing more happens by itself."""
+        """Return whether nothing more happens without an event."""
         return self.ended or not (self.due or self.at_broker or self.waits)
 
     def release(self) -> None:
-        """Both sides are closed."""
+        """Close both sides."""
         self.end("client_closed")
         if self.judged is not None and self.judged[1][0] != "raise":
             self.complete(self.judged[0], "disconnected")
@@ -157,7 +158,7 @@ class Model:
     # -- requests ------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Everything that can be done now with what has come."""
+        """Do everything that can be done with the bytes that have arrived."""
         try:
             while not self.ended and self.step():
                 pass
@@ -165,7 +166,7 @@ class Model:
             self.fault("policy_fault")
 
     def step(self) -> bool:
-        """One thing; False: there is nothing more to do now."""
+        """Do one thing; return False if there is nothing to do."""
         if self.passing is not None:
             if self.come_bytes < len(self.passing.data):
                 return False
@@ -208,7 +209,7 @@ class Model:
         return says.pop(0) if says else ("forward",)
 
     def judge(self, asked: Asked, said: tuple) -> None:
-        """A policy has spoken about a request whose head is here."""
+        """Apply a policy's verdict on a request whose head has arrived."""
         if said[0] == "raise":
             self.complete(asked, "disconnected")
             raise PolicyRaisedError
@@ -222,7 +223,7 @@ class Model:
         self.held = (asked, self.now_ms + ms, key, then)
 
     def begin(self, asked: Asked, said: tuple) -> None:
-        """Its first byte goes on, or is kept, or thrown away."""
+        """Forward, keep or drop its first byte."""
         self.passing = asked
         self.throttle_until_ms = 0
         if said[0] == "throttle":
@@ -238,7 +239,7 @@ class Model:
             self.mode, self.verdict = "keep", said
 
     def whole(self) -> None:
-        """The last byte of the passing request is here."""
+        """The last byte of the passing request has arrived."""
         asked, mode = self.passing, self.mode
         assert asked is not None
         self.passing = None
@@ -259,7 +260,7 @@ class Model:
         self.take(asked)
 
     def take(self, asked: Asked) -> None:
-        """It is through."""
+        """The request has passed."""
         assert self.coming[0] is asked
         self.coming.popleft()
         self.come_bytes -= len(asked.data)
@@ -267,7 +268,7 @@ class Model:
             self.mute_after_request, self.muted = False, True
 
     def settle(self, asked: Asked, said: tuple) -> None:
-        """All of it is here, and it is decided what becomes of it."""
+        """Apply the verdict on a request that has arrived whole."""
         if said[0] == "throttle":
             self.quiet(asked, said[1])
             said = said[2]
@@ -291,7 +292,7 @@ class Model:
                 self.end_after_replies("policy")
 
     def send(self, asked: Asked) -> None:
-        """The broker is about to get it."""
+        """Start to send it to the broker."""
         if asked.silent:
             self.complete(asked, "no_reply")
         else:
@@ -305,7 +306,7 @@ class Model:
             self.at_broker.append(self.due[-1])
 
     def answer(self, asked: Asked, body: bytes) -> None:
-        """Reply from here, when its turn comes."""
+        """Make a local reply, which is sent in its turn."""
         throttle_until_ms, self.throttle_until_ms = self.throttle_until_ms, 0
         if asked.silent:
             self.complete(asked, "answered")
@@ -328,7 +329,7 @@ class Model:
     # -- replies -------------------------------------------------------------------------------
 
     def reply(self, due: Due) -> None:
-        """The broker's reply to its oldest request has come."""
+        """The broker's reply to its oldest request has arrived."""
         assert self.due[0] is due
         if not due.swallowed:
             said = self.heard(due.asked)
@@ -345,15 +346,15 @@ class Model:
             self.to_client.append(due.asked.seen(said_ms))
             self.complete(due.asked, "replied")
         self.due.popleft()
-        self.let_go()
+        self.send_local_replies()
         self.maybe_end()
 
     def heard(self, asked: Asked) -> tuple:
         listens = self.script.policy and self.script.hears
         return asked.hears if listens else ("forward",)
 
-    def let_go(self) -> None:
-        """Replies made here whose turn has come."""
+    def send_local_replies(self) -> None:
+        """Send the local replies whose turn has come."""
         place = 0
         while place < len(self.due):
             each = self.due[place]
@@ -367,14 +368,14 @@ class Model:
                 break
 
     def expire(self) -> None:
-        """The broker was silent for too long: the oldest are answered here, as far as they may be."""
+        """The broker was silent for too long: answer its oldest requests in its place, as far as allowed."""
         for each in list(self.due):
             if self.ended:
                 return
             if each.swallowed:
                 continue
             if each.made:
-                self.let_go()
+                self.send_local_replies()
                 continue
             asked = each.asked
             if not asked.waits or asked is self.passing:
@@ -416,7 +417,7 @@ class Model:
             self.completed.setdefault(asked.number, []).append(outcome)
 
     def fault(self, reason: str) -> None:
-        """At a request: those before it are answered."""
+        """A request is at fault: earlier requests are answered."""
         self.passing = None
         self.end_after_replies(reason)
         if not self.ended:
@@ -434,7 +435,7 @@ class Model:
             self.ended = True
 
     def end(self, reason: str) -> None:
-        """Now; whoever waits is told."""
+        """End now, and tell the policy of every waiting request."""
         if self.ended and not self.due:
             return
         if not self.ending:
@@ -450,7 +451,7 @@ class Model:
 
 
 def timed_out(asked: Asked, left_ms: int) -> bytes:
-    """The reply that is made here for a broker that says nothing."""
+    """Return the reply in the place of a silent broker."""
     if asked.kind == "fetch":
         return f.reply(asked.number, struct.pack(">ii", max(left_ms, 1), 0))
     reply = f.produce_reply(asked.number)

@@ -1,4 +1,4 @@
-"""A capture played again: the same policy, asked the same questions in the same order at the same times."""
+"""The replay of a capture: the same policy gets the same questions in the same order at the same times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Played:
-    """What the policy said this time of one request, and of its reply."""
+    """The policy's verdicts on one request and on its reply."""
 
     verdict: str
     delay_ms: int = 0
@@ -28,7 +28,7 @@ class Played:
 
 
 def replay(rows: Sequence[Row], settings: Mapping[str, object]) -> dict[int, Played]:
-    """By `seq`: what a fresh quota policy with these settings says of all that the rows tell."""
+    """Return by `seq` the verdicts of a new quota policy with these settings on the recorded requests."""
     policy = Quota(msgspec.convert(settings, Quota.Config), BenchHost())
     requests = {row["seq"]: _request(row) for row in rows}
     peers = {
@@ -55,7 +55,7 @@ def replay(rows: Sequence[Row], settings: Mapping[str, object]) -> dict[int, Pla
 
 
 def recorded(rows: Sequence[Row]) -> dict[int, Played]:
-    """What it said when the capture was made."""
+    """Return the verdicts that the capture recorded."""
     return {
         row["seq"]: Played(row["verdict"], row["delay_ms"], row["reply_delay_ms"]) for row in rows
     }

@@ -23,7 +23,7 @@ SHARE_FETCH = 78
 
 
 def share_fetch(number: int, size_bytes: int) -> tuple[bytes, bytes]:
-    """A ShareFetch v1 request and its reply, which names a broker behind the records; v1 has them at the end."""
+    """A ShareFetch v1 request and its reply, which names a broker after the records; v1 has them at the end."""
     asked = f.request(SHARE_FETCH, 1, number, bytes(40), tagged=True)
     records = bytes(size_bytes)
     partition = struct.pack(">ih", 0, 0) + b"\x00" + struct.pack(">h", 0) + b"\x00"
@@ -44,12 +44,12 @@ def share_fetch(number: int, size_bytes: int) -> tuple[bytes, bytes]:
 
 
 def bounded(pool_bytes: int, *policies: Recorder) -> Engine:
-    """With a pool of replies of this size."""
+    """Return an engine with a pool of replies of this size."""
     return make_engine(policies, bounds=PoolLimits(response_bytes=pool_bytes))
 
 
 def metadata_body(version: int, topics: int, partitions: int, brokers: int = 2) -> bytes:
-    """A Metadata response body."""
+    """Return a Metadata response body."""
     kinds = import_module(f"kio.schema.metadata.v{version}.response")
     parts = tuple(
         kinds.MetadataResponsePartition(

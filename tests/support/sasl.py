@@ -1,4 +1,4 @@
-"""SASL as a client speaks it, by hand: so that a test can say what no client library would.
+"""SASL written by hand, so that a test can send what no client library would.
 
 `plain` and `scram_first` make tokens; `Scram` is a whole exchange, with its arithmetic (RFC 5802); `handshake` and
 `authenticate` make the requests around them, `handshake_reply` and `authenticate_reply` what a broker answers.

@@ -1,7 +1,7 @@
-"""One connection that speaks SASL by hand, and asks the broker itself whom it took us for.
+"""One connection that speaks SASL by hand, and asks the broker for the principal it was given.
 
-Kafka tells a client its own principal in the reply to CreateDelegationToken: `who` is the broker's word, to be laid
-beside Sluice's.
+Kafka tells a client its own principal in the reply to CreateDelegationToken: `who` returns it, for comparison with
+Sluice's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CREATE_TOKEN: Final = 38
 
 
 class Token(NamedTuple):
-    """A delegation token: who owns it, and how it is used."""
+    """A delegation token: its owner and its use."""
 
     owner: str
     token_id: str
@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 @dataclass(slots=True)
 class Talk:
-    """A client at `port` of `host`. What is None in an answer is a connection that the other side has closed."""
+    """A client at `port` of `host`. None as an answer means that the other side has closed the connection."""
 
     port: int
     host: str = "127.0.0.1"
@@ -52,28 +52,28 @@ class Talk:
 
     @property
     def own_port(self) -> int:
-        """By which Sluice knows this client."""
+        """Return the local port, by which Sluice knows this client."""
         own: int = self.socket.getsockname()[1]
         return own
 
     def next_id(self) -> int:
-        """A correlation id of its own."""
+        """Return a new correlation id."""
         self._serial += 1
         return self._serial
 
     def send(self, data: bytes) -> None:
-        """A connection that is closed shows when something is received."""
+        """Send it. A connection that is closed shows at the next `receive`."""
         with suppress(ConnectionError):
             self.socket.sendall(data)
 
     def receive(self) -> bytes | None:
-        """The next reply, without its size and correlation id; ids come in the order they were given."""
+        """Return the next reply without its size and correlation id; ids come in the order of the requests."""
         head = self._exactly(4)
         frame = self._exactly(struct.unpack(">i", head)[0]) if head else None
         return frame[4:] if frame else None
 
     def handshake(self, mechanism: str) -> int | None:
-        """The error code."""
+        """Return the error code of a SaslHandshake."""
         self.send(sasl.handshake(self.next_id(), mechanism))
         body = self.receive()
         return None if body is None else handshake_error(body)
@@ -81,25 +81,25 @@ class Talk:
     def token(
         self, token: bytes, version: int = 1, behind: bytes = b""
     ) -> AuthenticateReply | None:
-        """What the broker answers to it; `behind` is put after the request's last field."""
+        """Return the broker's answer to a token; `behind` is put after the request's last field."""
         frame = sasl.authenticate(self.next_id(), token, version) + behind
         self.send(struct.pack(">i", len(frame) - 4) + frame[4:])
         return self.answer(version)
 
     def answer(self, version: int = 1) -> AuthenticateReply | None:
-        """The next reply, to a SaslAuthenticate."""
+        """Return the next reply, to a SaslAuthenticate."""
         body = self.receive()
         if body is None:
             return None
         return authenticate_reply(body[1:] if version >= 2 else body, version)
 
     def plain(self, message: bytes) -> AuthenticateReply | None:
-        """Handshake and token of PLAIN."""
+        """Do the handshake and send the token of PLAIN."""
         assert self.handshake("PLAIN") == 0
         return self.token(message)
 
     def scram(self, exchange: Scram) -> AuthenticateReply | None:
-        """All of SCRAM, as far as the broker goes with it."""
+        """Do all of SCRAM, as far as the broker allows."""
         assert self.handshake(exchange.mechanism) == 0
         challenge = self.token(exchange.first)
         if challenge is None or challenge.error_code:
@@ -107,16 +107,16 @@ class Talk:
         return self.token(exchange.final(challenge.auth_bytes))
 
     def metadata(self, topics: int = 0) -> bool:
-        """Whether an ordinary request is still answered; `topics` are of 249 characters each."""
+        """Return whether an ordinary request is still answered; `topics` have names of 249 characters."""
         names = b"".join(f.string(f"{number:0>249}") for number in range(topics))
         body = struct.pack(">i", topics) + names if topics else b"\xff\xff\xff\xff"
         self.send(f.request(f.METADATA, 1, self.next_id(), body))
         return self.receive() is not None
 
     def who(self) -> Token | None:
-        """The broker's word for who we are, with a new delegation token where it gives us one.
+        """Return the broker's principal for this client, in a new delegation token.
 
-        None as well while it waits for us to authenticate: it refuses, and closes.
+        None means also that the broker waits for authentication: it refuses, and closes.
         """
         body = struct.pack(">iq", 0, 60_000)
         self.send(f.request(_CREATE_TOKEN, 1, self.next_id(), body))
@@ -133,7 +133,7 @@ class Talk:
         return Token(texts[1], texts[2], reply[pos + 4 : pos + 4 + length])
 
     def is_closed(self) -> bool:
-        """The other side ends the connection, now or soon."""
+        """Return whether the other side ends the connection, now or soon."""
         return self.receive() is None
 
     def _exactly(self, count: int) -> bytes | None:

@@ -1,6 +1,6 @@
-"""Scripts of one session, made from a seed: what the client sends, what a policy says, what happens, and when.
+"""Scripts of one session, made from a seed: the client's requests, a policy's verdicts, events, and their times.
 
-A script says nothing of chunks: the same script has to end the same way however its bytes are cut.
+A script has no chunks: the same script must end the same way under any chunking.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ REFUSAL = struct.pack(">ih", 0, ErrorCode.POLICY_VIOLATION)
 OTHER_BODY = f.string("another group") + struct.pack(">i", 7) + f.string("member")
 KEYS = 3
 HANG_MS = 45_000
-"""So long that every deadline of a request has passed."""
+"""A time after which every deadline of a request has passed."""
 CALM_MS = 1_000
-"""So much time passes at most besides: no deadline of a request comes."""
+"""The longest other pause: no deadline of a request is reached."""
 GARBAGE = (
     struct.pack(">i", 3) + b"abcdefgh",
     b"GET / HTTP/1.1\r\n\r\n",
@@ -47,36 +47,36 @@ BROKER_GARBAGE = (
 
 @dataclass
 class Asked:
-    """One request, and all that is decided about it beforehand."""
+    """One request, and everything that is decided about it beforehand."""
 
     number: int
     kind: str
     data: bytes
     head_bytes: int
-    """So many of them must have come before anything is decided."""
+    """The number of bytes that must arrive before it is judged."""
     says: list[tuple]
-    """What the policy says each time it is asked; after that ("forward",)."""
+    """The policy's verdicts in order; after them ("forward",)."""
     hears: tuple = ("forward",)
-    """What it says about the reply."""
+    """The policy's verdict on the reply."""
     replied_ms: int = 0
     """The throttle_time_ms in the broker's reply."""
 
     @property
     def silent(self) -> bool:
-        """No reply is due."""
+        """Return whether no reply is due."""
         return self.kind == "silent"
 
     @property
     def waits(self) -> bool:
-        """It is answered by Sluice if the broker is silent."""
+        """Return whether Sluice answers it if the broker is silent."""
         return self.kind in {"produce", "bulk", "fetch"}
 
     def reply(self) -> bytes:
-        """As the broker sends it."""
+        """Return the broker's reply."""
         return _REPLIES[self.kind](self.number, self.replied_ms)
 
     def seen(self, throttle_time_ms: int) -> bytes:
-        """As the client must see it."""
+        """Return the reply as the client must see it."""
         return _SEEN.get(self.kind, _REPLIES[self.kind])(self.number, throttle_time_ms)
 
 
@@ -96,7 +96,7 @@ class Script:
 
     @property
     def stream(self) -> bytes:
-        """All that the client sends."""
+        """Return all bytes that the client sends."""
         return b"".join(each.data for each in self.asked) + self.garbage
 
 
@@ -126,7 +126,7 @@ _KINDS = ("beat",) * 5 + (
 
 
 def _data_of(kind: str, number: int, needs: Need) -> tuple[bytes, int]:
-    """(the frame, how much of it has to be there before a policy is asked)."""
+    """Return the frame, and the number of its bytes that must arrive before a policy is asked."""
     if kind == "beat":
         return f.beat(number), HEADER_BYTES
     if kind == "metadata":
@@ -141,7 +141,7 @@ def _data_of(kind: str, number: int, needs: Need) -> tuple[bytes, int]:
 
 
 def _ends(rng: Random, kind: str, needs: Need) -> tuple:
-    """A verdict that ends the asking."""
+    """Return a final verdict."""
     choices: list[tuple] = [("forward",)] * 4 + [("exempt",)]
     if kind == "beat":
         choices += [("respond",), ("respond",), ("reject", False), ("reject", False)]
@@ -204,17 +204,17 @@ def script(rng: Random, seed: int, *, faults: bool = True, policy: bool | None =
 
 
 def _fill(made: Script, rng: Random, *, faults: bool) -> None:
-    """The events, in an order that chance decides."""
+    """Add the events, in random order."""
     events = made.events
     left = len(made.stream)
     calm_ms, hung = CALM_MS, not faults
-    silent = faults and rng.random() < 0.3  # the broker says nothing before it hangs
+    silent = faults and rng.random() < 0.3  # the broker is silent before it hangs
     for _ in range(rng.randrange(3, 30)):
         what = rng.random()
         if what < 0.4 and left:
             size = min(left, rng.choice([5, 30, 60, 200, 700, 4_000]))
             left -= size
-            if left < len(made.garbage):  # garbage comes as a whole
+            if left < len(made.garbage):  # garbage arrives as a whole
                 size, left = size + left, 0
             events.append(("client", size))
         elif what < 0.7:
@@ -241,13 +241,13 @@ def _fill(made: Script, rng: Random, *, faults: bool) -> None:
     elif ending < 0.25:
         events.append(("client dies",))
     else:
-        events.append(("settle",))  # whoever waits or is muted comes to an end
+        events.append(("settle",))  # every wait and every mute ends
         if ending < 0.6:
             events += [("client leaves",), ("broker", 20)]
 
 
 class Scripted(Policy):
-    """Says what the script says, and remembers how each request ended."""
+    """Gives the verdicts of the script, and remembers each request's outcome."""
 
     Config = dict
 
@@ -266,7 +266,7 @@ class Scripted(Policy):
 
 
 class Listening(Scripted):
-    """As Scripted, and hears of the replies."""
+    """As Scripted, with verdicts on replies."""
 
     def __init__(self, made: Script) -> None:
         super().__init__(made)
@@ -279,7 +279,7 @@ class Listening(Scripted):
 
 
 def verdict_of(said: tuple) -> Verdict:
-    """The real verdict for a script's word."""
+    """Return the real verdict for a script's tuple."""
     match said:
         case ("forward",):
             return FORWARD

@@ -1,7 +1,7 @@
-"""A session between two ends made of bytes: what the event loop does, without a socket.
+"""A session between two ends made of bytes: the work of the event loop, without a socket.
 
 `Wire` feeds a Session in chunks through one shared scratch buffer full of old bytes, as the event loop does,
-and collects what would have been sent.
+and collects the output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AT = 384 << 10
 
 
 class Watcher(Observer):
-    """Remembers what the core told."""
+    """Remembers what the core reported."""
 
     def __init__(self) -> None:
         self.closed: list[tuple[CloseReason, str]] = []
@@ -85,7 +85,7 @@ class Watcher(Observer):
 
 
 def make_engine(policies: Sequence[Policy] = (), **options: int | PoolLimits) -> Engine:
-    """An engine with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
+    """Return an engine with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
     watcher = Watcher()
     entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
     topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
@@ -93,15 +93,15 @@ def make_engine(policies: Sequence[Policy] = (), **options: int | PoolLimits) ->
 
 
 def forget_ready(engine: Engine) -> None:
-    """Nobody settles the sessions that are ready now."""
+    """Drop the sessions that are ready now from the queue, without a turn."""
     while engine.ready:
         engine.ready.popleft().ready = False
 
 
 class Wire:
-    """One session; `to_broker` and `to_client` are all bytes that ever left.
+    """One session; `to_broker` and `to_client` are all bytes that were ever sent.
 
-    What a muted client sends is not read before it is heard again. Time is the engine's.
+    The bytes of a muted client are read after it is unmuted. Time is the engine's.
     """
 
     def __init__(self, engine: Engine | None = None, node_id: int | None = None) -> None:
@@ -112,7 +112,7 @@ class Wire:
         session.handle = self
         self.to_broker = b""
         self.to_client = b""
-        self.turns = 0  # how often the session was paced
+        self.turns = 0  # how often the session was given a turn
         self.attended = 0  # how often something happened to it outside its own reads
         self._unread: deque[bytes] = deque()
         self._buf = bytearray(AT + (256 << 10) + 512)
@@ -130,23 +130,23 @@ class Wire:
 
     @property
     def held_bytes(self) -> int:
-        """What both pools count."""
+        """Return the number of bytes that both pools count."""
         return self.engine.request_pool.used_bytes + self.engine.reply_pool.used_bytes
 
     @property
     def unread(self) -> bytes:
-        """What the client has sent and nobody has read yet."""
+        """Return the bytes that the client has sent and the session has not read yet."""
         return b"".join(self._unread)
 
     def client(self, data: bytes, chunk: int = 256 << 10) -> Wire:
-        """The client sends this; reads of at most `chunk` bytes, while it is not muted."""
+        """Let the client send this, in reads of at most `chunk` bytes, while it is not muted."""
         self._unread.extend(data[at : at + chunk] for at in range(0, len(data), chunk))
         self.proceed()
         self._attend()
         return self
 
     def broker(self, data: bytes, chunk: int = 256 << 10) -> Wire:
-        """The broker sends this."""
+        """Let the broker send this."""
         for at in range(0, len(data), chunk):
             if self.session.ended:
                 break
@@ -158,7 +158,7 @@ class Wire:
         return self
 
     def settle(self) -> None:
-        """Send what stands in the outboxes and have whatever is due now, as the event loop does."""
+        """Send the content of the outboxes and do what is due now, as the event loop does."""
         session = self.session
         session.attention = False
         for channel, name in ((session.broker, "to_broker"), (session.client, "to_client")):
@@ -168,29 +168,29 @@ class Wire:
                 channel.sent(len(front))
 
     def release(self) -> None:
-        """Both sockets are closed."""
+        """Close both sockets."""
         self.session.handle = None
         self.session.release(self.now_ms)
 
     def advance(self, elapsed_ms: int) -> None:
-        """Time passes, for all sessions of the engine."""
+        """Let time pass for all sessions of the engine."""
         self.engine.advance(self.now_ms + elapsed_ms)
         self._attend()
         self.settle()
 
     def wake(self, key: Hashable) -> int:
-        """What a policy does through its host; how many were waiting."""
+        """Wake a key as a policy does through its host; return the number of requests that waited."""
         woken = self.engine.wake(key)
         self._attend()
         return woken
 
     def drain(self) -> None:
-        """The proxy goes down: all sessions of the engine."""
+        """Drain all sessions of the engine."""
         self.engine.drain()
         self._attend()
 
     def hang_up(self) -> None:
-        """The client has closed its side while it was not read."""
+        """Let the client close its side while it is not read."""
         self.session.client_hung_up(self.now_ms)
         self.settle()
         self.proceed()
@@ -207,7 +207,7 @@ class Wire:
                 wire.proceed()
 
     def proceed(self) -> None:
-        """Turns that are due, and reads while there is something and the client is heard."""
+        """Take the turns that are due, and read while there are bytes and the client is not muted."""
         session = self.session
         while not session.ended:
             if session.paced:

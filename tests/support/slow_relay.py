@@ -1,7 +1,7 @@
-"""A relay that makes a broker slow: each reply is held back for a while; and it counts what is under way.
+"""A relay that makes a broker slow: each reply is delayed; and it counts the requests in flight.
 
-Frames are passed whole. Counted are the requests of one API, over all connections together, from their arrival here
-until their reply leaves, so whoever sent them never has fewer under way than are counted.
+Frames are relayed whole. Counted are the requests of one API, over all connections together, from their arrival here
+until their reply leaves, so a client never has fewer requests in flight than are counted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SlowRelay:
         self, target: tuple[str, int], *, api_key: int, delay_s: float, address: str = "127.0.0.1"
     ) -> None:
         self.seen = 0
-        """Requests of that API, so far."""
+        """The number of requests of that API."""
         self.under_way = 0
         self.most_under_way = 0
         self._target = target

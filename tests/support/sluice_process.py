@@ -52,12 +52,12 @@ class SluiceProcess:
 
     @property
     def bootstrap(self) -> str:
-        """What a client is given as bootstrap.servers."""
+        """Return the value of bootstrap.servers for clients."""
         return f"{self.advertise}:{self.port}"
 
     @property
     def log(self) -> Path:
-        """What the process said since its last start."""
+        """Return the path of the process's log since its last start."""
         return self.directory / f"sluice-{self.starts}.log"
 
     @property
@@ -134,7 +134,7 @@ class SluiceProcess:
         return self.log.read_text(errors="replace")
 
     def _limited(self) -> list[str]:
-        """What to put before the command, so that it runs with fewer descriptors or another standard error."""
+        """Return the words before the command that limit its descriptors or redirect its standard error."""
         limit = "" if self.descriptors is None else f"ulimit -n {self.descriptors} && "
         stderr = f" 2{self.stderr}" if isinstance(self.stderr, str) else ""
         return ["sh", "-c", f'{limit}exec "$@"{stderr}', "sh"] if limit or stderr else []

@@ -1,11 +1,11 @@
-"""A broker of few words: enough of Kafka to stand behind Sluice while a test attacks it.
+"""A small broker: enough of Kafka to stand behind Sluice while a test attacks it.
 
 It runs in a thread, or (`python -m tests.support.stub_broker`, see `module_process`) in a process of its own, for a
 test whose process is busy.
 
 Rules:
-- It answers in order, each connection for itself. A Heartbeat's reply is the request's own body, so that whoever gets
-  it can tell whose it is; whatever it does not know is answered with its own address, which no client may ever see.
+- It answers in order, on each connection separately. A Heartbeat's reply is the request's own body, so that a client
+  can verify that it is its own; an unknown request is answered with the broker's address, which no client may see.
 - `answer` takes a request (whole, or its first 64 KiB) and gives the bytes to send, None for silence, or CLOSE.
 - `burst` replies are gathered on a connection before they are sent, or fewer when nothing comes for a moment.
 """
@@ -75,7 +75,7 @@ class StubBroker:
         self._stop.close()
 
     def usual(self, request: bytes) -> bytes | None:
-        """What is answered unless a test says otherwise."""
+        """Return the answer unless a test defines another."""
         key, version, ident = struct.unpack_from(">hhi", request, 4)
         if key == f.HEARTBEAT:
             return f.reply(ident, body_of(request))
@@ -210,7 +210,7 @@ class _Connection:
 
 
 def body_of(request: bytes) -> bytes:
-    """What stands behind a request's classic header (v1)."""
+    """Return the bytes after a request's classic header (v1)."""
     length = struct.unpack_from(">h", request, 12)[0]
     return request[14 + max(length, 0) :]
 
@@ -218,4 +218,4 @@ def body_of(request: bytes) -> bytes:
 if __name__ == "__main__":
     with StubBroker() as broker:
         print(broker.server, flush=True)  # noqa: T201 - this is how it is found
-        sys.stdin.read()  # until whoever started it lets go
+        sys.stdin.read()  # until the process that started it closes the pipe

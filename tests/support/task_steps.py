@@ -1,4 +1,4 @@
-"""How often a task gives the loop its turn."""
+"""Counts how often a task lets other tasks run."""
 
 from __future__ import annotations
 

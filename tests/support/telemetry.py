@@ -1,4 +1,4 @@
-"""Everything that listens, on an engine of the tests' own, and what runs on the loop meanwhile."""
+"""All observers on an engine of the tests' own, and the code that runs on the event loop meanwhile."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 PARTS = ("metrics", "traces", "views")
-"""`views`: what the dashboard and the admin server show. The log is always there."""
+"""`views`: the data of the dashboard and the admin server. The log is always there."""
 
 
 class Listeners:
-    """As the application puts them together; `watcher` is told of what goes wrong.
+    """As the application puts them together; `watcher` is told of faults.
 
     `families` are those of the usage log; without any there is none.
     """
@@ -68,7 +68,7 @@ class Listeners:
                 families,
                 clock=lambda: self.engine.now_ms,
                 effective_quota=_unknown,
-                rotate_ms=1 << 30,  # nobody turns the clock while the writer waits for it
+                rotate_ms=1 << 30,  # the clock stands still while the writer waits for it
                 topic_usage=book,
             )
         log = LogObserver(lambda: self.engine.now_ms, self.engine.timers.arm)
@@ -97,7 +97,7 @@ class Listeners:
 
     @property
     def busy(self) -> bool:
-        """Whether the threads have something in hand."""
+        """Return whether a thread has work."""
         tracer, usage_log = self.tracer, self.usage_log
         writer = None if usage_log is None else usage_log._thread
         return (tracer is not None and bool(tracer._queue or tracer._worker._in_hand)) or (
@@ -106,7 +106,7 @@ class Listeners:
 
     @property
     def threads(self) -> list[int]:
-        """Of those that were started."""
+        """Return the ids of the threads that were started."""
         threads = [
             None if self.tracer is None else self.tracer._worker._thread,
             None if self.usage_log is None else self.usage_log._thread._thread,
@@ -140,7 +140,7 @@ def _tracer(folder: Path, delay_ms: int) -> Tracer:
 
 
 def _unknown(user: str, client_id: str) -> None:
-    """No policy knows a limit."""
+    """Return None: no policy knows a limit."""
 
 
 class Ran:
@@ -164,7 +164,7 @@ class Ran:
 
 @contextmanager
 def watching() -> Iterator[Ran]:
-    """What runs on this thread inside the block."""
+    """Record what runs on this thread inside the block."""
     ran = Ran()
     sys.setprofile(ran.note)
     try:

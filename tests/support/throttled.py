@@ -1,4 +1,4 @@
-"""Requests of every kind that a throttle may meet, with what the broker replies and what the client must see.
+"""Requests of every kind that a throttle may meet, with the broker's reply and the reply that the client must get.
 
 `KINDS` by name: where throttle_time_ms stands (first, at a fixed place, last), flexible or not, streamed or
 rewritten. `SILENT` is the one without a reply.
@@ -28,7 +28,7 @@ class Kind:
     ask: Callable[[int], bytes]
     reply: Callable[[int, int], bytes]
     seen: Callable[[int, int], bytes]
-    """The same as the client must see it."""
+    """The same reply as the client must get it."""
 
 
 def _same(key: int, ask: Callable[[int], bytes], reply: Callable[[int, int], bytes]) -> Kind:
@@ -43,7 +43,7 @@ def fetch(correlation_id: int, max_bytes: int = 1 << 20, min_bytes: int = 1) -> 
 
 
 def fetch_reply(correlation_id: int, throttle_time_ms: int = 0, size_bytes: int = 90) -> bytes:
-    """Fetch v4: throttle_time_ms first, then what nobody here reads."""
+    """Fetch v4: throttle_time_ms first, then bytes that Sluice does not parse."""
     return f.reply(correlation_id, struct.pack(">i", throttle_time_ms) + f.records(size_bytes))
 
 
@@ -57,7 +57,7 @@ def produce9(correlation_id: int, acks: int = -1) -> bytes:
 
 
 def produce9_reply(correlation_id: int, throttle_time_ms: int = 0) -> bytes:
-    """Produce v9: throttle_time_ms last, with tags behind it."""
+    """Produce v9: throttle_time_ms last, followed by tags."""
     partition = struct.pack(">ihqqq", 0, 0, 17, -1, 0) + b"\x01\x00\x00"
     topic = f.compact("t") + b"\x02" + partition + b"\x00"
     body = b"\x02" + topic + struct.pack(">i", throttle_time_ms) + b"\x00"

@@ -1,4 +1,4 @@
-"""Topics made for one test, and what really lies in them: asked of the brokers directly, never through Sluice."""
+"""Topics made for one test, and their content, read from the brokers directly and never through Sluice."""
 
 import itertools
 import os
@@ -95,7 +95,7 @@ class Topics:
         return {partition.leader for partition in described}
 
     def await_leaders(self, name: str, partitions: int) -> None:
-        """Until each partition's leader knows that it is: an acks=0 record sent before would be lost, by right."""
+        """Wait until each partition's leader knows that it is: an acks=0 record sent before would rightly be lost."""
         places = {
             TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)
         }

@@ -1,4 +1,4 @@
-"""Trails made by hand, and a sink that remembers: for whoever tells of requests."""
+"""Request traces made by hand, and an exporter that remembers, for tests of telemetry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PEER = Peer(7, "10.0.0.9", 40000, node_id=2, client_id="billing-1", user="alice"
 
 
 def waits(*lengths: tuple[str, int], began_us: int = EPOCH_US) -> list[Stage]:
-    """Stages of (kind, microseconds) that follow one another."""
+    """Return stages of (kind, microseconds) that follow one another."""
     stages = []
     for kind, took_us in lengths:
         stages.append(Stage(kind, began_us, began_us + took_us))
@@ -40,9 +40,10 @@ def trail(
     turn_us: int = 0,
     began_us: int = EPOCH_US,
 ) -> RequestTrace:
-    """One that has ended. `upstream_us` None: it never went on; then its reply waited `turn_us` for its turn.
+    """Return the trace of a request that has ended.
 
-    `quiet_ms`: what its reply says about being quiet.
+    With `upstream_us` None it was never forwarded, and its reply waited `turn_us` for its turn. `quiet_ms` is the
+    throttle time in its reply.
     """
     api = apis.known(api_key, version)
     assert api is not None
@@ -59,7 +60,7 @@ def trail(
 
 
 class Kept:
-    """A Sink that keeps what it is given, or says `why` not."""
+    """An exporter that keeps the spans, or refuses them with `why`."""
 
     def __init__(self, why: str = "") -> None:
         self.why = why

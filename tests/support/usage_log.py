@@ -1,4 +1,4 @@
-"""An engine with a usage log, without a thread, and what a reader of the files is shown."""
+"""An engine with a usage log, without a thread, and the rows that a reader of the files sees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.api import EffectiveQuota, Policy
     from proxy.core.stats.capture import Capture
 
-START_MS = 1_763_683_200_000  # a whole second, and a day's first
+START_MS = 1_763_683_200_000  # a whole second, and the first of a day
 
 
 class Recording:
@@ -56,16 +56,16 @@ class Recording:
         self.usage_log.attach(self.engine)
 
     def stop(self) -> None:
-        """The process ends."""
+        """End the process."""
         self.usage_log.close()
 
     def rows(self, family: str) -> list[dict[str, object]]:
-        """What a reader is shown of a family, in the order it was written."""
+        """Return the rows of a family that a reader sees, in the order in which they were written."""
         return shown(self.directory, family)
 
 
 def shown(directory: Path, family: str) -> list[dict[str, object]]:
-    """The rows in the closed files of a family, file after file."""
+    """Return the rows in the closed files of a family, file by file."""
     return [
         json.loads(line)
         for path in sorted(directory.glob(f"{family}/dt=*/{family}-*.jsonl"))

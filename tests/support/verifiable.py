@@ -1,4 +1,4 @@
-"""Kafka's own verifiable clients: what their JSON lines say, added up.
+"""Kafka's own verifiable clients: the sums of their JSON lines.
 
 Trap: VerifiableProducer sets `retries=0`, so a test that breaks the way gives it a file with `IDEMPOTENT`, which is
 merged after. A producer run to its end has said `shutdown_complete` and `tool_data`.

@@ -1,4 +1,4 @@
-"""Requests that wait at the broker, made by hand, and what the replies made for them here say."""
+"""Requests that wait at the broker, made by hand, and the content of the replies made in the broker's place."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from wire.primitives import (
 )
 
 WAIT_MS = 29_500
-"""Of a produce with Kafka's usual timeout of 30 s."""
+"""The time of a produce with Kafka's usual timeout of 30 s."""
 FETCH_MS = 1_500
-"""Of a fetch with the usual wait of 500 ms."""
+"""The time of a fetch with the usual wait of 500 ms."""
 
 
 def asked(version: int, topics, correlation_id: int = 7) -> bytes:
@@ -48,17 +48,17 @@ def fetch_waiting(
 
 
 def empty(correlation_id: int) -> bytes:
-    """The fetch v4 reply that is made here."""
+    """Return the local reply to a fetch v4."""
     return f.reply(correlation_id, struct.pack(">ii", 1, 0))
 
 
 def ids(stream: bytes) -> list[int]:
-    """Whose replies these are."""
+    """Return the correlation ids of these replies."""
     return [f.correlation_id(each) for each in f.split(stream)]
 
 
 def said_of(version: int, frame: bytes, key: int = ApiKey.PRODUCE):
-    """(correlation id, message) of a whole reply frame."""
+    """Return the correlation id and the message of a whole reply frame."""
     api = api_of(key, version)
     (one,) = f.split(frame)
     body = one[8 + api.response_header_version :]
@@ -66,7 +66,7 @@ def said_of(version: int, frame: bytes, key: int = ApiKey.PRODUCE):
 
 
 def refused(version: int, frame: bytes):
-    """[(name or id, [index])] of a reply that gives every partition REQUEST_TIMED_OUT."""
+    """Return [(name or id, [index])] of a reply that gives every partition REQUEST_TIMED_OUT."""
     correlation_id, message = said_of(version, frame)
     assert correlation_id == 7
     found = []
@@ -78,12 +78,12 @@ def refused(version: int, frame: bytes):
 
 
 def indexes(topics):
-    """What `refused` should say."""
+    """Return what `refused` should return."""
     return [(name, [index for index, _ in partitions]) for name, partitions in topics]
 
 
 POLICIES = {
-    "nobody": list,
+    "none": list,
     "told": lambda: [Silent()],
     "asked": lambda: [Recorder()],
     "head": lambda: [Recorder(needs=Need.HEAD)],
@@ -91,11 +91,11 @@ POLICIES = {
     "patched": lambda: [Recorder(lambda _: Forward((Patch(0, b""),)), needs=Need.HEAD)],
     "throttled": lambda: [Recorder(lambda _: Throttle(10))],
 }
-"""Everybody who may look at a request, by how much of it is wanted."""
+"""The policies that may ask for a request, by how much of it they need."""
 
 
 def body_of(version: int, asked, *, transactional_id: bytes | None = None, tags=b"\x00") -> bytes:
-    """A request body made by hand: (name or topic id, [(index, records)]); `tags` at every level."""
+    """Return a request body made by hand: (name or topic id, [(index, records)]); `tags` at every level."""
     flexible = version >= 9
     counted = encode_compact_count if flexible else encode_count
     spelt = encode_compact if flexible else encode_string

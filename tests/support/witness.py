@@ -1,7 +1,7 @@
-"""A policy for tests: writes down who it was told is speaking, request by request, for whoever reads the file.
+"""A policy for tests: it writes the identity of each request's client to a file.
 
-`install` makes it known to a Sluice started with the variables it returns, as a stranger's package would be: by an
-entry point. `Sightings` reads what it wrote, while Sluice runs.
+`install` makes it known to a Sluice started with the variables it returns, as a third party's package would be: by an
+entry point. `Sightings` reads the file while Sluice runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Witness(Policy):
         self._file = Path(config.file).open("ab", buffering=0)  # noqa: SIM115 - until `close`
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward:
-        """One line, before the request goes on."""
+        """Write one line, before the request is forwarded."""
         seen = Sighting(
             peer.session_id,
             peer.port,
@@ -57,7 +57,7 @@ class Witness(Policy):
 
 
 class Sighting(NamedTuple):
-    """One request and its speaker."""
+    """One request and its client."""
 
     session_id: int
     port: int
@@ -74,23 +74,23 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """What a Witness wrote, in order."""
+    """The lines that a Witness wrote, in order."""
 
     file: Path
 
     def all(self) -> list[Sighting]:
-        """Everything."""
+        """Return all lines."""
         if not self.file.exists():
             return []
         lines = self.file.read_bytes().splitlines()
         return [msgspec.json.decode(line, type=Sighting) for line in lines]
 
     def of_port(self, port: int) -> list[Sighting]:
-        """What the client at this port of its own said."""
+        """Return the lines of the client at this local port."""
         return [each for each in self.all() if each.port == port]
 
     def of_client(self, client_id: str) -> list[Sighting]:
-        """What was said under this client id."""
+        """Return the lines of this client id."""
         return [each for each in self.all() if each.client_id == client_id]
 
 
@@ -103,7 +103,7 @@ class Witnessed:
 
 
 def install(directory: Path) -> tuple[dict[str, str], Sightings]:
-    """The variables for a Sluice that has the witness in its chain, and where to read what it saw."""
+    """Return the variables for a Sluice that has the witness in its chain, and the reader of its file."""
     package = directory / "witness"
     info = package / "witness-1.0.dist-info"
     info.mkdir(parents=True)

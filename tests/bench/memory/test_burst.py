@@ -12,7 +12,7 @@ from bench.memory.figures import Case, Resident
 from bench.memory.frames import KIB, MIB, produce_frame
 from bench.memory.load import Load, Outcome, Planned
 from bench.variants import DIRECT, SLUICE
-from tests.support.honest import receive
+from tests.support.sockets import receive
 
 if TYPE_CHECKING:
     from tests.bench.memory.conftest import Behind

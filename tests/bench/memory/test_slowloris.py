@@ -10,7 +10,7 @@ from bench.memory import slowloris
 from bench.memory.frames import MIB, produce_frame
 from bench.memory.slowloris import HEAD_BYTES, Slowloris, free_share
 from tests.support import frames as f
-from tests.support.honest import receive
+from tests.support.sockets import receive
 
 if TYPE_CHECKING:
     import pytest

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from policies.api import EXEMPT, FORWARD, Hold, Need, Outcome, Policy, Reject, Throttle
 from policies.testing import BenchHost
 from proxy.core.errors import CloseReason
+from tests.support import frames as f
 from tests.support.ledger import TimedWire, make_counting_engine
 from tests.support.throttled import KINDS, SILENT
 from wire.errors import ErrorCode
@@ -138,15 +139,6 @@ class Scripted(Policy):
             self.worth_telling.add(request.correlation_id)
 
 
-def whole_frames(stream: bytes) -> list[bytes]:
-    """Return the frames without an incomplete one at the end."""
-    found = []
-    while len(stream) >= 4 and len(stream) >= (size := 4 + int.from_bytes(stream[:4], "big")):
-        found.append(stream[:size])
-        stream = stream[size:]
-    return found
-
-
 def forward_of(verdict: object) -> object:
     """Return the verdict that says how a request is forwarded."""
     return verdict.forward if isinstance(verdict, Throttle) else verdict
@@ -197,7 +189,9 @@ class Play:
             self.wire.pass_us(asked.gap_us)
 
     def _answer(self, count: int, cut: int, gap_us: int) -> None:
-        seen = [struct.unpack_from(">i", each, 8)[0] for each in whole_frames(self.wire.to_broker)]
+        seen = [
+            struct.unpack_from(">i", each, 8)[0] for each in f.whole_frames(self.wire.to_broker)
+        ]
         due = [n for n in seen if n not in self.answered and self.script[n].name != "silent"]
         replies = b""
         for number in due[:count]:

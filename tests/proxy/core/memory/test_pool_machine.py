@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from policies.api import FORWARD, Forward, Hold, Need, Patch, Respond, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.memory import read_limits
+from proxy.core.memory.slow_clients import HASTY_MS
 from tests.support import frames as f
 from tests.support.memory import Keeper, Link, kept, request_bytes_of, small_engine
 
@@ -115,10 +116,10 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule(which=WHICH)
     def a_broker_replies(self, which):
         link = self.pick(which)
-        for frame in whole_frames(link.to_broker)[self.replied[link] :]:
+        for frame in f.whole_frames(link.to_broker)[self.replied[link] :]:
             self.replied[link] += 1
             number = int.from_bytes(frame[8:12], "big")
-            if frame[4:6] == b"\x00\x01" or not is_silent(frame):
+            if frame[4:6] == b"\x00\x01" or not f.is_silent(frame):
                 link.broker(f.reply(number, PASSES))
 
     @precondition(lambda self: self.links)
@@ -257,20 +258,8 @@ class MemoryMachine(RuleBasedStateMachine):
         assert self.pool.used_bytes == self.engine.reply_pool.used_bytes == 0
         assert self.engine.reservations._shares == {}
         assert not self.pool.is_depleted
+        self.engine.advance(self.engine.now_ms + HASTY_MS)  # the look at slow clients, not repeated
         assert self.engine.timers.next_ms() is None
-
-
-def whole_frames(stream: bytes) -> list[bytes]:
-    found = []
-    while len(stream) >= 4 and len(stream) >= (size := 4 + int.from_bytes(stream[:4], "big")):
-        found.append(stream[:size])
-        stream = stream[size:]
-    return found
-
-
-def is_silent(frame: bytes) -> bool:
-    """Return whether it is a Produce v3 with acks=0, which stands after the head and the null transactional id."""
-    return frame[4:6] == b"\x00\x00" and frame[21:23] == b"\x00\x00"
 
 
 STATES = (
