@@ -1,4 +1,4 @@
-"""The listening ports: one for bootstrap and one per declared node, all bound before the first accept.
+"""The listening ports: one for bootstrap and one per declared node, all bound before the first listens.
 
 Rules:
 - Ports are the same after every restart, because clients cache addresses.
@@ -31,6 +31,8 @@ class Listeners:
         try:
             for node_id, port in ports:
                 self._bound.append((node_id, _bind(address, port)))
+            for _, listening in reversed(self._bound):  # the bootstrap port last
+                _listen(listening)
         except OSError:
             self.close()
             raise
@@ -65,13 +67,22 @@ def _bind(address: str, port: int) -> trio.socket.SocketType:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address, port))
-        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise OSError(
-            error.errno, f"cannot listen on {address}:{port}: {error.strerror}"
-        ) from error
+        raise _refused(address, port, error) from error
     return trio.socket.from_stdlib_socket(listening)
+
+
+def _listen(listening: trio.socket.SocketType) -> None:
+    address, port = listening.getsockname()[:2]
+    try:
+        listening.listen(BACKLOG)
+    except OSError as error:  # another process has bound the port as well, and listens first
+        raise _refused(address, port, error) from error
+
+
+def _refused(address: str, port: int, error: OSError) -> OSError:
+    return OSError(error.errno, f"cannot listen on {address}:{port}: {error.strerror}")
 
 
 async def _accept(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import socket
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
-from bench.harness.ports import free_ports
+from bench.harness.ports import accepts, free_ports
 from proxy.shell.listeners import PAUSE_S, Listeners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 async def test_each_connection_is_handed_over_with_the_node_of_its_port(nursery):
@@ -38,6 +42,21 @@ async def test_a_port_in_use_is_named_and_the_other_ports_are_released():
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
             Listeners("127.0.0.1", [(None, free), (0, port)])
     Listeners("127.0.0.1", [(None, free)]).close()
+
+
+async def test_no_port_accepts_before_all_are_bound():
+    """A client that reaches the bootstrap port is then sent to a node's port, which must accept too."""
+    first, second = free_ports(), free_ports()
+
+    def ports() -> Iterator[tuple[int | None, int]]:
+        yield None, first
+        assert not accepts("127.0.0.1", first)
+        yield 1, second
+
+    listeners = Listeners("127.0.0.1", ports())
+    assert accepts("127.0.0.1", first)
+    assert accepts("127.0.0.1", second)
+    listeners.close()
 
 
 async def test_the_same_port_can_be_bound_again_at_once():
