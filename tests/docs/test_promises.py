@@ -41,11 +41,11 @@ def noisy_policies(name: str) -> list[object]:
 @pytest.fixture(params=SOURCES)
 def sluice(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SluiceProcess]:
     policies = msgspec.json.encode(noisy_policies(request.param)).decode()
-    with StubBroker() as stub:
-        running = SluiceProcess(stub.server, tmp_path, variables={"SLUICE_POLICIES": policies})
-        running.start()
+    with (
+        StubBroker() as stub,
+        SluiceProcess(stub.server, tmp_path, variables={"SLUICE_POLICIES": policies}) as running,
+    ):
         yield running
-        running.stop()
 
 
 def test_the_noisy_client_gets_the_documented_rate(sluice: SluiceProcess) -> None:

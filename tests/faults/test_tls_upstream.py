@@ -37,13 +37,11 @@ def test_a_tls_listener_spoken_to_in_plaintext_is_named_in_a_few_lines_of_log(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_hang_up_on_plain_bytes, args=(listener,), daemon=True).start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        sluice = SluiceProcess(address, tmp_path)
-        sluice.start()
-        for _ in range(CLIENTS):
-            with socket.create_connection((sluice.address, sluice.port), 20) as client:
-                client.sendall(api_versions_request(1))
-                assert receive_until_closed(client) == b""
-        sluice.stop()
+        with SluiceProcess(address, tmp_path) as sluice:
+            for _ in range(CLIENTS):
+                with socket.create_connection((sluice.address, sluice.port), 20) as client:
+                    client.sendall(api_versions_request(1))
+                    assert receive_until_closed(client) == b""
         listener.shutdown(socket.SHUT_RDWR)
     lines = [line for line in sluice.said().splitlines() if "bootstrap_closed" in line]
     assert 1 <= len(lines) < CLIENTS

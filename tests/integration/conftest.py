@@ -75,19 +75,15 @@ def kafka_sasl(java: Java, work: Path) -> Iterator[KafkaCluster]:
 @pytest.fixture(scope="session")
 def sluice_one(kafka_one: KafkaCluster, work: Path) -> Iterator[SluiceProcess]:
     """Sluice before the one broker."""
-    sluice = SluiceProcess(kafka_one.bootstrap, work / "sluice-one")
-    sluice.start()
-    yield sluice
-    sluice.stop()
+    with SluiceProcess(kafka_one.bootstrap, work / "sluice-one") as sluice:
+        yield sluice
 
 
 @pytest.fixture(scope="session")
 def sluice_three(kafka_three: KafkaCluster, work: Path) -> Iterator[SluiceProcess]:
     """Sluice before the three brokers."""
-    sluice = SluiceProcess(kafka_three.bootstrap, work / "sluice-three")
-    sluice.start()
-    yield sluice
-    sluice.stop()
+    with SluiceProcess(kafka_three.bootstrap, work / "sluice-three") as sluice:
+        yield sluice
 
 
 @pytest.fixture(scope="session")
@@ -95,10 +91,8 @@ def sluice_sasl(kafka_sasl: KafkaCluster, work: Path) -> Iterator[Witnessed]:
     """Sluice before the SASL listener, with a witness in its chain."""
     directory = work / "sluice-sasl"
     variables, seen = install(directory)
-    sluice = SluiceProcess(kafka_sasl.sasl_bootstrap, directory, variables=variables)
-    sluice.start()
-    yield Witnessed(sluice, seen)
-    sluice.stop()
+    with SluiceProcess(kafka_sasl.sasl_bootstrap, directory, variables=variables) as sluice:
+        yield Witnessed(sluice, seen)
 
 
 @pytest.fixture(scope="session")

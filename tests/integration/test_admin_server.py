@@ -222,20 +222,16 @@ def test_top_and_ctl_work_without_any_settings(tmp_path):
     runtime.mkdir()
     environ = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
     environ["XDG_RUNTIME_DIR"] = str(runtime)
-    with StubBroker() as broker:
-        process = SluiceProcess(
-            broker.server, tmp_path, variables={"XDG_RUNTIME_DIR": str(runtime)}
-        )
-        process.start()
-        try:
-            for command in (["top", "--once"], ["ctl", "status"]):
-                done = subprocess.run(
-                    [COMMAND, *command], env=environ, capture_output=True, text=True, check=False
-                )
-                assert (done.returncode, done.stderr) == (0, "")
-                assert "0 connections" in done.stdout
-        finally:
-            process.stop()
+    with (
+        StubBroker() as broker,
+        SluiceProcess(broker.server, tmp_path, variables={"XDG_RUNTIME_DIR": str(runtime)}),
+    ):
+        for command in (["top", "--once"], ["ctl", "status"]):
+            done = subprocess.run(
+                [COMMAND, *command], env=environ, capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+            assert "0 connections" in done.stdout
     assert list(runtime.glob("sluice/*")) == []
 
 

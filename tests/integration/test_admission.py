@@ -55,15 +55,13 @@ def slow_broker(
     policies = [
         {"use": "admission", "config": {"max_in_flight_requests_per_node": BOUND, **config}}
     ]
-    with SlowRelay((host, int(port)), api_key=f.PRODUCE, delay_s=DELAY_S) as relay:
-        sluice = SluiceProcess(
+    with (
+        SlowRelay((host, int(port)), api_key=f.PRODUCE, delay_s=DELAY_S) as relay,
+        SluiceProcess(
             relay.bootstrap, directory, variables={"SLUICE_POLICIES": json.dumps(policies)}
-        )
-        sluice.start()
-        try:
-            yield sluice, relay
-        finally:
-            sluice.stop()
+        ) as sluice,
+    ):
+        yield sluice, relay
 
 
 def produce(correlation_id: int, topic: str, value: bytes, client_id: str) -> bytes:
@@ -160,20 +158,18 @@ def test_a_consumer_with_a_floor_fetches_a_fifth_as_often(
         {"use": "fetch_floor", "config": {"consumers": [floor]}},
     ]
     variables["SLUICE_POLICIES"] = json.dumps(policies)
-    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables)
-    sluice.start()
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            ready = threading.Barrier(3)
-            reading = [
-                pool.submit(read, sluice.bootstrap, topic, client_id, ready)
-                for client_id in (CHATTY, FLOORED)
-            ]
-            ready.wait(20)
-            write_slowly(kafka_one.bootstrap, topic)
-            values = [each.result(timeout=30) for each in reading]
-    finally:
-        sluice.stop()
+    with (
+        SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables) as sluice,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        ready = threading.Barrier(3)
+        reading = [
+            pool.submit(read, sluice.bootstrap, topic, client_id, ready)
+            for client_id in (CHATTY, FLOORED)
+        ]
+        ready.wait(20)
+        write_slowly(kafka_one.bootstrap, topic)
+        values = [each.result(timeout=30) for each in reading]
 
     assert values[0] == values[1] == [f"{number}".encode() for number in range(RECORDS)]
     fetches = {

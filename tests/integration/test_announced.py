@@ -80,18 +80,18 @@ def test_clients_that_announce_much_and_send_little_do_not_use_up_a_brokers_heap
         topic = Topics(cluster.bootstrap, 1).make(1)
         large = produce_frame(topic, ANNOUNCED_BYTES)
         honest = [produce_frame(topic, 1000), produce_frame(topic, MIB)]
-        sluice = SluiceProcess(
-            cluster.bootstrap,
-            tmp_path / "sluice",
-            variables={"SLUICE_MEMORY_UPSTREAM_ANNOUNCED_MAX_BYTES": str(BOUND_BYTES)},
-        )
-        sluice.start()
-        with ExitStack() as stack:
+        with (
+            SluiceProcess(
+                cluster.bootstrap,
+                tmp_path / "sluice",
+                variables={"SLUICE_MEMORY_UPSTREAM_ANNOUNCED_MAX_BYTES": str(BOUND_BYTES)},
+            ) as sluice,
+            ExitStack() as stack,
+        ):
             announce(stack, "127.0.0.1", sluice.port, large)
             assert is_acknowledged("127.0.0.1", sluice.port, honest[0])
             assert is_acknowledged("127.0.0.1", sluice.port, honest[1])
             time.sleep(1)
-        sluice.stop()
         assert DEAD not in broker.log.read_bytes()
         with ExitStack() as stack:
             announce(stack, broker.host, broker.port, large)

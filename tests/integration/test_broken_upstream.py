@@ -20,11 +20,9 @@ BROKEN = "127.0.13.1"
 
 def test_a_refused_connection_closes_the_client(tmp_path: Path) -> None:
     """Without a listener upstream Sluice starts, and its client's connection ends without a byte."""
-    sluice = SluiceProcess(f"{BROKEN}:{free_ports(BROKEN)}", tmp_path)
-    sluice.start()
-    for port in (sluice.port, sluice.node_port(1)):
-        assert _ask(sluice, port) == b""
-    sluice.stop()
+    with SluiceProcess(f"{BROKEN}:{free_ports(BROKEN)}", tmp_path) as sluice:
+        for port in (sluice.port, sluice.node_port(1)):
+            assert _ask(sluice, port) == b""
 
 
 def test_a_dial_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
@@ -39,14 +37,12 @@ def test_a_dial_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
             filler.connect_ex(listener.getsockname())
             fillers.append(filler)
         host, port = listener.getsockname()
-        sluice = SluiceProcess(
+        with SluiceProcess(
             f"{host}:{port}", tmp_path, {"socket_connection_setup_timeout_ms": 700}
-        )
-        sluice.start()
-        began = time.monotonic()
-        assert _ask(sluice, sluice.port) == b""
-        assert 0.6 < time.monotonic() - began < 5
-        sluice.stop()
+        ) as sluice:
+            began = time.monotonic()
+            assert _ask(sluice, sluice.port) == b""
+            assert 0.6 < time.monotonic() - began < 5
         for filler in fillers:
             filler.close()
 
@@ -55,9 +51,10 @@ def test_a_reset_upstream_closes_the_client(kafka_one: KafkaCluster, tmp_path: P
     """The broker's side is reset during a request: the client is closed without a byte, and may connect again."""
     broker = kafka_one.brokers[1]
     port = free_ports(BROKEN)
-    with Relay([(BROKEN, port)], [(broker.host, broker.port)]) as relay:
-        sluice = SluiceProcess(f"{BROKEN}:{port}", tmp_path)
-        sluice.start()
+    with (
+        Relay([(BROKEN, port)], [(broker.host, broker.port)]) as relay,
+        SluiceProcess(f"{BROKEN}:{port}", tmp_path) as sluice,
+    ):
         with (
             kafka_one.paused(1),
             socket.create_connection((sluice.address, sluice.port), 20) as client,
@@ -67,21 +64,18 @@ def test_a_reset_upstream_closes_the_client(kafka_one: KafkaCluster, tmp_path: P
             relay.cut()
             assert receive_until_closed(client) == b""
         assert len(_ask(sluice, sluice.port, until_closed=False)) > 4
-        sluice.stop()
 
 
 def test_a_suspended_broker_ends_the_connection_at_the_request_timeout(
     kafka_one: KafkaCluster, tmp_path: Path
 ) -> None:
     """The client is closed after request_timeout_ms, and served again when the broker resumes."""
-    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, {"request_timeout_ms": 1000})
-    sluice.start()
-    with kafka_one.paused(1):
-        began = time.monotonic()
-        assert _ask(sluice, sluice.port) == b""
-        assert 0.9 < time.monotonic() - began < 5
-    assert len(_ask(sluice, sluice.port, until_closed=False)) > 4
-    sluice.stop()
+    with SluiceProcess(kafka_one.bootstrap, tmp_path, {"request_timeout_ms": 1000}) as sluice:
+        with kafka_one.paused(1):
+            began = time.monotonic()
+            assert _ask(sluice, sluice.port) == b""
+            assert 0.9 < time.monotonic() - began < 5
+        assert len(_ask(sluice, sluice.port, until_closed=False)) > 4
 
 
 def _ask(sluice: SluiceProcess, port: int, *, until_closed: bool = True) -> bytes:

@@ -168,37 +168,35 @@ def test_prometheus_scrapes_a_running_sluice(
     """Before a real broker, Prometheus has the clients' activity, and promtool finds no fault."""
     admin = f"127.0.0.1:{free_ports()}"
     variables = {"SLUICE_ADMIN_LISTEN": admin}
-    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables)
-    sluice.start()
-    try:
-        with scraping(admin, tmp_path) as prometheus:
-            topic = topics_one.make(1)
-            values = [b"%d" % n for n in range(200)]
-            client = CLIENTS["kafka-python"]
-            client.write(sluice.bootstrap, topic, values, 1, "all", "none")
-            assert len(client.read(sluice.bootstrap, topic, 1, len(values))) == len(values)
-            prometheus.await_true(
-                lambda: (
-                    prometheus.value("sum(sluice_requests_total)")
-                    == prometheus.value("sum(sluice_user_requests_total)")
-                    != {}
-                    and prometheus.value("sluice_connections") == {"": 0}
-                )
+    with (
+        SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables) as sluice,
+        scraping(admin, tmp_path) as prometheus,
+    ):
+        topic = topics_one.make(1)
+        values = [b"%d" % n for n in range(200)]
+        client = CLIENTS["kafka-python"]
+        client.write(sluice.bootstrap, topic, values, 1, "all", "none")
+        assert len(client.read(sluice.bootstrap, topic, 1, len(values))) == len(values)
+        prometheus.await_true(
+            lambda: (
+                prometheus.value("sum(sluice_requests_total)")
+                == prometheus.value("sum(sluice_user_requests_total)")
+                != {}
+                and prometheus.value("sluice_connections") == {"": 0}
             )
+        )
 
-            told = prometheus.value('sluice_requests_total{outcome="replied"}')
-            stage = 'sluice_request_stage_seconds_count{stage="upstream"}'
-            assert told["api=Produce,outcome=replied"] >= 1
-            assert told["api=Fetch,outcome=replied"] >= 1
-            assert (
-                prometheus.value(stage)["api=Produce,stage=upstream"]
-                == (told["api=Produce,outcome=replied"])
-            )
-            sent = prometheus.value("sluice_user_request_bytes_total")["user=ANONYMOUS"]
-            assert sent > sum(map(len, values))
-            assert prometheus.value("process_resident_memory_bytes")[""] > 20_000_000
-            with urllib.request.urlopen(f"http://{admin}/metrics", timeout=5) as reply:
-                checked = check_metrics(reply.read())
-            assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-    finally:
-        sluice.stop()
+        told = prometheus.value('sluice_requests_total{outcome="replied"}')
+        stage = 'sluice_request_stage_seconds_count{stage="upstream"}'
+        assert told["api=Produce,outcome=replied"] >= 1
+        assert told["api=Fetch,outcome=replied"] >= 1
+        assert (
+            prometheus.value(stage)["api=Produce,stage=upstream"]
+            == (told["api=Produce,outcome=replied"])
+        )
+        sent = prometheus.value("sluice_user_request_bytes_total")["user=ANONYMOUS"]
+        assert sent > sum(map(len, values))
+        assert prometheus.value("process_resident_memory_bytes")[""] > 20_000_000
+        with urllib.request.urlopen(f"http://{admin}/metrics", timeout=5) as reply:
+            checked = check_metrics(reply.read())
+        assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")

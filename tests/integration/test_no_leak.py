@@ -39,10 +39,8 @@ PARTITIONS = 6
 @pytest.fixture
 def sluice(kafka_three: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
     """A Sluice that sends its clients to the relay's address."""
-    sluice = SluiceProcess(kafka_three.bootstrap, tmp_path, advertise=RELAY_ADDRESS)
-    sluice.start()
-    yield sluice
-    sluice.stop()
+    with SluiceProcess(kafka_three.bootstrap, tmp_path, advertise=RELAY_ADDRESS) as sluice:
+        yield sluice
 
 
 @pytest.fixture

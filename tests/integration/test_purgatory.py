@@ -53,10 +53,8 @@ LARGE = b"large" * 1000
 def sluice(kafka_one: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
     """A Sluice of this test's own with the default graces and no further silence."""
     variables = {"SLUICE_LOG_FORMAT": "json", "SLUICE_PURGATORY_SILENCE_MS": "0"}
-    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables)
-    sluice.start()
-    yield sluice
-    sluice.stop()
+    with SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables) as sluice:
+        yield sluice
 
 
 def test_an_idle_poll_takes_its_time_and_no_more(

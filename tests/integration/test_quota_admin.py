@@ -96,16 +96,14 @@ def sluice_with(
 @pytest.fixture
 def running(kafka_one: KafkaCluster, java: Java, tmp_path: Path) -> Iterator[Running]:
     """Every client is ANONYMOUS and an admin; one quota is in the file, the live ones are saved."""
-    sluice = sluice_with(
+    with sluice_with(
         kafka_one.bootstrap,
         tmp_path / "sluice",
         admins=["ANONYMOUS"],
         state_file=str(tmp_path / "quotas.json"),
         quotas=[{"user": "bob", "request_rate": 500}],
-    )
-    sluice.start()
-    yield Running(sluice, java)
-    sluice.stop()
+    ) as sluice:
+        yield Running(sluice, java)
 
 
 def test_an_entry_that_observes_leaves_quotas_to_the_broker(
@@ -113,29 +111,29 @@ def test_an_entry_that_observes_leaves_quotas_to_the_broker(
 ) -> None:
     """Sluice neither saves nor applies the alteration; the broker answers it."""
     state_file = tmp_path / "quotas.json"
-    sluice = sluice_with(
+    with sluice_with(
         kafka_one.bootstrap,
         tmp_path / "sluice",
         mode="observe",
         admins=["ANONYMOUS"],
         state_file=str(state_file),
         quotas=[{"user": "bob", "request_rate": 500}],
-    )
-    sluice.start()
-    entity = ("--entity-type", "users", "--entity-name", "observed")
-    through = Running(sluice, java)
+    ) as sluice:
+        entity = ("--entity-type", "users", "--entity-name", "observed")
+        through = Running(sluice, java)
 
-    def direct(*arguments: str) -> str:
-        return java.run_tool(CONFIG_COMMAND, "--bootstrap-server", kafka_one.bootstrap, *arguments)
+        def direct(*arguments: str) -> str:
+            return java.run_tool(
+                CONFIG_COMMAND, "--bootstrap-server", kafka_one.bootstrap, *arguments
+            )
 
-    through.configs("--alter", *entity, "--add-config", "consumer_byte_rate=123456")
-    assert "consumer_byte_rate=123456" in through.configs("--describe", *entity)
-    assert "consumer_byte_rate=123456" in direct("--describe", *entity)
-    through.configs("--alter", *entity, "--delete-config", "consumer_byte_rate")
-    assert "consumer_byte_rate" not in direct("--describe", *entity)
-    assert "bob" not in through.configs("--describe", "--entity-type", "users")
-    assert not state_file.exists()
-    sluice.stop()
+        through.configs("--alter", *entity, "--add-config", "consumer_byte_rate=123456")
+        assert "consumer_byte_rate=123456" in through.configs("--describe", *entity)
+        assert "consumer_byte_rate=123456" in direct("--describe", *entity)
+        through.configs("--alter", *entity, "--delete-config", "consumer_byte_rate")
+        assert "consumer_byte_rate" not in direct("--describe", *entity)
+        assert "bob" not in through.configs("--describe", "--entity-type", "users")
+        assert not state_file.exists()
     said = sluice.said()
     assert "policy_observed" in said
     assert "AlterClientQuotas" in said
@@ -248,9 +246,7 @@ def test_top_shows_the_use_of_each_limit(running: Running) -> None:
 
 def test_only_admins_change_quotas(kafka_sasl: KafkaCluster, tmp_path: Path) -> None:
     """The broker has authenticated the user; every other user may describe."""
-    sluice = sluice_with(kafka_sasl.sasl_bootstrap, tmp_path / "sluice", admins=[ADMIN])
-    sluice.start()
-    try:
+    with sluice_with(kafka_sasl.sasl_bootstrap, tmp_path / "sluice", admins=[ADMIN]) as sluice:
         running = Running(sluice, kafka_sasl.java)
 
         def as_user(name: str) -> tuple[str, ...]:
@@ -271,19 +267,15 @@ def test_only_admins_change_quotas(kafka_sasl: KafkaCluster, tmp_path: Path) -> 
         said = running.quotas("list", *as_user(ADMIN), stdin="guess", code=1)
         assert said.startswith(f"{ADMIN} could not log in: ")
         assert "have not authenticated" in running.quotas("list", code=1)
-    finally:
-        sluice.stop()
 
 
 def test_the_brokers_own_quotas_are_forwarded(
     kafka_one: KafkaCluster, java: Java, tmp_path: Path
 ) -> None:
     """With forward_other_keys its keys and ips go to the broker; a request about both is refused."""
-    sluice = sluice_with(
+    with sluice_with(
         kafka_one.bootstrap, tmp_path / "sluice", admins=["ANONYMOUS"], forward_other_keys=True
-    )
-    sluice.start()
-    try:
+    ) as sluice:
         running = Running(sluice, java)
         by_ip = ("--entity-type", "ips", "--entity-name", "127.0.0.9")
         running.configs("--alter", *by_ip, "--add-config", "connection_creation_rate=50")
@@ -299,23 +291,19 @@ def test_the_brokers_own_quotas_are_forwarded(
         said = running.quotas("set", "--user", "forwarded", *mixed, code=1)
         assert "alter them in two requests" in said
         running.quotas("remove", "--user", "forwarded", "request_percentage")
-    finally:
-        sluice.stop()
 
 
 def test_one_of_several_replicas_only_describes(
     kafka_one: KafkaCluster, java: Java, tmp_path: Path
 ) -> None:
     """The reply to an alteration says why."""
-    sluice = sluice_with(kafka_one.bootstrap, tmp_path / "sluice", admins=["ANONYMOUS"], replicas=2)
-    sluice.start()
-    try:
+    with sluice_with(
+        kafka_one.bootstrap, tmp_path / "sluice", admins=["ANONYMOUS"], replicas=2
+    ) as sluice:
         running = Running(sluice, java)
         said = running.quotas("set", "--user", "x", "request_rate=5", code=1)
         assert said.startswith("Refused: This Sluice is one of 2 replicas")
         assert running.listed() == {}
-    finally:
-        sluice.stop()
 
 
 def _modules(java: Java) -> str:

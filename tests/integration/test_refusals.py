@@ -38,10 +38,8 @@ def strict(kafka_one: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
         "SLUICE_LOG_FORMAT": "json",
         "SLUICE_AUDIT_FILE": str(tmp_path / "audit.jsonl"),
     }
-    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables)
-    sluice.start()
-    yield sluice
-    sluice.stop()
+    with SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables) as sluice:
+        yield sluice
 
 
 def test_client_libraries_show_the_policy_and_reason_of_a_refusal(

@@ -25,10 +25,8 @@ PARTITIONS = 6
 @pytest.fixture
 def sluice(kafka_three: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
     """A Sluice of this test's own."""
-    sluice = SluiceProcess(kafka_three.bootstrap, tmp_path)
-    sluice.start()
-    yield sluice
-    sluice.stop()
+    with SluiceProcess(kafka_three.bootstrap, tmp_path) as sluice:
+        yield sluice
 
 
 def test_clients_continue_after_a_crash(sluice: SluiceProcess, topics_three: Topics) -> None:

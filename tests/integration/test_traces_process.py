@@ -108,16 +108,12 @@ def running(
     directory: Path, upstream: str, variables: Mapping[str, str], *policies: Mapping[str, Any]
 ) -> Iterator[SluiceProcess]:
     """A Sluice with these variables and policies."""
-    sluice = SluiceProcess(
+    with SluiceProcess(
         upstream,
         directory,
         variables={**variables, "SLUICE_POLICIES": json.dumps(policies)},  # JSON is YAML
-    )
-    sluice.start()
-    try:
+    ) as sluice:
         yield sluice
-    finally:
-        sluice.stop()
 
 
 def to(endpoint: str) -> dict[str, str]:

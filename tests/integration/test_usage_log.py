@@ -167,7 +167,7 @@ def test_the_same_rows_are_published_and_the_publisher_has_no_row(run: Run) -> N
 def test_a_replayed_capture_gives_the_same_delays(kafka_one: KafkaCluster, tmp_path: Path) -> None:
     """Sixteen clients over their quota: a new policy gives every recorded delay again."""
     directory = tmp_path / "usage-log"
-    sluice = SluiceProcess(
+    with SluiceProcess(
         kafka_one.bootstrap,
         tmp_path / "sluice",
         variables={
@@ -175,9 +175,7 @@ def test_a_replayed_capture_gives_the_same_delays(kafka_one: KafkaCluster, tmp_p
             "SLUICE_USAGE_LOG_FAMILIES": "capture,entity",
             "SLUICE_POLICIES": json.dumps([{"use": "quota", "config": QUOTA}]),
         },
-    )
-    sluice.start()
-    try:
+    ) as sluice:
         clients = [
             threading.Thread(target=ask_often, args=(sluice.port, place)) for place in range(16)
         ]
@@ -185,8 +183,6 @@ def test_a_replayed_capture_gives_the_same_delays(kafka_one: KafkaCluster, tmp_p
             client.start()
         for client in clients:
             client.join(60)
-    finally:
-        sluice.stop()
 
     rows = shown(directory, "capture")
     assert sorted(row["seq"] for row in rows) == list(range(1, 16 * 20 + 1))

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import wait_accepting
@@ -49,6 +49,13 @@ class SluiceProcess:
     def __post_init__(self) -> None:
         self.port = free_ports(self.address, 1 + NODES)
         self.directory.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @property
     def bootstrap(self) -> str:

@@ -26,7 +26,5 @@ def behind(tmp_path: Path) -> Iterator[Behind]:
             "PYTHONPATH": whole.install(tmp_path),
             "SLUICE_POLICIES": json.dumps([{"use": whole.NAME}]),
         }
-        sluice = SluiceProcess(stub.server, tmp_path, variables=variables)
-        sluice.start()
-        yield sluice, stub
-        sluice.stop()
+        with SluiceProcess(stub.server, tmp_path, variables=variables) as sluice:
+            yield sluice, stub
