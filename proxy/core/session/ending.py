@@ -130,6 +130,7 @@ class SessionEnd(SessionState):
             self.client.take()
             request_stream.forget(self, now_ms)
             self.end_after_replies(CloseReason.CLIENT_CLOSED)
+            self.maybe_end()
 
     def client_lost(self, now_ms: int) -> None:
         """The client's connection broke; nobody reads replies any more."""

@@ -75,6 +75,16 @@ def test_a_client_that_hangs_up_gives_its_place_back(needs):
     assert_nothing_left(wire)
 
 
+def test_a_session_that_is_ending_ends_when_the_client_of_its_held_request_hangs_up():
+    """Nothing else is due to it."""
+    wire, _ = held()
+    wire.session.end_after_replies(CloseReason.OPERATOR)
+    assert not wire.session.ended
+    wire.hang_up()
+    assert wire.session.ended
+    assert_nothing_left(wire)
+
+
 @NEEDS
 def test_a_silent_request_stays_when_its_client_hangs_up(needs):
     """With acks=0 its sender may have left in good faith."""
