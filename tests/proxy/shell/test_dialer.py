@@ -14,6 +14,7 @@ import trio
 from bench.harness.ports import free_ports
 from proxy.core.errors import CloseReason
 from proxy.core.topology import Topology
+from proxy.shell import dialer as dialer_module
 from proxy.shell.dialer import ASK_AGAIN_S, Dialer, DialError, dial
 from tests.support import frames as f
 from tests.support.sessions import Watcher
@@ -84,17 +85,25 @@ async def _reach_and_close(dialer: Dialer, node_id: int) -> None:
     (await dialer.reach(node_id)).close()
 
 
-async def test_the_next_bootstrap_broker_is_asked_when_one_is_down(nursery):
-    """Later dials reach the broker that answered."""
+async def test_the_next_bootstrap_broker_is_asked_when_one_is_down(nursery, monkeypatch):
+    """Later dials begin with the broker that answered."""
     node = FakeBroker()
     await nursery.start(node.serve)
     bootstrap = FakeBroker([(1, "127.0.0.1", node.port)])
     await nursery.start(bootstrap.serve)
     servers = [("127.0.0.1", free_ports()), ("127.0.0.1", bootstrap.port)]
     (await Dialer(topology(), servers, 5).reach(1)).close()
+    dialled: list[tuple[str, int]] = []
+
+    async def noted(host: str, port: int, timeout_s: float):
+        dialled.append((host, port))
+        return await dial(host, port, timeout_s)
+
+    monkeypatch.setattr(dialer_module, "dial", noted)
     dialer = Dialer(topology(), servers, 5)
     (await dialer.reach(None)).close()
     (await dialer.reach(None)).close()
+    assert dialled == [*servers, servers[1]]
 
 
 async def test_a_cluster_that_wants_authentication_gets_the_client_at_a_bootstrap_broker(nursery):

@@ -53,4 +53,6 @@ def test_an_observer_that_raises_is_reported_and_stops_no_other():
 
 def test_a_hook_that_no_observer_overrides_does_nothing():
     """It is the core's own empty hook."""
-    Broadcast([Ear([], "only")]).on_unmapped_node(99)
+    hook = Broadcast([Ear([], "only")]).on_unmapped_node
+    assert hook.__func__ is Observer.on_unmapped_node
+    hook(99)
