@@ -65,7 +65,7 @@ def test_replies_name_no_broker(start, broker) -> None:
     ranges = {
         key: (lowest, highest) for key, lowest, highest in struct.iter_unpack(">hhh", reply[14:])
     }
-    assert ranges.keys() <= OFFERED.keys()
+    assert ranges.keys() == OFFERED.keys()
     assert all(highest <= OFFERED[key][1] for key, (_, highest) in ranges.items())
     assert broker.seen == {(f.METADATA, 1): 1, (FIND_COORDINATOR, 0): 1, (f.API_VERSIONS, 0): 1}
 

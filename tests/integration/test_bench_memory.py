@@ -62,7 +62,7 @@ def test_replies_held_for_clients_that_do_not_read_are_measured(
     case = unread.measure(kafka, tmp_path, consumers=20, baseline_s=1, stand_s=1)
     assert 0 <= measured(case, "median") <= measured(case, "held for a consumer, greatest") < 1024
     assert measured(case, "problems") == 0, case.left_out
-    assert all(int(row[1]) > 0 for row in case.rows if row[0] != "while they come")
+    assert {int(row[1]) > 0 for row in case.rows if row[0] != "while they come"} == {True}
 
 
 def test_an_attack_does_not_delay_honest_producers(kafka: Kafka, tmp_path: Path) -> None:
