@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.config.sizing import budget_of
-from proxy.core.engine import NEVER
-from proxy.core.session.broker_waits import GraceTimes
+from proxy.core.session.grace_times import GraceTimes
+from proxy.core.session.shared_state import NEVER_US
 from proxy.shell.acceptor import connection_limit
 from proxy.telemetry import log
 
@@ -68,7 +68,7 @@ def dynamic_settings(
         engine.forget_plans()
 
     def slow(config: Config) -> None:
-        engine.slow_us = config.traces.slow_ms * 1000 or NEVER
+        engine.slow_us = config.traces.slow_ms * 1000 or NEVER_US
         engine.forget_plans()
 
     def drain(_config: Config) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from proxy.core.engine import Engine
-    from proxy.core.session.ending import SessionEnd
+    from proxy.core.session.session import Session
 
 SLICE = 100
 LISTED = 200
@@ -49,11 +49,11 @@ class Snapshot:
         self._now_ms = now_ms
         self._opened_ms = opened_ms
         self._listed = listed
-        self._top: list[tuple[tuple[int, int], int, SessionEnd]] = []
+        self._top: list[tuple[tuple[int, int], int, Session]] = []
         self._oldest: list[tuple[int, int, Waiting]] = []
         self._serial = 0
 
-    def add(self, session: SessionEnd) -> None:
+    def add(self, session: Session) -> None:
         """Add one session."""
         self.total += 1
         peer = session.peer
@@ -104,7 +104,7 @@ class Snapshot:
         """Return the requests that have waited longest, the longest first."""
         return [each[2] for each in sorted(self._oldest, reverse=True)]
 
-    def _wait(self, session: SessionEnd, kind: Kind, api: str, since_ms: int, what: str) -> None:
+    def _wait(self, session: Session, kind: Kind, api: str, since_ms: int, what: str) -> None:
         self.waiting[kind] += 1
         age_ms = max(0, self._now_ms - since_ms)
         for place, le_ms in enumerate(AGES_MS):
@@ -123,7 +123,7 @@ class Snapshot:
         push(self._oldest, (age_ms, -self._serial, row))
 
 
-def connection_of(session: SessionEnd, now_ms: int, opened_ms: Mapping[int, int]) -> ConnectionRow:
+def connection_of(session: Session, now_ms: int, opened_ms: Mapping[int, int]) -> ConnectionRow:
     """Return the row of a session."""
     peer, client, broker = session.peer, session.client, session.broker
     since_ms = opened_ms.get(peer.session_id)

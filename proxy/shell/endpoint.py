@@ -12,10 +12,10 @@ from proxy.shell.poller import IN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from proxy.core.memory.claim import Claimant
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.channel import Channel
     from proxy.core.session.session import Session
-    from proxy.core.session.state import SessionState
     from proxy.shell.transport import Transport
 
 _INT: Final = struct.Struct("i")
@@ -78,7 +78,7 @@ class Endpoint:
         return self.channel is self.session.client
 
 
-def unread_bytes(session: SessionState) -> int:
+def unread_bytes(session: Claimant) -> int:
     """Return how many bytes of the session's client the kernel holds unread (FIONREAD); 0 if it is closed.
 
     Under TLS these are encrypted bytes.

@@ -319,7 +319,7 @@ class EventLoop:
             session.resume()
             self._take(end, 0, now_ms)
         self._settle_rest(end)
-        self._engine.reservations.heard(session)
+        session.on_turn_over()
 
     def _received(self, end: Endpoint, received: int, now_ms: int) -> None:
         """Handle a receive outside the fast path: EOF, or bytes after those carried over."""

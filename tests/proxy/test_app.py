@@ -30,7 +30,7 @@ from proxy.config.sections import (
     UpstreamSettings,
 )
 from proxy.config.telemetry import AdminSettings
-from proxy.core.session.broker_waits import GraceTimes
+from proxy.core.session.grace_times import GraceTimes
 from tests.support import frames as f
 
 if TYPE_CHECKING:

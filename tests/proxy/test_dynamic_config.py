@@ -19,7 +19,7 @@ from proxy.config.telemetry import TracesSettings
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.read_limits import CRUMB_BYTES
-from proxy.core.session.broker_waits import GraceTimes
+from proxy.core.session.grace_times import GraceTimes
 from proxy.dynamic_config import dynamic_settings, graces_of
 from proxy.telemetry import log
 from tests.support import frames as f

@@ -103,7 +103,7 @@ def finish(link: Link, number: int = 1, size: int = 600) -> None:
 def request_bytes_of(wires: list[Wire]) -> int:
     """Return the bytes that the sessions hold of requests, counted at their places."""
     return sum(
-        wire.session.reserved_bytes
+        wire.session.claim.reserved_bytes
         + wire.session.broker.unsent_bytes
         + wire.session.broker.head_at
         + len(wire.session.client.carry)

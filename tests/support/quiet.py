@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import FORWARD, Need, Policy, Throttle
 from tests.support.policies import Recorder
+from tests.support.session_state import is_throttled, is_unusual
 from tests.support.sessions import Wire, make_engine
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def assert_usual_again(wire: Wire) -> None:
     """Check that nothing is muted, and that the fast loops handle the next frames."""
     session = wire.session
     assert not session.client.muted
-    assert not session.unusual_requests
-    assert session.unusual_replies == 0
-    assert session.throttle_timer is None
+    assert not is_unusual(session)
+    assert session.queue.unusual == 0
+    assert not is_throttled(session)
     assert wire.held_bytes == 0

@@ -214,7 +214,7 @@ class Wire:
                 self.turns += 1
                 session.resume()
                 self._read(session.client, session.from_client, b"", "to_broker")
-                self.engine.reservations.heard(session)
+                session.on_turn_over()
             elif self._unread and not session.client.muted:
                 data = self._unread.popleft()
                 if self.engine.request_pool.near_limit:

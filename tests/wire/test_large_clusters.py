@@ -91,8 +91,8 @@ def test_metadata_of_a_large_cluster_passes_while_names_are_learnt():
     wire.broker(f.reply(1, bytes(body), tagged=True))
     assert not wire.session.ended
     assert wire.to_client == f.reply(1, bytes(body), tagged=True)
-    assert len(engine.topics) == 1_700
-    assert engine.names_unread == 0
+    assert len(engine.rewrites.topics) == 1_700
+    assert engine.rewrites.names_unread == 0
 
 
 def test_a_produce_reply_of_200_000_partitions_fits_the_budget():

@@ -18,12 +18,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from proxy.core.memory.slow_clients import watch, watch_waiting
-from proxy.core.session.channel import Mute
-
 if TYPE_CHECKING:
-    from proxy.core.session.account import SessionAccount
-    from proxy.core.session.ending import SessionEnd
+    from proxy.core.memory.claim import MemoryClaim
 
 SMALL_BYTES = 64 << 10
 NEVER_BYTES = 1 << 40
@@ -36,7 +32,7 @@ class Node:
 
     def __init__(self) -> None:
         self.used_bytes = 0
-        self.line: OrderedDict[SessionEnd, int] = OrderedDict()
+        self.line: OrderedDict[MemoryClaim, int] = OrderedDict()
 
 
 class AnnouncedBytes:
@@ -60,39 +56,39 @@ class AnnouncedBytes:
         node = self._nodes.get(node_id)
         return 0 if node is None else node.used_bytes
 
-    def try_begin(self, s: SessionEnd, whole_bytes: int) -> bool:
+    def try_begin(self, claim: MemoryClaim, whole_bytes: int) -> bool:
         """Count the session's next request, which streams; False: it stands in line now, muted."""
-        if s.announced_bytes:
+        if claim.announced_bytes:
             return True  # granted while it waited
-        node_id = s.peer.node_id
+        node_id = claim.owner.peer.node_id
         node = self._nodes.get(node_id)
         if node is None:
             node = self._nodes[node_id] = Node()
         if node.line or not self._fits(node, whole_bytes):
-            self._stand(s, node, whole_bytes)
+            self._stand(claim, node, whole_bytes)
             return False
-        self._take(s, node, whole_bytes)
+        self._take(claim, node, whole_bytes)
         return True
 
-    def give_back(self, s: SessionAccount) -> None:
+    def give_back(self, claim: MemoryClaim) -> None:
         """The last byte has gone on, or the broker has forgotten it."""
-        size_bytes, s.announced_bytes = s.announced_bytes, 0
-        node = self._nodes.get(s.peer.node_id)
+        size_bytes, claim.announced_bytes = claim.announced_bytes, 0
+        node = self._nodes.get(claim.owner.peer.node_id)
         if size_bytes and node is not None:
             node.used_bytes -= size_bytes
-            self._serve(s.peer.node_id, node)
+            self._serve(claim.owner.peer.node_id, node)
 
-    def leave(self, s: SessionEnd) -> None:
+    def leave(self, claim: MemoryClaim) -> None:
         """The session ends: it waits no more."""
-        node = self._nodes.get(s.peer.node_id)
-        if node is not None and s.line is node.line:
-            s.line = None
-            del node.line[s]
-            self._serve(s.peer.node_id, node)
+        node = self._nodes.get(claim.owner.peer.node_id)
+        if node is not None and claim.line is node.line:
+            claim.line = None
+            del node.line[claim]
+            self._serve(claim.owner.peer.node_id, node)
 
-    def others_wait(self, s: SessionEnd) -> bool:
+    def others_wait(self, claim: MemoryClaim) -> bool:
         """Whether other requests wait for the same node."""
-        node = self._nodes.get(s.peer.node_id)
+        node = self._nodes.get(claim.owner.peer.node_id)
         return node is not None and bool(node.line)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -101,30 +97,26 @@ class AnnouncedBytes:
         used_bytes = node.used_bytes
         return not (used_bytes and self.max_bytes) or used_bytes + whole_bytes <= self.max_bytes
 
-    def _take(self, s: SessionEnd, node: Node, whole_bytes: int) -> None:
+    def _take(self, claim: MemoryClaim, node: Node, whole_bytes: int) -> None:
         node.used_bytes += whole_bytes
-        s.announced_bytes = whole_bytes
-        s.reading_ms = s.engine.now_ms
-        watch(s, s.engine.now_ms)
+        claim.announced_bytes = whole_bytes
+        claim.begin(claim.room.now_ms)
+        claim.watch(claim.room.now_ms)
 
-    def _stand(self, s: SessionEnd, node: Node, whole_bytes: int) -> None:
-        s.line = node.line
-        node.line[s] = whole_bytes
-        s.short_since_us = s.engine.now_us
-        watch_waiting(s, s.engine.now_ms)
-        s.bear(Mute.OUT_OF_MEMORY & ~s.client.muted, 1)
-        s.client.mute(Mute.OUT_OF_MEMORY)
-        s.attention = s.unusual_requests = True
+    def _stand(self, claim: MemoryClaim, node: Node, whole_bytes: int) -> None:
+        claim.stand_in(node.line, whole_bytes)
+        claim.refuse()
+        claim.owner.on_memory_refused()
 
     def _serve(self, node_id: int | None, node: Node) -> None:
         line = node.line
         while line:
-            s, whole_bytes = next(iter(line.items()))
+            claim, whole_bytes = next(iter(line.items()))
             if not self._fits(node, whole_bytes):
                 return
-            del line[s]
-            s.line = None
-            self._take(s, node, whole_bytes)
-            s.unmute(Mute.OUT_OF_MEMORY)
+            del line[claim]
+            claim.line = None
+            self._take(claim, node, whole_bytes)
+            claim.owner.on_memory_granted()
         if not node.used_bytes:
             self._nodes.pop(node_id, None)

@@ -14,14 +14,12 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from proxy.core.session.state import STREAM
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from proxy.core.memory.claim import MemoryClaim
     from proxy.core.memory.pool import MemoryPool
     from proxy.core.memory.reservations import Reservations
-    from proxy.core.session.ending import SessionEnd
 
 FULL_BYTES = 256 << 10
 SLOW_BYTES = 64 << 10
@@ -33,6 +31,19 @@ REQUEST_SPARE_BYTES = 4 << 20
 REPLY_CALM_BYTES = 2 << 20
 """So much may be kept for clients that are a little late before all reads of replies get smaller."""
 _PART = 4  # 1/16, as a shift
+
+
+class Reading(Protocol):
+    """A session of whose client something is about to be read."""
+
+    @property
+    def request_left(self) -> int: ...
+    @property
+    def request_streams(self) -> bool: ...
+    @property
+    def carry(self) -> bytes: ...
+    @property
+    def claim(self) -> MemoryClaim: ...
 
 
 class Reads:
@@ -54,14 +65,14 @@ class Reads:
             requests.press_at(0, 0)
         replies.press_at(REQUEST_SPARE_BYTES, REPLY_CALM_BYTES)
 
-    def request_bytes(self, s: SessionEnd) -> int:
+    def request_bytes(self, session: Reading) -> int:
         """From this client. Who must not begin a request is muted: what is read then is kept."""
-        left = s.request_left
-        if left and s.request_mode != STREAM:
+        left = session.request_left
+        if left and not session.request_streams:
             return min(left, FULL_BYTES)
-        begins = not (left or s.client.carry)
+        begins = not (left or session.carry)
         if begins and self._room.is_closed():
-            self._room.wait(s)
+            self._room.wait(session.claim)
             return START_BYTES
         if not self._requests.is_out_of_memory():
             part = self._requests.available_memory() >> _PART

@@ -14,17 +14,16 @@ Rules:
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from proxy.core.errors import CloseReason
 from proxy.core.memory.pool import NO_BOUND
-from proxy.core.session.channel import Mute
 
 if TYPE_CHECKING:
-    from proxy.core.engine import Engine
+    from collections.abc import Iterable
+
     from proxy.core.memory.pool import MemoryPool
-    from proxy.core.purgatory.timers import Timer
-    from proxy.core.session.ending import SessionEnd
+    from proxy.core.memory.slow_clients import ReadLimits
+    from proxy.core.purgatory.timers import Timer, Timers
 
 OWN_BYTES = 8 << 20
 """What replies that are kept whole have beyond the pool."""
@@ -35,17 +34,50 @@ STUCK_MS = 10_000
 """How long a client may take nothing while a reply waits for the memory that it holds."""
 
 
+class ReplyClaim(Protocol):
+    """A reply that is kept. `counted_bytes` are taken for it; a grant adds to them."""
+
+    @property
+    def counted_bytes(self) -> int: ...
+    def on_memory_refused(self) -> None: ...
+    def on_memory_granted(self, more_bytes: int, *, waited: bool) -> None: ...
+    def on_wait_over(self) -> None: ...
+
+
+class Taker(Protocol):
+    """A session whose client takes its replies, or does not."""
+
+    @property
+    def unsent_reply_bytes(self) -> int: ...
+    @property
+    def taken_reply_bytes(self) -> int: ...
+    def end_stuck(self, now_ms: int) -> None: ...
+
+
+class ReplyRoom(Protocol):
+    """What all of them share: the clock, the limits, and the sessions."""
+
+    @property
+    def now_ms(self) -> int: ...
+    @property
+    def timers(self) -> Timers: ...
+    @property
+    def slow_client_limits(self) -> ReadLimits: ...
+    @property
+    def takers(self) -> Iterable[Taker]: ...
+
+
 class ReplyReservations:
     """Grants memory of the reply pool. `len` is how many replies wait."""
 
-    __slots__ = ("_engine", "_line", "_marks", "_pool", "_timer")
+    __slots__ = ("_line", "_marks", "_pool", "_room", "_timer")
 
-    def __init__(self, engine: Engine, pool: MemoryPool) -> None:
-        self._engine = engine
+    def __init__(self, room: ReplyRoom, pool: MemoryPool) -> None:
+        self._room = room
         self._pool = pool
-        self._line: OrderedDict[SessionEnd, int] = OrderedDict()
+        self._line: OrderedDict[ReplyClaim, int] = OrderedDict()
         self._timer: Timer | None = None
-        self._marks: dict[SessionEnd, int] = {}  # bytes that each client had taken at the last look
+        self._marks: dict[Taker, int] = {}  # bytes that each client had taken at the last look
         pool.on_release = self.serve
 
     def __len__(self) -> int:
@@ -58,39 +90,36 @@ class ReplyReservations:
         max_bytes = 2 * MAX_REPLY_BYTES
         return max_bytes if size_bytes == NO_BOUND else min(size_bytes + OWN_BYTES, max_bytes)
 
-    def try_reserve(self, s: SessionEnd, size_bytes: int) -> bool:
-        """Take `size_bytes` for the reply of `s`, less what is counted for it already.
+    def try_reserve(self, claim: ReplyClaim, size_bytes: int) -> bool:
+        """Take `size_bytes` for a reply, less what is counted for it already.
 
         False: its broker is muted, and the reply waits in line.
         """
-        more_bytes = max(size_bytes - s.reply_counted, 0)
+        more_bytes = max(size_bytes - claim.counted_bytes, 0)
         if self._line or not self._fits(more_bytes):
-            self._line[s] = size_bytes
-            s.broker.mute(Mute.OUT_OF_MEMORY)
-            s.attention = True
+            self._line[claim] = size_bytes
+            claim.on_memory_refused()
             self._keep_watch()
             return False
-        self._take(s, more_bytes)
+        self._grant(claim, more_bytes, waited=False)
         return True
 
-    def leave(self, s: SessionEnd) -> None:
-        """The reply of `s` is not wanted any more."""
-        if self._line.pop(s, None) is not None:
-            s.broker.unmute(Mute.OUT_OF_MEMORY)
+    def leave(self, claim: ReplyClaim) -> None:
+        """The reply needs no more memory."""
+        if self._line.pop(claim, None) is not None:
+            claim.on_wait_over()
             self._pool.release(0)  # as long as somebody waits, each release serves the line
 
     def serve(self) -> None:
         """Something was given back, or the pool has another size: grant what fits, in order."""
         line = self._line
         while line:
-            s, size_bytes = next(iter(line.items()))
-            more_bytes = max(size_bytes - s.reply_counted, 0)
+            claim, size_bytes = next(iter(line.items()))
+            more_bytes = max(size_bytes - claim.counted_bytes, 0)
             if not self._fits(more_bytes):
                 break
-            del line[s]
-            self._take(s, more_bytes)
-            s.broker.unmute(Mute.OUT_OF_MEMORY)
-            self._engine.attend(s)
+            del line[claim]
+            self._grant(claim, more_bytes, waited=True)
         self._keep_watch()
 
     # -- inside ----------------------------------------------------------------------------------
@@ -98,9 +127,9 @@ class ReplyReservations:
     def _fits(self, more_bytes: int) -> bool:
         return more_bytes <= self._pool.available_memory() + OWN_BYTES
 
-    def _take(self, s: SessionEnd, more_bytes: int) -> None:
-        s.reply_counted += more_bytes
+    def _grant(self, claim: ReplyClaim, more_bytes: int, *, waited: bool) -> None:
         self._pool.force_allocate(more_bytes)
+        claim.on_memory_granted(more_bytes, waited=waited)
 
     def _keep_watch(self) -> None:
         """While there is a line the pool says so, each release serves it, and slow clients are looked at."""
@@ -116,27 +145,25 @@ class ReplyReservations:
             self._marks = {}
 
     def _mark(self) -> None:
-        self._marks = {s: s.client.sent_bytes for s in self._engine.sessions if s.client.outbox}
+        self._marks = {
+            taker: taker.taken_reply_bytes
+            for taker in self._room.takers
+            if taker.unsent_reply_bytes
+        }
 
     def _arm(self) -> None:
-        self._timer = self._engine.timers.arm(self._engine.now_ms + STUCK_MS, self._look)
+        self._timer = self._room.timers.arm(self._room.now_ms + STUCK_MS, self._look)
 
     def _look(self, now_ms: int) -> None:
         """Close clients that hold memory and take none of it, as many as it needs."""
         self._timer = None
-        min_bytes = self._engine.slow_client_limits.bytes_per_second * STUCK_MS // 1000
+        min_bytes = self._room.slow_client_limits.bytes_per_second * STUCK_MS // 1000
         stuck = [
-            s
-            for s, mark in self._marks.items()
-            if s.client.outbox and s.client.sent_bytes - mark <= min_bytes
+            taker
+            for taker, mark in self._marks.items()
+            if taker.unsent_reply_bytes and taker.taken_reply_bytes - mark <= min_bytes
         ]
-        stuck.sort(key=lambda s: s.client.unsent_bytes)
+        stuck.sort(key=lambda taker: taker.unsent_reply_bytes)
         while stuck and self._line:
-            s = stuck.pop()
-            held_bytes = s.client.unsent_bytes
-            s.client.clear()  # which serves the line
-            s.end(
-                CloseReason.REPLY_WRITE_TIMEOUT, f"{held_bytes} bytes of replies not taken", now_ms
-            )
-            self._engine.attend(s)
+            stuck.pop().end_stuck(now_ms)  # which serves the line
         self._keep_watch()

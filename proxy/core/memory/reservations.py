@@ -13,7 +13,7 @@ Rules:
   same: nothing else would ever be given back.
 - More than its share of the pool for one (user, address): that pair's clients wait among themselves. With a share of 1
   (the default behind a loopback address) that holds, for WAITING_SHARE, while clients of another pair wait.
-- While clients wait, requests of a pair that is over its share must come sooner (`slow_senders.hurry`): once a second.
+- While clients wait, requests of a pair that is over its share must come sooner (`proxy.core.memory.claim.hurry`): once a second.
 - The head of a request needs memory like a body, once it is longer than any ordinary head.
 """
 
@@ -22,20 +22,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from proxy.core.memory.claim import Share, hurry
 from proxy.core.memory.pool import NO_BOUND
-from proxy.core.memory.slow_clients import HASTY_MS, end_slow, hurry, watch_waiting
-from proxy.core.session.channel import Mute
+from proxy.core.memory.slow_clients import HASTY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from proxy.core.memory.claim import Claimant, MemoryClaim, MemoryRoom
     from proxy.core.memory.pool import MemoryPool
-    from proxy.core.purgatory.timers import Timers
-    from proxy.core.session.ending import SessionEnd
-    from proxy.core.session.state import SessionState
 
-    Line = OrderedDict[SessionEnd, int]
-    """Sessions in the order they came, and the bytes each wants (0: nobody has looked yet)."""
+    Line = OrderedDict[MemoryClaim, int]
+    """Claims in the order they came, and the bytes each wants (0: nobody has looked yet)."""
 
     Pair = tuple[str, str]
     """User and address."""
@@ -44,18 +42,6 @@ WAITING_SHARE = 0.25
 """What one pair may have of the pool while others wait, where it may have all of it otherwise."""
 HEAD_RESERVE_BYTES = 64 << 10
 """No head is longer (`proxy.core.session.request_stream`)."""
-
-
-class Share:
-    """What one user at one address has reserved, by which sessions, and which of its sessions wait for their own."""
-
-    __slots__ = ("holders", "line", "pair", "used_bytes")
-
-    def __init__(self, pair: tuple[str, str]) -> None:
-        self.pair = pair
-        self.used_bytes = 0
-        self.holders: dict[SessionEnd, None] = {}
-        self.line: Line = OrderedDict()
 
 
 class Reservations:
@@ -72,15 +58,15 @@ class Reservations:
         self.max_requests = max_requests
         self.max_share = max_share
         self.requests = 0
-        self.unread_bytes: Callable[[SessionState], int] | None = None
+        self.unread_bytes: Callable[[Claimant], int] | None = None
         self._line: Line = OrderedDict()
-        self._called: SessionState | None = None  # it has its turn now, unlooked at before
+        self._called: MemoryClaim | None = None  # it has its turn now, unlooked at before
         self._shares: dict[Pair, Share] = {}
         self._aside: dict[Share, None] = {}  # shares with a line, while others wait for the pool
         self._freed: list[Share] = []
         self._pairs: dict[Pair, int] = {}  # how many of each stand in the one line
-        self._pair_of: dict[SessionState, Pair] = {}
-        self._timers: Timers | None = None  # while the holders are to be looked at
+        self._pair_of: dict[MemoryClaim, Pair] = {}
+        self._room: MemoryRoom | None = None  # while the holders are to be looked at
         pool.on_release = self.serve
 
     def __len__(self) -> int:
@@ -95,82 +81,82 @@ class Reservations:
 
     # -- one session -----------------------------------------------------------------------------
 
-    def reserve(self, s: SessionEnd, whole_bytes: int) -> bool:
+    def reserve(self, claim: MemoryClaim, whole_bytes: int) -> bool:
         """Memory for its next frame, which has to be kept whole; False: it stands in line now, muted."""
-        if s.reserved_bytes:
+        if claim.reserved_bytes:
             return True  # granted while it waited
-        share = self._share_of(s)
+        share = self._share_of(claim)
         if share is not None and self._is_over(share):
             self._aside[share] = None
-            self._stand(s, whole_bytes, share.line)
+            self._stand(claim, whole_bytes, share.line)
             return False
-        first = s is self._called
+        first = claim is self._called
         if self._line and not first:
             self.serve()
         passes = not first and bool(self._line or self._called)
         if passes or self._has_too_many() or not self._try_take(whole_bytes):
-            self._stand(s, whole_bytes, self._line)
-            self._line.move_to_end(s, last=not first)
+            self._stand(claim, whole_bytes, self._line)
+            self._line.move_to_end(claim, last=not first)
             self._look_dry()
             return False
-        self._book(s, whole_bytes, share)
+        self._book(claim, whole_bytes, share)
         if first:  # it has what it was called for: its next request stands behind the others
             self._called = None
             self.serve()
         return True
 
-    def reserve_head(self, s: SessionEnd) -> bool:
+    def reserve_head(self, claim: MemoryClaim) -> bool:
         """Memory for the head of its next request, which is long already; False: it stands in line now, muted."""
-        if not s.head_reserved:
+        if not claim.head_reserved:
             size_bytes = min(HEAD_RESERVE_BYTES, self.pool.max_single_bytes)
-            s.head_reserved = self.reserve(s, size_bytes)
-        return s.head_reserved
+            claim.head_reserved = self.reserve(claim, size_bytes)
+        return claim.head_reserved
 
-    def count(self, s: SessionState, size_bytes: int) -> None:
+    def count(self, claim: MemoryClaim, size_bytes: int) -> None:
         """Bytes of a frame kept whole that is exempt (SASL): counted as they come, never refused."""
-        s.reserved_bytes += size_bytes
+        claim.reserved_bytes += size_bytes
         self.pool.force_allocate(size_bytes)
 
-    def wait(self, s: SessionEnd) -> None:
+    def wait(self, claim: MemoryClaim) -> None:
         """It must not begin a request, and has none: what is read of it now is kept until it is called."""
-        if s.line is None:
-            self._stand(s, 0, self._line)
+        if claim.line is None:
+            self._stand(claim, 0, self._line)
             self._look_dry()
 
-    def heard(self, s: SessionState) -> None:
-        """It had a turn. If that was because it was called, the next one is."""
-        if s is self._called:
+    def heard(self, claim: MemoryClaim) -> None:
+        """Its session had a turn. If that was because it was called, the next one is."""
+        if claim is self._called:
             self._called = None
-            if s.line is None:
-                s.short_since_us = 0
+            if claim.line is None:
+                claim.short_since_us = 0
             self.serve()
 
-    def park(self, s: SessionState) -> None:
+    def park(self, claim: MemoryClaim) -> None:
         """A policy holds a request of it."""
-        if not s.holds:
-            s.holds = True
+        if not claim.holds:
+            claim.holds = True
             self.requests += 1
 
-    def unpark(self, s: SessionState) -> None:
+    def unpark(self, claim: MemoryClaim) -> None:
         """It holds it no more; if its frame is here, that still counts."""
-        if s.holds and not s.reserved_bytes:
-            s.holds = False
+        if claim.holds and not claim.reserved_bytes:
+            claim.holds = False
             self.one_less()
 
-    def hand_over(self, s: SessionEnd) -> int:
+    def hand_over(self, claim: MemoryClaim) -> int:
         """The whole frame goes on: its bytes, which are still counted, are the caller's to give back.
 
         The caller calls `serve_freed` when it has done with them what it does: else a place were given away twice.
         """
-        size_bytes, s.reserved_bytes = s.reserved_bytes, 0
-        share, s.share = s.share, None
-        s.head_reserved = False
-        if s.holds:
-            s.holds = False
+        size_bytes, claim.reserved_bytes = claim.reserved_bytes, 0
+        share, claim.share = claim.share, None
+        claim.head_reserved = False
+        if claim.holds:
+            claim.holds = False
             self.requests -= 1
         if share is not None:
             share.used_bytes -= size_bytes
-            share.holders.pop(s, None)
+            share.holders.pop(claim, None)
             self._freed.append(share)
         return size_bytes
 
@@ -181,22 +167,22 @@ class Reservations:
         if self._line:
             self.serve()
 
-    def give_back(self, s: SessionEnd) -> None:
+    def give_back(self, claim: MemoryClaim) -> None:
         """The whole frame is done with, or will never be whole."""
-        size_bytes = self.hand_over(s)
+        size_bytes = self.hand_over(claim)
         if size_bytes:
             self.pool.release(size_bytes)
         self.serve_freed()
 
-    def leave(self, s: SessionEnd) -> None:
+    def leave(self, claim: MemoryClaim) -> None:
         """It has gone: it waits no more, and what it had reserved is there for others."""
-        line, s.line = s.line, None
-        if line is not None and line.pop(s, -1) >= 0 and line is self._line:
-            self._uncount(s)
+        line, claim.line = claim.line, None
+        if line is not None and line.pop(claim, -1) >= 0 and line is self._line:
+            self._uncount(claim)
             if self._aside:
                 self.serve()
-        self.give_back(s)
-        self.heard(s)
+        self.give_back(claim)
+        self.heard(claim)
 
     # -- everybody -------------------------------------------------------------------------------
 
@@ -221,21 +207,21 @@ class Reservations:
         line = self._line
         # nobody passes one that is called: what it takes is not known yet
         while line and self._called is None and self._may_grant():
-            s, whole_bytes = next(iter(line.items()))
-            del line[s]
-            self._uncount(s)
-            s.line = None
+            claim, whole_bytes = next(iter(line.items()))
+            del line[claim]
+            self._uncount(claim)
+            claim.line = None
             if not whole_bytes:
-                self._call(s)
+                self._call(claim)
                 continue
-            share = self._share_of(s)
+            share = self._share_of(claim)
             if share is not None and self._is_over(share):
-                s.line = share.line
-                share.line[s] = whole_bytes
+                claim.line = share.line
+                share.line[claim] = whole_bytes
                 self._aside[share] = None
                 continue
-            self._grant(s, whole_bytes, share)
-            s.unmute(Mute.OUT_OF_MEMORY)
+            self._grant(claim, whole_bytes, share)
+            claim.owner.on_memory_granted()
         for share in tuple(self._aside):
             self._serve_share(share)
         self._look_dry()
@@ -251,36 +237,32 @@ class Reservations:
             return False
         return not pool.is_out_of_memory() or pool.used_bytes == pool.carried_bytes
 
-    def _call(self, s: SessionState) -> None:
+    def _call(self, claim: MemoryClaim) -> None:
         # its turn comes before anybody is read; who is muted for something else as well has none
-        s.unmute(Mute.OUT_OF_MEMORY)
-        if s.paced:
-            self._called = s
+        claim.owner.on_memory_granted()
+        if claim.owner.paced:
+            self._called = claim
         else:
-            s.short_since_us = 0
+            claim.short_since_us = 0
 
-    def _stand(self, s: SessionEnd, whole_bytes: int, line: Line) -> None:
-        s.line = line
-        line[s] = whole_bytes
+    def _stand(self, claim: MemoryClaim, whole_bytes: int, line: Line) -> None:
+        claim.stand_in(line, whole_bytes)
         if line is self._line:
-            self._count(s)
-            if self._timers is None:
-                self._timers = s.engine.timers
-                self._timers.arm(s.engine.now_ms + HASTY_MS, self._look_at_holders)
-        if s is not self._called:
-            s.short_since_us = s.engine.now_us
-            watch_waiting(s, s.engine.now_ms)
-        s.bear(Mute.OUT_OF_MEMORY & ~s.client.muted, 1)
-        s.client.mute(Mute.OUT_OF_MEMORY)
-        s.attention = s.unusual_requests = True
+            self._count(claim)
+            if self._room is None:
+                self._room = claim.room
+                claim.room.timers.arm(claim.room.now_ms + HASTY_MS, self._look_at_holders)
+        if claim is not self._called:
+            claim.refuse()
+        claim.owner.on_memory_refused()
 
-    def _count(self, s: SessionState) -> None:
+    def _count(self, claim: MemoryClaim) -> None:
         """It stands in the one line from now on."""
-        pair = self._pair_of[s] = (s.peer.user, s.peer.host)
+        pair = self._pair_of[claim] = (claim.owner.peer.user, claim.owner.peer.host)
         self._pairs[pair] = self._pairs.get(pair, 0) + 1
 
-    def _uncount(self, s: SessionState) -> None:
-        pair = self._pair_of.pop(s)
+    def _uncount(self, claim: MemoryClaim) -> None:
+        pair = self._pair_of.pop(claim)
         self._pairs[pair] -= 1
         if not self._pairs[pair]:
             del self._pairs[pair]
@@ -291,18 +273,18 @@ class Reservations:
 
     def _look_at_holders(self, now_ms: int) -> None:
         """Once a second while there is a line: pairs that are over their share have less time."""
-        timers, self._timers = self._timers, None
-        if not self._line or timers is None:
+        room, self._room = self._room, None
+        if not self._line or room is None:
             return
         for share in tuple(self._shares.values()):
             if self._is_beyond(share):
-                for s in hurry(tuple(share.holders), now_ms):
+                for claim in hurry(tuple(share.holders), room.slow_client_limits, now_ms):
                     if not (self._is_beyond(share) and self._others_wait(share)):
                         break
-                    end_slow(s, now_ms)
-        if self._line and self._timers is None:
-            self._timers = timers
-            timers.arm(now_ms + HASTY_MS, self._look_at_holders)
+                    claim.end_slow(now_ms)
+        if self._line and self._room is None:
+            self._room = room
+            room.timers.arm(now_ms + HASTY_MS, self._look_at_holders)
 
     def _look_dry(self) -> None:
         """While somebody waits for memory the pool says so, and each release serves the line."""
@@ -316,27 +298,27 @@ class Reservations:
             return True
         return pool.try_allocate(whole_bytes)
 
-    def _grant(self, s: SessionEnd, whole_bytes: int, share: Share | None) -> None:
+    def _grant(self, claim: MemoryClaim, whole_bytes: int, share: Share | None) -> None:
         """In its turn. The outage goes on until the line is empty, so it is no `try_allocate`."""
         self.pool.force_allocate(whole_bytes)
-        self._book(s, whole_bytes, share)
+        self._book(claim, whole_bytes, share)
 
-    def _book(self, s: SessionEnd, whole_bytes: int, share: Share | None) -> None:
-        s.reserved_bytes = whole_bytes
-        s.reading_ms = s.engine.now_ms
-        s.holds = True
+    def _book(self, claim: MemoryClaim, whole_bytes: int, share: Share | None) -> None:
+        claim.reserved_bytes = whole_bytes
+        claim.begin(claim.room.now_ms)
+        claim.holds = True
         self.requests += 1
         if share is None and self.pool.size_bytes != NO_BOUND:
-            pair = (s.peer.user, s.peer.host)
+            pair = (claim.owner.peer.user, claim.owner.peer.host)
             share = self._shares[pair] = Share(pair)
         if share is not None:
-            s.share = share
+            claim.share = share
             share.used_bytes += whole_bytes
-            share.holders[s] = None
+            share.holders[claim] = None
 
-    def _share_of(self, s: SessionState) -> Share | None:
+    def _share_of(self, claim: MemoryClaim) -> Share | None:
         """What its pair has reserved; None: nothing."""
-        return self._shares.get((s.peer.user, s.peer.host))
+        return self._shares.get((claim.owner.peer.user, claim.owner.peer.host))
 
     def _is_over(self, share: Share) -> bool:
         """Whether it may have no more now."""
@@ -351,16 +333,16 @@ class Reservations:
     def _serve_share(self, share: Share) -> None:
         """Something of it was given back: its own have their turn, behind who waits for the pool."""
         while share.line and not self._is_over(share):
-            s, whole_bytes = share.line.popitem(last=False)
+            claim, whole_bytes = share.line.popitem(last=False)
             if self._line or not self._may_grant():
-                s.line = self._line
-                self._line[s] = whole_bytes
-                self._count(s)
+                claim.line = self._line
+                self._line[claim] = whole_bytes
+                self._count(claim)
                 self._look_dry()
             else:
-                s.line = None
-                self._grant(s, whole_bytes, share)
-                s.unmute(Mute.OUT_OF_MEMORY)
+                claim.line = None
+                self._grant(claim, whole_bytes, share)
+                claim.owner.on_memory_granted()
         if not share.line:
             self._aside.pop(share, None)
         if not (share.used_bytes or share.line):

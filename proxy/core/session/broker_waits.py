@@ -2,285 +2,349 @@
 
 Rules:
 - Tracked are acks=all produces and fetches that may wait, from the moment they are forwarded. Each has a
-  deadline: its own timeout and a grace, both known from its plan. `proxy.core.session.deadlines` says when it counts.
+  deadline: its own timeout and a grace, both known from its plan.
+- The broker answers in order, so a request's time counts from when it became the oldest of its connection:
+  from the broker's last bytes here, or from its own arrival if that was later.
 - Replies leave in order, so only the oldest unanswered request of a session can be answered here. One
   timer a session stands for all of them: no deadline comes up before it, and a read sees to that.
-- A produce is answered with REQUEST_TIMED_OUT for each partition: nobody knows whether it was written.
-  A fetch is answered empty, without an error, without a session (see `wire.fetch`).
-- The broker's late reply is swallowed. What follows is paired as if nothing had happened.
+- At a deadline Sluice answers only if the broker is silent (see `proxy.core.node_health`). A wait that is cut
+  (`Plan.cut`) ends at its deadline in any case: the client asked for more than is granted.
+- The broker's late reply is swallowed. What follows is paired as if nothing had happened. A broker's own answer is
+  not thrown away twice running: the session is `patient` then, and the next request of its kind waits for the broker.
+- Whatever is owed longer than the request timeout ends the session: a reply, the rest of a reply, and the taking
+  of a request. A client that does not read is no fault of the broker's; nor is one that is still sending.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.api import Need, Outcome
-from proxy.core.errors import ClientProtocolError, CloseReason
-from proxy.core.session import deadlines, in_flight
-from proxy.core.session.body_walk import produced, unread
+from policies.api import Outcome
+from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
-from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange, SwallowedExchange
+from proxy.core.session.exchange import (
+    AnsweredExchange,
+    Exchange,
+    ProxyExchange,
+    SwallowedExchange,
+    observed,
+)
+from proxy.core.session.kept_produce import timed_out_body
 from proxy.core.session.local_replies import frame_of
-from proxy.core.session.reply_stream import let_go
-from wire import fetch, produce_partitions
+from proxy.core.session.plan_book import NEVER_MS
+from proxy.core.session.traces import trace_of
 from wire.api_keys import ApiKey
-from wire.errors import ErrorCode, WireError
-from wire.header import body_at
-from wire.primitives import ELEMENT_BUDGET
-from wire.produce import ProduceWalker
+from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from proxy.core.session.ending import SessionEnd
+    from proxy.core.purgatory.timers import Timer
+    from proxy.core.session.owner import Owner
 
-MAX_KEPT_BYTES = 1024
-"""A whole request up to this size is kept as it is; of a larger one only its topics and partitions."""
-MIN_WAIT_MS = 100
-"""Whatever a request asks for, the broker gets so much time: a race with it would only make duplicates."""
-EMPTY_THROTTLE_MS = 1
-"""In an empty fetch: clients take it for a throttle, not for a broker's fault."""
+TRACKED = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 MAX_ANSWERS = 256
 """So many replies of one session are made here in one turn (2 to 3 ms); the others have to be served, too."""
-WALK_STEPS_MAX = 1024
-"""How far a walker goes at once."""
-LABOUR_STEP_BYTES = 8
-"""What each step of a walker counts as labour of the turn (`proxy.core.session.request_stream`)."""
-_SIZE_BYTES = 5
-"""At most, of the records' own size: a partition is one when that is there."""
+LOOK_RARELY_MS = 60_000
+NO_DEADLINE_MS = NEVER_MS
+"""No point in time that comes."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraceTimes:
-    """How long after its own timeout a request is answered here. `max_ms` caps hostile timeouts."""
+class BrokerWaits:
+    """What one session waits for from its broker. Made when the first request is forwarded; gone when it is idle.
 
-    produce_ms: int = -500
-    fetch_ms: int = 1000
-    max_ms: int = 120_000
-    silence_ms: int = 0
-    """And how long the broker must have been silent; 0: that is not asked."""
-
-    def produce_wait_ms(self, timeout_ms: int) -> int:
-        """The whole wait of a produce. A negative grace takes half of the timeout at most."""
-        timeout_ms = min(max(timeout_ms, 0), self.max_ms)
-        return max(timeout_ms + max(self.produce_ms, -timeout_ms // 2), MIN_WAIT_MS)
-
-    def fetch_wait_ms(self, max_wait_ms: int) -> int:
-        """The whole wait of a fetch."""
-        return max(min(max_wait_ms, self.max_ms) + self.fetch_ms, MIN_WAIT_MS)
-
-
-@dataclass(slots=True)
-class Expired:
-    """How many were answered here."""
-
-    produce: int = 0
-    fetch: int = 0
-    clamped: int = 0
-    """Kinds of requests, of all sessions, whose own timeout was beyond `GraceTimes.max_ms`."""
-
-
-def look(s: SessionEnd, now_ms: int) -> None:
-    """The session's timer: answer what is overdue, end what hangs, and set the timer again."""
-    s.timer = None
-    if s.ended:
-        return
-    unread_bytes = s.client.unsent_bytes  # before anything is answered here
-    if s.broker.muted & Mute.OUT_OF_MEMORY:  # its reply waits for memory here, so it is not silent
-        s.replied_ms = s.node.heard_ms = now_ms
-    expire(s, now_ms)
-    if s.ending:
-        s.maybe_end()
-    if _is_over(s) or deadlines.end_if_overdue(s, now_ms, unread_bytes):
-        return
-    if s.timer is None and (s.queue or s.broker.unsent_bytes):
-        deadlines.arm(s, now_ms)
-
-
-def expire(s: SessionEnd, now_ms: int, *, draining: bool = False) -> None:
-    """Answer here, oldest first, whatever is overdue (`draining`: and each fetch that still waits).
-
-    After MAX_ANSWERS the session has another turn a millisecond later. It does not raise: a policy's fault
-    ends this session, as ever.
+    `at_ms` is when its timer fires; NO_DEADLINE_MS without one.
     """
-    queue = s.queue
-    place = deadlines.unanswered(s)
-    answered = 0
-    while place < len(queue):
-        exchange = queue[place]
-        if isinstance(exchange, SwallowedExchange | ProxyExchange):
+
+    __slots__ = ("_owner", "_taken_bytes", "_taken_ms", "_timer", "at_ms", "patient")
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._timer: Timer | None = None
+        self.at_ms = NO_DEADLINE_MS
+        self.patient = False  # a late reply was thrown away: the next request waits for the broker
+        # what the other sides did not take at once: how much went out, and when that was last seen to change
+        self._taken_bytes = -1
+        self._taken_ms = 0
+
+    # -- what happens ----------------------------------------------------------------------------
+
+    def watch(self, now_ms: int) -> None:
+        """Something was forwarded, and the timer is not early enough for it."""
+        wait_ms = self._owner.plans.shortest_wait_ms
+        if wait_ms < NEVER_MS:
+            self._arm_at(now_ms + wait_ms)
+        else:
+            self.release()
+
+    def watch_unsent(self) -> None:
+        """Bytes wait for the broker to take them; perhaps no reply is due to them (acks=0)."""
+        owner = self._owner
+        timeout_ms, now_ms = owner.shared.request_timeout_ms, owner.shared.now_ms
+        self._taken_bytes, self._taken_ms = _taken_bytes(owner), now_ms
+        if timeout_ms and self._timer is None and not owner.ended:
+            self._arm_at(now_ms + timeout_ms)
+
+    def be_patient(self) -> None:
+        """A late reply was thrown away: the broker's own answer to the next tracked request is awaited."""
+        if not self.patient:
+            self.patient = True
+            self._owner.queue.watch()
+
+    def on_answer(self, exchange: Exchange) -> None:
+        """The broker has answered this one itself."""
+        if self.patient and exchange.plan.api.key in TRACKED:
+            self.patient = False
+            self._owner.queue.unwatch()
+
+    def release(self) -> None:
+        """No timer is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self.at_ms = NO_DEADLINE_MS
+
+    # -- the timer -------------------------------------------------------------------------------
+
+    def _arm_at(self, at_ms: int) -> None:
+        self.release()
+        self._timer = self._owner.shared.timers.arm(at_ms, self._on_due)
+        self.at_ms = at_ms
+
+    def _on_due(self, now_ms: int) -> None:
+        self._timer, self.at_ms = None, NO_DEADLINE_MS
+        try:
+            self._look(now_ms)
+        except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
+            self._owner.fail_and_attend(fault)
+
+    def _look(self, now_ms: int) -> None:
+        """Answer what is overdue, end what hangs, and set the timer again."""
+        owner = self._owner
+        if owner.ended:
+            return
+        unread_bytes = owner.client.unsent_bytes  # before anything is answered here
+        if (
+            owner.broker.muted & Mute.OUT_OF_MEMORY
+        ):  # its reply waits for memory, so it is not silent
+            owner.excuse_broker(now_ms)
+            owner.node.heard_ms = now_ms
+        self.expire(now_ms)
+        if owner.ending:
+            owner.maybe_end()
+        if owner.ended or self._end_if_overdue(now_ms, unread_bytes):
+            return
+        if self._timer is None:
+            if owner.queue or owner.broker.unsent_bytes:
+                self._arm(now_ms)
+            elif not self.patient:
+                owner.on_waits_idle()
+
+    def _arm(self, now_ms: int) -> None:
+        """Set the timer for what is owed now. What comes later sees to itself (`watch`).
+
+        Requests behind the oldest one become the oldest at a time that is not known. They are looked at after the
+        shortest wait of this session, and ever more rarely: after a quarter of the time that the oldest has been owed.
+        """
+        owner = self._owner
+        queue, timeout_ms = owner.queue, owner.shared.request_timeout_ms
+        soonest_ms = now_ms + (timeout_ms or LOOK_RARELY_MS)
+        if timeout_ms and (owner.client.unsent_bytes or owner.broker.unsent_bytes):
+            soonest_ms = now_ms + max(timeout_ms >> 2, 1)
+        if queue:
+            head = queue[0]
+            if not isinstance(head, AnsweredExchange):
+                owed_since_ms = max(head.arrived_ms, owner.replied_ms)
+                hangs_ms = owed_since_ms + timeout_ms
+                if timeout_ms and isinstance(head, Exchange):
+                    hangs_ms = owed_since_ms + max(timeout_ms, head.plan.wait_ms)
+                if timeout_ms and hangs_ms > now_ms:
+                    soonest_ms = min(soonest_ms, hangs_ms)
+                if len(queue) > 1:
+                    again_ms = max(owner.plans.shortest_wait_ms, now_ms - owed_since_ms >> 2)
+                    soonest_ms = min(soonest_ms, now_ms + min(again_ms, LOOK_RARELY_MS))
+            soonest_ms = min(soonest_ms, self._next_due_ms(now_ms))
+        self._arm_at(soonest_ms)
+
+    # -- deadlines -------------------------------------------------------------------------------
+
+    def _next_due_ms(self, now_ms: int) -> int:
+        queue = self._owner.queue
+        place = queue.unanswered_place()
+        if place < len(queue):
+            exchange = queue[place]
+            if isinstance(exchange, Exchange) and not self._is_passing(exchange, place):
+                at_ms = self.due_ms(exchange)
+                if at_ms > now_ms:
+                    return at_ms
+        return NO_DEADLINE_MS
+
+    def due_ms(self, exchange: Exchange) -> int:
+        """Return when the oldest unanswered request is to be answered here; NO_DEADLINE_MS: only the broker can."""
+        owner, plan = self._owner, exchange.plan
+        if not plan.wait_ms:
+            return NO_DEADLINE_MS
+        arrived_ms = exchange.arrived_ms
+        own_ms = max(arrived_ms, owner.replied_ms) + plan.wait_ms
+        if plan.cut:
+            return own_ms
+        if self.patient:
+            return NO_DEADLINE_MS
+        silence_ms = owner.shared.graces.silence_ms
+        if not silence_ms:
+            return own_ms
+        # A request may not stay unanswered for longer than the request timeout: an answer is better than the end.
+        silence_ms = min(silence_ms, owner.shared.request_timeout_ms or silence_ms)
+        return max(own_ms, owner.node.silent_since_ms(arrived_ms) + silence_ms)
+
+    def _is_passing(self, exchange: Exchange, place: int) -> bool:
+        """Return whether the request at `place` is being answered, or has not gone out yet."""
+        owner = self._owner
+        return bool(place == 0 and owner.reply_left) or exchange is owner.half_sent
+
+    # -- answering here --------------------------------------------------------------------------
+
+    def expire(self, now_ms: int, *, draining: bool = False) -> None:
+        """Answer here, oldest first, whatever is overdue (`draining`: and each fetch that still waits).
+
+        After MAX_ANSWERS the session has another turn a millisecond later. It does not raise: a policy's fault
+        ends this session, as ever.
+        """
+        owner = self._owner
+        queue = owner.queue
+        place = queue.unanswered_place()
+        answered = 0
+        while place < len(queue):
+            exchange = queue[place]
+            if isinstance(exchange, SwallowedExchange | ProxyExchange):
+                place += 1
+                continue
+            if isinstance(exchange, AnsweredExchange):  # behind a question of our own
+                owner.on_replies_let_go(place, now_ms)
+                owner.attend()
+                continue
+            if not exchange.plan.wait_ms or self._is_passing(exchange, place):
+                break
+            early = draining and exchange.plan.api.key == ApiKey.FETCH
+            if not early and now_ms < self.due_ms(exchange):
+                break
+            if answered == MAX_ANSWERS:
+                self._arm_at(now_ms + 1)
+                return
+            if not answered:
+                owner.attend()
+            answered += 1
+            queue.swallow(place, exchange, now_ms)
+            if early or exchange.plan.cut:
+                owner.node.on_answered_here()
+            else:
+                owner.node.on_answered_here(exchange.arrived_ms)
+            if not self._answer(exchange, now_ms, early=early):
+                return
             place += 1
-            continue
-        if isinstance(exchange, AnsweredExchange):  # behind a question of our own
-            let_go(s, place, now_ms)
-            s.engine.attend(s)
-            continue
-        if not exchange.plan.wait_ms or deadlines.is_passing(s, exchange, place):
-            break
-        early = draining and exchange.plan.api.key == ApiKey.FETCH
-        if not early and now_ms < deadlines.due_ms(s, exchange):
-            break
-        if answered == MAX_ANSWERS:
-            _look_at_once(s, now_ms)
-            return
-        if not answered:
-            s.engine.attend(s)
-        answered += 1
-        queue[place] = SwallowedExchange(exchange.correlation_id, now_ms)
-        s.unusual_replies += 1
-        if early or exchange.plan.cut:
-            s.node.on_answered_here()
-        else:
-            s.node.on_answered_here(exchange.arrived_ms)
-        if not _answer(s, exchange, now_ms, early=early):
-            return
-        place += 1
-    if answered:
-        in_flight.recount(s)
+        if answered:
+            owner.recount_in_flight()
 
-
-def _look_at_once(s: SessionEnd, now_ms: int) -> None:
-    if s.timer is not None:
-        s.timer.cancel()
-    s.timer = s.engine.timers.arm(now_ms + 1, s.look_at_queue)
-
-
-def _answer(s: SessionEnd, exchange: Exchange, now_ms: int, *, early: bool) -> bool:
-    """Reply from here; False: that went wrong, and the session has ended."""
-    try:
-        body = _body(exchange)
-    except WireError as error:  # what was kept cannot be read: nobody could answer it
-        s.complete(exchange, Outcome.DISCONNECTED, now_ms)
-        s.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, str(error), now_ms)
-        return False
-    try:
+    def _answer(self, waited: Exchange, now_ms: int, *, early: bool) -> bool:
+        """Reply from here. Return False if that went wrong, and the session has ended."""
+        owner = self._owner
+        shared = owner.shared
+        try:
+            body = timed_out_body(waited)
+        except WireError as error:  # what was kept cannot be read: only the broker could answer it
+            owner.complete(waited, Outcome.DISCONNECTED, now_ms)
+            owner.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, str(error), now_ms)
+            return False
+        exchange = observed(waited)
+        try:
+            if not early:
+                trace_of(shared, exchange)
+            reply = frame_of(owner, exchange, body, now_ms, forwarded=True)  # ends it if it raises
+        except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
+            owner.fail(fault, CloseReason.INTERNAL)
+            return False
+        owner.client.put(reply)
+        plan = exchange.plan
+        plan.meter.left("drained" if early else "expired", shared.now_us - exchange.arrived_us)
         if not early:
-            s.trace_of(exchange)
-        reply = frame_of(s, exchange, body, now_ms, forwarded=True)  # completes it if it raises
-    except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
-        s.fail(fault, CloseReason.INTERNAL)
-        return False
-    s.client.put(reply)
-    waited_us = s.engine.now_us - exchange.arrived_us
-    exchange.plan.meter.left("drained" if early else "expired", waited_us)
-    if not early:
-        api = exchange.plan.api
-        counts = s.engine.expired
-        if api.key == ApiKey.FETCH:
-            counts.fetch += 1
-        else:
-            counts.produce += 1
-        s.engine.observer.on_expired(exchange.plan.peer, api.name)
-    s.complete(exchange, Outcome.ANSWERED if early else Outcome.EXPIRED, now_ms)
-    return True
+            if plan.api.key == ApiKey.FETCH:
+                shared.expired.fetch += 1
+            else:
+                shared.expired.produce += 1
+            shared.observer.on_expired(plan.peer, plan.api.name)
+        owner.complete(exchange, Outcome.ANSWERED if early else Outcome.EXPIRED, now_ms)
+        return True
+
+    # -- ending what hangs -----------------------------------------------------------------------
+
+    def _end_if_overdue(self, now_ms: int, unread_bytes: int) -> bool:
+        """End the session if something has been owed for too long; return whether it has."""
+        what = self._overdue(now_ms, unread_bytes)
+        if not what:
+            return False
+        self._owner.end_and_attend(CloseReason.UPSTREAM_REQUEST_TIMEOUT, what, now_ms)
+        return True
+
+    def _overdue(self, now_ms: int, unread_bytes: int) -> str:
+        """Return what has been owed for longer than the request timeout, in words; "" if nothing is.
+
+        `unread_bytes` of replies were there before this look that the client has not taken.
+        """
+        owner = self._owner
+        timeout_ms = owner.shared.request_timeout_ms
+        if not timeout_ms:
+            return ""
+        if unread_bytes or owner.broker.unsent_bytes:
+            return self._stuck(now_ms, unread_bytes, timeout_ms)
+        if owner.reply_left:
+            owed_ms = now_ms - owner.replied_ms
+            if owed_ms < timeout_ms:
+                return ""
+            return f"a reply stopped {owner.reply_left} bytes before its end, for {owed_ms} ms"
+        if not owner.queue:
+            return ""
+        head = owner.queue[0]
+        if isinstance(head, AnsweredExchange) or head is owner.half_sent:
+            return ""
+        name = "a question of Sluice"
+        if isinstance(head, SwallowedExchange):
+            name = "a request that was answered here"
+        elif isinstance(head, Exchange):
+            api = head.plan.api
+            if api.may_wait and api.key not in TRACKED and not owner.ending:
+                return ""  # it may wait without a deadline, as long as its client does
+            timeout_ms = max(timeout_ms, head.plan.wait_ms)
+            name = api.name
+        owed_ms = now_ms - max(head.arrived_ms, owner.replied_ms)
+        return f"{name} unanswered for {owed_ms} ms" if owed_ms >= timeout_ms else ""
+
+    def _stuck(self, now_ms: int, unread_bytes: int, timeout_ms: int) -> str:
+        """Return which bytes have not been taken for longer than the request timeout; "" if some were."""
+        owner = self._owner
+        taken_bytes = _taken_bytes(owner)
+        if self._taken_bytes != taken_bytes:
+            self._taken_bytes, self._taken_ms = taken_bytes, now_ms
+        if unread_bytes and not owner.ending:
+            owner.excuse_broker(now_ms)  # it is not read meanwhile
+            return ""
+        stuck_ms = now_ms - self._taken_ms
+        if stuck_ms < timeout_ms:
+            return ""
+        if unread_bytes:
+            return f"{unread_bytes} bytes of replies not taken for {stuck_ms} ms"
+        return f"{owner.broker.unsent_bytes} bytes of requests not taken for {stuck_ms} ms"
 
 
-def keep(
-    exchange: Exchange, buf: bytearray, pos: int, stop: int, steps: int = ELEMENT_BUDGET
-) -> int:
-    """Remember of the whole Produce frame in buf[pos:stop] what a reply would have to say.
-
-    Returns what is left of `steps`, the topics, partitions and tagged fields that may be visited. A
-    negative number: they were not enough, or the frame cannot be read, and nothing is kept.
-    """
-    if stop - pos <= MAX_KEPT_BYTES:  # the fast loop does this by itself
-        exchange.kept = buf[pos:stop]
-        return steps
-    plan = exchange.plan
-    at = pos + 12 + len(plan.usual)
-    version = plan.api.version
-    end = produce_partitions.single_partition_head_end(buf, at, stop, version)
-    if 0 < end <= pos + MAX_KEPT_BYTES - _SIZE_BYTES:
-        exchange.kept = buf[pos : end + _SIZE_BYTES]
-        return steps
-    try:
-        found, left = produce_partitions.read_topics(buf, at, stop, version, steps)
-    except WireError:
-        return -1
-    exchange.kept = produce_partitions.pack(found)
-    return left
+def only_waits(owner: Owner) -> bool:
+    """Return whether all that is unanswered may wait at the broker without a deadline, and only it can answer."""
+    return all(
+        isinstance(exchange, SwallowedExchange)
+        or (
+            isinstance(exchange, Exchange)
+            and exchange.plan.api.may_wait
+            and not exchange.plan.wait_ms
+        )
+        for exchange in owner.queue
+    ) and not (owner.reply_left or owner.client.unsent_bytes)
 
 
-def lose(exchange: Exchange) -> None:
-    """It cannot be read, or has too many partitions or tags: it passes, and the broker alone answers it."""
-    exchange.plan = exchange.plan.waiting(0)
-    exchange.kept = None
-
-
-def sent(exchange: Exchange, now_ms: int) -> None:
-    """The broker has it only now: it was held here, or took its time to come.
-
-    The client of a Produce has been counting all the while, so of its wait no more than half is given anew.
-    """
-    plan = exchange.plan
-    since_ms = now_ms - plan.wait_ms // 2 if plan.keeps else now_ms
-    exchange.arrived_ms = max(exchange.arrived_ms, since_ms)
-
-
-def walk(
-    s: SessionEnd, walker: ProduceWalker, buf: bytearray, pos: int, size_bytes: int, now_ms: int
-) -> tuple[int, int]:
-    """Read on in a Produce that streams: how many of `size_bytes` are taken, and what they cost as labour.
-
-    Fewer are taken after WALK_STEPS_MAX steps. Policies that asked for its head cannot do without it. Without
-    such a policy the rest of a body that cannot be read passes unread.
-    """
-    steps = walker.steps
-    stop = pos + size_bytes
-    try:
-        stop = walker.feed(buf, pos, stop, WALK_STEPS_MAX)
-    except WireError:
-        if s.passing is None or s.passing.plan.hooks.need is not Need.HEADER:
-            raise
-        lose(s.passing)
-        s.walker = None
-        unread(s)
-    if s.walker is not None and stop - pos == s.request_left:
-        _walked(s, walker, now_ms)
-    return stop - pos, (walker.steps - steps) * LABOUR_STEP_BYTES
-
-
-def _walked(s: SessionEnd, walker: ProduceWalker, now_ms: int) -> None:
-    """Its last byte is about to go on."""
-    produced(s, walker)
-    passing = s.passing
-    if not walker.done:
-        if passing is None or passing.plan.hooks.need is not Need.HEADER:
-            raise ClientProtocolError("a Produce body that ends inside its fields")
-        lose(passing)
-    elif passing is not None:
-        _have(passing, walker, now_ms)
-        in_flight.count_kept(s, passing)
-
-
-def _have(exchange: Exchange, walker: ProduceWalker, now_ms: int) -> None:
-    """The last byte of a Produce that streamed has gone out."""
-    sent(exchange, now_ms)
-    if exchange.plan.keeps:
-        exchange.kept = produce_partitions.pack(walker.topics)
-        if exchange.plan.hooks.need is Need.HEADER:
-            exchange.head = None  # nobody asked for it
-
-
-def _body(exchange: Exchange) -> bytes:
-    api = exchange.plan.api
-    if api.key == ApiKey.FETCH:
-        return fetch.empty_reply(api, EMPTY_THROTTLE_MS)
-    return produce_partitions.error_reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
-
-
-def _topics(exchange: Exchange) -> produce_partitions.Topics:
-    api, kept = exchange.plan.api, exchange.kept
-    if isinstance(kept, bytes):
-        return produce_partitions.unpack(kept, api.version)
-    if isinstance(kept, bytearray):
-        at = body_at(kept, 0, len(kept), api.request_header_version)
-        if at is None:
-            raise WireError("a Produce head longer than its frame")
-        walker = ProduceWalker(api.version)
-        walker.feed(kept, at, len(kept))
-        return walker.topics
-    return kept.topics if kept is not None else ()
-
-
-def _is_over(s: SessionEnd) -> bool:
-    return s.ended
+def _taken_bytes(owner: Owner) -> int:
+    return owner.client.sent_bytes + owner.broker.sent_bytes

@@ -11,11 +11,9 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from proxy.core.memory.pool import MemoryPool
     from proxy.core.memory.reservations import Reservations
 
@@ -50,6 +48,12 @@ _NOTHING: list[bytes | bytearray] = []
 """The outbox of nearly all channels nearly always; never changed. A list for each would be 56 bytes."""
 
 
+class Watcher(Protocol):
+    """A session that wants to know when bytes begin to wait for this side."""
+
+    def watch_unsent(self) -> None: ...
+
+
 class Channel:
     """The client's or the broker's side. With a `room`, what is unsent counts as a request held there."""
 
@@ -57,13 +61,13 @@ class Channel:
         "carry",
         "head_at",
         "muted",
-        "on_unsent",
         "outbox",
         "pool",
         "read_pool",
         "room",
         "sent_bytes",
         "unsent_bytes",
+        "watcher",
     )
 
     def __init__(
@@ -71,6 +75,7 @@ class Channel:
         pool: MemoryPool,
         read_pool: MemoryPool | None = None,
         room: Reservations | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         self.pool = pool
         self.read_pool = read_pool or pool
@@ -81,7 +86,7 @@ class Channel:
         self.unsent_bytes = 0
         self.sent_bytes = 0  # all that ever stood in the outbox and was taken
         self.carry = b""
-        self.on_unsent: Callable[[], None] | None = None  # something stands in the outbox
+        self.watcher = watcher
 
     def mute(self, reason: int) -> None:
         """Add a reason."""
@@ -116,8 +121,13 @@ class Channel:
             self.outbox = [data]
             if self.room is not None:
                 self.room.one_more()
-            if self.on_unsent is not None:
-                self.on_unsent()
+            if self.watcher is not None:
+                self.watcher.watch_unsent()
+
+    def put_slice(self, buf: bytearray, start: int, stop: int) -> None:
+        """Append buf[start:stop], because it cannot go on straight from `buf`."""
+        if stop > start >= 0:
+            self.put(bytes(memoryview(buf)[start:stop]))
 
     def front(self, max_bytes: int) -> bytes | bytearray | memoryview:
         """What to offer the kernel next: the small pieces joined, a large one as it is."""

@@ -3,14 +3,15 @@
 Rules:
 - Replies leave in request order on every connection, whoever made them: a session's queue holds its
   exchanges oldest first, and only the head may be answered.
-- An Exchange is made per request, so it is bare: its maker sets the slots, and only those that the
-  plan's hooks will look at. It is the `Request` that policies see.
+- An Exchange is made per request, so it is small. A request that a policy wants to see, or that something is told
+  about, has an ObservedExchange.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.chain import ASKED_ALL
 from wire import throttle
 from wire.errors import WireError
 from wire.primitives import INT32
@@ -29,98 +30,129 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """A client's request on its way. Always set: plan, correlation_id, arrived_us, size_bytes.
+    """A request on its way that no policy, trace or capture looks at: what the fast loop makes, with every slot set.
 
-    The others are set only for requests that a policy wants to see, or that are told about: under a `simple`
-    plan they are not there. `arrived_us` is when its last byte went
-    on, if it took longer than one read; `arrived_ms` what its deadline counts from. `throttle_until_ms` is when the
-    client may speak again, as the reply will say. `kept` is set for tracked produces: what a reply
-    made here would have to say (see `proxy.core.session.broker_waits`). `trail` is of those that are told about.
+    `arrived_us`: when its first byte was here, in the engine's microseconds. `kept` is set under a plan that `keeps`:
+    what a reply made here would have to say (see `proxy.core.session.kept_produce`). What only an ObservedExchange has
+    reads as nothing here.
     """
 
-    __slots__ = (
-        "_began_us",
-        "_deadline_from_ms",
-        "arrived_us",
-        "asked",
-        "body",
-        "correlation_id",
-        "delayed",
-        "exchange_id",
-        "head",
-        "held",
-        "kept",
-        "plan",
-        "seen",
-        "size_bytes",
-        "throttle_until_ms",
-        "trail",
-    )
+    __slots__ = ("arrived_us", "correlation_id", "kept", "plan", "size_bytes")
 
     plan: Plan
     correlation_id: int
     arrived_us: int
     size_bytes: int
+    kept: bytearray | bytes | ProduceWalker | None
+
+    delayed = False
+    throttle_until_ms = 0
+    seen: Seen | None = None
+    trace: RequestTrace | None = None
+
+    @property
+    def began_us(self) -> int:
+        """Return when its first byte was here, in the engine's microseconds."""
+        return self.arrived_us
+
+    @property
+    def arrived_ms(self) -> int:
+        """Return what its deadline counts from, in the engine's milliseconds."""
+        return self.arrived_us // 1000
+
+    @property
+    def api(self) -> Api:
+        """Return the table's facts of its API and version."""
+        return self.plan.api
+
+
+class ObservedExchange(Exchange):
+    """A request on its way that is looked at: the `Request` that policies see.
+
+    `arrived_us` is when its last byte went on, if it took longer than one read; `began_us` when its first byte was
+    here; `arrived_ms` what its deadline counts from. `throttle_until_ms` is when the client may send again, as the
+    reply will say.
+    """
+
+    __slots__ = (
+        "arrived_ms",
+        "asked",
+        "began_us",
+        "body",
+        "delayed",
+        "exchange_id",
+        "head",
+        "held",
+        "seen",
+        "throttle_until_ms",
+        "trace",
+    )
+
     exchange_id: int
     asked: int
     head: ProduceWalker | FetchHead | None
     body: bytes | None
     held: ChainPosition | None
-    kept: bytearray | bytes | ProduceWalker | None
     delayed: bool
     throttle_until_ms: int
     seen: Seen | None
-    trail: RequestTrace | None
+    trace: RequestTrace | None
+    began_us: int
+    arrived_ms: int
 
-    @property
-    def began_us(self) -> int:
-        """When its first byte was here."""
-        try:
-            return self._began_us
-        except AttributeError:
-            return self.arrived_us
+    def __init__(
+        self, plan: Plan, correlation_id: int, size_bytes: int, arrived_us: int, exchange_id: int
+    ) -> None:
+        self.plan = plan
+        self.correlation_id = correlation_id
+        self.arrived_us = self.began_us = arrived_us
+        self.arrived_ms = arrived_us // 1000
+        self.size_bytes = size_bytes
+        self.exchange_id = exchange_id
+        self.asked = ASKED_ALL
+        self.head = self.body = self.held = self.kept = self.seen = self.trace = None
+        self.delayed = False
+        self.throttle_until_ms = 0
 
     def wait_until(self, now_us: int) -> None:
-        """It has waited until now: what is measured from now on is the next one's time."""
-        self._began_us: int = self.began_us
+        """Note that it has waited until now: what is measured from now on is the next party's time."""
         self.arrived_us = now_us
 
     @property
-    def arrived_ms(self) -> int:
-        """What its deadline counts from."""
-        try:
-            return self._deadline_from_ms
-        except AttributeError:
-            return self.arrived_us // 1000
-
-    @arrived_ms.setter
-    def arrived_ms(self, at_ms: int) -> None:
-        self._deadline_from_ms: int = at_ms
-
-    @property
-    def api(self) -> Api:
-        """The table's facts."""
-        return self.plan.api
-
-    @property
     def api_key(self) -> int:
-        """Kafka's number of the API."""
+        """Return Kafka's number of the API."""
         return self.plan.api.key
 
     @property
     def api_version(self) -> int:
-        """The version the client chose."""
+        """Return the version that the client chose."""
         return self.plan.api.version
 
     @property
     def node_id(self) -> int | None:
-        """The broker it is for; None on the bootstrap port."""
+        """Return the broker it is for; None on the bootstrap port."""
         return self.plan.peer.node_id
 
     @property
     def acks(self) -> int | None:
-        """Produce only."""
+        """Return the acks of a Produce; None for any other API."""
         return self.plan.acks
+
+
+def observed(exchange: Exchange, exchange_id: int = 0) -> ObservedExchange:
+    """Return the exchange itself if it is looked at, else one that stands for it from now on."""
+    if isinstance(exchange, ObservedExchange):
+        return exchange
+    full = ObservedExchange(
+        exchange.plan,
+        exchange.correlation_id,
+        exchange.size_bytes,
+        exchange.arrived_us,
+        exchange_id,
+    )
+    if exchange.plan.keeps:
+        full.kept = exchange.kept
+    return full
 
 
 class AnsweredExchange:

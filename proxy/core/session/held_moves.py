@@ -43,12 +43,15 @@ class HeldMoves:
         oldest_first = sorted(held, key=lambda each: each.since_us)
         self._unmoved = {each: before.get(each, none).union(gone) for each in oldest_first}
         self._chain = chain
+        for each in oldest_first:
+            each.move_first = self.move
         if oldest_first and not self._is_moving:
             self._is_moving = True
             self._timers.arm(now_ms, self._move_some)
 
     def move(self, held: HeldRequest) -> bool:
         """Move this one, unless it has moved. Returns whether the policy that holds it is still asked."""
+        held.move_first = None
         gone = self._unmoved.pop(held, None)
         if gone is None:
             return True

@@ -11,28 +11,34 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from policies.api import Hold, Outcome
 from policies.chain import ChainPosition, PolicyFault
-from proxy.core.errors import CloseReason
 from proxy.core.purgatory.purgatory import DelayedOperation
 from proxy.core.purgatory.watch_keys import held_key, text_of
 from proxy.core.session.buffered_request import body_of
 from proxy.core.session.channel import Mute
+from proxy.core.session.owner import Owner
+from proxy.core.session.traces import add_stage
 from proxy.core.stats.request_trace import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from policies.api import Verdict
     from policies.chain import Chain
-    from proxy.core.session.ending import SessionEnd
-    from proxy.core.session.exchange import Exchange
+    from proxy.core.session.exchange import ObservedExchange
 
 
-OUTCOMES = ("condition", "expired", "drained", "client_gone")
-"""How a wait ends: by its key, at its deadline, because the proxy drains, because nobody is left."""
+class HoldOwner(Owner, Protocol):
+    """What a held request asks of its session besides."""
+
+    @property
+    def gathered(self) -> bytearray | None: ...
+    def on_hold_begun(self, held: HeldRequest) -> None: ...
+    def on_hold_over(self) -> None: ...
+    def resume_held(self, exchange: ObservedExchange, judged: Verdict | PolicyFault) -> None: ...
 
 
 class HeldRequest(DelayedOperation):
@@ -42,8 +48,9 @@ class HeldRequest(DelayedOperation):
         "_verdict",
         "exchange",
         "hung_up",
+        "move_first",
         "outcome",
-        "session",
+        "owner",
         "since_us",
         "then",
         "throttled",
@@ -51,16 +58,19 @@ class HeldRequest(DelayedOperation):
         "why",
     )
 
-    def __init__(self, session: SessionEnd, exchange: Exchange, verdict: Hold) -> None:
+    def __init__(self, owner: HoldOwner, exchange: ObservedExchange, verdict: Hold) -> None:
         super().__init__()
-        self.session = session
+        self.owner = owner
         self.exchange = exchange
         self.then = verdict.then
-        self.since_us = session.engine.now_us
+        self.since_us = owner.shared.now_us
         self.watched = verdict.watch
         self.why = verdict.why
-        self.throttled = session.usage if verdict.throttles else None  # whose time it takes
+        self.throttled = owner.usage if verdict.throttles else None  # whose time it takes
         self.hung_up = False  # its client has closed its side
+        self.move_first: Callable[[HeldRequest], bool] | None = (
+            None  # a reload has not moved it yet
+        )
         self.outcome = "condition"  # how the wait ends, unless somebody says otherwise
         self._verdict: Verdict | None = None  # instead of asking the policy again
 
@@ -102,24 +112,25 @@ class HeldRequest(DelayedOperation):
         try:
             self._complete(now_ms)
         except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
-            session = self.session
-            session.complete(self.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
-            session.fail(fault, CloseReason.INTERNAL)
-            session.engine.attend(session)
+            owner = self.owner
+            owner.complete(self.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
+            owner.fail_and_attend(fault)
 
     def _complete(self, now_ms: int) -> None:
-        session, exchange = self.session, self.exchange
-        session.held = None
-        session.engine.moves.move(self)
+        owner, exchange = self.owner, self.exchange
+        owner.on_hold_over()
+        if self.move_first is not None:
+            self.move_first(self)
         self._account(now_ms)
-        session.engine.reservations.unpark(session)
+        owner.shared.reservations.unpark(owner.claim)
         if self.outcome == "client_gone":
-            session.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
+            owner.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             return
         judged: Verdict | PolicyFault
-        exchange.body = body_of(session, exchange)
+        frame = owner.gathered
+        exchange.body = None if frame is None else body_of(exchange, frame)
         try:
-            judged = session.ask_again(exchange, self._verdict, now_ms)
+            judged = owner.calls.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:
             judged = fault
         exchange.body = None
@@ -128,18 +139,18 @@ class HeldRequest(DelayedOperation):
             self.throttled.charge(exchange.size_bytes)
         if isinstance(judged, Hold):
             if judged.throttles and self.throttled is None:
-                session.usage.defer(exchange.size_bytes)
-            held = HeldRequest(session, exchange, judged)
+                owner.usage.defer(exchange.size_bytes)
+            held = HeldRequest(owner, exchange, judged)
             held.hung_up = self.hung_up
             _wait(held, judged, now_ms)
         else:
-            session.resume_held(exchange, judged)
+            owner.resume_held(exchange, judged)
 
     def _account(self, now_ms: int) -> None:
-        """This wait is over: what it was counts for whom it has delayed."""
-        session, exchange = self.session, self.exchange
-        now_us = session.engine.now_us
-        session.engine.completions[self.outcome] += 1
+        """This wait is over: what it was counts for the one that it has delayed."""
+        shared, exchange = self.owner.shared, self.exchange
+        now_us = shared.now_us
+        shared.completions[self.outcome] += 1
         kind = "purgatory"
         if self.throttled is not None:
             kind = "throttle"
@@ -151,25 +162,26 @@ class HeldRequest(DelayedOperation):
             exchange.plan.meter.left(self.outcome, now_us - self.since_us)
         waited_for = "" if self.why else text_of(self.watched)
         waited = Stage(kind, self.since_us, now_us, waited_for, self.outcome)
-        session.stage(exchange, waited, self.why)
+        add_stage(shared, exchange, waited, self.why)
         exchange.wait_until(now_us)
 
 
-def hold(session: SessionEnd, exchange: Exchange, verdict: Hold, now_ms: int) -> None:
+def hold(owner: HoldOwner, exchange: ObservedExchange, verdict: Hold, now_ms: int) -> None:
     """Park the request that has just been judged."""
-    held = HeldRequest(session, exchange, verdict)
+    held = HeldRequest(owner, exchange, verdict)
     _wait(held, verdict, now_ms)
     if held.throttled is not None:
         held.throttled.defer(exchange.size_bytes)
-    session.mute_after_request(Mute.HELD)
+    owner.mute_after_request(Mute.HELD)
 
 
 def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
-    held.session.held = held
+    owner = held.owner
+    owner.on_hold_begun(held)
     if held.throttled is not None:
         held.throttled.blocked.change(1, now_ms)
-    held.session.engine.reservations.park(held.session)
-    holds = held.session.engine.holds
+    owner.shared.reservations.park(owner.claim)
+    holds = owner.shared.holds
     key = held_key(verdict.watch, held)
     holds.try_complete_else_watch(held, (key,), now_ms + verdict.max_delay_ms, now_ms)
     holds.maybe_purge()

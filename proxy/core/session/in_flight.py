@@ -6,10 +6,10 @@ Rules:
 - With more in flight a session is `crowded`: what came is counted, and what the broker has answered is given back in
   the order in which it came. Neither is done before UNCOUNTED requests have come or gone, so a read that brings one
   request to many others in flight pays a comparison, too; what is not counted yet stays below UNCOUNTED.
-- An exchange costs EXCHANGE_BYTES, and what is kept of a produce. A request of which more than KEPT_BYTES are kept
+- An exchange costs EXCHANGE_BYTES or OBSERVED_BYTES, and what is kept of a produce. A request of which more than KEPT_BYTES are kept
   is counted however few are in flight.
 - A crowded client is not read while the pool is used up, or while it has MAX_BYTES in flight itself. It is read
-  again when replies have come, or were made here. Whoever is not crowded is read, so that everyone goes on.
+  again when replies have come, or were made here. A client that is not crowded is always read.
 """
 
 from __future__ import annotations
@@ -20,40 +20,140 @@ from typing import TYPE_CHECKING
 
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
-from proxy.core.session.state import GATHER, UNCOUNTED
 
 if TYPE_CHECKING:
-    from proxy.core.session.ending import SessionEnd
+    from proxy.core.session.owner import Owner
 
+UNCOUNTED = 16
+"""So many requests of a connection may wait for replies before what they cost is counted: deeper than the
+pipelines of the usual clients (Java: 5)."""
 CROWDED = -1
 """Instead of UNCOUNTED, in a session that must be counted at the end of this read: any queue is longer."""
-EXCHANGE_BYTES = 224
+EXCHANGE_BYTES = 120
 """An Exchange, the integers that only it has, and its place in the queue; measured, see the tests."""
+OBSERVED_BYTES = 232
+"""The same of an ObservedExchange."""
 SWALLOWED_BYTES = 96
 """The same of what remains of a request that was answered here."""
 KEPT_BYTES = 1024
-"""At most, of nearly every produce (`delayed.MAX_KEPT_BYTES`)."""
+"""At most, of nearly every produce (`kept_produce.MAX_KEPT_BYTES`)."""
 KEPT_OBJECT_BYTES = 57
 """What the object costs that keeps them."""
 FREE_BYTES = 20 << 10
 """With no more than this, and few requests, a session is not crowded any more."""
 MAX_BYTES = 8 << 20
-"""Of one session. What is read then is answered here in turns: see `delayed.MAX_ANSWERS`."""
+"""Of one session. What is read then is answered here in turns: see `broker_waits.MAX_ANSWERS`."""
 _PIECE = 64
 
 
 class InFlight:
     """What one crowded session has counted: pieces of [exchanges, bytes], in the order of its queue."""
 
-    __slots__ = ("bytes", "count", "pieces")
+    __slots__ = ("_owner", "bytes", "count", "pieces")
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
         self.count = 0
         self.bytes = 0
         self.pieces: deque[list[int]] = deque()
 
+    @property
+    def threshold(self) -> int:
+        """Return the length of the queue beyond which it has to be counted again."""
+        return self.count + UNCOUNTED
+
+    # -- what a session says ---------------------------------------------------------------------
+
+    def on_requests(self) -> None:
+        """A read has left more in flight than the threshold: count what it brought, and mute the client if need be."""
+        owner = self._owner
+        queue, pool = owner.queue, owner.shared.request_pool
+        more = len(queue) - self.count
+        if more > 0:
+            bare = sum([type(each) is Exchange for each in islice(reversed(queue), more)])
+            size_bytes = bare * EXCHANGE_BYTES + (more - bare) * OBSERVED_BYTES
+            if owner.plans.keeps:
+                newest = islice(reversed(queue), more)
+                try:  # nearly always produces alone
+                    kept_bytes = sum([len(each.kept) for each in newest])  # type: ignore[union-attr,arg-type,misc] # else as below
+                except (AttributeError, TypeError):
+                    kept_bytes = sum(map(kept_bytes_of, islice(reversed(queue), more)))
+                size_bytes += kept_bytes + more * KEPT_OBJECT_BYTES
+            self.add(more, size_bytes)
+            pool.force_allocate(size_bytes)
+        if self._may_be_read():
+            return
+        if pool.is_out_of_memory():
+            pool.refuse()
+        if owner.is_gathering:  # it holds memory, which it must not keep for longer
+            owner.mute_after_request(Mute.IN_FLIGHT)
+        else:
+            owner.mute_now(Mute.IN_FLIGHT)
+            owner.schedule()
+
+    def try_add_kept(self, exchange: Exchange) -> bool:
+        """Count what is kept of a request that was counted when it began; return False if it was not."""
+        queue = self._owner.queue
+        if not queue or queue[-1] is not exchange or self.count < len(queue):
+            return False
+        kept_bytes = kept_bytes_of(exchange)
+        self.bytes += kept_bytes
+        self.pieces.append([0, kept_bytes])
+        self._owner.shared.request_pool.force_allocate(kept_bytes)
+        return True
+
+    def on_replies(self) -> None:
+        """The broker has replied: give back what has gone, once it is worth the while."""
+        owner = self._owner
+        left = len(owner.queue)
+        gone = self.count - left
+        is_muted = owner.client.muted & Mute.IN_FLIGHT
+        if gone < UNCOUNTED and not is_muted and left > UNCOUNTED // 2:
+            return
+        if gone > 0:
+            owner.shared.request_pool.release(self.take(gone))
+        if left <= UNCOUNTED // 2:
+            owner.recount_in_flight()
+        elif is_muted and self._may_be_read():
+            owner.unmute(Mute.IN_FLIGHT)
+
+    def recount(self) -> bool:
+        """Look at everything in flight: requests were answered here, or few are left. Return whether all is given back."""
+        owner = self._owner
+        pool, before_bytes = owner.shared.request_pool, self.bytes
+        self.count = self.bytes = 0
+        self.pieces.clear()
+        for each in owner.queue:
+            if isinstance(each, Exchange):
+                kept_bytes = KEPT_OBJECT_BYTES * owner.plans.keeps + kept_bytes_of(each)
+                size_bytes = EXCHANGE_BYTES if type(each) is Exchange else OBSERVED_BYTES
+                self.add(1, size_bytes + kept_bytes)
+            else:
+                self.add(1, SWALLOWED_BYTES)
+        pool.force_allocate(self.bytes)
+        pool.release(before_bytes)
+        is_free = self.bytes <= FREE_BYTES and self.count <= UNCOUNTED
+        if is_free:
+            self.release()
+        if owner.is_muted_or_to_be(Mute.IN_FLIGHT) and (is_free or self._may_be_read()):
+            owner.unmute(Mute.IN_FLIGHT)
+        return is_free
+
+    def release(self) -> None:
+        """Give everything back: little is in flight, or the session ends."""
+        size_bytes, self.bytes = self.bytes, 0
+        self.count = 0
+        self.pieces.clear()
+        self._owner.shared.request_pool.release(size_bytes)
+
+    def _may_be_read(self) -> bool:
+        max_bytes = MAX_BYTES // 2 if self._owner.client.muted & Mute.IN_FLIGHT else MAX_BYTES
+        return self.bytes <= max_bytes and not self._owner.shared.request_pool.is_out_of_memory()
+
+    # -- the pieces ------------------------------------------------------------------------------
+
     def add(self, count: int, size_bytes: int) -> None:
-        """So many came last. Reads of few requests share a piece."""
+        """Count the newest. Reads of few requests share a piece."""
         self.count += count
         self.bytes += size_bytes
         pieces = self.pieces
@@ -63,13 +163,8 @@ class InFlight:
         else:
             pieces.append([count, size_bytes])
 
-    def add_kept(self, size_bytes: int) -> None:
-        """So much more is kept of what came last, or comes next."""
-        self.bytes += size_bytes
-        self.pieces.append([0, size_bytes])
-
     def take(self, count: int) -> int:
-        """The oldest so many are gone; what they cost (part of a piece: its average)."""
+        """Forget the oldest `count` and return what they have cost (part of a piece: its average)."""
         self.count -= count
         taken_bytes = 0
         pieces = self.pieces
@@ -89,117 +184,8 @@ class InFlight:
         return taken_bytes
 
 
-def count(s: SessionEnd) -> None:
-    """A read has left more in flight than UNCOUNTED: count what it brought, and mute the client if that is too much."""
-    flight = s.in_flight or _crowd(s)
-    more = len(s.queue) - flight.count
-    if more > 0:
-        size_bytes = more * EXCHANGE_BYTES
-        if s.keeps:
-            newest = islice(reversed(s.queue), more)
-            try:  # nearly always produces alone
-                kept_bytes = sum([len(each.kept) for each in newest])  # type: ignore[union-attr,arg-type,misc] # else as below
-            except (AttributeError, TypeError):
-                kept_bytes = sum(map(_kept_bytes, islice(reversed(s.queue), more)))
-            size_bytes += kept_bytes + more * KEPT_OBJECT_BYTES
-        flight.add(more, size_bytes)
-        s.engine.request_pool.force_allocate(size_bytes)
-    s.uncounted = flight.count + UNCOUNTED
-    if _may_be_read(s):
-        return
-    if s.engine.request_pool.is_out_of_memory():
-        s.engine.request_pool.refuse()
-    s.unusual_requests = True
-    if (
-        s.request_left and s.request_mode == GATHER
-    ):  # it holds memory, which it must not keep for longer
-        s.mute_wanted |= Mute.IN_FLIGHT
-    else:
-        s.client.mute(Mute.IN_FLIGHT)
-        s.engine.schedule(s)
-
-
-def count_kept(s: SessionEnd, exchange: Exchange) -> None:
-    """Something was kept of it in the general path, where a request may have come in many reads."""
-    kept_bytes = _kept_bytes(exchange)
-    if kept_bytes <= KEPT_BYTES:
-        return
-    flight = s.in_flight
-    if flight is not None and s.queue and s.queue[-1] is exchange and flight.count >= len(s.queue):
-        flight.add_kept(kept_bytes)  # it was counted when it began
-        s.engine.request_pool.force_allocate(kept_bytes)
-    else:
-        keeps_more(s)
-
-
-def keeps_more(s: SessionEnd) -> None:
-    """Of a request of this read more is kept than of most: it is counted though few are in flight."""
-    s.uncounted = CROWDED
-
-
-def give_back(s: SessionEnd) -> None:
-    """The broker has replied to a crowded session."""
-    flight = s.in_flight
-    if flight is None:
-        return
-    left = len(s.queue)
-    gone = flight.count - left
-    is_muted = s.client.muted & Mute.IN_FLIGHT
-    if gone < UNCOUNTED and not is_muted and left > UNCOUNTED // 2:
-        return
-    if gone > 0:
-        s.engine.request_pool.release(flight.take(gone))
-        s.uncounted = flight.count + UNCOUNTED
-    if left <= UNCOUNTED // 2:
-        recount(s)
-    elif is_muted and _may_be_read(s):
-        s.unmute(Mute.IN_FLIGHT)
-
-
-def recount(s: SessionEnd) -> None:
-    """Look at everything in flight: requests were answered here, or few are left."""
-    flight = s.in_flight
-    if flight is None:
-        return
-    fresh = InFlight()
-    for each in s.queue:
-        if isinstance(each, Exchange):
-            fresh.add(1, EXCHANGE_BYTES + KEPT_OBJECT_BYTES * s.keeps + _kept_bytes(each))
-        else:
-            fresh.add(1, SWALLOWED_BYTES)
-    s.in_flight = fresh
-    s.uncounted = fresh.count + UNCOUNTED
-    s.engine.request_pool.force_allocate(fresh.bytes)
-    s.engine.request_pool.release(flight.bytes)
-    if fresh.bytes <= FREE_BYTES and fresh.count <= UNCOUNTED:
-        forget(s)
-    if (s.client.muted | s.mute_wanted) & Mute.IN_FLIGHT and _may_be_read(s):
-        s.unmute(Mute.IN_FLIGHT)
-
-
-def forget(s: SessionEnd) -> None:
-    """Give everything back: little is in flight, or the session ends."""
-    flight, s.in_flight = s.in_flight, None
-    s.uncounted = UNCOUNTED
-    if flight is not None:
-        s.engine.request_pool.release(flight.bytes)
-
-
-def _crowd(s: SessionEnd) -> InFlight:
-    s.in_flight = flight = InFlight()
-    s.uncounted = CROWDED
-    return flight
-
-
-def _may_be_read(s: SessionEnd) -> bool:
-    flight = s.in_flight
-    if flight is None:
-        return True
-    max_bytes = MAX_BYTES // 2 if s.client.muted & Mute.IN_FLIGHT else MAX_BYTES
-    return flight.bytes <= max_bytes and not s.engine.request_pool.is_out_of_memory()
-
-
-def _kept_bytes(exchange: object) -> int:
+def kept_bytes_of(exchange: object) -> int:
+    """Return the bytes that are kept of a request until the broker replies."""
     if not isinstance(exchange, Exchange) or not exchange.plan.keeps:
         return 0
     kept = exchange.kept

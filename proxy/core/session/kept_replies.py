@@ -14,93 +14,113 @@ from typing import TYPE_CHECKING
 
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.memory.reply_reservations import SMALL_BYTES
+from proxy.core.session.channel import Mute
 from wire import header
 from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from proxy.core.session.ending import SessionEnd
     from proxy.core.session.exchange import Exchange
-    from proxy.core.session.plan import Rewrite
+    from proxy.core.session.owner import Owner
+    from proxy.core.session.rewrites import Rewrite
 
 _SIZE = Struct(">i").pack
 _SET_SIZE = Struct(">i").pack_into
-LEAD_MAX_BYTES = 8 << 20
+MAX_LEAD_BYTES = 8 << 20
 """The list of brokers of no cluster is longer."""
 
 
-def begin(s: SessionEnd, size: int, *, leads: bool, copies: int) -> None:
-    """A reply of `size` bytes is kept from here on: its first part, or all of it, `copies` times at most.
+class KeptReply:
+    """One reply of which something is kept. `counted_bytes` of the pool of replies are taken for it."""
 
-    Raises BrokerProtocolError for one that is larger than all memory there is for such replies.
-    """
-    s.reply_gathered = bytearray()
-    s.reply_try_bytes = 1 if leads else 0
-    if leads:
-        return
-    whole_bytes = 4 + size
-    max_bytes = s.engine.reply_reservations.max_bytes // copies
-    if size > max_bytes:
-        s.reply_gathered = None
-        raise BrokerProtocolError(
-            f"a reply of {size} bytes that has to be kept whole ({max_bytes} may be)"
-        )
-    if whole_bytes * copies > SMALL_BYTES:
-        s.engine.reply_reservations.try_reserve(s, whole_bytes * copies)
+    __slots__ = ("_owner", "_try_bytes", "counted_bytes", "frame")
 
+    def __init__(self, owner: Owner, size: int, *, leads: bool, copies: int) -> None:
+        """A reply of `size` bytes is kept from here on: its first part, or all of it, `copies` times at most.
 
-def add(s: SessionEnd, part: memoryview) -> None:
-    """More of it is here."""
-    frame = s.reply_gathered
-    assert frame is not None  # noqa: S101 - the caller has looked
-    frame += part
-    uncounted_bytes = len(frame) - s.reply_counted
-    if uncounted_bytes > 0:
-        s.client.pool.force_allocate(uncounted_bytes)
-        s.reply_counted += uncounted_bytes
-
-
-def maybe_lead(s: SessionEnd, exchange: Exchange) -> bytearray | None:
-    """The first part of a reply whose rest streams, rewritten; None while too little of it is here.
-
-    Raises WireError or BrokerProtocolError for one that is malformed or too long.
-    """
-    frame = s.reply_gathered
-    assert frame is not None  # noqa: S101 - the caller has looked
-    here_bytes = len(frame)
-    if here_bytes < s.reply_try_bytes and s.reply_left:
-        return None
-    try:
-        changed = rewritten(exchange, exchange.plan.lead, frame, 0, here_bytes)
-    except (WireError, BrokerProtocolError):
-        if not s.reply_left or here_bytes > LEAD_MAX_BYTES:
-            raise
-        s.reply_try_bytes = 2 * here_bytes
-        if here_bytes > SMALL_BYTES and s.reply_counted == here_bytes:
-            s.engine.reply_reservations.try_reserve(
-                s, 2 * min(here_bytes + s.reply_left, LEAD_MAX_BYTES)
+        Raises BrokerProtocolError for one that is larger than all memory there is for such replies.
+        """
+        self._owner = owner
+        self.frame = bytearray()
+        self.counted_bytes = 0
+        self._try_bytes = 1 if leads else 0  # with so much here, its first part may be whole
+        if leads:
+            return
+        reservations = owner.shared.reply_reservations
+        max_bytes = reservations.max_bytes // copies
+        if size > max_bytes:
+            raise BrokerProtocolError(
+                f"a reply of {size} bytes that has to be kept whole ({max_bytes} may be)"
             )
-        return None
-    if changed is None:
-        return frame
-    _SET_SIZE(changed, 0, s.reply_bytes + len(changed) - here_bytes)
-    return changed
+        whole_bytes = (4 + size) * copies
+        if whole_bytes > SMALL_BYTES:
+            reservations.try_reserve(self, whole_bytes)
 
+    @property
+    def leads(self) -> bool:
+        """Whether its first part is kept, and not all of it."""
+        return self._try_bytes > 0
 
-def take(s: SessionEnd) -> tuple[bytearray, int]:
-    """What was kept, and how many bytes of the pool are counted for it: the caller's from now on."""
-    frame, s.reply_gathered = s.reply_gathered, None
-    counted, s.reply_counted = s.reply_counted, 0
-    s.reply_try_bytes = 0
-    s.engine.reply_reservations.leave(s)
-    assert frame is not None  # noqa: S101 - the caller has looked
-    return frame, counted
+    def add(self, part: memoryview) -> None:
+        """More of it is here."""
+        self.frame += part
+        uncounted_bytes = len(self.frame) - self.counted_bytes
+        if uncounted_bytes > 0:
+            self._owner.client.pool.force_allocate(uncounted_bytes)
+            self.counted_bytes += uncounted_bytes
 
+    def maybe_lead(self, exchange: Exchange, size: int, left: int) -> bytearray | None:
+        """Return the first part of a reply of `size` bytes, rewritten; None while too little of it is here.
 
-def forget(s: SessionEnd) -> None:
-    """The session ends: give back what was kept of a reply."""
-    if s.reply_gathered is not None:
-        _, counted = take(s)
-        s.client.pool.release(counted)
+        `left`: how many of its bytes are still to come. Raises WireError or BrokerProtocolError for one that is
+        malformed or too long.
+        """
+        frame = self.frame
+        here_bytes = len(frame)
+        if here_bytes < self._try_bytes and left:
+            return None
+        try:
+            changed = rewritten(exchange, exchange.plan.lead, frame, 0, here_bytes)
+        except (WireError, BrokerProtocolError):
+            if not left or here_bytes > MAX_LEAD_BYTES:
+                raise
+            self._try_bytes = 2 * here_bytes
+            if here_bytes > SMALL_BYTES and self.counted_bytes == here_bytes:
+                self._owner.shared.reply_reservations.try_reserve(
+                    self, 2 * min(here_bytes + left, MAX_LEAD_BYTES)
+                )
+            return None
+        if changed is None:
+            return frame
+        _SET_SIZE(changed, 0, size + len(changed) - here_bytes)
+        return changed
+
+    def take(self) -> int:
+        """Return how many bytes of the pool are counted for it: they are the caller's from now on."""
+        counted_bytes, self.counted_bytes = self.counted_bytes, 0
+        self._owner.shared.reply_reservations.leave(self)
+        return counted_bytes
+
+    def drop(self) -> None:
+        """Give back what was kept: the session ends."""
+        self._owner.client.pool.release(self.take())
+
+    # -- what the reservations say ---------------------------------------------------------------
+
+    def on_memory_refused(self) -> None:
+        """It has to wait: its broker is not read."""
+        self._owner.broker.mute(Mute.OUT_OF_MEMORY)
+        self._owner.call_attention()
+
+    def on_memory_granted(self, more_bytes: int, *, waited: bool) -> None:
+        """`more_bytes` are taken for it."""
+        self.counted_bytes += more_bytes
+        if waited:
+            self.on_wait_over()
+            self._owner.attend()
+
+    def on_wait_over(self) -> None:
+        """It waits no more."""
+        self._owner.broker.unmute(Mute.OUT_OF_MEMORY)
 
 
 def rewritten(
@@ -112,7 +132,7 @@ def rewritten(
     *,
     spend: bool = False,
 ) -> bytearray | None:
-    """The whole frame anew, or None when it passes as it is. `spend`: `buf` is not needed afterwards."""
+    """Return the whole frame, changed, or None when it passes as it is. `spend`: `buf` is not needed afterwards."""
     plan = exchange.plan
     body_at = header.response_body_at(buf, pos, stop, plan.api.response_header_version)
     if body_at is None or rewrite is None:

@@ -1,4 +1,10 @@
-"""Replies made here: they leave when it is their turn, and the policies hear of them like of any other."""
+"""Replies made here, and what every reply has in common before it leaves: the policies hear of it, and it says what is
+left of a throttle.
+
+Rules:
+- `on_reply` is called once for each reply, the broker's or our own, when its head is here.
+- A reply made here leaves when it is its turn, and no byte of the broker's comes between.
+"""
 
 from __future__ import annotations
 
@@ -10,85 +16,121 @@ from policies.chain import PolicyFault
 from policies.decision import refusal_message
 from proxy.core.errors import CloseReason
 from proxy.core.session.exchange import AnsweredExchange, Reply, SwallowedExchange
+from proxy.core.session.traces import on_refused
 from wire import replies, throttle
 from wire.errors import WireError
 
 if TYPE_CHECKING:
     from policies.api import Reject, Respond
-    from proxy.core.session.ending import SessionEnd
-    from proxy.core.session.exchange import Exchange
+    from proxy.core.session.exchange import ObservedExchange
+    from proxy.core.session.owner import Owner
 
 _REPLY_HEAD = Struct(">ii").pack
 _TAGGED_REPLY_HEAD = Struct(">iix").pack
 
 
+def on_reply(
+    owner: Owner,
+    exchange: ObservedExchange,
+    size: int,
+    buf: bytearray,
+    pos: int,
+    end: int,
+    now_ms: int,
+) -> None:
+    """A reply of `size` bytes, of which buf[pos:end] is here, is about to leave.
+
+    The policies hear of it, and what is left of a throttle is written into it. The broker's own figure stays if it
+    is larger, and then it counts. Raises PolicyFault; WireError if the field cannot be found.
+    """
+    plan = exchange.plan
+    until_ms = known_ms = exchange.throttle_until_ms
+    why = None
+    if plan.hooks.on_response is not None:
+        reply = Reply(plan.api, size, buf, pos, end)
+        verdict = owner.calls.on_response(exchange, reply, now_ms)
+        if verdict is not None:
+            until_ms = max(until_ms, now_ms + verdict.throttle_time_ms)
+            why = verdict.why
+    if until_ms > now_ms:
+        said_ms = throttle.stamp(buf, pos, end, plan.api, until_ms - now_ms)
+        until_ms = max(until_ms, now_ms + said_ms)
+        if until_ms > known_ms:  # else the client is throttled until then already
+            owner.throttle(exchange, until_ms, now_ms, why)
+
+
 def frame_of(
-    s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int, *, forwarded: bool = False
+    owner: Owner, exchange: ObservedExchange, body: bytes, now_ms: int, *, forwarded: bool = False
 ) -> bytearray:
-    """The whole reply, of which the policies have heard, and which says what is left of a throttle."""
+    """Return the whole reply with this body, as it may leave. Raises PolicyFault; then the request has ended."""
     api = exchange.plan.api
     tagged = api.response_header_version
     pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
     reply = bytearray(pack(4 + tagged + len(body), exchange.correlation_id) + body)
+    size = len(reply) - 4
     try:
-        heard = s.on_response(exchange, Reply(api, len(reply) - 4, reply, 0, len(reply)), now_ms)
+        on_reply(owner, exchange, size, reply, 0, len(reply), now_ms)
     except PolicyFault:
-        s.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=forwarded)
+        owner.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=forwarded)
         raise
-    s.usage.response_bytes += len(reply)
-    until_ms = 0 if exchange.plan.simple else exchange.throttle_until_ms  # else never set
-    if heard is not None:
-        until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
-    if until_ms > now_ms:
-        try:
-            throttle.stamp(reply, 0, len(reply), api, until_ms - now_ms)
-        except WireError as error:  # a policy's own body, and no response of this API
-            raise s.blame(exchange, error, now_ms) from error
-        s.throttle(exchange, until_ms, now_ms, None if heard is None else heard.why)
-    if not exchange.plan.simple:
-        if exchange.trail is not None:
-            exchange.trail.reply_bytes = len(reply) - 4
-        if exchange.seen is not None:
-            exchange.seen.reply_bytes = len(reply) - 4
+    except WireError as error:  # a policy's own body, and no response of this API
+        raise owner.calls.blame(exchange, error, now_ms) from error
+    owner.usage.response_bytes += len(reply)
+    if exchange.trace is not None:
+        exchange.trace.reply_bytes = size
+    if exchange.seen is not None:
+        exchange.seen.reply_bytes = size
     return reply
 
 
-def answer(s: SessionEnd, exchange: Exchange, body: bytes, now_ms: int) -> None:
+def answer(owner: Owner, exchange: ObservedExchange, body: bytes, now_ms: int) -> None:
     """Reply from here, when its turn comes. For a request without reply nothing is sent."""
-    s.attention = True
+    owner.call_attention()
     if exchange.plan.silent:
-        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+        owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
         return
-    reply = frame_of(s, exchange, body, now_ms)
-    if s.queue and not isinstance(s.queue[-1], SwallowedExchange):
-        s.client.pool.force_allocate(len(reply))
-        s.queue.append(AnsweredExchange(exchange, reply))
-        s.unusual_replies += 1
+    reply = frame_of(owner, exchange, body, now_ms)
+    queue = owner.queue
+    if queue and not isinstance(queue[-1], SwallowedExchange):
+        owner.client.pool.force_allocate(len(reply))
+        queue.push_unusual(AnsweredExchange(exchange, reply))
     else:
-        s.client.put(reply)
-        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+        owner.client.put(reply)
+        owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
 
 
-def respond(s: SessionEnd, exchange: Exchange, verdict: Respond, now_ms: int) -> None:
+def respond(owner: Owner, exchange: ObservedExchange, verdict: Respond, now_ms: int) -> None:
     """Reply with a policy's own body, which may be a refusal."""
     if verdict.refuses is not None:
-        s.mark_refused(exchange, verdict.refuses)
-    answer(s, exchange, verdict.body, now_ms)
+        on_refused(owner.shared, exchange, verdict.refuses)
+    answer(owner, exchange, verdict.body, now_ms)
 
 
-def refuse(s: SessionEnd, exchange: Exchange, verdict: Reject, body: bytes, now_ms: int) -> None:
+def refuse(
+    owner: Owner, exchange: ObservedExchange, verdict: Reject, body: bytes, now_ms: int
+) -> None:
     """Reply with an error in the API's own shape; `body` is the request's, which some shapes echo."""
-    name = s.mark_refused(exchange, verdict)
+    name = on_refused(owner.shared, exchange, verdict)
     if not exchange.plan.silent:
         try:
             words = refusal_message(name, verdict)
             reply = replies.error_body(exchange.plan.api, body, verdict.code, words)
         except WireError as error:
-            s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
-            s.end_after_replies(CloseReason.POLICY, f"refused, and no shape to say so: {error}")
+            owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+            why = f"refused, and no shape to say so: {error}"
+            owner.end_after_replies(CloseReason.POLICY, why)
             return
-        answer(s, exchange, reply, now_ms)
+        answer(owner, exchange, reply, now_ms)
     else:
-        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+        owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
     if verdict.close or exchange.plan.silent:
-        s.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
+        owner.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
+
+
+def let_go(owner: Owner, place: int, now_ms: int) -> None:
+    """Send the replies made here that stand at `place` in the queue: it is their turn."""
+    while (waiting := owner.queue.maybe_take_answer(place)) is not None:
+        owner.client.pool.release(len(waiting.reply))
+        owner.client.put(waiting.reply)
+        owner.call_attention()
+        owner.complete(waiting.exchange, Outcome.ANSWERED, now_ms, forwarded=False)

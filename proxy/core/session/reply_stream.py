@@ -1,12 +1,11 @@
 """The general path of replies: whatever the fast loop of `Session.from_broker` did not settle.
 
 Rules:
-- A reply belongs to the oldest exchange of its session; any other correlation id kills both sides.
+- A reply belongs to the oldest exchange of its session; any other correlation id ends both sides.
 - What carries broker addresses (or API ranges) is kept, counted, rewritten: the part that has them, or all of it
   (`proxy.core.session.kept_replies`). Everything else streams.
 - A fault (in the broker's bytes, or in what a policy says of them) takes nothing from the replies before it: they
-  are delivered. None behind it can be, for replies leave in order, so the session ends at once.
-- A reply made here leaves when it is its turn, and no byte of the broker's comes between.
+  are delivered. None after it can be, for replies leave in order, so the session ends at once.
 """
 
 from __future__ import annotations
@@ -17,273 +16,288 @@ from typing import TYPE_CHECKING
 from policies.api import Outcome
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.protocol_sniffer import guess_protocol
-from proxy.core.session import kept_replies
-from proxy.core.session.body_walk import begin_fetched, begin_names, fetched, fetched_whole
-from proxy.core.session.channel import ATTENTION
-from proxy.core.session.deadlines import TRACKED
-from proxy.core.session.exchange import (
-    AnsweredExchange,
-    Exchange,
-    ProxyExchange,
-    Reply,
-    SwallowedExchange,
+from proxy.core.session.body_walk import (
+    maybe_fetch_walker,
+    maybe_names_walker,
+    on_fetched_whole,
+    on_walked,
 )
+from proxy.core.session.channel import ATTENTION
+from proxy.core.session.exchange import (
+    Exchange,
+    ObservedExchange,
+    ProxyExchange,
+    SwallowedExchange,
+    observed,
+)
+from proxy.core.session.kept_replies import KeptReply, rewritten
+from proxy.core.session.local_replies import let_go, on_reply
+from proxy.core.session.traces import trace_of
 from proxy.core.stats.histogram import bucket_of
-from wire import throttle
 from wire.apis import ThrottleField
 
 if TYPE_CHECKING:
-    from policies.api import QuotaViolation
-    from proxy.core.session.ending import SessionEnd
-    from proxy.core.session.state import Settled
+    from proxy.core.session.owner import Owner
+    from proxy.core.session.settled import Settled
+    from proxy.core.session.shared_state import SharedState
+    from wire.fetch_topics import FetchTopics
+    from wire.topic_names import TopicNames
 
 _REPLY = Struct(">ii").unpack_from
 HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
 
-def passes(
-    s: SessionEnd, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int
-) -> bool:
-    """Whether a watched reply, whole in buf[pos:stop], goes on as it lies; if so, all are told."""
-    plan = exchange.plan
-    if plan.rewrite is not None and not (plan.look is not None and plan.look(buf, pos, stop)):
-        return False
-    until_ms = 0 if plan.simple else exchange.throttle_until_ms
-    why = None
-    if plan.hooks.on_response is not None:
-        heard = s.on_response(exchange, Reply(plan.api, stop - pos - 4, buf, pos, stop), now_ms)
-        if heard is not None:
-            until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
-            why = heard.why
-    if until_ms > now_ms:
-        _quiet(s, exchange, until_ms, why, buf, pos, stop, now_ms)
-    if plan.topics:
-        fetched_whole(s, exchange, buf, pos, stop)
-    count(s, exchange, stop - pos - 4)
-    s.complete(exchange, Outcome.REPLIED, now_ms)
-    return True
+class ReplyStream:
+    """The reply that is passing. Made when one leaves the fast loop; gone between two replies.
 
+    `left`: how many of its bytes are still to come.
+    """
 
-def count(s: SessionEnd, exchange: Exchange, size_bytes: int) -> None:
-    """The broker's reply is through: what the fast loop does in one line, and what it leaves out."""
-    plan = exchange.plan
-    took_us = s.engine.now_us - exchange.arrived_us
-    plan.upstream[bucket_of(took_us)] += 1
-    if s.engine.meters.by_key:
-        plan.meter.request_bytes += 4 + exchange.size_bytes
-        plan.meter.response_bytes += 4 + size_bytes
-    if took_us >= plan.slow_us:
-        trail = s.trace_of(exchange)
-        if trail is not None:
-            trail.slow = True
-    if not exchange.plan.simple:
-        if exchange.trail is not None:
-            exchange.trail.reply_bytes = size_bytes
-        if exchange.seen is not None:
-            exchange.seen.reply_bytes = size_bytes
+    __slots__ = ("_dropped", "_kept", "_owner", "_size", "_walker", "left")
 
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self.left = 0
+        self._size = 0  # of all of it, without the four bytes that say so
+        self._kept: KeptReply | None = None
+        self._walker: FetchTopics | TopicNames | None = None  # reads along for the usage rows
+        self._dropped = False  # it belongs to a request that was answered here
 
-def late(s: SessionEnd, exchange: Exchange, size_bytes: int, now_ms: int) -> None:
-    """A reply of the fast loop that took its time."""
-    count(s, exchange, size_bytes)
-    if not exchange.plan.simple:  # it got a trail
-        s.complete(exchange, Outcome.REPLIED, now_ms)
+    @property
+    def is_plain(self) -> bool:
+        """Whether its bytes go on as they come."""
+        return self._kept is None and self._walker is None and not self._dropped
 
+    def pass_on(self, size_bytes: int, now_ms: int) -> int:
+        """Return how many of the next `size_bytes` belong to this plain reply; with its last one it is through."""
+        taken = min(size_bytes, self.left)
+        self.left -= taken
+        if not self.left:
+            self._finish(now_ms)
+        return taken
 
-def rest(s: SessionEnd, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
-    """Take buf[settled.stop:end]. Returns as `from_broker` does; when it raises, `settled` is what may go on."""
-    start, pos = settled.start, settled.stop  # buf[settled.start:pos] goes on as it lies
-    while pos < end:
-        if s.reply_left:
-            taken = min(s.reply_left, end - pos)
-            if s.reply_walker is not None:
-                s.reply_walker.feed(buf, pos, pos + taken)  # it never raises
-            if s.reply_gathered is not None:
-                s.flush_replies(buf, settled.start, pos)
-                settled.start = pos + taken
-                kept_replies.add(s, memoryview(buf)[pos : settled.start])
-            elif s.reply_dropped:
-                settled.start = pos + taken
-            pos += taken
-            s.reply_left -= taken
-            if s.reply_try_bytes:
-                _settle_lead(s, now_ms)
-            if not s.reply_left:
-                s.reply_dropped = False
-                if s.reply_walker is not None:
-                    fetched(s)
-                settled.stop = pos
-                if s.unusual_replies:
-                    s.flush_replies(buf, settled.start, pos)
-                    settled.start = pos
-                if s.reply_gathered is not None:
-                    _settle_whole(s, now_ms)
-                finish(s, now_ms)
-            continue
-        if end - pos < 8:
-            s.broker.keep(bytes(memoryview(buf)[pos:end]))
-            break
-        size, correlation_id = _REPLY(buf, pos)
-        stop = pos + 4 + size
-        exchange = _expected(s, buf, pos, size, correlation_id)
-        s.reply_bytes = size
-        if isinstance(exchange, SwallowedExchange):
-            s.flush_replies(buf, settled.start, pos)
-            settled.start = pos
-            s.reply_left, s.reply_dropped = 4 + size, True
-            continue
-        if stop > end:
-            if isinstance(exchange, ProxyExchange) or _is_kept(exchange):
-                leads, copies = _how_kept(exchange)
-                kept_replies.begin(s, size, leads=leads, copies=copies)
-            elif end - pos < HEAD_BYTES and _is_stamped(exchange):
-                s.broker.keep(bytes(memoryview(buf)[pos:end]))
+    def release(self) -> None:
+        """The session ends: give back what is kept."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.drop()
+
+    # -- the general path ------------------------------------------------------------------------
+
+    def rest(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
+        """Take buf[settled.stop:end]. Returns as `from_broker` does; when it raises, `settled` is what may go on."""
+        owner = self._owner
+        start, pos = settled.start, settled.stop  # buf[settled.start:pos] goes on as it lies
+        while pos < end:
+            if self.left:
+                pos = self._take(buf, settled, pos, end, now_ms)
+                continue
+            if end - pos < 8:
+                owner.broker.keep(bytes(memoryview(buf)[pos:end]))
                 break
-            else:
-                _hear(s, exchange, size, buf, pos, end, now_ms)
-                if exchange.plan.topics:
-                    begin_fetched(s, exchange)
-            s.reply_left = 4 + size
-            continue
-        if isinstance(exchange, ProxyExchange):
-            s.flush_replies(buf, settled.start, pos)
-            settled.start = stop
-            exchange.on_reply(bytes(memoryview(buf)[pos:stop]))
-            s.attention = True
-        else:
-            changed = None
-            if exchange.plan.topics:
-                fetched_whole(s, exchange, buf, pos, stop)
-            if exchange.plan.rewrite is not None:
-                changed = kept_replies.rewritten(exchange, exchange.plan.rewrite, buf, pos, stop)
-            if changed is None:
-                _hear(s, exchange, size, buf, pos, stop, now_ms)
-            else:
-                s.flush_replies(buf, settled.start, pos)
+            size, correlation_id = _REPLY(buf, pos)
+            stop = pos + 4 + size
+            exchange = self._expected(buf, pos, size, correlation_id)
+            self._size = size
+            if isinstance(exchange, SwallowedExchange):
+                owner.client.put_slice(buf, settled.start, pos)
+                settled.start = pos
+                self.left, self._dropped = 4 + size, True
+                continue
+            if stop > end:
+                if not self._begin(exchange, buf, pos, end, now_ms):
+                    break
+                continue
+            if isinstance(exchange, ProxyExchange):
+                owner.client.put_slice(buf, settled.start, pos)
                 settled.start = stop
-                s.reply_bytes = len(changed) - 4
-                _hear(s, exchange, size, changed, 0, len(changed), now_ms)
-                s.client.put(changed)
-                s.attention = True
-        settled.stop = pos = stop
-        if s.unusual_replies and settled.start != pos:
-            s.flush_replies(buf, settled.start, pos)
-            settled.start = pos
-        finish(s, now_ms)
-    if s.attention or settled.start != start:
-        s.attention = False
-        s.flush_replies(buf, settled.start, pos)
-        return ATTENTION
-    return pos
+                exchange.on_reply(bytes(memoryview(buf)[pos:stop]))
+                owner.call_attention()
+            else:
+                changed = self._settle_in_place(exchange, buf, pos, stop, now_ms)
+                if changed is not None:
+                    owner.client.put_slice(buf, settled.start, pos)
+                    settled.start = stop
+                    owner.client.put(changed)
+                    owner.call_attention()
+            settled.stop = pos = stop
+            if owner.queue.unusual and settled.start != pos:
+                owner.client.put_slice(buf, settled.start, pos)
+                settled.start = pos
+            self._finish(now_ms)
+        if owner.take_attention() or settled.start != start:
+            owner.client.put_slice(buf, settled.start, pos)
+            return ATTENTION
+        return pos
 
+    def _begin(
+        self, exchange: Exchange | ProxyExchange, buf: bytearray, pos: int, end: int, now_ms: int
+    ) -> bool:
+        """A reply begins that is not whole in this read. Return False if its head is not here either."""
+        owner, size = self._owner, self._size
+        if isinstance(exchange, ProxyExchange) or _is_kept(exchange):
+            leads, copies = _how_kept(exchange)
+            self._kept = KeptReply(owner, size, leads=leads, copies=copies)
+        elif end - pos < HEAD_BYTES and _is_stamped(exchange):
+            owner.broker.keep(bytes(memoryview(buf)[pos:end]))
+            return False
+        else:
+            self._hear(exchange, buf, pos, end, now_ms)
+            if exchange.plan.topics:
+                self._walker = maybe_fetch_walker(owner.shared, exchange)
+        self.left = 4 + size
+        return True
 
-def finish(s: SessionEnd, now_ms: int) -> None:
-    """The head's reply is through: complete it, and let the replies made here that waited behind it go."""
-    head = s.queue.popleft()
-    if isinstance(head, SwallowedExchange):
-        s.unusual_replies -= 1
-        s.node.on_settled()
-        if not (s.patient or s.draining):
-            s.patient = True
-            s.unusual_replies += (
-                1  # until the broker's own answer to a tracked request has passed: see below
-            )
-    elif isinstance(head, ProxyExchange):
-        s.unusual_replies -= 1
-    elif isinstance(head, Exchange):
-        if s.patient and head.plan.api.key in TRACKED:
-            s.patient = False
-            s.unusual_replies -= 1
-        s.usage.response_bytes += 4 + s.reply_bytes
-        count(s, head, s.reply_bytes)
-        s.complete(head, Outcome.REPLIED, now_ms)
-    let_go(s, 0, now_ms)
-    if s.ending:
-        s.maybe_end()
+    def _take(self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int) -> int:
+        """Take what is here of the reply that is passing; return where it ends."""
+        owner, client = self._owner, self._owner.client
+        taken = min(self.left, end - pos)
+        if self._walker is not None:
+            self._walker.feed(buf, pos, pos + taken)  # it never raises
+        kept = self._kept
+        if kept is not None:
+            client.put_slice(buf, settled.start, pos)
+            settled.start = pos + taken
+            kept.add(memoryview(buf)[pos : settled.start])
+        elif self._dropped:
+            settled.start = pos + taken
+        pos += taken
+        self.left -= taken
+        if kept is not None and kept.leads:
+            self._settle_lead(kept, now_ms)
+        if not self.left:
+            self._dropped = False
+            walker, self._walker = self._walker, None
+            head = owner.queue[0]
+            if walker is not None and isinstance(head, Exchange):
+                on_walked(owner.shared, head, walker)
+            settled.stop = pos
+            if owner.queue.unusual:
+                client.put_slice(buf, settled.start, pos)
+                settled.start = pos
+            if self._kept is not None:
+                self._settle_whole(self._kept, now_ms)
+            self._finish(now_ms)
+        return pos
 
+    def _settle_in_place(
+        self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int
+    ) -> bytearray | None:
+        """Rewrite the reply that is whole in buf[pos:stop], and tell of it. None: it goes on as it lies."""
+        plan = exchange.plan
+        if plan.topics:
+            on_fetched_whole(self._owner.shared, exchange, buf, pos, stop)
+        changed = None
+        if plan.rewrite is not None:
+            changed = rewritten(exchange, plan.rewrite, buf, pos, stop)
+        if changed is None:
+            self._hear(exchange, buf, pos, stop, now_ms)
+        else:
+            self._size = len(changed) - 4
+            self._hear(exchange, changed, 0, len(changed), now_ms)
+        return changed
 
-def let_go(s: SessionEnd, place: int, now_ms: int) -> None:
-    """The replies made here that stand at `place` in the queue have their turn."""
-    queue = s.queue
-    while place < len(queue):
-        waiting = queue[place]
-        if not isinstance(waiting, AnsweredExchange):
-            break
-        del queue[place]
-        s.unusual_replies -= 1
-        s.client.pool.release(len(waiting.reply))
-        s.client.put(waiting.reply)
-        s.attention = True
-        s.complete(waiting.exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+    def _settle_whole(self, kept: KeptReply, now_ms: int) -> None:
+        """A reply that was kept whole is here: rewrite it, or hand it to the one that has asked."""
+        owner, frame = self._owner, kept.frame
+        self._kept = None
+        counted_bytes = kept.take()
+        head = owner.queue[0]
+        try:
+            if isinstance(head, ProxyExchange):
+                head.on_reply(bytes(frame))
+                frame.clear()
+            elif isinstance(head, Exchange):
+                if head.plan.topics:
+                    on_fetched_whole(owner.shared, head, frame, 0, len(frame))
+                if head.plan.rewrite is not None:
+                    changed = rewritten(head, head.plan.rewrite, frame, 0, len(frame), spend=True)
+                    frame = frame if changed is None else changed
+                    self._size = len(frame) - 4
+                self._hear(head, frame, 0, len(frame), now_ms)
+        except Exception:
+            owner.client.pool.release(counted_bytes)
+            raise
+        owner.client.put(frame, counted_bytes)
+        owner.call_attention()
 
+    def _settle_lead(self, kept: KeptReply, now_ms: int) -> None:
+        """More of a reply is here of which only the first part is rewritten: the rest streams once that is done."""
+        owner = self._owner
+        head = owner.queue[0]
+        assert isinstance(head, Exchange)  # noqa: S101 - only such replies lead
+        lead = kept.maybe_lead(head, self._size, self.left)
+        if lead is None:
+            return
+        self._size = int.from_bytes(lead[:4], "big")
+        self._hear(head, lead, 0, len(lead), now_ms)
+        self._kept = None
+        counted_bytes = kept.take()
+        self._walker = maybe_names_walker(owner.shared, head, kept.frame)
+        owner.client.put(lead, counted_bytes)
+        owner.call_attention()
 
-def forget(s: SessionEnd) -> None:
-    """The session ends: give back what was kept of a reply."""
-    kept_replies.forget(s)
+    def _hear(self, exchange: Exchange, buf: bytearray, pos: int, end: int, now_ms: int) -> None:
+        if isinstance(exchange, ObservedExchange):
+            on_reply(self._owner, exchange, self._size, buf, pos, end, now_ms)
 
-
-def _expected(
-    s: SessionEnd, buf: bytearray, pos: int, size: int, correlation_id: int
-) -> Exchange | SwallowedExchange | ProxyExchange:
-    """The exchange this reply belongs to, or the end of both sides."""
-    head = s.queue[0] if s.queue else None
-    if size >= 4 and isinstance(head, Exchange | SwallowedExchange | ProxyExchange):
-        if head.correlation_id == correlation_id:
-            return head
-        expected = f"correlation id {head.correlation_id} was due"
-    else:
-        expected = "no reply was due" if head is None else "that is no size"
-    hint = guess_protocol(bytes(memoryview(buf)[pos : pos + 8]))
-    raise BrokerProtocolError(
-        f"a reply of {size} bytes with correlation id {correlation_id}; {expected}{hint}"
-    )
-
-
-def _settle_whole(s: SessionEnd, now_ms: int) -> None:
-    """A reply that was kept whole is here: rewrite it, or hand it to whoever asked."""
-    frame, counted_bytes = kept_replies.take(s)
-    head = s.queue[0]
-    try:
-        if isinstance(head, ProxyExchange):
-            head.on_reply(bytes(frame))
-            frame.clear()
+    def _finish(self, now_ms: int) -> None:
+        """The head's reply is through: complete it, and let the replies made here that waited for it go."""
+        owner = self._owner
+        head = owner.queue.pop_head()
+        if isinstance(head, SwallowedExchange):
+            owner.on_late_reply_swallowed()
         elif isinstance(head, Exchange):
-            size = len(frame) - 4
-            if head.plan.topics:
-                fetched_whole(s, head, frame, 0, len(frame))
-            if head.plan.rewrite is not None:
-                changed = kept_replies.rewritten(
-                    head, head.plan.rewrite, frame, 0, len(frame), spend=True
-                )
-                frame = frame if changed is None else changed
-                s.reply_bytes = len(frame) - 4
-            _hear(s, head, size, frame, 0, len(frame), now_ms)
-    except Exception:
-        s.client.pool.release(counted_bytes)
-        raise
-    s.client.put(frame, counted_bytes)
-    s.attention = True
+            owner.on_answered_by_broker(head)
+            owner.usage.response_bytes += 4 + self._size
+            exchange = count_reply(owner.shared, head, self._size)
+            owner.complete(exchange, Outcome.REPLIED, now_ms)
+        let_go(owner, 0, now_ms)
+        if owner.ending:
+            owner.maybe_end()
+
+    def _expected(
+        self, buf: bytearray, pos: int, size: int, correlation_id: int
+    ) -> Exchange | SwallowedExchange | ProxyExchange:
+        """Return the exchange this reply belongs to. Raises BrokerProtocolError if it belongs to none."""
+        queue = self._owner.queue
+        head = queue[0] if queue else None
+        if size >= 4 and isinstance(head, Exchange | SwallowedExchange | ProxyExchange):
+            if head.correlation_id == correlation_id:
+                return head
+            expected = f"correlation id {head.correlation_id} was due"
+        else:
+            expected = "no reply was due" if head is None else "that is no size"
+        hint = guess_protocol(bytes(memoryview(buf)[pos : pos + 8]))
+        raise BrokerProtocolError(
+            f"a reply of {size} bytes with correlation id {correlation_id}; {expected}{hint}"
+        )
 
 
-def _settle_lead(s: SessionEnd, now_ms: int) -> None:
-    """More of a reply is here of which only the first part is rewritten: the rest streams once that is done."""
-    head = s.queue[0]
-    assert isinstance(head, Exchange)  # noqa: S101 - only such replies lead
-    lead = kept_replies.maybe_lead(s, head)
-    if lead is None:
-        return
-    size = s.reply_bytes
-    s.reply_bytes = int.from_bytes(lead[:4], "big")
-    _hear(s, head, size, lead, 0, len(lead), now_ms)
-    frame, counted_bytes = kept_replies.take(s)
-    begin_names(s, head, frame)
-    s.client.put(lead, counted_bytes)
-    s.attention = True
+def count_reply(shared: SharedState, exchange: Exchange, size_bytes: int) -> Exchange:
+    """Count the broker's reply, which is through. Return the exchange, which is looked at if the reply was slow."""
+    plan = exchange.plan
+    took_us = shared.now_us - exchange.arrived_us
+    plan.upstream[bucket_of(took_us)] += 1
+    tally = plan.tally
+    if tally is not None:
+        tally.request_bytes += 4 + exchange.size_bytes
+        tally.response_bytes += 4 + size_bytes
+    if took_us >= plan.slow_us and shared.keeps_traces:
+        exchange = observed(exchange)
+        trace = trace_of(shared, exchange)
+        if trace is not None:
+            trace.slow = True
+    if exchange.trace is not None:
+        exchange.trace.reply_bytes = size_bytes
+    if exchange.seen is not None:
+        exchange.seen.reply_bytes = size_bytes
+    return exchange
 
 
 def _is_kept(exchange: Exchange) -> bool:
-    """Whether a reply of which not all is here has to be kept: to be changed, or for its last field."""
+    """Return whether a reply of which not all is here has to be kept: to be changed, or for its last field."""
     plan = exchange.plan
     return plan.rewrite is not None or (
         plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
@@ -291,7 +305,7 @@ def _is_kept(exchange: Exchange) -> bool:
 
 
 def _how_kept(exchange: Exchange | ProxyExchange) -> tuple[bool, int]:
-    """Whether only its first part is kept, and how often all of it may be here at once."""
+    """Return whether only its first part is kept, and how often all of it may be here at once."""
     if isinstance(exchange, ProxyExchange) or exchange.plan.rewrite is None:
         return False, 1
     last = exchange.plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
@@ -299,40 +313,7 @@ def _how_kept(exchange: Exchange | ProxyExchange) -> tuple[bool, int]:
 
 
 def _is_stamped(exchange: Exchange) -> bool:
-    """Whether a throttle is written into the reply, or may be when the policies have heard of it."""
-    plan = exchange.plan
-    return not plan.simple and (
-        plan.hooks.on_response is not None or exchange.throttle_until_ms > 0
-    )
-
-
-def _hear(
-    s: SessionEnd, exchange: Exchange, size: int, buf: bytearray, pos: int, end: int, now_ms: int
-) -> None:
-    """A reply is about to leave: the policies hear of it, and what is left of a throttle is written into it."""
-    if exchange.plan.simple:
-        return
-    until_ms = exchange.throttle_until_ms
-    why = None
-    if exchange.plan.hooks.on_response is not None:
-        heard = s.on_response(exchange, Reply(exchange.plan.api, size, buf, pos, end), now_ms)
-        if heard is not None:
-            until_ms = max(until_ms, now_ms + heard.throttle_time_ms)
-            why = heard.why
-    if until_ms > now_ms:
-        _quiet(s, exchange, until_ms, why, buf, pos, end, now_ms)
-
-
-def _quiet(
-    s: SessionEnd,
-    exchange: Exchange,
-    until_ms: int,
-    why: QuotaViolation | None,
-    buf: bytearray,
-    pos: int,
-    end: int,
-    now_ms: int,
-) -> None:
-    """Write what is left into the reply. The broker's own figure stays if it is larger, and then it counts."""
-    said_ms = throttle.stamp(buf, pos, end, exchange.plan.api, until_ms - now_ms)
-    s.throttle(exchange, max(until_ms, now_ms + said_ms), now_ms, why)
+    """Return whether a throttle is written into the reply, or may be when the policies have heard of it."""
+    if not isinstance(exchange, ObservedExchange):
+        return False
+    return exchange.plan.hooks.on_response is not None or exchange.throttle_until_ms > 0

@@ -3,10 +3,10 @@
 Rules:
 - Nothing is decided about a request before its head is here: header, and for Produce as far as acks.
 - A head that is not whole is carried to the next read; it is bounded, and counted.
-- A body streams through (STREAM), is kept whole for whoever asked (GATHER), or is dropped because the
+- A body streams through (STREAM), is kept whole for a policy (GATHER), or is dropped because the
   request was answered here (DROP). What is kept whole waits until there is memory for all of it.
 - Frame sizes are judged before anything is allocated for them.
-- A fault takes nothing from the requests before it (`SessionEnd.fail_request`). Of the request at fault no byte goes
+- A fault takes nothing from the requests before it (`Session.fail_request`). Of the request at fault no byte goes
   on but those that went on in earlier reads.
 - One turn does a bounded amount of work; then the session is paced, maybe inside a body that is walked: the rest of
   what was read waits, counted, and the client is not read until it had its next turn.
@@ -15,406 +15,598 @@ Rules:
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond, Throttle
 from policies.chain import PolicyFault
 from proxy.core.errors import ClientProtocolError, CloseReason
-from proxy.core.memory.slow_clients import HEAD_BYTES, watch, watch_head
+from proxy.core.memory.claim import HEAD_BYTES
 from proxy.core.protocol_sniffer import guess_protocol
-from proxy.core.session.body_walk import produced_whole, read_head, walker_for
-from proxy.core.session.broker_waits import keep, lose, sent, walk
+from proxy.core.session.body_walk import (
+    on_produced,
+    on_produced_whole,
+    on_unread,
+    read_head,
+    walker_for,
+)
 from proxy.core.session.buffered_request import body_at as whole_body_at
-from proxy.core.session.buffered_request import changed, observe_sasl, wait_anew
+from proxy.core.session.buffered_request import changed, with_new_wait
 from proxy.core.session.channel import ATTENTION, STOPS_PARSING
-from proxy.core.session.held_request import hold
-from proxy.core.session.in_flight import count_kept
+from proxy.core.session.exchange import ObservedExchange
+from proxy.core.session.kept_produce import keep, leave_to_broker, on_sent, on_streamed
 from proxy.core.session.local_replies import answer, refuse, respond
-from proxy.core.session.plan import SASL, plan_for
-from proxy.core.session.state import DROP, GATHER, STREAM, Pending
+from proxy.core.session.owner import Owner
+from proxy.core.session.plan import SASL
+from proxy.core.session.traces import add_stage, on_received, on_refused
+from proxy.core.stats.request_trace import Stage
 from wire import header, produce
 from wire.apis import ApiKey
+from wire.errors import WireError
 
 if TYPE_CHECKING:
     from policies.api import Verdict
-    from proxy.core.session.ending import SessionEnd
-    from proxy.core.session.exchange import Exchange
-    from proxy.core.session.state import Settled
+    from proxy.core.session.settled import Settled
+    from wire.produce import ProduceWalker
 
 _REQUEST = Struct(">iii").unpack_from
 _SIZE = Struct(">i").unpack_from
 
+STREAM, DROP, GATHER = range(3)
+"""What is done with the bytes of the request that is passing."""
 MIN_FRAME_BYTES = 10
 """Key, version, correlation id and a null client id: nothing shorter is a request."""
 MAX_LABOUR_BYTES = 8192
 """Bytes of requests taken the long way in one turn; what else was read waits for the next turn, so
-that nobody's odd frames hold up everybody (about a microsecond a byte; kept ones count four times)."""
+that the odd frames of one client do not hold up the others (about a microsecond a byte; kept ones count four times)."""
 LABOUR_FRAME_BYTES = 4096
 LABOUR_STREAMED_BYTES = 256
 LABOUR_KEPT_BYTES = 512
 """A frame costs at least one of the last two, so that a turn takes about 1 ms; one that streams at most the first."""
+LABOUR_STEP_BYTES = 8
+"""What each step of a walker counts as labour of the turn."""
+MAX_WALK_STEPS = 1024
+"""How far a walker goes at once."""
 MAX_REFUSED_BYTES = 16 << 20
 """A refused request is kept whole for its reply's sake; a larger one is closed without a reply."""
 MAX_HEAD_BYTES = 65536
-"""A head (header, transactional id) longer than this is nobody's."""
+"""No client sends a longer head (header, transactional id)."""
 FETCH_HEAD_BYTES = 64
-"""The other fields of a Fetch that a policy may want to see stand in so many bytes behind the head."""
+"""The other fields of a Fetch that a policy may want to see stand in so many bytes after the head."""
 _TOO_LONG = f"a request head of more than {MAX_HEAD_BYTES} bytes"
 
 
-def rest(s: SessionEnd, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
-    """Take buf[settled.stop:end]. Returns as `from_client` does; when it raises, `settled` is what may go on."""
-    start, pos = settled.start, settled.stop  # buf[settled.start:pos] goes on as it lies
-    labour_bytes = 0
-    if s.pending is not None and not (s.request_left or s.client.muted & STOPS_PARSING):
-        if isinstance(s.pending.verdict, PolicyFault):
-            raise s.pending.verdict
-        if s.request_gathered is not None:  # it was held, and may go on
-            s.taken_up(s.pending.exchange)
-            _settle_whole(s, now_ms)
-    while pos < end:
-        if s.request_left:
-            taken = min(s.request_left, end - pos)
-            mode = s.request_mode
-            if mode == STREAM:
-                if s.walker is not None:
-                    if labour_bytes >= MAX_LABOUR_BYTES:
-                        s.pace(bytes(memoryview(buf)[pos:end]))
-                        break
-                    taken, cost_bytes = walk(s, s.walker, buf, pos, taken, now_ms)
-                    labour_bytes += cost_bytes
-            else:
-                s.flush_requests(buf, settled.start, pos)
-                settled.start = pos + taken
-                if mode == GATHER:
-                    _gather(s, buf, pos, settled.start)
-            pos += taken
-            s.request_left -= taken
-            if not s.request_left:
-                s.walker = None
-                s.request_mode = STREAM
-                if mode == GATHER:
-                    if s.pending is not None:
-                        s.received(s.pending.exchange)
-                    _settle_whole(s, now_ms)
-                elif mode == STREAM:
-                    s.through()
-            continue
-        settled.stop = pos
-        if s.questions:
-            s.flush_requests(buf, settled.start, pos)
-            settled.start = pos
-            put_questions(s)
-        if s.mute_wanted:
-            _mute_now(s)
-        if s.client.muted & STOPS_PARSING:
-            s.client.keep(bytes(memoryview(buf)[pos:end]))
-            break
-        if s.ending and s.pending is None:
-            s.engine.reservations.give_back(s)
-            s.flush_requests(buf, settled.start, pos)
-            settled.start = pos = end
-            break
-        if labour_bytes >= MAX_LABOUR_BYTES:
-            s.pace(bytes(memoryview(buf)[pos:end]))
-            break
-        begun = _begin(s, buf, pos, end, now_ms)
-        if begun is None or s.held is not None:
-            if not s.client.muted & STOPS_PARSING:  # its head is not here yet
-                if end - pos > MAX_HEAD_BYTES + FETCH_HEAD_BYTES:
-                    raise ClientProtocolError(_TOO_LONG)
-                if end - pos > HEAD_BYTES and s.engine.reservations.reserve_head(s):
-                    watch_head(s, now_ms)
-            s.client.keep(bytes(memoryview(buf)[pos:end]))
-            break
-        if s.reserved_bytes and s.request_mode != GATHER:
-            s.engine.reservations.give_back(s)  # nobody wants it whole any more
-        pos = begun
-        streams = s.request_mode == STREAM
-        if streams:
-            labour_bytes += LABOUR_STREAMED_BYTES + min(s.request_left, LABOUR_FRAME_BYTES)
-        else:
-            labour_bytes += LABOUR_KEPT_BYTES + 4 * s.request_left
-    settled.stop = pos
-    if not s.request_left:
-        if s.questions:
-            s.flush_requests(buf, settled.start, pos)
-            settled.start = pos
-            put_questions(s)
-        if s.mute_wanted:
-            _mute_now(s)
-        if s.unusual_requests:
-            s.look_again()
-        if s.ending:
-            s.maybe_end()
-    elif s.request_mode == GATHER:
-        watch(s, now_ms)
-    if s.attention or settled.start != start:
-        s.attention = False
-        s.flush_requests(buf, settled.start, pos)
-        return ATTENTION
-    return pos
+class RequestOwner(Owner, Protocol):
+    """What requests ask of their session besides."""
+
+    @property
+    def is_holding(self) -> bool: ...
+    @property
+    def has_questions(self) -> bool: ...
+    def put_questions(self) -> None: ...
+    def hold(self, exchange: ObservedExchange, verdict: Hold, now_ms: int) -> None: ...
+    def on_arrived(self, exchange: ObservedExchange) -> None: ...
+    def observe_sasl(self, exchange: ObservedExchange, body: bytes) -> None: ...
+    def on_streamed(self) -> None: ...
+    def give_back_head(self) -> None: ...
+    def give_back_claim(self) -> None: ...
+    def leave_memory(self) -> None: ...
 
 
-def put_questions(s: SessionEnd) -> None:
-    """A frame boundary: our own requests go out."""
-    questions, s.questions = s.questions or (), None
-    for question in questions:
-        s.broker.put(question.frame)
-        question.exchange.arrived_ms = s.engine.now_ms
-        s.queue.append(question.exchange)
-        s.unusual_replies += 1
-    s.look_again()
-    s.attention = True
-
-
-def _mute_now(s: SessionEnd) -> None:
-    """Between two requests: the client is muted for what was wanted meanwhile."""
-    s.bear(s.mute_wanted & ~s.client.muted, 1)
-    s.client.mute(s.mute_wanted)
-    s.mute_wanted = 0
-    s.look_again()
-    s.engine.schedule(s)
-
-
-def let_go(s: SessionEnd) -> None:
-    """Give back what is kept of a request, or was to be."""
-    s.request_gathered = None
-    s.engine.announced.leave(s)
-    s.engine.reservations.leave(s)
-
-
-def forget(s: SessionEnd, now_ms: int) -> None:
-    """The session ends: nothing more comes of what was kept of a request."""
-    let_go(s)
-    pending, s.pending = s.pending, None
-    if pending is not None and not isinstance(pending.verdict, PolicyFault | None):
-        s.complete(pending.exchange, Outcome.DISCONNECTED, now_ms)  # it was asked about
-    questions, s.questions = s.questions or (), None
-    for question in questions:
-        question.exchange.on_reply(None)
-
-
-# -- one request --------------------------------------------------------------------------------
-
-
-def _begin(s: SessionEnd, buf: bytearray, pos: int, end: int, now_ms: int) -> int | None:
-    """Decide what becomes of the frame at `pos`; the offset from which its rest is streamed.
-
-    None: too little of it is here, or there is no memory. Sets request_left and request_mode.
+class Pending(NamedTuple):
+    """A request that is not begun yet, and what was already decided about it: nothing, or a verdict to be
+    done when its bytes' turn comes; or how the policy that held it has failed (of which all are told).
     """
-    handed = s.pending
-    if handed is not None:  # the fast loop has asked already, or it was held
-        return _begin_judged(s, buf, handed, pos, end, now_ms)
-    if end - pos < 4:
-        return None
-    (size,) = _SIZE(buf, pos)
-    if not MIN_FRAME_BYTES <= size <= s.engine.request_max_bytes:
-        raise ClientProtocolError(
-            f"a frame of {size} bytes (from {MIN_FRAME_BYTES} to {s.engine.request_max_bytes} may be)"
-            + guess_protocol(bytes(memoryview(buf)[pos : min(end, pos + 8)]))
-        )
-    if end - pos < 12:
-        return None
-    stop = pos + 4 + size
-    limit = min(stop, end)
-    found = plan_for(s, buf, pos, limit, size)
-    if found is None:
-        if stop <= end:
-            raise ClientProtocolError("a request head longer than its frame")
-        return None
-    plan, body_at = found
-    if 12 + len(plan.usual) > MAX_HEAD_BYTES:
-        raise ClientProtocolError(_TOO_LONG)
-    if s.head_reserved:
-        s.engine.reservations.give_back(s)
-    exchange = s.admit(plan, _REQUEST(buf, pos)[2], size, now_ms)
-    if plan.answer is not None:
-        s.arrived(exchange)
-        answer(s, exchange, plan.answer, now_ms)
-        s.request_left, s.request_mode = 4 + size, DROP
+
+    exchange: ObservedExchange
+    verdict: Verdict | PolicyFault | None
+
+
+class RequestStream:
+    """The request that is passing. Made when one leaves the fast loop; gone between two requests.
+
+    `left`: how many of its bytes are still to come. `pending`: the request that begins next. `gathered`: what is here
+    of one that is kept whole.
+    """
+
+    __slots__ = ("_judged", "_mode", "_owner", "_passing", "_walker", "gathered", "left", "pending")
+
+    def __init__(self, owner: RequestOwner) -> None:
+        self._owner = owner
+        self.left = 0
+        self._mode = STREAM
+        self.gathered: bytearray | None = None
+        self.pending: Pending | None = None
+        self._passing: ObservedExchange | None = None  # whose reply is due, once it is through
+        self._walker: ProduceWalker | None = None
+        self._judged: ObservedExchange | None = None  # what the chain was asked about last
+
+    # -- what a session asks ---------------------------------------------------------------------
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a request streams, and its bytes go on as they come."""
+        return self.left > 0 and self._mode == STREAM and self._walker is None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the next byte begins a request of which nothing is known."""
+        return not self.left and self.pending is None and self.gathered is None
+
+    @property
+    def streams(self) -> bool:
+        """Whether its bytes go on to the broker."""
+        return self._mode == STREAM
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether a request is being kept whole, and not all of it is here."""
+        return self.left > 0 and self._mode == GATHER
+
+    @property
+    def half_sent(self) -> ObservedExchange | None:
+        """Return the request of which the client has not sent everything yet, while it streams."""
+        return self._passing if self.left and self._mode == STREAM else None
+
+    # -- what a session says ---------------------------------------------------------------------
+
+    def pass_on(self, size_bytes: int) -> int:
+        """Return how many of the next `size_bytes` belong to this plain request; with its last one it is through."""
+        taken = min(size_bytes, self.left)
+        self.left -= taken
+        if not self.left:
+            self._on_through()
+        return taken
+
+    def resume(self, exchange: ObservedExchange, verdict: Verdict | PolicyFault) -> None:
+        """This request has its verdict; it is done when its bytes' turn comes."""
+        self.pending = Pending(exchange, verdict)
+
+    def lose_half_sent(self, now_ms: int) -> None:
+        """The newest request will never be whole, so no reply to it can come."""
+        passing, queue = self._passing, self._owner.queue
+        if passing is not None and queue and queue[-1] is passing:
+            queue.pop()
+            self._owner.complete(passing, Outcome.DISCONNECTED, now_ms)
+        self._passing = self._walker = None
+        self.left = 0
+
+    def release(self, now_ms: int) -> None:
+        """Nothing more comes of what was kept of a request."""
+        self.let_go()
+        pending, self.pending = self.pending, None
+        if pending is not None and not isinstance(pending.verdict, PolicyFault | None):
+            self._owner.complete(pending.exchange, Outcome.DISCONNECTED, now_ms)  # it was judged
+        self.left = 0
+
+    def let_go(self) -> None:
+        """Give back what is kept of a request, or was to be."""
+        self.gathered = None
+        self._owner.leave_memory()
+
+    def complete_judged(self, now_ms: int) -> None:
+        """Whatever raised between a verdict and what came of it: the request has ended, and the policies are told."""
+        judged, self._judged = self._judged, None
+        if judged is not None:
+            self._owner.complete(judged, Outcome.DISCONNECTED, now_ms, forwarded=False)
+
+    @property
+    def judged(self) -> ObservedExchange | None:
+        """Return the request that the chain was asked about last."""
+        return self._judged
+
+    # -- the general path ------------------------------------------------------------------------
+
+    def rest(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
+        """Take buf[settled.stop:end]. Returns as `from_client` does; when it raises, `settled` is what may go on."""
+        owner = self._owner
+        client, broker = owner.client, owner.broker
+        start, pos = settled.start, settled.stop  # buf[settled.start:pos] goes on as it lies
+        labour_bytes = 0
+        pending = self.pending
+        if pending is not None and not (self.left or client.muted & STOPS_PARSING):
+            if isinstance(pending.verdict, PolicyFault):
+                raise pending.verdict
+            if self.gathered is not None:  # it was held, and may go on
+                self._take_up(pending.exchange)
+                self._settle_whole(now_ms)
+        while pos < end:
+            if self.left:
+                if self._walker is not None and labour_bytes >= MAX_LABOUR_BYTES:
+                    owner.pace(bytes(memoryview(buf)[pos:end]))
+                    break
+                taken, cost_bytes = self._take(buf, settled, pos, end, now_ms)
+                pos += taken
+                labour_bytes += cost_bytes
+                continue
+            settled.stop = pos
+            if owner.has_questions:
+                broker.put_slice(buf, settled.start, pos)
+                settled.start = pos
+                owner.put_questions()
+            owner.on_request_boundary()
+            if client.muted & STOPS_PARSING:
+                client.keep(bytes(memoryview(buf)[pos:end]))
+                break
+            if owner.ending and self.pending is None:
+                owner.give_back_claim()
+                broker.put_slice(buf, settled.start, pos)
+                settled.start = pos = end
+                break
+            if labour_bytes >= MAX_LABOUR_BYTES:
+                owner.pace(bytes(memoryview(buf)[pos:end]))
+                break
+            begun = self._begin(buf, pos, end, now_ms)
+            if begun is None or owner.is_holding:
+                if not client.muted & STOPS_PARSING:  # its head is not here yet
+                    self._keep_head(end - pos, now_ms)
+                client.keep(bytes(memoryview(buf)[pos:end]))
+                break
+            if self._mode != GATHER:
+                owner.give_back_claim()  # it is not to be whole any more
+            pos = begun
+            if self._mode == STREAM:
+                labour_bytes += LABOUR_STREAMED_BYTES + min(self.left, LABOUR_FRAME_BYTES)
+            else:
+                labour_bytes += LABOUR_KEPT_BYTES + 4 * self.left
+        settled.stop = pos
+        if not self.left:
+            if owner.has_questions:
+                broker.put_slice(buf, settled.start, pos)
+                settled.start = pos
+                owner.put_questions()
+            owner.on_request_boundary()
+            owner.look_again()
+            if owner.ending:
+                owner.maybe_end()
+        elif self._mode == GATHER:
+            owner.claim.watch(now_ms)
+        if owner.take_attention() or settled.start != start:
+            broker.put_slice(buf, settled.start, pos)
+            return ATTENTION
         return pos
-    hooks = plan.hooks
-    if hooks.need is Need.BODY or plan.api.key in SASL:
-        begun = _keep_whole(s, Pending(exchange, None), pos)
-        if begun is not None:
-            s.arrived(exchange)
-            s.usage.defer(size)  # until the policies are asked
-        return begun
-    if hooks.need is Need.HEAD and not read_head(s, exchange, buf, body_at, limit):
-        if stop <= end:
-            raise ClientProtocolError("a request body shorter than its fields")
-        return None
-    s.arrived(exchange)
-    verdict = s.ask(exchange, now_ms)
-    return _apply(s, exchange, verdict, pos, body_at, end, now_ms)
 
+    def _take(
+        self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int
+    ) -> tuple[int, int]:
+        """Take what is here of the request that is passing: how many bytes, and what they cost as labour."""
+        taken, cost_bytes = min(self.left, end - pos), 0
+        mode = self._mode
+        if mode == STREAM:
+            if self._walker is not None:
+                taken, cost_bytes = self._walk(self._walker, buf, pos, taken, now_ms)
+        else:
+            self._owner.broker.put_slice(buf, settled.start, pos)
+            settled.start = pos + taken
+            if mode == GATHER:
+                self._gather(buf, pos, settled.start)
+        self.left -= taken
+        if not self.left:
+            self._walker = None
+            self._mode = STREAM
+            if mode == GATHER:
+                if self.pending is not None:
+                    on_received(self._owner.shared, self.pending.exchange)
+                self._settle_whole(now_ms)
+            elif mode == STREAM:
+                self._on_through()
+        return taken, cost_bytes
 
-def _begin_judged(
-    s: SessionEnd, buf: bytearray, judged: Pending, pos: int, end: int, now_ms: int
-) -> int | None:
-    s.pending = None
-    s.look_again()
-    exchange, verdict = judged
-    s.taken_up(exchange)
-    assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
-    body_at = pos
-    if exchange.head is not None or exchange.plan.keeps or exchange.plan.topics:
-        api = exchange.plan.api
-        found = header.body_at(buf, pos, end, api.request_header_version)
-        assert found is not None  # noqa: S101 - its head was read before it was judged
-        body_at = found
-    return _apply(s, exchange, verdict, pos, body_at, end, now_ms)
+    def _on_through(self) -> None:
+        """The last byte of a request that streamed has gone on; it may have been answered already."""
+        owner, passing = self._owner, self._passing
+        owner.on_streamed()
+        if passing is not None and owner.queue and owner.queue[-1] is passing:
+            on_received(owner.shared, passing)
 
+    def _keep_head(self, here_bytes: int, now_ms: int) -> None:
+        """The head of a request is not whole yet: a long one needs memory, and has to come."""
+        owner = self._owner
+        if here_bytes > MAX_HEAD_BYTES + FETCH_HEAD_BYTES:
+            raise ClientProtocolError(_TOO_LONG)
+        if here_bytes > HEAD_BYTES and owner.shared.reservations.reserve_head(owner.claim):
+            owner.claim.watch_head(now_ms)
 
-def _apply(
-    s: SessionEnd,
-    exchange: Exchange,
-    verdict: Verdict | None,
-    pos: int,
-    body_at: int,
-    end: int,
-    now_ms: int,
-) -> int | None:
-    """Do what was decided before the first byte of the request has gone on. None: it has to wait for memory."""
-    whole = 4 + exchange.size_bytes
-    ends = verdict.forward if isinstance(verdict, Throttle) else verdict
-    too_large = isinstance(ends, Reject) and whole > min(
-        MAX_REFUSED_BYTES, s.engine.request_pool.max_single_bytes
-    )
-    if not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond)):
-        # Patches, a new body, or an error reply that echoes the body: all of it has to be here.
-        begun = _keep_whole(s, Pending(exchange, ends), pos)
-        if begun is None:
-            s.pending = Pending(exchange, verdict)
-        elif ends is not verdict and isinstance(verdict, Throttle):
-            s.quiet(exchange, verdict.throttle_time_ms, now_ms)
-        return begun
-    if ends is FORWARD and whole > s.engine.announced.small_bytes and pos + whole > end:
-        if not s.engine.announced.try_begin(s, whole):
-            s.pending = Pending(exchange, verdict)
+    # -- one request -----------------------------------------------------------------------------
+
+    def _begin(self, buf: bytearray, pos: int, end: int, now_ms: int) -> int | None:
+        """Decide what becomes of the frame at `pos`; return the offset from which its rest is streamed.
+
+        None: too little of it is here, or there is no memory. Sets `left` and the mode.
+        """
+        owner = self._owner
+        handed = self.pending
+        if handed is not None:  # the fast loop has asked already, or it was held
+            return self._begin_judged(buf, handed, pos, end, now_ms)
+        if end - pos < 4:
             return None
-        if s.short_since_us:
-            s.granted(exchange)
-    if isinstance(verdict, Throttle):  # the mute begins behind it
-        s.request_left, s.request_mode = whole, STREAM if ends is FORWARD else DROP
-        s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
-        verdict = verdict.forward
-    if verdict is FORWARD:
-        _forward(s, exchange, now_ms)
-        s.request_mode = STREAM
+        (size,) = _SIZE(buf, pos)
+        max_bytes = owner.shared.request_max_bytes
+        if not MIN_FRAME_BYTES <= size <= max_bytes:
+            raise ClientProtocolError(
+                f"a frame of {size} bytes (from {MIN_FRAME_BYTES} to {max_bytes} may be)"
+                + guess_protocol(bytes(memoryview(buf)[pos : min(end, pos + 8)]))
+            )
+        if end - pos < 12:
+            return None
+        stop = pos + 4 + size
+        limit = min(stop, end)
+        found = owner.plans.find(buf, pos, limit, size)
+        if found is None:
+            if stop <= end:
+                raise ClientProtocolError("a request head longer than its frame")
+            return None
+        plan, body_at = found
+        if 12 + len(plan.prefix) > MAX_HEAD_BYTES:
+            raise ClientProtocolError(_TOO_LONG)
+        owner.give_back_head()
+        exchange = ObservedExchange(
+            plan, _REQUEST(buf, pos)[2], size, owner.shared.now_us, owner.next_exchange_id()
+        )
+        if plan.answer is not None:
+            owner.on_arrived(exchange)
+            answer(owner, exchange, plan.answer, now_ms)
+            self.left, self._mode = 4 + size, DROP
+            return pos
+        hooks = plan.hooks
+        if hooks.need is Need.BODY or plan.api.key in SASL:
+            begun = self._keep_whole(Pending(exchange, None), pos)
+            if begun is not None:
+                owner.on_arrived(exchange)
+                owner.usage.defer(size)  # until the policies are asked
+            return begun
+        if hooks.need is Need.HEAD and not read_head(owner.shared, exchange, buf, body_at, limit):
+            if stop <= end:
+                raise ClientProtocolError("a request body shorter than its fields")
+            return None
+        owner.on_arrived(exchange)
+        verdict = self._ask(exchange, now_ms)
+        return self._apply(exchange, verdict, pos, body_at, end, now_ms)
+
+    def _ask(self, exchange: ObservedExchange, now_ms: int) -> Verdict:
+        if not exchange.plan.simple:
+            self._judged = exchange
+        return self._owner.calls.ask(exchange, now_ms)
+
+    def _begin_judged(
+        self, buf: bytearray, judged: Pending, pos: int, end: int, now_ms: int
+    ) -> int | None:
+        self.pending = None
+        self._owner.look_again()
+        exchange, verdict = judged
+        self._take_up(exchange)
+        assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
+        body_at = pos
+        if exchange.head is not None or exchange.plan.keeps or exchange.plan.topics:
+            api = exchange.plan.api
+            found = header.body_at(buf, pos, end, api.request_header_version)
+            assert found is not None  # noqa: S101 - its head was read before it was judged
+            body_at = found
+        return self._apply(exchange, verdict, pos, body_at, end, now_ms)
+
+    def _take_up(self, exchange: ObservedExchange) -> None:
+        """What was held has its turn. If that is later than the end of its wait, its client was muted meanwhile."""
+        owner = self._owner
+        now_us, free_us = owner.shared.now_us, exchange.arrived_us
+        if now_us != free_us:
+            if owner.was_throttled_after(free_us):
+                add_stage(owner.shared, exchange, Stage("throttle", free_us, now_us))
+            exchange.wait_until(now_us)
+
+    def _apply(
+        self,
+        exchange: ObservedExchange,
+        verdict: Verdict | None,
+        pos: int,
+        body_at: int,
+        end: int,
+        now_ms: int,
+    ) -> int | None:
+        """Do what was decided before the first byte of the request has gone on. None: it has to wait for memory."""
+        owner = self._owner
+        shared = owner.shared
+        whole = 4 + exchange.size_bytes
+        ends = verdict.forward if isinstance(verdict, Throttle) else verdict
+        too_large = isinstance(ends, Reject) and whole > min(
+            MAX_REFUSED_BYTES, shared.request_pool.max_single_bytes
+        )
+        if not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond)):
+            # Patches, a new body, or an error reply that echoes the body: all of it has to be here.
+            begun = self._keep_whole(Pending(exchange, ends), pos)
+            if begun is None:
+                self.pending = Pending(exchange, verdict)
+            elif ends is not verdict and isinstance(verdict, Throttle):
+                owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms)
+            return begun
+        if ends is FORWARD and whole > shared.announced.small_bytes and pos + whole > end:
+            if not shared.announced.try_begin(owner.claim, whole):
+                self.pending = Pending(exchange, verdict)
+                return None
+            self._on_granted(exchange)
+        if isinstance(verdict, Throttle):  # the mute begins after it
+            self.left, self._mode = whole, STREAM if ends is FORWARD else DROP
+            owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
+            verdict = verdict.forward
+        if verdict is FORWARD:
+            return self._begin_stream(exchange, whole, pos, body_at, now_ms)
+        if isinstance(verdict, Hold):
+            self.left = 0
+            owner.hold(exchange, verdict, now_ms)
+        elif isinstance(verdict, Respond):
+            respond(owner, exchange, verdict, now_ms)
+            self.left, self._mode = whole, DROP
+        else:
+            assert isinstance(verdict, Reject)  # noqa: S101 - all else is dealt with above
+            on_refused(shared, exchange, verdict)
+            owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+            self.left, self._mode = whole, DROP
+            owner.end_after_replies(
+                CloseReason.POLICY, f"refused, and its {whole} bytes are too many to keep"
+            )
+        return pos
+
+    def _begin_stream(
+        self, exchange: ObservedExchange, whole: int, pos: int, body_at: int, now_ms: int
+    ) -> int:
+        """Let the request pass as it comes; return the offset from which it does."""
+        self._forward(exchange, now_ms)
+        self._mode = STREAM
         plan = exchange.plan
         if plan.keeps or (plan.topics and plan.api.key == ApiKey.PRODUCE):
             if not isinstance(exchange.head, produce.ProduceWalker):
-                exchange.head = walker_for(s, exchange)
+                exchange.head = walker_for(self._owner.shared, exchange)
             if plan.keeps:
                 exchange.kept = exchange.head
-        s.passing = None if exchange.plan.silent else exchange
+        self._passing = None if plan.silent else exchange
         if isinstance(exchange.head, produce.ProduceWalker):
-            s.walker = exchange.head
-            s.request_left = whole - (body_at - pos)
+            self._walker = exchange.head
+            self.left = whole - (body_at - pos)
             return body_at
-        s.request_left = whole
+        self.left = whole
         return pos
-    if isinstance(verdict, Hold):
-        s.request_left = 0
-        hold(s, exchange, verdict, now_ms)
-    elif isinstance(verdict, Respond):
-        respond(s, exchange, verdict, now_ms)
-        s.request_left, s.request_mode = whole, DROP
-    else:
-        assert isinstance(verdict, Reject)  # noqa: S101 - all else is dealt with above
-        s.mark_refused(exchange, verdict)
-        s.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
-        s.request_left, s.request_mode = whole, DROP
-        s.end_after_replies(
-            CloseReason.POLICY, f"refused, and its {whole} bytes are too many to keep"
-        )
-    return pos
 
+    def _forward(self, exchange: ObservedExchange, now_ms: int) -> None:
+        on_sent(exchange, now_ms)
+        if exchange.plan.silent:
+            self._owner.complete(exchange, Outcome.NO_REPLY, now_ms)
+        else:
+            self._owner.queue.append(exchange)
 
-def _keep_whole(s: SessionEnd, pending: Pending, pos: int) -> int | None:
-    """The frame at `pos` is kept whole; None: it has to wait for memory. SASL is exempt, and capped."""
-    exchange = pending.exchange
-    whole, room = 4 + exchange.size_bytes, s.engine.reservations
-    if exchange.plan.api.key not in SASL:
-        most = s.engine.request_pool.max_single_bytes
-        if whole > most:
-            if pending.verdict is not None:
-                s.complete(exchange, Outcome.DISCONNECTED, s.engine.now_ms, forwarded=False)
-            s.request_left, s.request_mode = whole, DROP
-            s.end_after_replies(
-                CloseReason.POLICY, f"{whole} bytes have to be kept whole ({most} may be)"
-            )
-            return pos
-        if not room.reserve(s, whole):
-            return None
-        if s.short_since_us:
-            s.granted(exchange)
-    s.reading_ms = s.engine.now_ms
-    s.pending = pending
-    s.request_left, s.request_mode = whole, GATHER
-    return pos
+    def _on_granted(self, exchange: ObservedExchange) -> None:
+        """There is memory for it; tell of it if it had to wait."""
+        owner = self._owner
+        since_us = owner.claim.take_short_since_us()
+        if since_us:
+            exchange.arrived_us = min(exchange.arrived_us, since_us)
+            exchange.began_us = min(exchange.began_us, since_us)
+            now_us = owner.shared.now_us
+            add_stage(owner.shared, exchange, Stage("memory", since_us, now_us))
+            exchange.wait_until(now_us)
 
+    # -- a request that is walked ----------------------------------------------------------------
 
-def _forward(s: SessionEnd, exchange: Exchange, now_ms: int) -> None:
-    plan = exchange.plan
-    sent(exchange, now_ms)
-    if plan.silent:
-        s.complete(exchange, Outcome.NO_REPLY, now_ms)
-    else:
-        s.queue.append(exchange)
+    def _walk(
+        self, walker: ProduceWalker, buf: bytearray, pos: int, size_bytes: int, now_ms: int
+    ) -> tuple[int, int]:
+        """Read on in a Produce that streams: how many of `size_bytes` are taken, and what they cost as labour.
 
+        Fewer are taken after MAX_WALK_STEPS. Policies that asked for its head cannot do without it. Without
+        such a policy the rest of a body that cannot be read passes unread.
+        """
+        steps = walker.steps
+        stop = pos + size_bytes
+        passing, shared = self._passing, self._owner.shared
+        try:
+            stop = walker.feed(buf, pos, stop, MAX_WALK_STEPS)
+        except WireError:
+            if passing is None or passing.plan.hooks.need is not Need.HEADER:
+                raise
+            leave_to_broker(passing)
+            self._walker = None
+            on_unread(shared)
+        if self._walker is not None and stop - pos == self.left:
+            self._on_walked(walker, now_ms)
+        return stop - pos, (walker.steps - steps) * LABOUR_STEP_BYTES
 
-def _gather(s: SessionEnd, buf: bytearray, start: int, stop: int) -> None:
-    if s.request_gathered is None:
-        s.request_gathered = bytearray()
-    s.request_gathered += memoryview(buf)[start:stop]
-    if not s.holds:
-        s.engine.reservations.count(s, stop - start)
+    def _on_walked(self, walker: ProduceWalker, now_ms: int) -> None:
+        """Its last byte is about to go on."""
+        owner, passing = self._owner, self._passing
+        on_produced(owner.shared, owner.peer.user, walker)
+        if not walker.done:
+            if passing is None or passing.plan.hooks.need is not Need.HEADER:
+                raise ClientProtocolError("a Produce body that ends inside its fields")
+            leave_to_broker(passing)
+        elif passing is not None:
+            on_streamed(passing, walker, now_ms)
+            owner.on_kept(passing)
 
+    # -- a request that is kept whole ------------------------------------------------------------
 
-def _settle_whole(s: SessionEnd, now_ms: int) -> None:
-    """A request that was kept whole is here: ask (if not asked yet) and do what was decided."""
-    frame, s.request_gathered = s.request_gathered, None
-    pending, s.pending = s.pending, None
-    assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
-    exchange, verdict = pending
-    body_at = whole_body_at(exchange, frame)
-    if verdict is None:
-        read_head(s, exchange, frame, body_at, len(frame))
-        exchange.body = bytes(memoryview(frame)[body_at:])
-        s.usage.charge(exchange.size_bytes)
-        verdict = s.ask(exchange, now_ms)
-    while s.ending and isinstance(verdict, Hold):  # nobody is held any more
-        verdict = s.ask_again(exchange, verdict.then, now_ms)
-    if isinstance(verdict, Hold):
-        s.request_gathered = frame
-        exchange.body = None  # made anew when it is asked about again: see `body_of`
-        hold(s, exchange, verdict, now_ms)
-        return
-    if isinstance(verdict, Throttle):
-        s.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
-        verdict = verdict.forward
-    if isinstance(verdict, Forward):
-        sent_on = changed(s, exchange, frame, body_at, verdict, now_ms)
-        if exchange.plan.api.key == ApiKey.FETCH:
-            wait_anew(s, exchange, sent_on, body_at)
-        s.broker.put(sent_on, s.engine.reservations.hand_over(s))
-        s.engine.reservations.serve_freed()
-        s.attention = True
-        if exchange.plan.keeps and keep(exchange, frame, 0, len(frame)) < 0:
-            lose(exchange)
-        count_kept(s, exchange)
-        if exchange.plan.topics and exchange.plan.api.key == ApiKey.PRODUCE:
-            produced_whole(s, exchange, sent_on, body_at)
-        if exchange.plan.api.key in SASL:
-            observe_sasl(s, exchange, bytes(memoryview(frame)[body_at:]))
-        _forward(s, exchange, now_ms)
-    elif isinstance(verdict, Respond):
-        respond(s, exchange, verdict, now_ms)
-    elif isinstance(verdict, Reject):
-        refuse(s, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
-    exchange.body = None
-    if s.reserved_bytes:
-        s.engine.reservations.give_back(s)
+    def _keep_whole(self, pending: Pending, pos: int) -> int | None:
+        """The frame at `pos` is kept whole; None: it has to wait for memory. SASL is exempt, and capped."""
+        owner, exchange = self._owner, pending.exchange
+        shared = owner.shared
+        whole = 4 + exchange.size_bytes
+        if exchange.plan.api.key not in SASL:
+            max_bytes = shared.request_pool.max_single_bytes
+            if whole > max_bytes:
+                if pending.verdict is not None:
+                    owner.complete(exchange, Outcome.DISCONNECTED, shared.now_ms, forwarded=False)
+                self.left, self._mode = whole, DROP
+                owner.end_after_replies(
+                    CloseReason.POLICY, f"{whole} bytes have to be kept whole ({max_bytes} may be)"
+                )
+                return pos
+            if not shared.reservations.reserve(owner.claim, whole):
+                return None
+            self._on_granted(exchange)
+        owner.claim.begin(shared.now_ms)
+        self.pending = pending
+        self.left, self._mode = whole, GATHER
+        return pos
+
+    def _gather(self, buf: bytearray, start: int, stop: int) -> None:
+        if self.gathered is None:
+            self.gathered = bytearray()
+        self.gathered += memoryview(buf)[start:stop]
+        claim = self._owner.claim
+        if not claim.holds:
+            self._owner.shared.reservations.count(claim, stop - start)
+
+    def _settle_whole(self, now_ms: int) -> None:
+        """A request that was kept whole is here: ask (if not asked yet) and do what was decided."""
+        owner, shared = self._owner, self._owner.shared
+        frame, self.gathered = self.gathered, None
+        pending, self.pending = self.pending, None
+        assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
+        exchange, verdict = pending
+        assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
+        body_at = whole_body_at(exchange, frame)
+        if verdict is None:
+            read_head(shared, exchange, frame, body_at, len(frame))
+            exchange.body = bytes(memoryview(frame)[body_at:])
+            owner.usage.charge(exchange.size_bytes)
+            verdict = self._ask(exchange, now_ms)
+        while owner.ending and isinstance(verdict, Hold):  # no request is held any more
+            verdict = owner.calls.ask_again(exchange, verdict.then, now_ms)
+        if isinstance(verdict, Hold):
+            self.gathered = frame
+            exchange.body = None  # copied when it is asked about again: see `body_of`
+            owner.hold(exchange, verdict, now_ms)
+            return
+        if isinstance(verdict, Throttle):
+            owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
+            verdict = verdict.forward
+        if isinstance(verdict, Forward):
+            self._forward_whole(exchange, frame, body_at, verdict, now_ms)
+        elif isinstance(verdict, Respond):
+            respond(owner, exchange, verdict, now_ms)
+        elif isinstance(verdict, Reject):
+            refuse(owner, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
+        exchange.body = None
+        owner.give_back_claim()
+
+    def _forward_whole(
+        self,
+        exchange: ObservedExchange,
+        frame: bytearray,
+        body_at: int,
+        verdict: Forward,
+        now_ms: int,
+    ) -> None:
+        owner, shared = self._owner, self._owner.shared
+        sent_on = changed(owner, exchange, frame, body_at, verdict, now_ms)
+        plan = exchange.plan
+        if plan.api.key == ApiKey.FETCH:
+            exchange.plan = plan = with_new_wait(plan, sent_on, body_at, shared.graces)
+            owner.plans.note_wait(plan.wait_ms)
+        owner.broker.put(sent_on, shared.reservations.hand_over(owner.claim))
+        shared.reservations.serve_freed()
+        owner.call_attention()
+        if plan.keeps and keep(exchange, frame, 0, len(frame)) < 0:
+            leave_to_broker(exchange)
+        owner.on_kept(exchange)
+        if plan.topics and plan.api.key == ApiKey.PRODUCE:
+            on_produced_whole(shared, exchange, sent_on, body_at)
+        if plan.api.key in SASL:
+            owner.observe_sasl(exchange, bytes(memoryview(frame)[body_at:]))
+        self._forward(exchange, now_ms)

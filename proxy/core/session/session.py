@@ -12,10 +12,12 @@ never look there.
 
 Rules:
 - Here are the fast loops: whole, usual, untouched frames. A frame that is not whole in this read, or
-  not usual in any way, goes to `requests.rest` / `replies.rest` before anything is decided about it.
+  not usual in any way, goes to a RequestStream / ReplyStream before anything is decided about it.
 - Nothing is made per frame but one Exchange, and nothing looked up but one Plan.
-- What is settled goes on, whatever comes behind it: a fault takes nothing from the frames before it.
+- What is settled goes on, whatever comes after it: a fault takes nothing from the frames before it.
 - What is nearly always false is asked once per read, not once per frame (`unusual`).
+- Parts (`requests`, `replies`, `mutes`, `waits`, `claim`, `in_flight`, `held`) are made when they are needed. They see
+  the session as an `Owner`.
 """
 
 from __future__ import annotations
@@ -27,33 +29,48 @@ from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.chain import ASKED_ALL
 from policies.verdicts import check_request
 from proxy.core.errors import CloseReason
-from proxy.core.session import in_flight, reply_stream, request_stream
-from proxy.core.session.broker_waits import MAX_KEPT_BYTES, keep
-from proxy.core.session.channel import ATTENTION
-from proxy.core.session.deadlines import watch
-from proxy.core.session.ending import SessionEnd
-from proxy.core.session.exchange import Exchange, InsertedRequest, ProxyExchange
+from proxy.core.session.body_walk import on_fetched_whole
+from proxy.core.session.channel import ATTENTION, Mute
+from proxy.core.session.exchange import (
+    Exchange,
+    InsertedRequest,
+    ObservedExchange,
+    ProxyExchange,
+)
+from proxy.core.session.in_flight import CROWDED
+from proxy.core.session.kept_produce import MAX_KEPT_BYTES, keep
+from proxy.core.session.local_replies import on_reply
+from proxy.core.session.parts import SessionParts
 from proxy.core.session.plan import ACKS_NONE
-from proxy.core.session.state import STREAM, Pending, Settled
+from proxy.core.session.policy_calls import mark_exempt
+from proxy.core.session.reply_stream import ReplyStream, count_reply
+from proxy.core.session.request_stream import RequestStream
+from proxy.core.session.settled import Settled
 from proxy.core.stats.histogram import BUCKET
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
+
 
 _REQUEST = Struct(">iii").unpack_from  # size, api_key << 16 | api_version, correlation_id
 _REPLY = Struct(">ii").unpack_from  # size, correlation_id
 _new_exchange = Exchange.__new__
+_new_observed = ObservedExchange.__new__
 
-KEEP_STEPS_MAX = 4096
+MAX_KEEP_STEPS = 4096
 """Topics, partitions and tagged fields of Produce requests that the fast loop visits in one read. A read
 cannot hold so many partitions with a record batch in each."""
 
 
-class Session(SessionEnd):
-    """See the module. The event loop's doors: from_client, from_broker, client_gone, broker_gone, drain, release."""
+class Session(SessionParts):
+    """One client and its broker. The event loop's doors are from_client, from_broker, resume, drain, client_gone,
+    client_lost, broker_gone, end, crash and release.
+    """
 
-    __slots__ = ()
+    __slots__ = ("on_released",)
+
+    on_released: Callable[[Session, int], None]
+    """Told once, when both sides are closed."""
 
     # -- the two directions --------------------------------------------------------------------
 
@@ -61,23 +78,22 @@ class Session(SessionEnd):
         """Take buf[start:end] from the client. See the module for what comes back."""
         pos = begun = start
         count = 0
-        asked: Exchange | None = None  # the request that a policy is judging at this moment
-        unusual = self.unusual_requests
+        asked: ObservedExchange | None = None  # the request that a policy is judging at this moment
+        queue = self.queue
         try:
-            left = self.request_left
-            if left and self.request_mode == STREAM and self.walker is None:
-                if end - start < left:
-                    self.request_left = left - (end - start)
+            requests = self.requests
+            if requests is not None and requests.is_plain:
+                pos = start + requests.pass_on(end - start)
+                if requests.left:
                     return end
-                pos = start + left
-                self.request_left = left = 0
-                self.through()
-                unusual = self.unusual_requests
-            if not (left or unusual):
+                self.requests = requests = None
+            mutes = self.mutes
+            unusual = mutes is not None and mutes.unusual
+            if requests is None and not unusual:
                 plans = self.plans
-                push = self.queue.append
-                now_us = self.engine.now_us
-                begun, keep_steps = pos, KEEP_STEPS_MAX
+                push = queue.append
+                now_us = self.shared.now_us
+                begun, keep_steps = pos, MAX_KEEP_STEPS
                 while end - pos >= 12:
                     size, kind, correlation_id = _REQUEST(buf, pos)
                     plan = plans.get(kind)
@@ -86,7 +102,7 @@ class Session(SessionEnd):
                         plan is None
                         or stop > end
                         or not plan.min_bytes <= size <= plan.max_bytes
-                        or not buf.startswith(plan.usual, pos + 12)
+                        or not buf.startswith(plan.prefix, pos + 12)
                     ):
                         break
                     if plan.simple:
@@ -102,68 +118,65 @@ class Session(SessionEnd):
                                 keep_steps = keep(exchange, buf, pos, stop, keep_steps)
                                 if keep_steps < 0:
                                     break  # too much for one read: the general path reads on in turns
-                                if keep_steps != KEEP_STEPS_MAX:
-                                    in_flight.keeps_more(self)
-                    elif plan.fast:
-                        exchange = _new_exchange(
-                            Exchange
-                        )  # as `admit` does: a call is too slow here
-                        exchange.plan = plan
-                        exchange.correlation_id = correlation_id
-                        exchange.arrived_us = now_us
-                        exchange.size_bytes = size
-                        exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
-                        exchange.asked = ASKED_ALL
-                        exchange.head = exchange.body = exchange.held = None
-                        exchange.trail = exchange.seen = None
-                        exchange.delayed = False
-                        exchange.throttle_until_ms = 0
-                        if plan.keeps:
-                            if size < MAX_KEPT_BYTES:
-                                exchange.kept = buf[pos:stop]
-                            else:
-                                keep_steps = keep(exchange, buf, pos, stop, keep_steps)
-                                if keep_steps < 0:
-                                    break  # too much for one read: the general path reads on in turns
-                                if keep_steps != KEEP_STEPS_MAX:
-                                    in_flight.keeps_more(self)
-                        on_request = plan.on_request
-                        if on_request is not None:
-                            asked = exchange
-                            verdict = on_request(exchange, plan.peer, now_ms)
-                            if verdict is EXEMPT:
-                                self.mark_exempt(exchange)
-                            elif verdict is not FORWARD:
-                                check_request(verdict)
-                                verdict = self.without_exemption(exchange, verdict)
-                                if (
-                                    not isinstance(verdict, Throttle)
-                                    or verdict.forward is not FORWARD
-                                ):
-                                    asked = None
-                                    self.pending = Pending(exchange, verdict)
-                                    self.usage.requests += 1
-                                    self.usage.request_bytes += 4 + size
-                                    break
-                                self.quiet(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
-                            asked = None
-                        if plan.acks == ACKS_NONE:
-                            self.complete(exchange, Outcome.NO_REPLY, now_ms)
-                        else:
-                            push(exchange)
+                                if keep_steps != MAX_KEEP_STEPS:
+                                    self._uncounted = CROWDED
+                        push(exchange)
                         pos = stop
                         count += 1
-                        if self.client.muted:
-                            unusual = (
-                                pos != end
-                            )  # it was not before: only bytes behind the mute are
-                            break
                         continue
-                    else:
+                    if not plan.fast:
                         break
-                    push(exchange)
+                    observed_exchange = _new_observed(
+                        ObservedExchange
+                    )  # its __init__ is too slow here
+                    observed_exchange.plan = plan
+                    observed_exchange.correlation_id = correlation_id
+                    observed_exchange.arrived_us = observed_exchange.began_us = now_us
+                    observed_exchange.arrived_ms = now_ms
+                    observed_exchange.size_bytes = size
+                    observed_exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
+                    observed_exchange.asked = ASKED_ALL
+                    observed_exchange.head = observed_exchange.body = observed_exchange.held = None
+                    observed_exchange.trace = observed_exchange.seen = None
+                    observed_exchange.delayed = False
+                    observed_exchange.throttle_until_ms = 0
+                    if plan.keeps:
+                        if size < MAX_KEPT_BYTES:
+                            observed_exchange.kept = buf[pos:stop]
+                        else:
+                            keep_steps = keep(observed_exchange, buf, pos, stop, keep_steps)
+                            if keep_steps < 0:
+                                break  # as above
+                            if keep_steps != MAX_KEEP_STEPS:
+                                self._uncounted = CROWDED
+                    on_request = plan.on_request
+                    if on_request is not None:
+                        asked = observed_exchange
+                        verdict = on_request(observed_exchange, plan.peer, now_ms)
+                        if verdict is EXEMPT:
+                            mark_exempt(observed_exchange)
+                        elif verdict is not FORWARD:
+                            check_request(verdict)
+                            if not isinstance(verdict, Throttle) or verdict.forward is not FORWARD:
+                                verdict = self.calls.without_exemption(observed_exchange, verdict)
+                                asked = None
+                                self._resume(observed_exchange, verdict)
+                                self.usage.requests += 1
+                                self.usage.request_bytes += 4 + size
+                                break
+                            mutes = self.mutes or self._mutes_now()
+                            time_ms = verdict.throttle_time_ms
+                            mutes.throttle_request(observed_exchange, time_ms, now_ms, verdict.why)
+                        asked = None
+                    if plan.acks == ACKS_NONE:
+                        self.calls.complete(observed_exchange, Outcome.NO_REPLY, now_ms)
+                    else:
+                        push(observed_exchange)
                     pos = stop
                     count += 1
+                    if self.client.muted:
+                        unusual = pos != end  # it was not before: only bytes after the mute are
+                        break
                 if count:
                     usage = self.usage
                     usage.requests += count
@@ -171,12 +184,12 @@ class Session(SessionEnd):
                     if self.samples:
                         self.sample_left -= count
                         if self.sample_left <= 0:
-                            self.sample()
+                            self._sample_newest()
         except BaseException as fault:
             if asked is not None:  # it was a policy that raised: see `policies.hook_runner`
                 count += 1
                 begun -= 4 + asked.size_bytes
-                fault = self.blame(asked, fault, now_ms)
+                fault = self.calls.blame(asked, fault, now_ms)
             if not isinstance(fault, Exception):
                 raise
             self.usage.requests += count
@@ -185,86 +198,124 @@ class Session(SessionEnd):
         else:
             if unusual or pos != end or self.attention:
                 settled = Settled(start, pos)
+                requests = self.requests
+                if requests is None:
+                    requests = self.requests = RequestStream(self)
                 try:
-                    pos = request_stream.rest(self, buf, settled, end, now_ms)
+                    pos = requests.rest(buf, settled, end, now_ms)
                 except Exception as fault:  # noqa: BLE001 - it costs this session only
                     pos = self._fault_at_request(fault, buf, settled)
-        if self.queue:
-            timer = self.timer
-            if timer is None or timer.at_ms > now_ms + self.shortest_wait_ms:
-                watch(self, now_ms)
-            if len(self.queue) > self.uncounted:
-                in_flight.count(self)
+                else:
+                    if requests.is_at_rest:
+                        self.requests = None
+        if queue:
+            waits = self.waits
+            if waits is None or waits.at_ms > now_ms + self.plans.shortest_wait_ms:
+                self._waits_now().watch(now_ms)
+            if len(queue) > self._uncounted:
+                self._count_in_flight()
         return pos
 
     def from_broker(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the broker. See the module for what comes back."""
         pos = begun = start
         self.replied_ms = self.node.heard_ms = now_ms
+        queue = self.queue
         try:
-            plain = not self.unusual_replies and self.reply_gathered is None
-            if plain and self.reply_walker is None:
-                left = self.reply_left
-                if left:
-                    if end - start < left:
-                        self.reply_left = left - (end - start)
+            replies = self.replies
+            if not queue.unusual:
+                if replies is not None and replies.is_plain:
+                    pos = begun = start + replies.pass_on(end - start, now_ms)
+                    if replies.left:
                         return end
-                    pos = begun = start + left
-                    self.reply_left = 0
-                    reply_stream.finish(self, now_ms)
-                queue: deque[Exchange] = self.queue  # type: ignore[assignment] # others are unusual
-                now_us = self.engine.now_us
-                while end - pos >= 8 and queue:
-                    size, correlation_id = _REPLY(buf, pos)
-                    exchange = queue[0]
-                    stop = pos + 4 + size
-                    if correlation_id != exchange.correlation_id or stop > end or size < 4:
-                        break
-                    plan = exchange.plan
-                    if not plan.plain:
-                        glance = plan.glance
-                        if glance is None:
-                            if not reply_stream.passes(self, exchange, buf, pos, stop, now_ms):
-                                break
-                            queue.popleft()
-                            pos = stop
-                            continue
-                        if not glance(buf, pos, stop):
+                    self.replies = replies = None
+                if replies is None:
+                    now_us = self.shared.now_us
+                    while end - pos >= 8 and queue:
+                        size, correlation_id = _REPLY(buf, pos)
+                        exchange: Exchange = queue[0]  # type: ignore[assignment] # others are unusual
+                        stop = pos + 4 + size
+                        if correlation_id != exchange.correlation_id or stop > end or size < 4:
                             break
-                    took_us = now_us - exchange.arrived_us
-                    if took_us < plan.fine_us:
-                        plan.upstream[BUCKET[took_us]] += 1
-                        tally = plan.tally
-                        if tally is not None:
-                            tally.request_bytes += 4 + exchange.size_bytes
-                            tally.response_bytes += 4 + size
-                    else:
-                        reply_stream.late(self, exchange, size, now_ms)
-                    queue.popleft()
-                    pos = stop
-                self.usage.response_bytes += pos - begun
+                        plan = exchange.plan
+                        if not plan.plain:
+                            glance = plan.glance
+                            if glance is None:
+                                if not self._passes(exchange, buf, pos, stop, now_ms):
+                                    break
+                                queue.popleft()
+                                pos = stop
+                                continue
+                            if not glance(buf, pos, stop):
+                                break
+                        took_us = now_us - exchange.arrived_us
+                        if took_us < plan.fine_us:
+                            plan.upstream[BUCKET[took_us]] += 1
+                            tally = plan.tally
+                            if tally is not None:
+                                tally.request_bytes += 4 + exchange.size_bytes
+                                tally.response_bytes += 4 + size
+                        else:
+                            exchange = count_reply(self.shared, exchange, size)
+                            if isinstance(exchange, ObservedExchange):
+                                self.calls.complete(exchange, Outcome.REPLIED, now_ms)
+                        queue.popleft()
+                        pos = stop
+                    self.usage.response_bytes += pos - begun
         except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
             self.usage.response_bytes += pos - begun
             return self._fault_at_reply(fault, buf, Settled(start, pos))
         if pos != end or self.attention:
             settled = Settled(start, pos)
+            if replies is None:
+                replies = self.replies = ReplyStream(self)
             try:
-                pos = reply_stream.rest(self, buf, settled, end, now_ms)
+                pos = replies.rest(buf, settled, end, now_ms)
             except Exception as fault:  # noqa: BLE001 - as above
                 return self._fault_at_reply(fault, buf, settled)
+            if not replies.left:
+                self.replies = None
         if self.in_flight is not None:
-            in_flight.give_back(self)
+            self.in_flight.on_replies()
+            self._set_threshold()
         return pos
 
+    def _passes(self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int) -> bool:
+        """Return whether a watched reply, whole in buf[pos:stop], goes on as it lies; if so, all are told."""
+        plan = exchange.plan
+        if plan.rewrite is not None and not (plan.look is not None and plan.look(buf, pos, stop)):
+            return False
+        size = stop - pos - 4
+        if isinstance(exchange, ObservedExchange):
+            on_reply(self, exchange, size, buf, pos, stop, now_ms)
+        if plan.topics:
+            on_fetched_whole(self.shared, exchange, buf, pos, stop)
+        exchange = count_reply(self.shared, exchange, size)
+        self.calls.complete(exchange, Outcome.REPLIED, now_ms)
+        return True
+
     def _fault_at_request(self, fault: Exception, buf: bytearray, settled: Settled) -> int:
-        self.flush_requests(buf, settled.start, settled.stop)
-        self.fail_request(fault)
+        self.broker.put_slice(buf, settled.start, settled.stop)
+        self._ending_now().fail_request(self, fault)
         return ATTENTION
 
     def _fault_at_reply(self, fault: Exception, buf: bytearray, settled: Settled) -> int:
-        self.flush_replies(buf, settled.start, settled.stop)
+        self.client.put_slice(buf, settled.start, settled.stop)
         self.fail(fault, CloseReason.BROKER_PROTOCOL)
         return ATTENTION
+
+    # -- turns -----------------------------------------------------------------------------------
+
+    def resume(self) -> None:
+        """The next turn has come; the event loop hands over what waits as if it had just been read."""
+        self.client.unmute(Mute.PACED)
+
+    def on_turn_over(self) -> None:
+        """The session had its turn. If that was because memory was to be had, the next one is called."""
+        if self._claim is not None:
+            self.shared.reservations.heard(self._claim)
+
+    # -- questions of our own ----------------------------------------------------------------------
 
     def inquire(
         self, frame: bytes, correlation_id: int, on_reply: Callable[[bytes | None], None]
@@ -279,7 +330,53 @@ class Session(SessionEnd):
             return
         question = InsertedRequest(frame, ProxyExchange(correlation_id, on_reply))
         self.questions = [*(self.questions or ()), question]
-        self.unusual_requests = True
+        self._mutes_now().look_again()
         if not self.request_left:
-            request_stream.put_questions(self)
-            self.engine.attend(self)
+            self.put_questions()
+            self.attend()
+
+    # -- how it ends --------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """The proxy is going down: finish the request that is passing, answer what is in flight."""
+        self._ending_now().drain(self, self.shared.now_ms)
+
+    def client_gone(self, now_ms: int) -> None:
+        """The client has said its last byte (half-close). It may still be reading."""
+        self._ending_now().on_client_gone(self, now_ms)
+
+    def client_hung_up(self, now_ms: int) -> None:
+        """The client has closed its side while it was not read."""
+        if self.held is not None:
+            self._ending_now().on_client_hung_up(self, self.held, now_ms)
+
+    def client_lost(self, now_ms: int) -> None:
+        """The client's connection broke; replies are read no more."""
+        self.client.clear()
+        self.end(CloseReason.CLIENT_RESET, "", now_ms)
+
+    def broker_gone(self, reason: CloseReason, now_ms: int) -> None:
+        """The broker's connection ended. What it did reply is still delivered."""
+        self._ending_now().on_broker_gone(self, reason, now_ms)
+
+    def crash(self, fault: Exception) -> None:
+        """An exception that no narrower guard has caught: the session ends, even if its end raises too."""
+        self._ending_now().crash(self, fault)
+
+    def release(self, now_ms: int) -> None:
+        """Both sides are closed: give everything back and say goodbye. Called once, by the event loop."""
+        self.end(CloseReason.CLIENT_CLOSED, "", now_ms)
+        self.count_muted_time(self.client.muted, -1)
+        self.client.clear()
+        self.broker.clear()
+        self.forget_requests(now_ms)
+        self.forget_replies()
+        self.upstream_closed()
+        self.forget_in_flight()
+        for part in (self.mutes, self.waits, self._claim, self.plans):
+            if part is not None:
+                part.release()
+        self.on_released(self, now_ms)
+        # the parts refer to the session
+        self.requests = self.replies = self.mutes = self.waits = self._claim = self._sasl = None
+        self.broker.watcher = None

@@ -9,16 +9,42 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from policies.api import Forward, Throttle
 
 if TYPE_CHECKING:
-    from policies.api import Outcome, Response, Verdict
-    from proxy.core.session.exchange import Exchange
+    from policies.api import Outcome, Peer, Response, Verdict
+    from wire.apis import Api
 
 MAX_ENDED = 200_000
 """Ended requests that may wait to be taken; more are dropped, and counted."""
+
+
+class CapturedPlan(Protocol):
+    """What requests of one kind have in common (`proxy.core.session.plan`)."""
+
+    @property
+    def peer(self) -> Peer: ...
+    @property
+    def api(self) -> Api: ...
+    @property
+    def acks(self) -> int | None: ...
+    @property
+    def spared(self) -> bool: ...
+
+
+class CapturedExchange(Protocol):
+    """A request as a capture sees it."""
+
+    @property
+    def plan(self) -> CapturedPlan: ...
+    @property
+    def exchange_id(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+    seen: Seen | None
 
 
 class Seen:
@@ -43,7 +69,7 @@ class Seen:
         "verdict",
     )
 
-    exchange: Exchange
+    exchange: CapturedExchange
     outcome: Outcome
     ended_ms: int
 
@@ -102,7 +128,7 @@ class Capture:
         self._events += 1
         return self._events
 
-    def ask(self, exchange: Exchange, now_ms: int) -> None:
+    def ask(self, exchange: CapturedExchange, now_ms: int) -> None:
         """The policies are asked about it now."""
         if not self.open:
             return
@@ -111,11 +137,11 @@ class Capture:
         self._numbers += 1
         exchange.seen = Seen(self, self._numbers, now_ms, spared=spared)
 
-    def end(self, exchange: Exchange, outcome: Outcome, now_ms: int) -> None:
+    def end(self, exchange: CapturedExchange, outcome: Outcome, now_ms: int) -> None:
         """It has ended."""
-        if exchange.plan.simple or exchange.seen is None:
-            return
         seen, exchange.seen = exchange.seen, None
+        if seen is None:
+            return
         if len(self._ended) >= MAX_ENDED:
             self.dropped += 1
             return

@@ -12,8 +12,6 @@ from policies.api import Outcome
 
 if TYPE_CHECKING:
     from policies.api import Peer, QuotaViolation
-    from proxy.core.engine import Engine
-    from proxy.core.session.exchange import Exchange
     from wire.apis import Api
     from wire.produce import ProduceWalker
 
@@ -86,27 +84,6 @@ class RequestTrace:
         self.sampled = False
         self.slow = False
         self.trace_id = ""  # the tracer's, if this one is exported
-
-    def tell(
-        self, exchange: Exchange, outcome: Outcome, engine: Engine, *, forwarded: bool
-    ) -> None:
-        """The request has ended."""
-        exchange.trail = None
-        plan = exchange.plan
-        self.peer = plan.peer
-        self.api = plan.api
-        self.correlation_id = exchange.correlation_id
-        self.size_bytes = exchange.size_bytes
-        if plan.keeps:
-            self.kept = exchange.kept
-        self.outcome = outcome
-        self.ended_us = engine.now_us
-        self.forwarded_us = exchange.arrived_us if forwarded else 0
-        observer = engine.observer
-        if observer.hears_audit and (self.audited or self.refused or self.refused_by):
-            observer.on_audited(self)
-        if not self.audited or self.is_news or self.sampled:
-            observer.on_trail(self)
 
     @property
     def is_news(self) -> bool:

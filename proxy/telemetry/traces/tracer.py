@@ -70,7 +70,7 @@ class Tracer(Observer):
 
     def attach(self, engine: Engine) -> None:
         """Set the engine, whose addresses and topic names appear in spans."""
-        self._worker.known = KnownNames(engine.topology.address_of, engine.topics)
+        self._worker.known = KnownNames(engine.topology.address_of, engine.rewrites.topics)
 
     def start(self) -> None:
         """Start the thread."""

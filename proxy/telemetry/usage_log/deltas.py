@@ -230,7 +230,8 @@ def read_instance(engine: Engine, keys: int) -> InstanceReading:
         engine.timers.size,
         engine.expired.produce,
         engine.expired.fetch,
-        engine.names_unread + (0 if engine.topic_usage is None else engine.topic_usage.unread),
+        engine.rewrites.names_unread
+        + (0 if engine.topic_usage is None else engine.topic_usage.unread),
     )
 
 

@@ -12,6 +12,7 @@ from policies.testing import BenchHost
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from tests.support import frames as f
+from tests.support.session_state import timer_of
 from tests.support.sessions import Watcher, Wire, make_engine
 from wire import apis
 from wire.apis import ApiKey
@@ -155,10 +156,10 @@ def test_a_request_without_a_reply_ends_its_own_connection_only():
 def test_a_session_has_one_timer_for_all_its_requests():
     """The first request arms it; when it is due it looks at the oldest request."""
     wire = silent(f.heartbeat(1))
-    timer = wire.session.timer
+    timer = timer_of(wire.session)
     for n in range(2, 50):
         wire.client(f.heartbeat(n))
-    assert wire.session.timer is timer
+    assert timer_of(wire.session) is timer
 
 
 def test_the_timeout_counts_from_the_oldest_request_in_flight():

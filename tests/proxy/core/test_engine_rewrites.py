@@ -12,7 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
 from policies.api import Need
-from proxy.core import engine as engine_module
+from proxy.core.session import rewrites
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Watcher, Wire, make_engine
@@ -73,9 +73,9 @@ def test_topic_names_are_learnt_from_metadata_when_a_policy_wants_heads(version,
     """Newer requests name topics by id only; Metadata replies have both."""
     engine = make_engine([Recorder(needs=need, apis={key})])
     metadata_through(engine, version, {ONE: "orders", TWO: "payments"})
-    assert engine.topics == {ONE: "orders", TWO: "payments"}
+    assert engine.rewrites.topics == {ONE: "orders", TWO: "payments"}
     metadata_through(engine, version, {TWO: "renamed"})
-    assert engine.topics == {ONE: "orders", TWO: "renamed"}
+    assert engine.rewrites.topics == {ONE: "orders", TWO: "renamed"}
 
 
 @pytest.mark.parametrize(
@@ -87,31 +87,31 @@ def test_topic_names_are_not_read_when_no_policy_wants_heads(policies):
     """Reading them costs time with a large cluster."""
     engine = make_engine(policies)
     metadata_through(engine, 12, {ONE: "orders"})
-    assert engine.topics == {}
+    assert engine.rewrites.topics == {}
 
 
 def test_nothing_is_learnt_from_metadata_without_topic_ids():
     """Versions before 10 have names only; their addresses are rewritten all the same."""
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 9, {ONE: "orders"})
-    assert engine.topics == {}
+    assert engine.rewrites.topics == {}
 
 
 def test_the_number_of_topic_names_is_bounded(monkeypatch):
     """Over the bound the cache is emptied and starts with the newest names."""
-    monkeypatch.setattr(engine_module, "MAX_TOPICS", 2)
+    monkeypatch.setattr(rewrites, "MAX_TOPICS", 2)
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 12, {ONE: "one", TWO: "two"})
     metadata_through(engine, 12, {THREE: "three"})
-    assert engine.topics == {THREE: "three"}
+    assert engine.rewrites.topics == {THREE: "three"}
 
 
 def test_the_bound_on_topic_names_holds_within_one_reply(monkeypatch):
     """The reply has more topics than the bound."""
-    monkeypatch.setattr(engine_module, "MAX_TOPICS", 2)
+    monkeypatch.setattr(rewrites, "MAX_TOPICS", 2)
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 12, {ONE: "one", TWO: "two", THREE: "three"})
-    assert engine.topics == {ONE: "one", TWO: "two"}
+    assert engine.rewrites.topics == {ONE: "one", TWO: "two"}
 
 
 def test_learning_names_never_fails_a_reply(monkeypatch):
@@ -125,12 +125,12 @@ def test_learning_names_never_fails_a_reply(monkeypatch):
     assert not wire.session.ended
     assert b"kafka-1.real" not in wire.to_client
     assert b"\xff\xfeders" in wire.to_client
-    assert (engine.topics, engine.names_unread) == ({}, 1)
+    assert (engine.rewrites.topics, engine.rewrites.names_unread) == ({}, 1)
     monkeypatch.setattr(wire_metadata, "REPLY_ELEMENT_BUDGET", 2)
     metadata_through(engine, 12, {ONE: "one", TWO: "two"})
-    assert (engine.topics, engine.names_unread) == ({}, 2)
+    assert (engine.rewrites.topics, engine.rewrites.names_unread) == ({}, 2)
     metadata_through(engine, 12, {ONE: "one"})
-    assert (engine.topics, engine.names_unread) == ({ONE: "one"}, 2)
+    assert (engine.rewrites.topics, engine.rewrites.names_unread) == ({ONE: "one"}, 2)
 
 
 # -- the replies that are rewritten -------------------------------------------------------------
@@ -139,13 +139,13 @@ def test_learning_names_never_fails_a_reply(monkeypatch):
 def test_a_rewrite_function_is_made_once_per_api_and_version():
     """The same function is returned every time; another version has its own."""
     engine = make_engine()
-    assert engine.rewrite_for(api(ApiKey.METADATA, 12)) is engine.rewrite_for(
+    assert engine.rewrites.rewrite_for(api(ApiKey.METADATA, 12)) is engine.rewrites.rewrite_for(
         api(ApiKey.METADATA, 12)
     )
-    assert engine.rewrite_for(api(ApiKey.METADATA, 12)) is not engine.rewrite_for(
+    assert engine.rewrites.rewrite_for(api(ApiKey.METADATA, 12)) is not engine.rewrites.rewrite_for(
         api(ApiKey.METADATA, 11)
     )
-    assert make_engine().rewrite_for(api(ApiKey.METADATA, 12)) is not None
+    assert make_engine().rewrites.rewrite_for(api(ApiKey.METADATA, 12)) is not None
 
 
 def test_exactly_the_apis_with_addresses_and_api_versions_are_rewritten():
@@ -153,7 +153,7 @@ def test_exactly_the_apis_with_addresses_and_api_versions_are_rewritten():
     engine = make_engine()
     for facts in apis.BY_KEY_AND_VERSION.values():
         rewritten = facts.carries_addresses or facts.key == ApiKey.API_VERSIONS
-        assert (engine.rewrite_for(facts) is not None) is rewritten, facts
+        assert (engine.rewrites.rewrite_for(facts) is not None) is rewritten, facts
 
 
 def test_api_versions_are_narrowed_to_what_is_offered():
@@ -161,7 +161,7 @@ def test_api_versions_are_narrowed_to_what_is_offered():
     engine = make_engine(pass_unknown=(999,))
     ranges = struct.pack(">hhh", 1, 0, 99) + struct.pack(">hhh", 998, 0, 1)
     answer = bytearray(struct.pack(">hi", 0, 3) + ranges + struct.pack(">hhh", 999, 0, 7))
-    narrow = engine.rewrite_for(api(ApiKey.API_VERSIONS, 0))
+    narrow = engine.rewrites.rewrite_for(api(ApiKey.API_VERSIONS, 0))
     assert narrow is not None
     low, high = apis.OFFERED[ApiKey.FETCH]
     assert narrow(answer, 0, len(answer)) == struct.pack(
@@ -202,7 +202,7 @@ def test_controllers_are_hidden_and_never_taken_for_brokers(made):
     """A client of node 1 must not end up at a controller's listener."""
     engine = make_engine()
     facts, answer = made()
-    rewrite = engine.rewrite_for(facts)
+    rewrite = engine.rewrites.rewrite_for(facts)
     assert rewrite is not None
     told = rewrite(bytearray(answer), 0, len(answer))
     assert told is not None

@@ -6,7 +6,8 @@ import pytest
 
 from policies.chain import Chain, Entry
 from policies.hook_runner import HookRunner
-from proxy.core.engine import MEASURE_MS, MEASURED_EVERY, Engine
+from proxy.core.engine import MEASURE_MS, Engine
+from proxy.core.session.shared_state import MEASURED_EVERY
 from proxy.core.topology import Topology
 from tests.support import frames as f
 from tests.support.policies import Recorder

@@ -13,6 +13,7 @@ from proxy.core.session.channel import Mute
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.quiet import OnlyAsked, Quiet, assert_usual_again, throttled
+from tests.support.session_state import is_unusual
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import KINDS, SILENT, fetch
 
@@ -31,7 +32,7 @@ def test_a_throttled_request_is_forwarded_at_once_and_later_ones_stay_unread(kin
     wire = throttled(kind, needs)
     assert wire.to_broker == kind.ask(1)
     assert wire.session.client.muted == Mute.THROTTLED
-    assert wire.session.unusual_requests
+    assert is_unusual(wire.session)
     assert wire.held_bytes == len(kind.ask(2))
     wire.client(kind.ask(3))
     assert wire.unread == kind.ask(3)
@@ -101,7 +102,7 @@ def test_the_reply_has_the_remaining_throttle_time_under_any_chunking(name, need
         wire.broker(replies[:cut]).broker(replies[cut:])
         assert wire.to_client == kind.seen(1, 0) + kind.seen(2, 500 - passed_ms), cut
         assert policy.completed == [(1, Outcome.REPLIED), (2, Outcome.REPLIED)]
-        assert wire.session.unusual_replies == 0
+        assert wire.session.queue.unusual == 0
         wire.release()
         assert wire.held_bytes == 0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.core.errors import CloseReason
-from proxy.core.memory.slow_clients import HEAD_BYTES, ReadLimits
+from proxy.core.memory.claim import HEAD_BYTES
+from proxy.core.memory.slow_clients import ReadLimits
 from tests.support import frames as f
 from tests.support.memory import Link, begun, finish, kept, small_engine
 
@@ -27,12 +28,12 @@ def test_a_session_that_leaves_the_queue_of_a_share_keeps_no_memory():
     first, second, third = (begun(engine, n, 400, "10.0.0.1") for n in (1, 2, 3))
     fourth = begun(engine, 4, 400, "10.0.0.1")
     assert [link.waits for link in (first, second, third, fourth)] == [False, False, True, True]
-    assert third.session.line is fourth.session.line is not None
+    assert third.session.claim.line is fourth.session.claim.line is not None
     third.session.client_lost(engine.now_ms)
     assert len(engine.reservations) == 1
     finish(first, 1, 400)
     assert not fourth.waits
-    assert third.session.reserved_bytes == 0
+    assert third.session.claim.reserved_bytes == 0
     assert engine.reservations.requests == 2
     for link in (second, third, fourth):
         link.release()
@@ -58,7 +59,7 @@ def test_a_session_whose_turn_comes_while_its_share_is_used_up_joins_the_shares_
     greedy._attend()
     assert behind.to_broker == kept(3, 600)
     assert greedy.waits
-    assert greedy.session.line is not engine.reservations._line
+    assert greedy.session.claim.line is not engine.reservations._line
     finish(holder, 1, 2000)
     greedy._attend()
     assert greedy.to_broker == kept(2, 600)
@@ -77,8 +78,8 @@ def test_a_session_whose_turn_comes_without_free_memory_stays_first():
     engine.request_pool.force_allocate(4000)  # something that streams takes the rest
     first._attend()
     assert (first.waits, second.waits) == (True, True)
-    assert list(engine.reservations._line) == [first.session, second.session]
-    assert engine.reservations._line[first.session] == 900  # its size is known now
+    assert list(engine.reservations._line) == [first.session.claim, second.session.claim]
+    assert engine.reservations._line[first.session.claim] == 900  # its size is known now
     late = sent(engine, 4, 60)
     engine.request_pool.release(4000)
     finish(holder, 1, 900)

@@ -16,6 +16,7 @@ from proxy.shell.event_loop import STEP_US
 from tests.support import frames as f
 from tests.support.memory import small_engine
 from tests.support.policies import Recorder
+from tests.support.session_state import mute_until
 from tests.support.sessions import make_engine
 from tests.support.sockets import WatchedPoller, arrived, receive, reset, slow_down
 from wire.errors import ErrorCode
@@ -102,7 +103,7 @@ def test_a_channel_that_is_muted_after_the_poll_is_not_read(bench):
     waiting = [end for end, _ in bench.event_loop._tail]
     assert len(waiting) == 3
     for end in waiting:
-        end.session.mute_until(bench.clock() + 500)
+        mute_until(end.session, bench.clock() + 500)
     bench.run()
     for end in waiting:
         assert end.session.usage.requests == 0
@@ -134,7 +135,7 @@ def test_a_client_that_is_muted_outside_a_step_is_not_read(bench):
     """A session may be muted while the poll set still watches its client for reading."""
     client, broker, session = bench.link()
     bench.settle()
-    session.mute_until(bench.clock() + 1000)
+    mute_until(session, bench.clock() + 1000)
     client.sendall(f.heartbeat(1))
     bench.event_loop.step(0.5)
     assert session.client.muted & Mute.THROTTLED

@@ -304,5 +304,5 @@ def test_reads_are_short_from_the_moment_that_memory_is_short(make_bench):
     for _ in range(50):
         bench.event_loop.step(0.001)
     assert bench.engine.request_pool.used_bytes <= (64 << 20) + (60 << 20) - 1
-    assert sum(bool(session.reserved_bytes) for _, _, session in links) == 2
+    assert sum(bool(session.claim.reserved_bytes) for _, _, session in links) == 2
     assert sum(waits(session) for _, _, session in links) == 4

@@ -155,8 +155,8 @@ class MemoryMachine(RuleBasedStateMachine):
         link.release()
         link._attend()
         self.links.remove(link)
-        assert link.session.reserved_bytes == 0
-        assert link.session.line is None
+        assert link.session.claim.reserved_bytes == 0
+        assert link.session.claim.line is None
 
     @rule(elapsed_ms=st.sampled_from([1, 20, 60, 120]))
     def time_passes(self, elapsed_ms):
@@ -200,7 +200,9 @@ class MemoryMachine(RuleBasedStateMachine):
     @invariant()
     def the_requests_held_are_counted(self):
         room = self.engine.reservations
-        held = sum(link.session.holds + bool(link.session.broker.outbox) for link in self.links)
+        held = sum(
+            link.session.claim.holds + bool(link.session.broker.outbox) for link in self.links
+        )
         assert room.requests == held
 
     @invariant()
@@ -214,7 +216,7 @@ class MemoryMachine(RuleBasedStateMachine):
             assert share.used_bytes or share.line
         for link in waiting:
             session = link.session
-            assert session.reserved_bytes == 0
+            assert session.claim.reserved_bytes == 0
             assert session.request_left == 0
         if pool.is_depleted:
             assert room._line or pool.is_out_of_memory()
@@ -322,7 +324,7 @@ def walk(machine: MemoryMachine, steps: int, seed: int) -> Counter[str]:
         seen["broker stuck"] += any(link.session.broker.outbox for link in machine.links)
         seen["too many"] += room._has_too_many()
         seen["judged and waiting"] += any(
-            link.waits and link.session.pending is not None for link in machine.links
+            link.waits and link.session.has_pending for link in machine.links
         )
     return seen
 

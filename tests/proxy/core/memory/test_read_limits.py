@@ -16,6 +16,7 @@ from proxy.core.memory.read_limits import (
     Reads,
 )
 from proxy.core.memory.reservations import Reservations
+from proxy.core.session.request_stream import DROP, RequestStream
 from tests.support import frames as f
 from tests.support.memory import Link, kept, small_engine
 
@@ -55,13 +56,14 @@ def test_without_free_memory_reads_are_short():
     begun.client(kept(1)[:6])
     passing.client(f.produce(1, size_bytes=20_000)[:100])
     gathering.client(kept(1, 100_000)[:100])
-    dropped.session.request_left, dropped.session.request_mode = 70_000, 1
+    dropped.session.requests = RequestStream(dropped.session)
+    dropped.session.requests.left, dropped.session.requests._mode = 70_000, DROP
     pool.force_allocate(8 * MIB)
     assert reads.request_bytes(idle.session) == START_BYTES
     assert not idle.waits
     assert reads.request_bytes(begun.session) == CRUMB_BYTES
     assert reads.request_bytes(passing.session) == CRUMB_BYTES
-    passing.session.request_left = 10
+    passing.session.requests.left = 10
     assert reads.request_bytes(passing.session) == 10
     assert reads.request_bytes(gathering.session) == 100_000 - 100
     assert reads.request_bytes(dropped.session) == 70_000

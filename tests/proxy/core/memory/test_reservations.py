@@ -10,6 +10,7 @@ from proxy.core.session.channel import Mute
 from tests.support import frames as f
 from tests.support.memory import Keeper, Link, begun, finish, kept, request_bytes_of, small_engine
 from tests.support.policies import Recorder
+from tests.support.session_state import mute_until
 from tests.support.sessions import forget_ready
 
 
@@ -17,7 +18,7 @@ def test_memory_is_reserved_once_when_the_size_is_known():
     """It is reserved before the body arrives, and not again as the body arrives."""
     engine = small_engine(1000)
     link = begun(engine)
-    assert engine.request_pool.used_bytes == link.session.reserved_bytes == 600
+    assert engine.request_pool.used_bytes == link.session.claim.reserved_bytes == 600
     link.client(kept(1, 600)[100:300])
     assert engine.request_pool.used_bytes == 600
     link.stuck = True
@@ -120,7 +121,7 @@ def test_a_waiting_client_that_ends_gives_its_place_to_the_next():
     second.session.client_lost(engine.now_ms)
     assert len(engine.reservations) == 1
     first.session.end(CloseReason.CLIENT_PROTOCOL, "", engine.now_ms)
-    assert third.session.reserved_bytes == 1000
+    assert third.session.claim.reserved_bytes == 1000
     third.session.client_lost(engine.now_ms)
     assert engine.request_pool.used_bytes == request_bytes_of([first, second, third])
     for link in (first, second, third):
@@ -133,7 +134,7 @@ def test_incomplete_requests_of_waiting_clients_never_block_all_clients():
     engine = small_engine(1000)
     throttled = [Link(engine) for _ in range(4)]
     for link in throttled:
-        link.session.mute_until(100)
+        mute_until(link.session, 100)
         link.session.client.keep(kept(1, 600)[:300])  # read before the mute
     forget_ready(engine)
     assert engine.request_pool.is_out_of_memory()
@@ -180,7 +181,7 @@ def test_other_reasons_to_be_muted_survive_a_recovery():
     waiting.session.client.keep(kept(2)[:20])
     waiting.client(kept(2)[20:])
     assert waiting.waits
-    waiting.session.mute_until(engine.now_ms + 500)
+    mute_until(waiting.session, engine.now_ms + 500)
     finish(holder)
     waiting._attend()
     assert waiting.session.client.muted == Mute.THROTTLED
@@ -201,7 +202,7 @@ def test_the_number_of_kept_requests_is_bounded():
     second.unstick()
     assert not third.waits
     finish(first)
-    assert begun(small_engine(1 << 20)).session.engine.reservations.max_requests == -1
+    assert begun(small_engine(1 << 20)).session.shared.reservations.max_requests == -1
 
 
 def test_the_queue_for_the_number_of_requests_is_served_after_a_lack_of_memory():

@@ -6,7 +6,8 @@ import pytest
 
 from policies.api import Hold
 from proxy.core.errors import CloseReason
-from proxy.core.memory.slow_clients import HEAD_BYTES, SHOWN_BYTES, START_MS, ReadLimits
+from proxy.core.memory.claim import HEAD_BYTES, SHOWN_BYTES
+from proxy.core.memory.slow_clients import START_MS, ReadLimits
 from tests.support import frames as f
 from tests.support.memory import Keeper, Link, kept, small_engine
 
@@ -52,20 +53,20 @@ def test_a_client_at_the_least_rate_is_closed_at_the_deadline():
 def test_each_frame_has_its_own_deadline():
     """One timer serves all frames; it is not set again for frames that arrive at once."""
     link = begun()
-    timer = link.session.read_timer
+    timer = link.session.claim.timer
     link.advance(4000)
     link.client(kept(1, SIZE)[100:])
     link.client(kept(2, SIZE)[:50_000])
-    assert link.session.read_timer is timer
+    assert link.session.claim.timer is timer
     link.advance(START_MS - 1)
     assert not link.session.ended
     link.client(kept(2, SIZE)[50_000:])
     assert link.to_broker == kept(1, SIZE) + kept(2, SIZE)
     link.advance(60_000)
     assert not link.session.ended
-    assert link.session.read_timer is None
+    assert link.session.claim.timer is None
     link.client(kept(3, 500))
-    assert link.session.read_timer is None
+    assert link.session.claim.timer is None
 
 
 @pytest.mark.parametrize("limits", [ReadLimits(0, 0), ReadLimits(30_000, 0), ReadLimits(0, 1024)])
@@ -99,8 +100,8 @@ def test_the_time_of_a_frame_starts_with_its_reservation():
 
 def switch_off_limits_of(link: Link) -> None:
     """Let it take its time, so that it is still open when others are judged."""
-    if link.session.read_timer is not None:
-        link.session.read_timer.cancel()
+    if link.session.claim.timer is not None:
+        link.session.claim.timer.cancel()
     if link.session.share is not None:
         link.session.share.holders.clear()
 
@@ -153,7 +154,7 @@ def test_a_waiting_client_that_sent_enough_may_wait_for_ever(sent, unread_bytes)
     holder, link = waiting(sent=sent, unread_bytes=unread_bytes)
     link.advance(10 * 60_000)
     assert link.waits
-    assert link.session.read_timer is None
+    assert link.session.claim.timer is None
     holder.client(kept(1, SIZE)[100:])
     assert not link.waits
     link.advance(START_MS - 1)
@@ -260,14 +261,14 @@ def test_a_streamed_request_has_no_deadline():
     link = Link(small_engine(1 << 20, limits=LIMITS)).client(f.produce(1, size_bytes=5000)[:100])
     link.advance(100_000)
     assert not link.session.ended
-    assert link.session.read_timer is None
+    assert link.session.claim.timer is None
 
 
 def test_a_long_head_that_does_not_end_is_slow():
     """An ordinary head is shorter and has no deadline."""
     head = f.request(f.PRODUCE, 3, 1, f.string("x" * 20_000))
     short = Link(small_engine(1 << 20, limits=LIMITS)).client(head[:1000])
-    assert short.session.read_timer is None
+    assert short.session.claim.timer is None
     link = Link(small_engine(1 << 20, limits=LIMITS)).client(head[: HEAD_BYTES + 1])
     link.advance(START_MS)
     assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT

@@ -28,7 +28,7 @@ def test_without_a_book_nothing_is_walked():
     """The usual case: no walker, and the fast loop for Produce."""
     wire = Wire()
     wire.client(f.produce(1) + f.produce(2))
-    assert wire.session.walker is None
+    assert wire.session.requests is None
     assert all(not plan.topics for plan in wire.session.plans.values())
 
 

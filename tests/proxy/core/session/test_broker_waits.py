@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Throttle
 from proxy.core.errors import CloseReason
-from proxy.core.session.broker_waits import MIN_WAIT_MS, GraceTimes
+from proxy.core.session.grace_times import MIN_WAIT_MS, GraceTimes
 from tests.support import frames as f
 from tests.support.policies import Recorder
+from tests.support.session_state import timer_of
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch
 from tests.support.waiting import FETCH_MS, POLICIES, WAIT_MS, body_of, fetch_waiting, ids, said_of
@@ -157,9 +158,9 @@ def test_looking_again_becomes_rare():
     while wire.now_ms < 600_000:
         at_ms = wire.engine.timers.next_ms()
         assert at_ms is not None
-        timer = wire.session.timer
+        timer = timer_of(wire.session)
         wire.advance(max(at_ms - wire.now_ms, 1))
-        looks += wire.session.timer is not timer
+        looks += timer_of(wire.session) is not timer
     assert 10 < looks < 60
 
 
@@ -169,7 +170,7 @@ def test_a_session_that_goes_on_has_one_timer():
     armed = set()
     for n in range(1, 300):
         wire.client(f.produce(n)).broker(f.produce_reply(n))
-        armed.add(wire.session.timer)
+        armed.add(timer_of(wire.session))
         wire.advance(100)
     assert len(armed) <= 3
     assert wire.engine.timers.size == 1
@@ -185,9 +186,9 @@ def test_a_hostile_timeout_does_not_make_the_timer_run_hot():
     wire.client(fetch_waiting(2, max_wait_ms=100_000))
     fired = 0
     for _ in range(1_000):
-        timer = wire.session.timer
+        timer = timer_of(wire.session)
         wire.advance(100)
-        fired += wire.session.timer is not timer
+        fired += timer_of(wire.session) is not timer
     assert fired <= 2
 
 

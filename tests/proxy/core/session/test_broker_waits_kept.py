@@ -8,7 +8,7 @@ import pytest
 
 from policies.api import Forward, Need, Outcome
 from proxy.core.errors import CloseReason
-from proxy.core.session.broker_waits import MAX_KEPT_BYTES
+from proxy.core.session.kept_produce import MAX_KEPT_BYTES
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine

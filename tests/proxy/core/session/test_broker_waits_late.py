@@ -10,6 +10,7 @@ from proxy.core.session.broker_waits import MAX_ANSWERS
 from proxy.core.session.exchange import SwallowedExchange
 from tests.support import frames as f
 from tests.support.policies import Recorder
+from tests.support.session_state import is_patient, is_unusual
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import KINDS, OURS, REAL, fetch, fetch_reply
 from tests.support.waiting import FETCH_MS, WAIT_MS, asked, empty, ids, refused
@@ -26,8 +27,8 @@ def expired(data: bytes = b"", **options: int) -> Wire:
 
 def usual(wire: Wire) -> None:
     """The fast loops do everything again, once the broker has answered something itself; nothing is held."""
-    assert wire.session.unusual_replies == wire.session.patient
-    assert not wire.session.unusual_requests
+    assert wire.session.queue.unusual == is_patient(wire.session)
+    assert not is_unusual(wire.session)
     assert not wire.session.queue
     assert wire.held_bytes == 0
 

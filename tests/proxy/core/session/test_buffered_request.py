@@ -41,12 +41,12 @@ def test_the_second_of_two_large_requests_waits_until_the_first_has_gone():
     assert second.waits
     assert pool.is_out_of_memory()
     first.to_broker = b""
-    second.session.line, line = None, engine.reservations._line
-    wanted = line.pop(second.session)  # hold the line up, to see the moment between
+    second.session.claim.line, line = None, engine.reservations._line
+    wanted = line.pop(second.session.claim)  # hold the line up, to see the moment between
     first.unstick()
     completed.append(0)
     available.append(pool.available_memory() + pool.carried_bytes)
-    line[second.session], second.session.line = wanted, line
+    line[second.session.claim], second.session.claim.line = wanted, line
     engine.reservations.serve()
     second._attend()
     assert not second.waits
@@ -82,7 +82,7 @@ def test_a_size_that_no_frame_has_ends_the_connection():
     (size,) = case["ok"]
     link = Link(small_engine(10_000, Keeper(), request_max_bytes=case["max"]))
     link.client(kept(1, 4 + size)[:50])
-    assert link.session.reserved_bytes == 4 + size
+    assert link.session.claim.reserved_bytes == 4 + size
 
 
 def test_a_parked_frame_counts_once_and_is_held_once():
@@ -161,10 +161,10 @@ def test_sasl_is_exempt():
     link.session.client.keep(token[:5])
     link.client(token[5:30])
     assert not link.waits
-    assert link.session.reserved_bytes == 30
+    assert link.session.claim.reserved_bytes == 30
     link.client(token[30:])
     assert link.to_broker == token
-    assert engine.request_pool.used_bytes == holder.session.reserved_bytes == 600
+    assert engine.request_pool.used_bytes == holder.session.claim.reserved_bytes == 600
 
 
 def test_the_copy_of_a_body_lives_as_long_as_it_is_looked_at():

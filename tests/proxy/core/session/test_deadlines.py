@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.core.errors import CloseReason
-from proxy.core.session.broker_waits import GraceTimes
 from proxy.core.session.channel import Mute
+from proxy.core.session.grace_times import GraceTimes
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch, fetch_reply

@@ -9,6 +9,7 @@ from proxy.core.session.channel import Mute
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.holding import HOLD, NEEDS, REFUSE, REFUSED, Holding, assert_nothing_left, held
+from tests.support.session_state import is_unusual
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch
 
@@ -123,8 +124,8 @@ def test_who_was_held_may_be_throttled_when_it_goes_on(needs):
     wire.advance(200)
     assert wire.to_broker == f.beat(1) + f.beat(2)
     assert policy.asked == [1, 1, 2]
-    assert not wire.session.unusual_requests
-    assert not wire.session.unusual_replies
+    assert not is_unusual(wire.session)
+    assert not wire.session.queue.unusual
     assert_nothing_left(wire)
 
 

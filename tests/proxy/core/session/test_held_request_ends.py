@@ -226,7 +226,7 @@ def test_a_request_may_be_woken_by_the_reply_before_it_on_its_own_connection(nee
         assert wire.to_client == f.heartbeat_reply(1) + f.reply(2, body)
         wire.client(f.heartbeat(3)).broker(f.heartbeat_reply(3) if verdict is FORWARD else b"")
         assert not wire.session.queue
-        assert wire.session.unusual_replies == 0
+        assert wire.session.queue.unusual == 0
     wire.release()
     assert [n for n, _ in policy.completed] == sorted(set(policy.asked))
     assert wire.held_bytes == 0

@@ -109,8 +109,8 @@ def test_topic_names_are_learnt_from_metadata_that_streams():
     engine = bounded(MIB, Recorder(needs=Need.HEAD, apis={f.PRODUCE}))
     wire = Wire(engine).client(f.request(f.METADATA, 12, 1, bytes(9), tagged=True))
     wire.broker(f.reply(1, metadata_body(12, 300, 100), tagged=True), chunk=5000)
-    assert len(engine.topics) == 300
-    assert engine.names_unread == 0
+    assert len(engine.rewrites.topics) == 300
+    assert engine.rewrites.names_unread == 0
     assert engine.reply_pool.peak_bytes < 3 * 5000
     assert b"kafka-1" not in wire.to_client
     assert not wire.session.queue

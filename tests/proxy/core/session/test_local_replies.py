@@ -11,6 +11,7 @@ from proxy.core.session.request_stream import MAX_REFUSED_BYTES
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.policies import Recorder, Silent
+from tests.support.session_state import is_unusual
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import produce9
 from wire import messages
@@ -47,7 +48,7 @@ def test_a_reply_made_here_waits_for_its_turn_and_is_heard_of(verdict, needs):
     assert wire.to_broker == f.beat(1) + f.beat(3)
     assert sorted(policy.heard) == [(1, 10), (2, len(answer) - 4), (3, 10)]
     assert (2, Outcome.ANSWERED) in policy.completed
-    assert wire.session.unusual_replies == 0
+    assert wire.session.queue.unusual == 0
     wire.release()
     assert wire.held_bytes == 0
 
@@ -70,8 +71,8 @@ def test_a_throttle_is_written_into_a_reply_made_here(verdict, behind, needs):
     wire.advance(500)
     assert wire.to_broker == f.beat(1) + f.beat(3)
     wire.broker(f.beat_reply(3))
-    assert not wire.session.unusual_requests
-    assert wire.session.unusual_replies == 0
+    assert not is_unusual(wire.session)
+    assert wire.session.queue.unusual == 0
     wire.release()
     assert wire.held_bytes == 0
     assert wire.engine.timers.next_ms() is None

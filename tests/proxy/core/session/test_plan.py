@@ -10,8 +10,8 @@ import pytest
 from policies.api import FORWARD, Need, Peer, Policy
 from policies.chain import Hooks
 from policies.testing import BenchHost
-from proxy.core.engine import NEVER
 from proxy.core.session.plan import Plan
+from proxy.core.session.shared_state import NEVER_US
 from proxy.core.stats.histogram import FINE_US
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
@@ -57,9 +57,10 @@ def make(
     **facts: int,
 ) -> Plan:
     described = replace(api(), **facts)
-    usual = b"\x00\x05tests"
+    prefix = b"\x00\x05tests"
     engine = engine or make_engine()
-    return Plan(described, PEER, usual, acks, hooks, rewrite, 1000, engine, wait_ms)
+    usage = engine.usage.join(PEER.user, PEER.client_id, 0)
+    return Plan(described, PEER, prefix, acks, hooks, rewrite, 1000, engine, usage, wait_ms)
 
 
 def test_requests_that_nobody_asks_about_are_simple():
@@ -164,7 +165,7 @@ def test_what_is_slow_is_the_operators_word_and_a_fetch_may_wait(key, wait_ms, s
 
 def test_where_nothing_is_slow_nothing_ever_is():
     """A setting of 0."""
-    assert make().slow_us >= NEVER
+    assert make().slow_us >= NEVER_US
 
 
 def test_no_quota_counts_what_makes_somebody_known():
@@ -190,7 +191,7 @@ def test_a_watched_plan_is_the_same_but_for_its_replies():
 def test_a_plan_holds_for_frames_that_can_show_its_beginning():
     """Key, version and correlation id are eight bytes, then comes what is usual."""
     plan = make()
-    assert plan.min_bytes == 8 + len(plan.usual)
+    assert plan.min_bytes == 8 + len(plan.prefix)
     assert plan.max_bytes == 1000
 
 

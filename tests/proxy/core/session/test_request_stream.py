@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Need, Outcome, Patch, Reject, Respond
 from proxy.core.errors import CloseReason
-from proxy.core.session.broker_waits import LABOUR_STEP_BYTES, WALK_STEPS_MAX
 from proxy.core.session.channel import Mute
 from proxy.core.session.request_stream import (
     LABOUR_KEPT_BYTES,
+    LABOUR_STEP_BYTES,
     LABOUR_STREAMED_BYTES,
     MAX_LABOUR_BYTES,
     MAX_REFUSED_BYTES,
+    MAX_WALK_STEPS,
 )
-from proxy.core.session.session import KEEP_STEPS_MAX
+from proxy.core.session.session import MAX_KEEP_STEPS
 from tests.support import frames as f
 from tests.support.policies import Recorder, Silent
 from tests.support.quiet import Quiet
@@ -66,7 +67,7 @@ def test_what_is_not_in_the_table_ends_the_connection(key, version):
 def test_a_key_that_is_let_through_on_purpose_is_paired_by_correlation_id_only():
     """pass_unknown_apis: opaque both ways."""
     engine = make_engine()
-    engine.pass_unknown = frozenset({999})
+    engine.rewrites.pass_unknown = frozenset({999})
     asked = f.request(999, 3, 5, b"?" * 30)
     wire = Wire(engine).client(asked).broker(f.reply(5, b"!" * 30))
     assert wire.to_broker == asked
@@ -76,7 +77,7 @@ def test_a_key_that_is_let_through_on_purpose_is_paired_by_correlation_id_only()
 def test_a_version_outside_the_table_of_a_key_in_it_is_refused_whatever_is_let_through():
     """Its reply may carry a broker's address in a place that is not known."""
     engine = make_engine()
-    engine.pass_unknown = frozenset({1})
+    engine.rewrites.pass_unknown = frozenset({1})
     wire = Wire(engine).client(f.request(1, 18, 5, b"?" * 30))
     assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
     assert wire.to_broker == b""
@@ -86,7 +87,7 @@ def test_what_is_let_through_is_judged_by_the_policies_like_any_request():
     """By its header: a quota counts it, and mutes its client."""
     policy = Quiet(needs=Need.BODY)
     engine = make_engine([policy])
-    engine.pass_unknown = frozenset({999})
+    engine.rewrites.pass_unknown = frozenset({999})
     wire = Wire(engine).client(f.request(999, 3, 5, b"?" * 30))
     assert wire.session.client.muted == Mute.THROTTLED
     wire.broker(f.reply(5, b"!" * 30))
@@ -309,7 +310,7 @@ def test_many_whole_requests_of_many_elements_are_labour_too():
     stream = b"".join(tagged_produce(n, 15) for n in range(100))
     wire = Wire().client(stream)
     steps = 100 * 15 * (1 + 1 + 60)
-    assert wire.turns >= steps // (KEEP_STEPS_MAX + 2 * WALK_STEPS_MAX) - 1
+    assert wire.turns >= steps // (MAX_KEEP_STEPS + 2 * MAX_WALK_STEPS) - 1
     assert wire.to_broker == stream
     assert len(wire.session.queue) == 100
     wire.release()

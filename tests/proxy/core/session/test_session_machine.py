@@ -17,10 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from policies.api import FORWARD, Hold, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
-from proxy.core.session import deadlines
+from proxy.core.session.broker_waits import LOOK_RARELY_MS
 from proxy.core.session.exchange import Exchange, SwallowedExchange
 from tests.support import frames as f
 from tests.support.policies import Recorder
+from tests.support.session_state import is_patient, is_throttled, is_unusual, timer_of
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import KINDS, Kind, fetch, fetch_reply
 from tests.support.waiting import FETCH_MS, WAIT_MS, empty
@@ -233,11 +234,11 @@ class SessionMachine(RuleBasedStateMachine):
         waiting = [each for each in session.queue if not isinstance(each, SwallowedExchange)]
         if not waiting or not isinstance(waiting[0], Exchange) or not waiting[0].plan.wait_ms:
             return
-        if session.request_left and waiting[0] is session.passing:
+        if session.request_left and waiting[0] is session.half_sent:
             return
-        due_ms = deadlines.due_ms(session, waiting[0])
-        assert session.timer is not None
-        assert session.timer.at_ms <= max(due_ms, now_ms) + deadlines.LOOK_RARELY_MS
+        due_ms = session.waits.due_ms(waiting[0])
+        assert timer_of(session) is not None
+        assert session.waits.at_ms <= max(due_ms, now_ms) + LOOK_RARELY_MS
 
     @invariant()
     def nothing_was_our_own_fault(self):
@@ -249,7 +250,7 @@ class SessionMachine(RuleBasedStateMachine):
         session = self.wire.session
         if session.client.muted:
             assert self.wire.engine.timers.next_ms() is not None
-            assert session.throttle_timer is not None or session.held is not None
+            assert is_throttled(session) or session.held is not None
 
     def _deliver(self) -> None:
         """All that either side still has to say, as far as it can be said now."""
@@ -270,8 +271,8 @@ class SessionMachine(RuleBasedStateMachine):
             assert len(f.split(self.wire.to_client)) == len(self.due)
             assert self.wire.to_broker == self.expected_at_broker
             assert not session.client.muted
-            assert not session.unusual_requests
-            assert session.unusual_replies == session.patient
+            assert not is_unusual(session)
+            assert session.queue.unusual == is_patient(session)
             self.wire.drain()
             assert session.ended
         elif self.ids % 4 == 1:

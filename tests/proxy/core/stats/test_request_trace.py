@@ -163,7 +163,7 @@ def test_an_ordinary_request_has_no_trace():
     wire.client(f.heartbeat(1))
     (exchange,) = wire.session.queue
     assert isinstance(exchange, Exchange)
-    assert exchange.trail is None
+    assert exchange.trace is None
     wire.broker(f.heartbeat_reply(1))
     assert ledger.trails == []
 

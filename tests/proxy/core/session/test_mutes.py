@@ -1,4 +1,4 @@
-"""What a session is made of: the reasons to mute its client, and that it is bare."""
+"""The reasons to mute a client, and that a session is bare."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 
 from policies.api import FORWARD, Need, Policy, Throttle
 from proxy.core.session.channel import Mute
-from proxy.core.session.state import Pending, SessionState
+from proxy.core.session.exchange import ObservedExchange
+from proxy.core.session.parts import SessionParts
+from proxy.core.session.request_stream import Pending
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.policies import Recorder
@@ -29,7 +31,7 @@ def test_a_session_is_bare():
     """Slots only, and each of them set from the beginning."""
     session = Wire().session
     assert not hasattr(session, "__dict__")
-    for name in SessionState.__slots__:
+    for name in SessionParts.__slots__:
         getattr(session, name)
 
 
@@ -81,7 +83,7 @@ def test_a_request_that_waits_says_what_was_decided_about_it():
     """Nothing yet, a verdict, or how its policy failed."""
     session = Wire().client(f.heartbeat(1)).session
     (plan,) = session.plans.values()
-    exchange = session.admit(plan, 7, 20, 0)
+    exchange = ObservedExchange(plan, 7, 20, 0, 1)
     assert Pending(exchange, None).verdict is None
     assert Pending(exchange, FORWARD) == (exchange, FORWARD)
 

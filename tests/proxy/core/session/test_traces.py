@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
@@ -39,7 +40,7 @@ def test_nobody_listens_and_no_trail_is_made():
     """What would be told costs nothing then."""
     wire = Wire(make_engine(sample_every=1))
     wire.client(f.heartbeat(1) + f.heartbeat(2))
-    assert all(exchange.trail is None for exchange in wire.session.queue)
+    assert all(exchange.trace is None for exchange in wire.session.queue)
 
 
 def test_one_in_so_many_is_sampled():
@@ -165,7 +166,7 @@ def test_a_client_that_changes_its_name_takes_its_throttle_along():
     wire.client(f.heartbeat(1))
     first = wire.session.usage
     assert first.blocked.count == 1
-    wire.session.take_key("alice", "app", wire.now_ms)
+    wire.session.become(replace(wire.session.peer, user="alice", client_id="app"))
     assert first.blocked.count == 0
     assert wire.session.usage.blocked.count == 1
     wire.advance(500)

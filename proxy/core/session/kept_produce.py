@@ -1,0 +1,104 @@
+"""What is kept of a tracked Produce, so that it can be answered here: its topics and partitions.
+
+Rules:
+- A whole request of up to MAX_KEPT_BYTES is kept as it is; of a larger one only its head, or its topics, packed.
+- A request that cannot be read, or has too many partitions or tags, passes, and the broker alone answers it.
+- A produce is answered with REQUEST_TIMED_OUT for each partition: it is not known whether it was written.
+  A fetch is answered empty, without an error, without a session (see `wire.fetch`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.api import Need
+from proxy.core.session.exchange import ObservedExchange
+from wire import fetch, produce_partitions
+from wire.api_keys import ApiKey
+from wire.errors import ErrorCode, WireError
+from wire.header import body_at
+from wire.primitives import ELEMENT_BUDGET
+from wire.produce import ProduceWalker
+
+if TYPE_CHECKING:
+    from proxy.core.session.exchange import Exchange
+
+MAX_KEPT_BYTES = 1024
+"""A whole request up to this size is kept as it is."""
+EMPTY_THROTTLE_MS = 1
+"""In an empty fetch: clients take it for a throttle, not for a broker's fault."""
+_SIZE_BYTES = 5
+"""At most, of the records' own size: a partition is one when that is there."""
+
+
+def keep(
+    exchange: Exchange, buf: bytearray, pos: int, stop: int, steps: int = ELEMENT_BUDGET
+) -> int:
+    """Remember of the whole Produce frame in buf[pos:stop] what a reply would have to say.
+
+    Returns what is left of `steps`, the topics, partitions and tagged fields that may be visited. A
+    negative number: they were not enough, or the frame cannot be read, and nothing is kept.
+    """
+    if stop - pos <= MAX_KEPT_BYTES:  # the fast loop does this by itself
+        exchange.kept = buf[pos:stop]
+        return steps
+    plan = exchange.plan
+    at = pos + 12 + len(plan.prefix)
+    version = plan.api.version
+    end = produce_partitions.single_partition_head_end(buf, at, stop, version)
+    if 0 < end <= pos + MAX_KEPT_BYTES - _SIZE_BYTES:
+        exchange.kept = buf[pos : end + _SIZE_BYTES]
+        return steps
+    try:
+        found, left = produce_partitions.read_topics(buf, at, stop, version, steps)
+    except WireError:
+        return -1
+    exchange.kept = produce_partitions.pack(found)
+    return left
+
+
+def leave_to_broker(exchange: Exchange) -> None:
+    """It cannot be read here: it passes, and has no deadline."""
+    exchange.plan = exchange.plan.waiting(0)
+    exchange.kept = None
+
+
+def on_sent(exchange: ObservedExchange, now_ms: int) -> None:
+    """The broker has it only now: it was held here, or took its time to come.
+
+    The client of a Produce has been counting all the while, so of its wait no more than half begins now.
+    """
+    plan = exchange.plan
+    since_ms = now_ms - plan.wait_ms // 2 if plan.keeps else now_ms
+    exchange.arrived_ms = max(exchange.arrived_ms, since_ms)
+
+
+def on_streamed(exchange: ObservedExchange, walker: ProduceWalker, now_ms: int) -> None:
+    """The last byte of a Produce that was walked has gone out."""
+    on_sent(exchange, now_ms)
+    if exchange.plan.keeps:
+        exchange.kept = produce_partitions.pack(walker.topics)
+        if exchange.plan.hooks.need is Need.HEADER:
+            exchange.head = None  # no policy asked for it
+
+
+def timed_out_body(exchange: Exchange) -> bytes:
+    """Return the body of the reply in the broker's place. Raises WireError if what was kept cannot be read."""
+    api = exchange.plan.api
+    if api.key == ApiKey.FETCH:
+        return fetch.empty_reply(api, EMPTY_THROTTLE_MS)
+    return produce_partitions.error_reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
+
+
+def _topics(exchange: Exchange) -> produce_partitions.Topics:
+    api, kept = exchange.plan.api, exchange.kept
+    if isinstance(kept, bytes):
+        return produce_partitions.unpack(kept, api.version)
+    if isinstance(kept, bytearray):
+        at = body_at(kept, 0, len(kept), api.request_header_version)
+        if at is None:
+            raise WireError("a Produce head longer than its frame")
+        walker = ProduceWalker(api.version)
+        walker.feed(kept, at, len(kept))
+        return walker.topics
+    return kept.topics if kept is not None else ()

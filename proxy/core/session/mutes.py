@@ -1,0 +1,198 @@
+"""When a client is not read: for which reasons, from which request on, and until when.
+
+Rules:
+- A client is muted between two requests, never inside one: what is wanted earlier waits in `wanted`.
+- `unusual` says that the fast loop must not begin a request by itself. Only this part writes it.
+- There is one throttle at a time: of several the latest end holds (after Kafka's ThrottledChannel).
+- Bytes read before a mute stay in the channel's `carry`, counted; they have a turn of their own when the last
+  reason is gone.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from proxy.core.session.channel import STOPS_PARSING, Mute
+from proxy.core.session.exchange import ObservedExchange
+from proxy.core.session.traces import trace_of
+
+if TYPE_CHECKING:
+    from policies.api import QuotaViolation
+    from proxy.core.purgatory.timers import Timer
+    from proxy.core.session.owner import Owner
+    from proxy.core.stats.request_trace import RequestTrace
+
+
+class Mutes:
+    """The mutes of one client. Made when the first is wanted."""
+
+    __slots__ = (
+        "_owner",
+        "_throttle_timer",
+        "_throttle_trace",
+        "throttled_by",
+        "throttled_until_ms",
+        "unusual",
+        "wanted",
+    )
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self.wanted = 0  # reasons that hold as soon as the request that is passing is through
+        self.unusual = False
+        self.throttled_until_ms = 0
+        self.throttled_by: QuotaViolation | None = None  # None: the broker, or a policy gave none
+        self._throttle_timer: Timer | None = None
+        self._throttle_trace: RequestTrace | None = None  # of the request that brought the throttle
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether a throttle runs."""
+        return self._throttle_timer is not None
+
+    # -- reasons ---------------------------------------------------------------------------------
+
+    def mute_now(self, reason: int) -> None:
+        """Mute the client at once: no request of it is passing, or the caller knows why it may stop inside one."""
+        self._hold(reason)
+        self.unusual = True
+
+    def mute_after_request(self, reason: int) -> None:
+        """Mute the client from the end of the request that is passing."""
+        if self._owner.is_inside_request:
+            self.wanted |= reason
+        else:
+            self._hold(reason)
+        self.unusual = True
+        self._owner.call_attention()
+
+    def on_request_boundary(self) -> None:
+        """Between two requests: mute the client for what was wanted meanwhile."""
+        self._hold(self.wanted)
+        self.wanted = 0
+        self.look_again()
+        self._owner.schedule()
+
+    def unmute(self, reason: int) -> None:
+        """Take a reason away; with the last one, what was read before the mute has its turn."""
+        self.wanted &= ~reason
+        owner, client = self._owner, self._owner.client
+        if client.muted & reason:
+            owner.count_muted_time(reason & client.muted, -1)
+            client.unmute(reason)
+            if not client.muted & STOPS_PARSING and (client.carry or owner.has_pending):
+                client.mute(Mute.PACED)
+            owner.schedule()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Find out whether requests may take the fast loop (again)."""
+        owner = self._owner
+        self.unusual = bool(
+            self.wanted or owner.client.muted & STOPS_PARSING or owner.keeps_off_fast_loop
+        )
+
+    def _hold(self, reason: int) -> None:
+        client = self._owner.client
+        self._owner.count_muted_time(reason & ~client.muted, 1)
+        client.mute(reason)
+
+    # -- throttles -------------------------------------------------------------------------------
+
+    def throttle_request(
+        self,
+        exchange: ObservedExchange,
+        throttle_time_ms: int,
+        now_ms: int,
+        why: QuotaViolation | None = None,
+    ) -> None:
+        """Let this request pass and throttle its client; the reply will say how long that still lasts."""
+        until_ms = now_ms + throttle_time_ms
+        if not exchange.plan.silent:
+            exchange.throttle_until_ms = until_ms
+            exchange.plan = exchange.plan.watched()
+        self.throttle(exchange, until_ms, now_ms, why)
+
+    def throttle(
+        self,
+        exchange: ObservedExchange,
+        until_ms: int,
+        now_ms: int,
+        why: QuotaViolation | None = None,
+    ) -> None:
+        """Mute the client until then. What was read before still goes straight on; the next step reads no more."""
+        if until_ms <= now_ms:
+            return
+        owner = self._owner
+        trace = exchange.trace
+        if owner.shared.keeps_traces:
+            trace = trace_of(owner.shared, exchange)
+            if trace is not None:
+                trace.throttle_until_ms = max(trace.throttle_until_ms, until_ms)
+                trace.excess = why or trace.excess
+        if until_ms <= self.throttled_until_ms:
+            return
+        more_ms = until_ms - max(now_ms, self.throttled_until_ms)
+        owner.usage.throttle(more_ms, first=not exchange.delayed)
+        exchange.delayed = True
+        self._throttle_trace = trace
+        self.throttled_by = why
+        self.mute_until(until_ms)
+
+    def mute_until(self, until_ms: int) -> None:
+        """Mute the client from the end of the request that is passing, until then."""
+        owner = self._owner
+        self.throttled_until_ms = until_ms
+        self.unusual = True
+        if owner.is_inside_request:
+            self.wanted |= Mute.THROTTLED
+        elif not owner.client.muted & Mute.THROTTLED:
+            owner.client.muted |= Mute.THROTTLED
+            owner.count_muted_time(Mute.THROTTLED, 1)
+            owner.schedule()
+        if self._throttle_timer is None:
+            self._throttle_timer = owner.shared.timers.arm(until_ms, self._on_throttle_due)
+
+    def shorten_throttle(self, until_ms: float, now_ms: int) -> None:
+        """Let the client send from `until_ms` on, if that is earlier than it was told."""
+        if until_ms >= self.throttled_until_ms:
+            return
+        end_ms = now_ms if until_ms <= now_ms else ceil(until_ms)
+        self.throttled_until_ms = end_ms
+        for exchange in self._owner.queue:  # replies that are still due say the new time
+            if isinstance(exchange, ObservedExchange):
+                exchange.throttle_until_ms = min(exchange.throttle_until_ms, end_ms)
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+            self._throttle_timer = None
+        if end_ms > now_ms:
+            self._throttle_timer = self._owner.shared.timers.arm(end_ms, self._on_throttle_due)
+        else:
+            self._on_throttle_due(now_ms)
+
+    def end_throttle(self) -> None:
+        """Let the client send at once."""
+        self.unmute(Mute.THROTTLED)
+        self._tell_unmuted()
+
+    def release(self) -> None:
+        """The session is closed: its throttle is over."""
+        self._tell_unmuted()
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+            self._throttle_timer = None
+
+    def _on_throttle_due(self, now_ms: int) -> None:
+        if now_ms < self.throttled_until_ms:  # it was prolonged meanwhile
+            timers = self._owner.shared.timers
+            self._throttle_timer = timers.arm(self.throttled_until_ms, self._on_throttle_due)
+            return
+        self._throttle_timer = None
+        self.end_throttle()
+
+    def _tell_unmuted(self) -> None:
+        trace, self._throttle_trace = self._throttle_trace, None
+        if trace is not None:
+            shared = self._owner.shared
+            shared.observer.on_unmuted(trace, shared.now_us)

@@ -1,0 +1,641 @@
+"""The parts of a session, made when they are needed, and what each asks of the others.
+
+Rules:
+- A part sees the session as its `Owner`, so that no part knows another. Here is what it asks for, as one-liners.
+- Each field has one writer: this class its own, each part its own.
+- A session that nothing happens to has none of the parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from sys import intern
+from typing import TYPE_CHECKING
+
+from proxy.core.errors import CloseReason
+from proxy.core.memory.claim import MemoryClaim
+from proxy.core.session.broker_waits import BrokerWaits
+from proxy.core.session.channel import Channel, Mute
+from proxy.core.session.ending import Ending
+from proxy.core.session.exchange import Exchange, InsertedRequest, ObservedExchange, observed
+from proxy.core.session.exchange_queue import ExchangeQueue
+from proxy.core.session.held_request import hold
+from proxy.core.session.in_flight import CROWDED, KEPT_BYTES, UNCOUNTED, InFlight, kept_bytes_of
+from proxy.core.session.local_replies import let_go
+from proxy.core.session.mutes import Mutes
+from proxy.core.session.plan_book import PlanBook
+from proxy.core.session.reply_stream import ReplyStream
+from proxy.core.session.request_stream import RequestStream
+from proxy.core.session.sasl_listener import SaslListener, listening
+from proxy.core.session.traces import trace_of
+
+if TYPE_CHECKING:
+    from policies.api import Hold, Outcome, Peer, QuotaViolation, Verdict
+    from policies.chain import PolicyFault
+    from proxy.core.node_health import NodeHealth
+    from proxy.core.session.held_request import HeldRequest
+    from proxy.core.session.policy_calls import PolicyCalls
+    from proxy.core.session.rewrites import Rewrite
+    from proxy.core.session.shared_state import SharedState
+    from wire.apis import Api
+
+
+class SessionParts:
+    """What a session consists of. `Session` adds the two directions and the event loop's doors."""
+
+    __slots__ = (
+        "_claim",
+        "_ending",
+        "_sasl",
+        "_uncounted",
+        "attention",
+        "broker",
+        "calls",
+        "client",
+        "exchange_ids",
+        "handle",
+        "held",
+        "in_flight",
+        "mutes",
+        "node",
+        "peer",
+        "plans",
+        "questions",
+        "queue",
+        "ready",
+        "replied_ms",
+        "replies",
+        "requests",
+        "sample_left",
+        "samples",
+        "shared",
+        "usage",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        shared: SharedState,
+        calls: PolicyCalls,
+        peer: Peer,
+    ) -> None:
+        self.shared = shared
+        self.calls = calls
+        self.peer = peer
+        # what waits for the client are replies, what was read of it are requests
+        self.client = Channel(shared.reply_pool, shared.request_pool)
+        self.broker = Channel(shared.request_pool, shared.reply_pool, shared.reservations, self)
+        self.node: NodeHealth = shared.topology.nodes.health(peer.node_id)
+        self.usage = shared.usage.join(peer.user, peer.client_id, shared.now_ms)
+        self.queue = ExchangeQueue()
+        self.plans = PlanBook(self)
+        self.handle: object = None  # the event loop's: how it finds its side of this session
+        self.attention = False
+        self.ready = False  # it stands in `shared.ready`
+        self.exchange_ids = 0
+        self.replied_ms = 0  # when the broker last sent something
+        self.samples = shared.sample_every != 0
+        self.sample_left = shared.sample_from() if self.samples else 0  # requests until one is
+        # the parts
+        self.requests: RequestStream | None = None
+        self.replies: ReplyStream | None = None
+        self.mutes: Mutes | None = None
+        self.waits: BrokerWaits | None = None
+        self._claim: MemoryClaim | None = None
+        self.in_flight: InFlight | None = None
+        self._uncounted = UNCOUNTED  # with more exchanges in flight, what they cost is counted
+        self.held: HeldRequest | None = None
+        self._sasl: SaslListener | None = None
+        self._ending: Ending | None = None
+        self.questions: list[InsertedRequest] | None = None
+
+    # -- the event loop -----------------------------------------------------------------------------
+
+    @property
+    def paced(self) -> bool:
+        """Whether bytes already read wait for the session's next turn (`resume`)."""
+        return bool(self.client.muted & Mute.PACED)
+
+    def pace(self, unread: bytes) -> None:
+        """Enough for one turn: `unread` waits, counted, and so does whatever the client sends."""
+        self.client.keep(unread)
+        self.client.mute(Mute.PACED)
+        self.attend()
+
+    def call_attention(self) -> None:
+        """The read that is under way does not simply go on."""
+        self.attention = True
+
+    def take_attention(self) -> bool:
+        """Return whether attention was called for, and forget it."""
+        attention, self.attention = self.attention, False
+        return attention
+
+    def schedule(self) -> None:
+        """Have a turn soon."""
+        self.shared.schedule(self)
+
+    def attend(self) -> None:
+        """Something happened outside the session's own reads: the event loop must look at it."""
+        self.shared.attend(self)
+
+    # -- questions of our own -----------------------------------------------------------------------
+
+    def put_questions(self) -> None:
+        """A frame boundary: our own requests go out."""
+        questions, self.questions = self.questions or (), None
+        for question in questions:
+            self.broker.put(question.frame)
+            question.exchange.arrived_ms = self.shared.now_ms
+            self.queue.push_unusual(question.exchange)
+        self.look_again()
+        self.call_attention()
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether requests of our own wait for a frame boundary."""
+        return self.questions is not None
+
+    # -- who speaks --------------------------------------------------------------------------------
+
+    def on_client_id(self, client_id: str) -> None:
+        """The client names itself; what comes from now on counts for that name."""
+        self.become(replace(self.peer, client_id=intern(client_id)))
+
+    def become(self, peer: Peer) -> None:
+        """It is known better who speaks: what comes from now on counts for them."""
+        self.peer = peer
+        self.plans.clear()
+        old = self.usage
+        if (peer.user, peer.client_id) == (old.user, old.client_id):
+            return
+        usage = self.shared.usage.join(peer.user, peer.client_id, self.shared.now_ms)
+        self.shared.usage.leave(old)
+        self.count_muted_time(self.client.muted, -1)
+        self.usage = usage
+        self.count_muted_time(self.client.muted, 1)
+
+    @property
+    def is_authenticating(self) -> bool:
+        """Whether a SASL exchange is under way."""
+        return self._sasl is not None and self._sasl.is_authenticating
+
+    @property
+    def has_spoken_sasl(self) -> bool:
+        """Whether the client has begun to authenticate."""
+        return self._sasl is not None
+
+    def observe_sasl(self, exchange: ObservedExchange, body: bytes) -> None:
+        """A SASL request goes on to the broker."""
+        self._sasl_now().on_request(exchange, body)
+
+    def sasl_listener(self, api: Api) -> Rewrite:
+        """Return what listens to the replies of this API."""
+        return listening(self._sasl_now(), api)
+
+    def _sasl_now(self) -> SaslListener:
+        if self._sasl is None:
+            self._sasl = SaslListener(self)
+        return self._sasl
+
+    # -- what is counted -------------------------------------------------------------------------
+
+    def on_arrived(self, exchange: ObservedExchange) -> None:
+        """A request of the general path is here, as far as its head."""
+        size_bytes, usage, plan = exchange.size_bytes, self.usage, exchange.plan
+        usage.requests += 1
+        usage.request_bytes += 4 + size_bytes
+        if plan.is_special:
+            if plan.spared:
+                usage.mark_exempt(size_bytes)
+            else:
+                trace = trace_of(self.shared, exchange)
+                if trace is not None:
+                    trace.audited = True
+        if self.samples:
+            self.sample_left -= 1
+            if self.sample_left <= 0:
+                self._sample(exchange)
+
+    def resample(self, every: int) -> None:
+        """From now on one request in `every` is sampled; 0: none."""
+        self.samples = every != 0
+        self.sample_left = self.shared.sample_from() if every else 0
+
+    def _sample_newest(self) -> None:
+        """It is time for one to be told about: the newest that came."""
+        newest = self.queue[-1] if self.queue else None
+        if isinstance(newest, Exchange) and self.shared.keeps_traces:
+            self.queue[-1] = sampled = observed(newest)
+            self._sample(sampled)
+
+    def _sample(self, exchange: ObservedExchange) -> None:
+        self.sample_left = self.shared.sample_every
+        trace = trace_of(self.shared, exchange)
+        if trace is not None:
+            trace.sampled = True
+
+    def next_exchange_id(self) -> int:
+        """Return the number of the next request that is looked at."""
+        self.exchange_ids += 1
+        return self.exchange_ids
+
+    def count_muted_time(self, reasons: int, by: int) -> None:
+        """Of the client's time a throttle or lack of memory takes, from now on, more (1) or less (-1)."""
+        if reasons & Mute.THROTTLED:
+            self.usage.blocked.change(by, self.shared.now_ms)
+        if reasons & Mute.OUT_OF_MEMORY:
+            self.usage.muted.change(by, self.shared.now_ms)
+
+    # -- mutes -----------------------------------------------------------------------------------
+
+    def _mutes_now(self) -> Mutes:
+        if self.mutes is None:
+            self.mutes = Mutes(self)
+        return self.mutes
+
+    def mute_now(self, reason: int) -> None:
+        """Mute the client at once."""
+        self._mutes_now().mute_now(reason)
+
+    def mute_after_request(self, reason: int) -> None:
+        """Mute the client from the end of the request that is passing."""
+        self._mutes_now().mute_after_request(reason)
+
+    def on_request_boundary(self) -> None:
+        """Between two requests: mute the client for what was wanted meanwhile."""
+        if self.mutes is not None and self.mutes.wanted:
+            self.mutes.on_request_boundary()
+
+    def unmute(self, reason: int) -> None:
+        """Take a reason away; with the last one, what was read before the mute has its turn."""
+        if self.mutes is not None:
+            self.mutes.unmute(reason)
+
+    def look_again(self) -> None:
+        """Find out whether requests may take the fast loop again."""
+        if self.mutes is not None and self.mutes.unusual:
+            self.mutes.look_again()
+
+    def keep_off_fast_loop(self) -> None:
+        """Requests may not take the fast loop: the session ends, or asks something of its own."""
+        self._mutes_now().look_again()
+
+    def is_muted_or_to_be(self, reason: int) -> bool:
+        """Return whether this reason holds, or is wanted."""
+        wanted = 0 if self.mutes is None else self.mutes.wanted
+        return bool((self.client.muted | wanted) & reason)
+
+    def throttle_request(
+        self,
+        exchange: ObservedExchange,
+        throttle_time_ms: int,
+        now_ms: int,
+        why: QuotaViolation | None = None,
+    ) -> None:
+        """Let this request pass and throttle its client; the reply will say how long that still lasts."""
+        self._mutes_now().throttle_request(exchange, throttle_time_ms, now_ms, why)
+
+    def throttle(
+        self,
+        exchange: ObservedExchange,
+        until_ms: int,
+        now_ms: int,
+        why: QuotaViolation | None = None,
+    ) -> None:
+        """Mute the client until then."""
+        self._mutes_now().throttle(exchange, until_ms, now_ms, why)
+
+    def was_throttled_after(self, at_us: int) -> bool:
+        """Return whether a throttle lasted beyond that moment."""
+        return self.mutes is not None and self.mutes.throttled_until_ms * 1000 > at_us
+
+    def end_throttle(self) -> None:
+        """Let the client send at once."""
+        if self.mutes is not None:
+            self.mutes.end_throttle()
+
+    # -- requests and replies --------------------------------------------------------------------
+
+    @property
+    def request_left(self) -> int:
+        """Return how many bytes of the request that is passing are still to come."""
+        return 0 if self.requests is None else self.requests.left
+
+    @property
+    def request_streams(self) -> bool:
+        """Whether the request that is passing goes on to the broker as it comes."""
+        return self.requests is None or self.requests.streams
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether a request is being kept whole, and not all of it is here."""
+        return self.requests is not None and self.requests.is_gathering
+
+    @property
+    def gathered(self) -> bytearray | None:
+        """Return what is here of a request that is kept whole."""
+        return None if self.requests is None else self.requests.gathered
+
+    @property
+    def gathered_bytes(self) -> int | None:
+        """Return how much of a request that is being kept whole is here; None if none is."""
+        return len(self.gathered or b"") if self.is_gathering else None
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether the request that begins next is known."""
+        return self.requests is not None and self.requests.pending is not None
+
+    @property
+    def is_inside_request(self) -> bool:
+        """Whether not all of a request has gone on."""
+        return self.requests is not None and (self.requests.left > 0 or self.has_pending)
+
+    @property
+    def keeps_off_fast_loop(self) -> bool:
+        """Whether something but a mute keeps requests off the fast loop."""
+        ending, requests = self._ending, self.requests
+        return (
+            (ending is not None and ending.ending)
+            or self.questions is not None
+            or (requests is not None and requests.pending is not None)
+        )
+
+    @property
+    def half_sent(self) -> Exchange | None:
+        """Return the request of which the client has not sent everything yet, while it streams."""
+        return None if self.requests is None else self.requests.half_sent
+
+    @property
+    def reply_left(self) -> int:
+        """Return how many bytes of the reply that is passing are still to come."""
+        return 0 if self.replies is None else self.replies.left
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a policy holds a request."""
+        return self.held is not None
+
+    def hold(self, exchange: ObservedExchange, verdict: Hold, now_ms: int) -> None:
+        """Park the request that has just been judged."""
+        hold(self, exchange, verdict, now_ms)
+
+    def on_hold_begun(self, held: HeldRequest) -> None:
+        """A policy holds this request."""
+        self.held = held
+
+    def on_hold_over(self) -> None:
+        """No request is held any more."""
+        self.held = None
+
+    def resume_held(self, exchange: ObservedExchange, judged: Verdict | PolicyFault) -> None:
+        """What was held has its verdict; it is done in a turn of the session's own."""
+        self._resume(exchange, judged)
+        self.unmute(Mute.HELD)
+
+    def _resume(self, exchange: ObservedExchange, judged: Verdict | PolicyFault) -> None:
+        if self.requests is None:
+            self.requests = RequestStream(self)
+        self.requests.resume(exchange, judged)
+
+    def let_go_requests(self) -> None:
+        """Give back what is kept of a request, or was to be."""
+        if self.requests is not None:
+            self.requests.let_go()
+        else:
+            self.leave_memory()
+
+    def forget_requests(self, now_ms: int) -> None:
+        """Nothing more comes of what was kept of a request, nor of questions that were not put."""
+        if self.requests is not None:
+            self.requests.release(now_ms)
+        else:
+            self.leave_memory()
+        questions, self.questions = self.questions or (), None
+        for question in questions:
+            question.exchange.on_reply(None)
+
+    def forget_replies(self) -> None:
+        """Give back what is kept of a reply."""
+        if self.replies is not None:
+            self.replies.release()
+
+    def on_replies_let_go(self, place: int, now_ms: int) -> None:
+        """Send the replies made here that stand at `place` in the queue."""
+        let_go(self, place, now_ms)
+
+    def complete(
+        self, exchange: Exchange, outcome: Outcome, now_ms: int, *, forwarded: bool = True
+    ) -> None:
+        """A request has ended: all are told, once."""
+        self.calls.complete(exchange, outcome, now_ms, forwarded=forwarded, reason=self.reason)
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    @property
+    def claim(self) -> MemoryClaim:
+        """Return what the session has of the pool of requests."""
+        if self._claim is None:
+            self._claim = MemoryClaim(self, self.shared)
+        return self._claim
+
+    @property
+    def carry(self) -> bytes:
+        """Return what was read of the client and is not begun."""
+        return self.client.carry
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether the client is not read."""
+        return self.client.muted != 0
+
+    @property
+    def is_kept_waiting(self) -> bool:
+        """Whether we do not read the client for the broker's sake. (If it takes no replies, that is its own doing.)"""
+        return bool(self.broker.outbox or self.client.muted & ~Mute.BACKPRESSURE)
+
+    def on_memory_refused(self) -> None:
+        """The next request has to wait for memory."""
+        self._mutes_now().mute_now(Mute.OUT_OF_MEMORY)
+        self.call_attention()
+
+    def on_memory_granted(self) -> None:
+        """There is memory for it."""
+        self.unmute(Mute.OUT_OF_MEMORY)
+
+    def on_streamed(self) -> None:
+        """The last byte of a request that streamed has gone on."""
+        claim = self._claim
+        if claim is not None and claim.announced_bytes:
+            self.shared.announced.give_back(claim)
+
+    def give_back_head(self) -> None:
+        """The head is here: it needs no memory of its own."""
+        if self._claim is not None and self._claim.head_reserved:
+            self.shared.reservations.give_back(self._claim)
+
+    def give_back_claim(self) -> None:
+        """No request is to be kept whole: give back what was reserved for it."""
+        if self._claim is not None and self._claim.reserved_bytes:
+            self.shared.reservations.give_back(self._claim)
+
+    def leave_memory(self) -> None:
+        """It waits for memory no more, and what it had reserved is there for others."""
+        if self._claim is not None:
+            self.shared.announced.leave(self._claim)
+            self.shared.reservations.leave(self._claim)
+
+    def on_kept(self, exchange: Exchange) -> None:
+        """Something was kept of a request of the general path, which may have come in many reads."""
+        if kept_bytes_of(exchange) > KEPT_BYTES and not (
+            self.in_flight is not None and self.in_flight.try_add_kept(exchange)
+        ):
+            self._uncounted = CROWDED
+
+    def _count_in_flight(self) -> None:
+        """A read has left more in flight than the threshold."""
+        if self.in_flight is None:
+            self.in_flight = InFlight(self)
+        self.in_flight.on_requests()
+        self._set_threshold()
+
+    def recount_in_flight(self) -> None:
+        """Requests were answered here, or few are left."""
+        if self.in_flight is not None:
+            if self.in_flight.recount():
+                self.in_flight = None
+            self._set_threshold()
+
+    def forget_in_flight(self) -> None:
+        """Give back what requests in flight cost."""
+        if self.in_flight is not None:
+            self.in_flight.release()
+            self.in_flight = None
+        self._set_threshold()
+
+    def _set_threshold(self) -> None:
+        self._uncounted = UNCOUNTED if self.in_flight is None else self.in_flight.threshold
+
+    # -- what the broker owes --------------------------------------------------------------------
+
+    def _waits_now(self) -> BrokerWaits:
+        if self.waits is None:
+            self.waits = BrokerWaits(self)
+        return self.waits
+
+    def watch_unsent(self) -> None:
+        """Bytes begin to wait for the broker to take them."""
+        self._waits_now().watch_unsent()
+
+    def on_waits_idle(self) -> None:
+        """Nothing is owed."""
+        self.waits = None
+
+    def excuse_broker(self, now_ms: int) -> None:
+        """The broker could not have replied until now."""
+        self.replied_ms = now_ms
+
+    def on_answered_by_broker(self, exchange: Exchange) -> None:
+        """The broker's own reply to a request is through."""
+        if self.waits is not None:
+            self.waits.on_answer(exchange)
+
+    def on_late_reply_swallowed(self) -> None:
+        """A late reply was thrown away."""
+        self.node.on_settled()
+        if not self.draining:
+            self._waits_now().be_patient()
+
+    def answer_waiting_fetches(self, now_ms: int) -> None:
+        """The proxy drains: answer each fetch that still waits."""
+        self._waits_now().expire(now_ms, draining=True)
+
+    @property
+    def unsent_reply_bytes(self) -> int:
+        """Return the bytes of replies that the client has not taken."""
+        return self.client.unsent_bytes
+
+    @property
+    def taken_reply_bytes(self) -> int:
+        """Return the bytes of replies that had to wait for the client and that it has taken."""
+        return self.client.sent_bytes
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    def _ending_now(self) -> Ending:
+        if self._ending is None:
+            self._ending = Ending()
+        return self._ending
+
+    @property
+    def ending(self) -> bool:
+        """Whether no more requests are taken."""
+        return self._ending is not None and self._ending.ending
+
+    @property
+    def draining(self) -> bool:
+        """Whether it ends because the proxy is going down."""
+        return self._ending is not None and self._ending.draining
+
+    @property
+    def ended(self) -> bool:
+        """Whether both sides are to be closed as soon as their outboxes are empty."""
+        return self._ending is not None and self._ending.ended
+
+    @property
+    def reason(self) -> CloseReason | None:
+        """Return why it ends."""
+        return None if self._ending is None else self._ending.reason
+
+    @property
+    def detail(self) -> str:
+        """Return why it ends, in words."""
+        return "" if self._ending is None else self._ending.detail
+
+    def end(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+        """Close both sides as soon as their outboxes are empty. Every exchange completes now."""
+        self._ending_now().end(self, reason, detail, now_ms)
+
+    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+        """The same, outside of the session's own reads."""
+        self.end(reason, detail, now_ms)
+        self.attend()
+
+    def end_stuck(self, now_ms: int) -> None:
+        """The client takes no replies, and others need the memory that they hold."""
+        held_bytes = self.client.unsent_bytes
+        self.client.clear()
+        detail = f"{held_bytes} bytes of replies not taken"
+        self.end_and_attend(CloseReason.REPLY_WRITE_TIMEOUT, detail, now_ms)
+
+    def end_after_replies(self, reason: CloseReason, detail: str = "") -> None:
+        """Take no more requests; what is in flight is answered, then both sides are closed."""
+        self._ending_now().end_after_replies(self, reason, detail)
+
+    def maybe_end(self) -> None:
+        """Close both sides if that is wanted and nothing is due."""
+        if self._ending is not None:
+            self._ending.maybe_end(self)
+
+    def fail(self, fault: Exception, blamed: CloseReason) -> None:
+        """A fault ends this session at once, and no other."""
+        self._ending_now().fail(self, fault, blamed)
+
+    def fail_and_attend(self, fault: Exception) -> None:
+        """A fault of our own or of a policy, outside of the session's own reads."""
+        self.fail(fault, CloseReason.INTERNAL)
+        self.attend()
+
+    def give_up_at(self, at_ms: int) -> None:
+        """End then, whatever is due. Nothing is read any more, so the timer for reads is free."""
+        self.claim.call_at(at_ms, self._give_up)
+
+    def _give_up(self, now_ms: int) -> None:
+        if not self.ended:
+            self.end_and_attend(self.reason or CloseReason.INTERNAL, "", now_ms)
+
+    def upstream_closed(self) -> None:
+        """The connection to the broker is closed: it has forgotten what was announced."""
+        if self._claim is not None:
+            self.shared.announced.give_back(self._claim)

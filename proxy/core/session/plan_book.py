@@ -1,0 +1,168 @@
+"""The plans of one session, by API and version; a request that fits none gets one here."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol
+
+from policies.api import Need
+from proxy.core.errors import ClientProtocolError
+from proxy.core.session.plan import ACKS_ALL, MAX_UNAUTHENTICATED_BYTES, SASL, Plan
+from wire import apis, fetch, header, produce, versions
+from wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from policies.api import Peer
+    from proxy.core.session.rewrites import Rewrite
+    from proxy.core.session.shared_state import SharedState
+    from proxy.core.stats.usage import Usage
+    from wire.apis import Api
+
+_INT32 = Struct(">i").unpack_from
+_TWO_INT32 = Struct(">ii").unpack_from
+_KIND = Struct(">i").unpack_from  # api_key << 16 | api_version
+NEVER_MS = 1 << 60
+"""Longer than any wait."""
+
+
+class Speaker(Protocol):
+    """Who sends these requests. `on_client_id` replaces what is known of it, and forgets its plans."""
+
+    @property
+    def shared(self) -> SharedState: ...
+    @property
+    def peer(self) -> Peer: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def is_authenticating(self) -> bool: ...
+    def on_client_id(self, client_id: str) -> None: ...
+    def sasl_listener(self, api: Api) -> Rewrite: ...
+
+
+class PlanBook(dict[int, Plan]):
+    """Plans by `api_key << 16 | api_version`. What is said of all plans there ever were stays when they are forgotten.
+
+    `keeps`: of some requests something is kept until the broker replies. `shortest_wait_ms`: how soon after it was
+    forwarded a request may have to be looked at (`proxy.core.session.broker_waits`).
+    """
+
+    __slots__ = ("_speaker", "keeps", "shortest_wait_ms")
+
+    def __init__(self, speaker: Speaker) -> None:
+        super().__init__()
+        self._speaker = speaker
+        self.keeps = False
+        self.shortest_wait_ms = speaker.shared.request_timeout_ms or NEVER_MS
+
+    def release(self) -> None:
+        """The session is closed: forget the plans, and who has sent the requests."""
+        self.clear()
+        with suppress(AttributeError):  # it may be told twice
+            del self._speaker
+
+    def note_wait(self, wait_ms: int) -> None:
+        """A request may have to be looked at as soon as this."""
+        if 0 < wait_ms < self.shortest_wait_ms:
+            self.shortest_wait_ms = wait_ms
+
+    def find(self, buf: bytearray, pos: int, limit: int, size: int) -> tuple[Plan, int] | None:
+        """Return the plan for the head at `pos` and where its body begins; None when too little is here.
+
+        Raises ClientProtocolError for what is not offered, and for a frame larger than its API may be.
+        """
+        speaker = self._speaker
+        shared = speaker.shared
+        kind = _KIND(buf, pos + 4)[0]
+        api_key, api_version = kind >> 16, kind & 0xFFFF
+        api = apis.find(api_key, api_version)
+        if api is None:
+            plan = self._plan_for_unknown(api_key, api_version)
+            _check_size(plan.api, size, plan.max_bytes)
+            return plan, pos
+        max_bytes = self._max_bytes(api)
+        _check_size(api, size, max_bytes)
+        body_at = header.body_at(buf, pos, limit, api.request_header_version)
+        if body_at is None:
+            return None
+        acks: int | None = None
+        head_end, wait_ms, clamped = body_at, 0, False
+        if api.key == ApiKey.PRODUCE:
+            read = produce.read_acks(buf, body_at, limit, api.version)
+            if read is None:
+                return None
+            acks, head_end = read
+            if acks == ACKS_ALL:
+                head_end += 4
+                if head_end > limit:
+                    return None
+                timeout_ms = _INT32(buf, head_end - 4)[0]
+                wait_ms = shared.graces.produce_wait_ms(timeout_ms)
+                clamped = timeout_ms > shared.graces.max_ms
+        elif api.key == ApiKey.FETCH and api.version >= 1:
+            head_end = body_at + fetch.head_offsets(api.version).min_bytes + 4
+            if head_end > limit:
+                return None
+            max_wait_ms, min_bytes = _TWO_INT32(buf, head_end - 8)
+            if max_wait_ms > 0 and min_bytes > 0:
+                wait_ms = shared.graces.fetch_wait_ms(max_wait_ms)
+                clamped = max_wait_ms > shared.graces.max_ms
+        known = self.get(kind)
+        if (
+            known is not None  # seen before, but this one is cut, or not for the fast loop
+            and limit - pos >= 4 + known.min_bytes
+            and buf.startswith(known.prefix, pos + 12)
+        ):
+            return known, body_at
+        client_id = header.client_id_of(buf, pos, limit).decode(errors="replace")
+        if client_id != speaker.peer.client_id:
+            speaker.on_client_id(client_id)
+        listens = api.key in SASL
+        rewrite = speaker.sasl_listener(api) if listens else shared.rewrites.rewrite_for(api)
+        prefix = bytes(memoryview(buf)[pos + 12 : head_end])
+        peer = speaker.peer
+        hooks = shared.chain.hooks(api.key, timed=shared.measures(peer.session_id))
+        plan = Plan(
+            api, peer, prefix, acks, hooks, rewrite, max_bytes, shared, speaker.usage, wait_ms
+        )
+        plan.cut = clamped and api.key == ApiKey.FETCH
+        self.keeps = self.keeps or plan.keeps
+        self.note_wait(wait_ms // 2 if plan.keeps else wait_ms)  # see `kept_produce.on_sent`
+        shared.expired.clamped += clamped
+        self[kind] = plan
+        return plan, body_at
+
+    def _max_bytes(self, api: Api) -> int:
+        shared = self._speaker.shared
+        max_bytes = min(shared.request_max_bytes, api.request_max_bytes or shared.request_max_bytes)
+        if self._speaker.is_authenticating and api.key != ApiKey.SASL_AUTHENTICATE:
+            return min(max_bytes, MAX_UNAUTHENTICATED_BYTES)
+        return max_bytes
+
+    def _plan_for_unknown(self, api_key: int, api_version: int) -> Plan:
+        """What the table does not have: a newer ApiVersions, a key let through on purpose, or the end."""
+        speaker = self._speaker
+        shared = speaker.shared
+        known = apis.find(ApiKey.API_VERSIONS, 0)
+        assert known is not None  # noqa: S101 - the table's first law
+        api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
+        if api_key == ApiKey.API_VERSIONS:
+            hooks = shared.no_hooks
+        elif api_key in shared.rewrites.pass_unknown and api_key not in apis.OFFERED:
+            # No facts, so no look inside: it is paired by correlation id alone, and judged by its header.
+            api = replace(api, request_max_bytes=None)
+            hooks = shared.chain.hooks(api_key)._replace(need=Need.HEADER)
+        else:
+            raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
+        max_bytes = shared.request_max_bytes
+        plan = Plan(api, speaker.peer, b"", None, hooks, None, max_bytes, shared, speaker.usage)
+        if api_key == ApiKey.API_VERSIONS:
+            plan.answer = versions.unsupported_version(shared.rewrites.offered)
+        return plan
+
+
+def _check_size(api: Api, size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise ClientProtocolError(f"{api.name} of {size} bytes ({max_bytes} may be)")

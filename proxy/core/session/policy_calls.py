@@ -1,0 +1,151 @@
+"""The policy chain, asked about requests and replies: one object for all sessions of a process.
+
+Rules:
+- Each verdict is checked where it comes in. A bad one, or an exception, is the policy's fault, and is named as such.
+- A request ends once: the first outcome counts, whatever raises on the way.
+- A verdict that says that no quota counts the request is noted, and passed on without that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.api import FORWARD, Forward, Outcome, Throttle
+from policies.chain import COMPLETED, PolicyFault
+from policies.verdicts import check_request, check_response, without_exemption
+from proxy.core.errors import ORDINARY
+from proxy.core.session.exchange import ObservedExchange, observed
+from proxy.core.session.traces import finish_trace, trace_of
+
+if TYPE_CHECKING:
+    from policies.api import Response, Verdict
+    from proxy.core.errors import CloseReason
+    from proxy.core.session.exchange import Exchange
+    from proxy.core.session.shared_state import SharedState
+
+
+class PolicyCalls:
+    """Asks `shared.chain`, which a reload replaces; an exchange keeps the hooks that its plan has."""
+
+    __slots__ = ("_shared",)
+
+    def __init__(self, shared: SharedState) -> None:
+        self._shared = shared
+
+    def ask(self, exchange: ObservedExchange, now_ms: int) -> Verdict:
+        """Return the verdict on a request. Raises PolicyFault; then the request has ended."""
+        capture = self._shared.capture
+        if capture is not None:
+            capture.ask(exchange, now_ms)
+        plan = exchange.plan
+        on_request = plan.hooks.on_request
+        if on_request is None:
+            return FORWARD
+        try:
+            verdict = on_request(exchange, plan.peer, now_ms)
+            if verdict is not FORWARD:
+                check_request(verdict)
+            if exchange.seen is not None:
+                exchange.seen.judged(verdict)
+            if verdict is not FORWARD:
+                verdict = self.without_exemption(exchange, verdict)
+        except BaseException as error:  # `policies.hook_runner` says why
+            raise self.blame(exchange, error, now_ms) from error
+        return verdict
+
+    def ask_again(
+        self, exchange: ObservedExchange, verdict: Verdict | None, now_ms: int
+    ) -> Verdict:
+        """Return the verdict on a request that was held: its holder is asked, or `verdict` stands for the answer.
+
+        Raises PolicyFault; then the request has ended.
+        """
+        on_hold_over = exchange.plan.hooks.on_hold_over
+        if on_hold_over is None:  # a reload has removed its holder, and no other policy asks for it
+            return verdict or FORWARD
+        try:
+            verdict = on_hold_over(exchange, exchange.plan.peer, now_ms, verdict)
+            check_request(verdict)
+            if exchange.seen is not None:
+                exchange.seen.judged_again(verdict, now_ms)
+            verdict = self.without_exemption(exchange, verdict)
+        except BaseException as error:
+            raise self.blame(exchange, error, now_ms) from error
+        return verdict
+
+    def on_response(
+        self, exchange: ObservedExchange, response: Response, now_ms: int
+    ) -> Throttle | None:
+        """Tell the chain that a reply is about to leave; return how long the client is to be throttled for it.
+
+        Raises PolicyFault; the request has not ended then.
+        """
+        on_response = exchange.plan.hooks.on_response
+        if on_response is None:
+            return None
+        try:
+            verdict = on_response(exchange, response, exchange.plan.peer, now_ms)
+            if verdict is not FORWARD:
+                check_response(verdict)
+        except BaseException as error:
+            api_key = exchange.plan.api.key
+            raise self._shared.chain.attribute_fault(api_key, "on_response", error) from error
+        if exchange.seen is not None:
+            exchange.seen.heard(response, verdict, now_ms)
+        return verdict if isinstance(verdict, Throttle) else None
+
+    def blame(self, exchange: ObservedExchange, error: BaseException, now_ms: int) -> PolicyFault:
+        """Return the fault of a policy that cannot judge the request, which ends here."""
+        self.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
+        return self._shared.chain.attribute_fault(exchange.plan.api.key, "on_request", error)
+
+    def complete(
+        self,
+        exchange: Exchange,
+        outcome: Outcome,
+        now_ms: int,
+        *,
+        forwarded: bool = True,
+        reason: CloseReason | None = None,
+    ) -> None:
+        """Tell the policies, the trace and the capture how a request has ended, unless they know.
+
+        `forwarded`: whether the broker has seen it. `reason`: why the session ends, if that is why it has ended.
+        """
+        plan = exchange.plan
+        if isinstance(exchange, ObservedExchange):
+            if exchange.asked == COMPLETED:
+                return
+            if plan.hooks.on_complete is None:
+                exchange.asked = COMPLETED
+        if outcome is not Outcome.REPLIED:
+            plan.meter.outcomes[outcome] += 1
+            is_abnormal = outcome is Outcome.DISCONNECTED and reason not in ORDINARY
+            if is_abnormal and self._shared.keeps_traces:
+                exchange = observed(exchange)
+                trace_of(self._shared, exchange)
+        if not isinstance(exchange, ObservedExchange):
+            return
+        if plan.hooks.on_complete is not None:
+            plan.hooks.on_complete(exchange, outcome, now_ms)
+        if exchange.trace is not None:
+            finish_trace(self._shared, exchange, outcome, forwarded=forwarded)
+        if self._shared.capture is not None:
+            self._shared.capture.end(exchange, outcome, now_ms)
+
+    def without_exemption(self, exchange: ObservedExchange, verdict: Verdict) -> Verdict:
+        """Return the same verdict; if it says that no quota counts the request, that is noted and taken away."""
+        ends = verdict.forward if isinstance(verdict, Throttle) else verdict
+        if not isinstance(ends, Forward) or not ends.exempt:
+            return verdict
+        mark_exempt(exchange)
+        bare = without_exemption(ends)
+        return replace(verdict, forward=bare) if isinstance(verdict, Throttle) else bare
+
+
+def mark_exempt(exchange: Exchange) -> None:
+    """Note that a policy says that no quota counts the request."""
+    plan = exchange.plan
+    if not plan.spared:  # else that is known already
+        plan.usage.mark_exempt(exchange.size_bytes)

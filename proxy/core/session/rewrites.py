@@ -1,0 +1,93 @@
+"""What must be changed in the broker's replies: addresses, API ranges; and the topic names learnt on the way.
+
+Rules:
+- One closure for each API version, made when it is first needed.
+- Where all that must be changed stands in the first part of a reply, `lead_for` changes that part alone.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from wire import addresses, metadata, versions
+from wire.apis import OFFERED, ApiKey
+from wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from proxy.core.topology import Topology
+    from wire.apis import Api
+
+    Rewrite = Callable[[bytearray, int, int], bytes | None]
+    """(buffer, body start, body end) -> the new body, or None when it may pass as it is."""
+
+MAX_TOPICS = 100_000
+"""Topic names remembered; beyond that the cache begins again."""
+
+
+class Rewrites:
+    """The rewrites of one process. `wants_topic_names`: whether Metadata replies are read for them."""
+
+    def __init__(self, topology: Topology, pass_unknown: Collection[int]) -> None:
+        self._topology = topology
+        self._made: dict[int, Rewrite | None] = {}
+        self.offered = OFFERED
+        self.pass_unknown = frozenset(pass_unknown)
+        self.topics: dict[bytes, str] = {}
+        self.names_unread = 0
+        """Metadata replies whose topic names could not be read."""
+        self.wants_topic_names = False
+
+    def want_topic_names(self, *, wanted: bool) -> None:
+        """Read topic names from now on, or do not."""
+        self.wants_topic_names = wanted
+        self._made.clear()
+
+    def rewrite_for(self, api: Api) -> Rewrite | None:
+        """Return what changes this API's replies; None if nothing must be changed."""
+        kind = api.key << 16 | api.version
+        if kind not in self._made:
+            self._made[kind] = self._make(api)
+        return self._made[kind]
+
+    def lead_for(self, api: Api) -> Rewrite | None:
+        """Return what changes the first part of this API's replies; None if that is not enough."""
+        return self._make(api, names=False) if api.key in addresses.LEADING_APIS else None
+
+    def learn(self, learned: Mapping[bytes, str]) -> None:
+        """Remember topic names that were read in passing."""
+        if len(self.topics) + len(learned) > MAX_TOPICS:
+            self.topics.clear()
+        self.topics.update(islice(learned.items(), MAX_TOPICS))
+
+    def _make(self, api: Api, *, names: bool = True) -> Rewrite | None:
+        if api.key == ApiKey.API_VERSIONS:
+            return lambda buf, start, end: versions.narrow(
+                buf, start, end, api.version, self.offered, self.pass_unknown
+            )
+        rewriter = addresses.rewriter(api)
+        if rewriter is None:
+            return None
+        # Where controllers are named their addresses are hidden, and nothing is learnt from them.
+        learns = api.key in addresses.LISTENER_APIS
+        advertise = self._topology.advertise if learns else self._topology.conceal
+        if names and api.key == ApiKey.METADATA and self.wants_topic_names:
+
+            def learn_and_rewrite(buf: bytearray, start: int, end: int) -> bytes | None:
+                self._learn_topics(buf, start, end, api)
+                return rewriter(buf, start, end, advertise)
+
+            return learn_and_rewrite
+        return lambda buf, start, end: rewriter(buf, start, end, advertise)
+
+    def _learn_topics(self, buf: bytearray, start: int, end: int, api: Api) -> None:
+        if api.version < 10:
+            return
+        try:
+            learned = metadata.topic_names(buf, start, end, api)
+        except WireError:  # the reply passes all the same, if its brokers can be read
+            self.names_unread += 1
+            return
+        self.learn(learned)

@@ -1,0 +1,159 @@
+"""What all sessions of a process share: the chain, the pools, the topology, the timers, the counts.
+
+No I/O and no clock: `Engine.advance(now_ms)` is called once per step, and everything reads the time it was given.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from policies.chain import Hooks
+from proxy.core.memory.announced import AnnouncedBytes
+from proxy.core.memory.pool import NO_BOUND, MemoryPool
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.read_limits import Reads
+from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, ReplyReservations
+from proxy.core.memory.reservations import Reservations
+from proxy.core.purgatory.purgatory import Purgatory
+from proxy.core.purgatory.timers import Timers
+from proxy.core.session.grace_times import Expired, GraceTimes
+from proxy.core.session.rewrites import Rewrites
+from proxy.core.stats.meters import MeterBook
+from proxy.core.stats.usage import UsageBook
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from policies.chain import Chain
+    from proxy.core.memory.reply_reservations import Taker
+    from proxy.core.observer import Observer
+    from proxy.core.purgatory.timing_wheel import TimerEntry
+    from proxy.core.stats.capture import Capture
+    from proxy.core.stats.topic_usage import TopicUsage
+    from proxy.core.topology import Topology
+
+NEVER_US = 1 << 60
+"""So many microseconds: never."""
+MEASURED_EVERY = 16
+"""Of so many sessions one has its policies measured always."""
+WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone")
+"""How the wait of a held request ends: by its key, at its deadline, at a drain, or because its client has gone."""
+
+
+class Scheduled(Protocol):
+    """A session that the event loop gives a turn. `handle` is how the event loop finds its side of it."""
+
+    ready: bool
+    attention: bool
+    handle: object
+
+
+class SharedState:
+    """One per process. `now_ms` is the time of the last `advance`; `now_us` the same, finer: for what is measured."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        chain: Chain,
+        observer: Observer,
+        *,
+        now_ms: int = 0,
+        request_max_bytes: int = 104857600,
+        request_timeout_ms: int = 0,
+        pass_unknown: Collection[int] = (),
+        graces: GraceTimes | None = None,
+        purge_interval: int = 1000,
+        keeps_traces: bool = False,
+        sample_every: int = 0,
+        slow_ms: int = 0,
+        meters_by_key: bool = False,
+        capture: Capture | None = None,
+        topic_usage: TopicUsage | None = None,
+        bounds: PoolLimits | None = None,
+    ) -> None:
+        self.topology = topology
+        self.chain = chain
+        self.observer = observer
+        self.now_ms = now_ms
+        self.now_us = now_ms * 1000
+        self.keeps_traces = keeps_traces
+        self.sample_every = sample_every
+        self._sampled = 0
+        self.slow_us = slow_ms * 1000 or NEVER_US
+        self.meters = MeterBook(by_key=meters_by_key)
+        self.capture = capture
+        self.topic_usage = topic_usage
+        self.usage = UsageBook(now_ms, observer.on_second)
+        self.auth_failures = 0
+        self.measuring_until_ms = 0  # 0: only some sessions are
+        self.request_max_bytes = request_max_bytes
+        self.request_timeout_ms = request_timeout_ms
+        self.graces = graces or GraceTimes()
+        self.expired = Expired()
+        self.rewrites = Rewrites(topology, pass_unknown)
+        bounds = bounds or PoolLimits()
+        self.slow_client_limits = bounds.read_limits
+        self.request_pool = self._pool("requests", bounds.request_bytes, 4 + request_max_bytes)
+        self.reply_pool = self._pool("replies", bounds.response_bytes, MAX_REPLY_BYTES)
+        self.reply_reservations = ReplyReservations(self, self.reply_pool)
+        self.reservations = Reservations(self.request_pool, bounds.requests, bounds.max_share)
+        self.announced = AnnouncedBytes(bounds.announced_bytes)
+        self.read_limits = Reads(self.request_pool, self.reply_pool, self.reservations)
+        self.timers = Timers(now_ms, self.on_timer_failed)
+        self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
+        self.completions = dict.fromkeys(WAIT_OUTCOMES, 0)
+        self.ready: deque[Scheduled] = deque()
+        """Sessions that wait for the event loop, each once: see `schedule`."""
+        self.no_hooks = Hooks()
+
+    @property
+    def takers(self) -> Iterable[Taker]:
+        """Return the sessions: their clients take replies, or do not."""
+        raise NotImplementedError
+
+    def schedule(self, session: Scheduled) -> None:
+        """The event loop gives this session a turn, first come first served, in this step or a later one."""
+        if not session.ready:
+            session.ready = True
+            self.ready.append(session)
+
+    def attend(self, session: Scheduled) -> None:
+        """Something happened to a session outside its own reads: the event loop must look at it.
+
+        Until the event loop does, what is read of the session goes behind what stands in its outboxes.
+        """
+        session.attention = True
+        self.schedule(session)
+
+    def measures(self, session_id: int) -> bool:
+        """Return whether the policies are measured at this session's requests: while a slow hook is looked for, else
+        at those of every MEASURED_EVERY-th session.
+        """
+        return self.measuring_until_ms != 0 or session_id % MEASURED_EVERY == 0
+
+    def sample_from(self) -> int:
+        """Return how many requests of a new session pass before one is sampled: spread, to meet short sessions too."""
+        self._sampled = (self._sampled + self.sample_every * 618 // 1000 + 1) % self.sample_every
+        return self._sampled + 1
+
+    def report(self, error: Exception) -> None:
+        """A fault of our own, which costs one session, timer or client: the observer hears of it."""
+        with suppress(Exception):  # an observer's own fault ends nothing
+            self.observer.on_internal_error(error)
+
+    def on_timer_failed(self, entry: TimerEntry, error: Exception) -> None:
+        """A timer's call has raised: the timer is gone."""
+        self.report(error)
+
+    def _pool(self, name: str, size_bytes: int, max_bytes: int) -> MemoryPool:
+        pool = MemoryPool(size_bytes, within(size_bytes, max_bytes), now_ms=lambda: self.now_ms)
+        pool.on_depleted = lambda: self.observer.on_pool_depleted(name)
+        pool.on_recovered = lambda lasted_ms: self.observer.on_pool_recovered(name, lasted_ms)
+        return pool
+
+
+def within(size_bytes: int, max_bytes: int) -> int:
+    """Return the largest request that a pool of this size grants."""
+    return max_bytes if size_bytes == NO_BOUND else min(size_bytes, max_bytes)

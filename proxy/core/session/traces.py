@@ -1,0 +1,102 @@
+"""What is told of single requests: their traces, and how long they have waited where.
+
+Rules:
+- A request gets a trace when the first thing worth telling happens to it; from then on its reply is looked at.
+- Without a listener (`keeps_traces`) no trace is made. Waits are counted all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.api import Outcome
+from policies.decision import PolicyDecision
+from proxy.core.stats.request_trace import RequestTrace, Stage
+
+if TYPE_CHECKING:
+    from policies.api import QuotaViolation, Reject
+    from proxy.core.session.exchange import ObservedExchange
+    from proxy.core.session.shared_state import SharedState
+
+
+def trace_of(shared: SharedState, exchange: ObservedExchange) -> RequestTrace | None:
+    """Return the request's trace, made now if there is none; None without a listener."""
+    trace = exchange.trace
+    if trace is None and shared.keeps_traces:
+        trace = exchange.trace = RequestTrace(exchange.began_us)
+        if exchange.began_us != exchange.arrived_us:
+            trace.stages.append(Stage("receive", exchange.began_us, exchange.arrived_us))
+        exchange.plan = exchange.plan.watched()  # its reply is looked at
+    return trace
+
+
+def add_stage(
+    shared: SharedState,
+    exchange: ObservedExchange,
+    waited: Stage,
+    why: QuotaViolation | None = None,
+) -> None:
+    """Count a wait that is over, and tell of it if it was long or the request is told about anyway."""
+    took_us = waited.ended_us - waited.began_us
+    plan = exchange.plan
+    plan.meter.waited(waited.kind, took_us)
+    trace = exchange.trace
+    if trace is None and (waited.kind != "receive" or took_us >= plan.slow_us):
+        trace = trace_of(shared, exchange)
+    if trace is not None:
+        trace.stages.append(waited)
+        trace.excess = why or trace.excess
+
+
+def on_received(shared: SharedState, exchange: ObservedExchange) -> None:
+    """Its last byte is here. If that took more than one read, its client has kept it waiting."""
+    now_us, began_us = shared.now_us, exchange.arrived_us
+    if now_us != began_us:
+        add_stage(shared, exchange, Stage("receive", began_us, now_us))
+        exchange.wait_until(now_us)
+
+
+def on_refused(shared: SharedState, exchange: ObservedExchange, verdict: Reject) -> str:
+    """A policy does not let it pass. Returns the name of that policy's entry."""
+    plan = exchange.plan
+    name = _refuser(exchange)
+    trace = trace_of(shared, exchange)
+    if trace is not None:
+        trace.refused = verdict.code
+        trace.refused_by = name
+        trace.refused_because = verdict.message
+    decision = PolicyDecision(name, verdict, plan.peer, plan.api.name, shared.now_ms)
+    shared.observer.on_policy_refused(decision)
+    return name
+
+
+def finish_trace(
+    shared: SharedState, exchange: ObservedExchange, outcome: Outcome, *, forwarded: bool
+) -> None:
+    """The request has ended: hand its trace to the observer. `forwarded`: whether the broker has seen it."""
+    trace, exchange.trace = exchange.trace, None
+    if trace is None:
+        return
+    plan = exchange.plan
+    trace.peer = plan.peer
+    trace.api = plan.api
+    trace.correlation_id = exchange.correlation_id
+    trace.size_bytes = exchange.size_bytes
+    if plan.keeps:
+        trace.kept = exchange.kept
+    trace.outcome = outcome
+    trace.ended_us = shared.now_us
+    trace.forwarded_us = exchange.arrived_us if forwarded else 0
+    observer = shared.observer
+    if observer.hears_audit and (trace.audited or trace.refused or trace.refused_by):
+        observer.on_audited(trace)
+    if not trace.audited or trace.is_news or trace.sampled:
+        observer.on_trail(trace)
+
+
+def _refuser(exchange: ObservedExchange) -> str:
+    """Return the entry that has refused it: the last that was asked; "" if a reload has left that entry out."""
+    asked = exchange.plan.hooks.asked
+    if exchange.asked <= len(asked):
+        return asked[exchange.asked - 1]
+    return asked[0] if len(asked) == 1 else ""

@@ -1,0 +1,34 @@
+"""What a session's parts say of it; a part that was not made says nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proxy.core.purgatory.timers import Timer
+    from proxy.core.session.session import Session
+
+
+def is_unusual(session: Session) -> bool:
+    """Return whether its requests take the general path."""
+    return session.mutes is not None and session.mutes.unusual
+
+
+def is_throttled(session: Session) -> bool:
+    """Return whether a throttle of its client runs."""
+    return session.mutes is not None and session.mutes.is_throttled
+
+
+def is_patient(session: Session) -> bool:
+    """Return whether the broker's own answer to the next tracked request is awaited."""
+    return session.waits is not None and session.waits.patient
+
+
+def timer_of(session: Session) -> Timer | None:
+    """Return the timer for what its broker owes."""
+    return None if session.waits is None else session.waits._timer
+
+
+def mute_until(session: Session, until_ms: int) -> None:
+    """Throttle its client until then, whatever a policy says."""
+    session._mutes_now().mute_until(until_ms)
