@@ -102,8 +102,8 @@ def switch_off_limits_of(link: Link) -> None:
     """Let it take its time, so that it is still open when others are judged."""
     if link.session.claim.timer is not None:
         link.session.claim.timer.cancel()
-    if link.session.share is not None:
-        link.session.share.holders.clear()
+    if link.session.claim.share is not None:
+        link.session.claim.share.holders.clear()
 
 
 def waiting(
