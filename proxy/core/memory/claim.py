@@ -34,6 +34,13 @@ SHOWN_BYTES = 4096
 """So much, sent and not read, shows that there is more; the smallest receive buffer takes it."""
 
 
+class ClientSide(Protocol):
+    """A client's channel: what was read of it and is not begun, and why it is not read."""
+
+    carry: bytes
+    muted: int
+
+
 class Claimant(Protocol):
     """What a claim sees of its session, and what it tells it."""
 
@@ -46,9 +53,7 @@ class Claimant(Protocol):
     @property
     def paced(self) -> bool: ...
     @property
-    def carry(self) -> bytes: ...
-    @property
-    def is_muted(self) -> bool: ...
+    def client(self) -> ClientSide: ...
     @property
     def is_kept_waiting(self) -> bool: ...
     @property
@@ -224,7 +229,7 @@ class MemoryClaim:
 
     def received(self) -> tuple[int, str] | None:
         """Return how many bytes have come of what is to come, and what that is; None: nothing is to come."""
-        owner, carry = self.owner, self.owner.carry
+        owner, carry = self.owner, self.owner.client.carry
         if self.line is not None:
             unread_bytes = self.room.reservations.unread_bytes
             if unread_bytes is None:
@@ -242,7 +247,7 @@ class MemoryClaim:
             if self.announced_bytes:
                 whole_bytes = self.announced_bytes
                 return whole_bytes - left, f"{whole_bytes} bytes of a request"
-        if len(carry) > HEAD_BYTES and not owner.is_muted:
+        if len(carry) > HEAD_BYTES and not owner.client.muted:
             return len(carry), "the head of a request that is not whole"
         return None
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from proxy.core.memory.claim import MemoryClaim
+    from proxy.core.memory.claim import ClientSide, MemoryClaim
     from proxy.core.memory.pool import MemoryPool
     from proxy.core.memory.reservations import Reservations
 
@@ -41,7 +41,7 @@ class Reading(Protocol):
     @property
     def request_streams(self) -> bool: ...
     @property
-    def carry(self) -> bytes: ...
+    def client(self) -> ClientSide: ...
     @property
     def claim(self) -> MemoryClaim: ...
 
@@ -70,7 +70,7 @@ class Reads:
         left = session.request_left
         if left and not session.request_streams:
             return min(left, FULL_BYTES)
-        begins = not (left or session.carry)
+        begins = not (left or session.client.carry)
         if begins and self._room.is_closed():
             self._room.wait(session.claim)
             return START_BYTES

@@ -44,13 +44,18 @@ class ReplyClaim(Protocol):
     def on_wait_over(self) -> None: ...
 
 
+class Outbox(Protocol):
+    """A client's channel: the bytes of replies that wait for it, and those of all that it has taken late."""
+
+    unsent_bytes: int
+    sent_bytes: int
+
+
 class Taker(Protocol):
     """A session whose client takes its replies, or does not."""
 
     @property
-    def unsent_reply_bytes(self) -> int: ...
-    @property
-    def taken_reply_bytes(self) -> int: ...
+    def client(self) -> Outbox: ...
     def end_stuck(self, now_ms: int) -> None: ...
 
 
@@ -146,9 +151,9 @@ class ReplyReservations:
 
     def _mark(self) -> None:
         self._marks = {
-            taker: taker.taken_reply_bytes
+            taker: taker.client.sent_bytes
             for taker in self._room.takers
-            if taker.unsent_reply_bytes
+            if taker.client.unsent_bytes
         }
 
     def _arm(self) -> None:
@@ -161,9 +166,9 @@ class ReplyReservations:
         stuck = [
             taker
             for taker, mark in self._marks.items()
-            if taker.unsent_reply_bytes and taker.taken_reply_bytes - mark <= min_bytes
+            if taker.client.unsent_bytes and taker.client.sent_bytes - mark <= min_bytes
         ]
-        stuck.sort(key=lambda taker: taker.unsent_reply_bytes)
+        stuck.sort(key=lambda taker: taker.client.unsent_bytes)
         while stuck and self._line:
             stuck.pop().end_stuck(now_ms)  # which serves the line
         self._keep_watch()

@@ -13,7 +13,7 @@ Rules:
   same: nothing else would ever be given back.
 - More than its share of the pool for one (user, address): that pair's clients wait among themselves. With a share of 1
   (the default behind a loopback address) that holds, for WAITING_SHARE, while clients of another pair wait.
-- While clients wait, requests of a pair that is over its share must come sooner (`proxy.core.memory.claim.hurry`): once a second.
+- While clients wait, requests of a pair that is over its share must come sooner (`claim.hurry`): once a second.
 - The head of a request needs memory like a body, once it is longer than any ordinary head.
 """
 

@@ -30,7 +30,7 @@ from proxy.core.session.exchange import (
     observed,
 )
 from proxy.core.session.kept_produce import timed_out_body
-from proxy.core.session.local_replies import frame_of
+from proxy.core.session.local_replies import frame_of, let_go
 from proxy.core.session.plan_book import NEVER_MS
 from proxy.core.session.traces import trace_of
 from wire.api_keys import ApiKey
@@ -218,7 +218,7 @@ class BrokerWaits:
                 place += 1
                 continue
             if isinstance(exchange, AnsweredExchange):  # behind a question of our own
-                owner.on_replies_let_go(place, now_ms)
+                let_go(owner, place, now_ms)
                 owner.attend()
                 continue
             if not exchange.plan.wait_ms or self._is_passing(exchange, place):

@@ -46,7 +46,6 @@ class EndingOwner(Owner, Protocol):
     def forget_in_flight(self) -> None: ...
     def answer_waiting_fetches(self, now_ms: int) -> None: ...
     def end_throttle(self) -> None: ...
-    def give_up_at(self, at_ms: int) -> None: ...
 
 
 class Ending:
@@ -222,7 +221,13 @@ class Ending:
         self.end_after_replies(owner, reason, str(fault))
         self.maybe_end(owner)
         if not self.ended:
-            owner.give_up_at(now_ms + LAST_REPLIES_MS)
+
+            def give_up(now_ms: int) -> None:
+                if not self.ended:
+                    owner.end_and_attend(self.reason or CloseReason.INTERNAL, "", now_ms)
+
+            # Nothing is read any more, so the timer for reads is free.
+            owner.claim.call_at(now_ms + LAST_REPLIES_MS, give_up)
 
     def crash(self, owner: EndingOwner, fault: Exception) -> None:
         """An exception that no narrower guard has caught: the session ends, even if its end raises too."""

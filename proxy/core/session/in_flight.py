@@ -6,8 +6,8 @@ Rules:
 - With more in flight a session is `crowded`: what came is counted, and what the broker has answered is given back in
   the order in which it came. Neither is done before UNCOUNTED requests have come or gone, so a read that brings one
   request to many others in flight pays a comparison, too; what is not counted yet stays below UNCOUNTED.
-- An exchange costs EXCHANGE_BYTES or OBSERVED_BYTES, and what is kept of a produce. A request of which more than KEPT_BYTES are kept
-  is counted however few are in flight.
+- An exchange costs EXCHANGE_BYTES or OBSERVED_BYTES, and what is kept of a produce. A request of which more than
+  KEPT_BYTES are kept is counted however few are in flight.
 - A crowded client is not read while the pool is used up, or while it has MAX_BYTES in flight itself. It is read
   again when replies have come, or were made here. A client that is not crowded is always read.
 """
@@ -118,7 +118,10 @@ class InFlight:
             owner.unmute(Mute.IN_FLIGHT)
 
     def recount(self) -> bool:
-        """Look at everything in flight: requests were answered here, or few are left. Return whether all is given back."""
+        """Look at everything in flight: requests were answered here, or few are left.
+
+        Returns whether all is given back.
+        """
         owner = self._owner
         pool, before_bytes = owner.shared.request_pool, self.bytes
         self.count = self.bytes = 0
@@ -135,7 +138,7 @@ class InFlight:
         is_free = self.bytes <= FREE_BYTES and self.count <= UNCOUNTED
         if is_free:
             self.release()
-        if owner.is_muted_or_to_be(Mute.IN_FLIGHT) and (is_free or self._may_be_read()):
+        if is_free or self._may_be_read():
             owner.unmute(Mute.IN_FLIGHT)
         return is_free
 

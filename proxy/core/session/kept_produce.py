@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import Need
-from proxy.core.session.exchange import ObservedExchange
 from wire import fetch, produce_partitions
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
@@ -21,7 +20,7 @@ from wire.primitives import ELEMENT_BUDGET
 from wire.produce import ProduceWalker
 
 if TYPE_CHECKING:
-    from proxy.core.session.exchange import Exchange
+    from proxy.core.session.exchange import Exchange, ObservedExchange
 
 MAX_KEPT_BYTES = 1024
 """A whole request up to this size is kept as it is."""

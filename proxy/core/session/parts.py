@@ -19,22 +19,20 @@ from proxy.core.session.channel import Channel, Mute
 from proxy.core.session.ending import Ending
 from proxy.core.session.exchange import Exchange, InsertedRequest, ObservedExchange, observed
 from proxy.core.session.exchange_queue import ExchangeQueue
-from proxy.core.session.held_request import hold
 from proxy.core.session.in_flight import CROWDED, KEPT_BYTES, UNCOUNTED, InFlight, kept_bytes_of
-from proxy.core.session.local_replies import let_go
 from proxy.core.session.mutes import Mutes
 from proxy.core.session.plan_book import PlanBook
-from proxy.core.session.reply_stream import ReplyStream
 from proxy.core.session.request_stream import RequestStream
 from proxy.core.session.sasl_listener import SaslListener, listening
 from proxy.core.session.traces import trace_of
 
 if TYPE_CHECKING:
-    from policies.api import Hold, Outcome, Peer, QuotaViolation, Verdict
+    from policies.api import Outcome, Peer, QuotaViolation, Verdict
     from policies.chain import PolicyFault
     from proxy.core.node_health import NodeHealth
     from proxy.core.session.held_request import HeldRequest
     from proxy.core.session.policy_calls import PolicyCalls
+    from proxy.core.session.reply_stream import ReplyStream
     from proxy.core.session.rewrites import Rewrite
     from proxy.core.session.shared_state import SharedState
     from wire.apis import Api
@@ -281,11 +279,6 @@ class SessionParts:
         """Requests may not take the fast loop: the session ends, or asks something of its own."""
         self._mutes_now().look_again()
 
-    def is_muted_or_to_be(self, reason: int) -> bool:
-        """Return whether this reason holds, or is wanted."""
-        wanted = 0 if self.mutes is None else self.mutes.wanted
-        return bool((self.client.muted | wanted) & reason)
-
     def throttle_request(
         self,
         exchange: ObservedExchange,
@@ -377,10 +370,6 @@ class SessionParts:
         """Whether a policy holds a request."""
         return self.held is not None
 
-    def hold(self, exchange: ObservedExchange, verdict: Hold, now_ms: int) -> None:
-        """Park the request that has just been judged."""
-        hold(self, exchange, verdict, now_ms)
-
     def on_hold_begun(self, held: HeldRequest) -> None:
         """A policy holds this request."""
         self.held = held
@@ -421,10 +410,6 @@ class SessionParts:
         if self.replies is not None:
             self.replies.release()
 
-    def on_replies_let_go(self, place: int, now_ms: int) -> None:
-        """Send the replies made here that stand at `place` in the queue."""
-        let_go(self, place, now_ms)
-
     def complete(
         self, exchange: Exchange, outcome: Outcome, now_ms: int, *, forwarded: bool = True
     ) -> None:
@@ -439,16 +424,6 @@ class SessionParts:
         if self._claim is None:
             self._claim = MemoryClaim(self, self.shared)
         return self._claim
-
-    @property
-    def carry(self) -> bytes:
-        """Return what was read of the client and is not begun."""
-        return self.client.carry
-
-    @property
-    def is_muted(self) -> bool:
-        """Whether the client is not read."""
-        return self.client.muted != 0
 
     @property
     def is_kept_waiting(self) -> bool:
@@ -551,16 +526,6 @@ class SessionParts:
         """The proxy drains: answer each fetch that still waits."""
         self._waits_now().expire(now_ms, draining=True)
 
-    @property
-    def unsent_reply_bytes(self) -> int:
-        """Return the bytes of replies that the client has not taken."""
-        return self.client.unsent_bytes
-
-    @property
-    def taken_reply_bytes(self) -> int:
-        """Return the bytes of replies that had to wait for the client and that it has taken."""
-        return self.client.sent_bytes
-
     # -- the end ------------------------------------------------------------------------------------
 
     def _ending_now(self) -> Ending:
@@ -626,14 +591,6 @@ class SessionParts:
         """A fault of our own or of a policy, outside of the session's own reads."""
         self.fail(fault, CloseReason.INTERNAL)
         self.attend()
-
-    def give_up_at(self, at_ms: int) -> None:
-        """End then, whatever is due. Nothing is read any more, so the timer for reads is free."""
-        self.claim.call_at(at_ms, self._give_up)
-
-    def _give_up(self, now_ms: int) -> None:
-        if not self.ended:
-            self.end_and_attend(self.reason or CloseReason.INTERNAL, "", now_ms)
 
     def upstream_closed(self) -> None:
         """The connection to the broker is closed: it has forgotten what was announced."""

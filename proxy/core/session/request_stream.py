@@ -33,9 +33,9 @@ from proxy.core.session.buffered_request import body_at as whole_body_at
 from proxy.core.session.buffered_request import changed, with_new_wait
 from proxy.core.session.channel import ATTENTION, STOPS_PARSING
 from proxy.core.session.exchange import ObservedExchange
+from proxy.core.session.held_request import HoldOwner, hold
 from proxy.core.session.kept_produce import keep, leave_to_broker, on_sent, on_streamed
 from proxy.core.session.local_replies import answer, refuse, respond
-from proxy.core.session.owner import Owner
 from proxy.core.session.plan import SASL
 from proxy.core.session.traces import add_stage, on_received, on_refused
 from proxy.core.stats.request_trace import Stage
@@ -75,7 +75,7 @@ FETCH_HEAD_BYTES = 64
 _TOO_LONG = f"a request head of more than {MAX_HEAD_BYTES} bytes"
 
 
-class RequestOwner(Owner, Protocol):
+class RequestOwner(HoldOwner, Protocol):
     """What requests ask of their session besides."""
 
     @property
@@ -83,7 +83,6 @@ class RequestOwner(Owner, Protocol):
     @property
     def has_questions(self) -> bool: ...
     def put_questions(self) -> None: ...
-    def hold(self, exchange: ObservedExchange, verdict: Hold, now_ms: int) -> None: ...
     def on_arrived(self, exchange: ObservedExchange) -> None: ...
     def observe_sasl(self, exchange: ObservedExchange, body: bytes) -> None: ...
     def on_streamed(self) -> None: ...
@@ -105,10 +104,10 @@ class RequestStream:
     """The request that is passing. Made when one leaves the fast loop; gone between two requests.
 
     `left`: how many of its bytes are still to come. `pending`: the request that begins next. `gathered`: what is here
-    of one that is kept whole.
+    of one that is kept whole. `judged`: the request that the chain was asked about last.
     """
 
-    __slots__ = ("_judged", "_mode", "_owner", "_passing", "_walker", "gathered", "left", "pending")
+    __slots__ = ("_mode", "_owner", "_passing", "_walker", "gathered", "judged", "left", "pending")
 
     def __init__(self, owner: RequestOwner) -> None:
         self._owner = owner
@@ -118,7 +117,7 @@ class RequestStream:
         self.pending: Pending | None = None
         self._passing: ObservedExchange | None = None  # whose reply is due, once it is through
         self._walker: ProduceWalker | None = None
-        self._judged: ObservedExchange | None = None  # what the chain was asked about last
+        self.judged: ObservedExchange | None = None
 
     # -- what a session asks ---------------------------------------------------------------------
 
@@ -185,14 +184,9 @@ class RequestStream:
 
     def complete_judged(self, now_ms: int) -> None:
         """Whatever raised between a verdict and what came of it: the request has ended, and the policies are told."""
-        judged, self._judged = self._judged, None
+        judged, self.judged = self.judged, None
         if judged is not None:
             self._owner.complete(judged, Outcome.DISCONNECTED, now_ms, forwarded=False)
-
-    @property
-    def judged(self) -> ObservedExchange | None:
-        """Return the request that the chain was asked about last."""
-        return self._judged
 
     # -- the general path ------------------------------------------------------------------------
 
@@ -322,10 +316,9 @@ class RequestStream:
         (size,) = _SIZE(buf, pos)
         max_bytes = owner.shared.request_max_bytes
         if not MIN_FRAME_BYTES <= size <= max_bytes:
-            raise ClientProtocolError(
-                f"a frame of {size} bytes (from {MIN_FRAME_BYTES} to {max_bytes} may be)"
-                + guess_protocol(bytes(memoryview(buf)[pos : min(end, pos + 8)]))
-            )
+            hint = guess_protocol(bytes(memoryview(buf)[pos : min(end, pos + 8)]))
+            expected = f"(from {MIN_FRAME_BYTES} to {max_bytes} may be)"
+            raise ClientProtocolError(f"a frame of {size} bytes {expected}{hint}")
         if end - pos < 12:
             return None
         stop = pos + 4 + size
@@ -364,7 +357,7 @@ class RequestStream:
 
     def _ask(self, exchange: ObservedExchange, now_ms: int) -> Verdict:
         if not exchange.plan.simple:
-            self._judged = exchange
+            self.judged = exchange
         return self._owner.calls.ask(exchange, now_ms)
 
     def _begin_judged(
@@ -430,7 +423,7 @@ class RequestStream:
             return self._begin_stream(exchange, whole, pos, body_at, now_ms)
         if isinstance(verdict, Hold):
             self.left = 0
-            owner.hold(exchange, verdict, now_ms)
+            hold(owner, exchange, verdict, now_ms)
         elif isinstance(verdict, Respond):
             respond(owner, exchange, verdict, now_ms)
             self.left, self._mode = whole, DROP
@@ -439,9 +432,8 @@ class RequestStream:
             on_refused(shared, exchange, verdict)
             owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             self.left, self._mode = whole, DROP
-            owner.end_after_replies(
-                CloseReason.POLICY, f"refused, and its {whole} bytes are too many to keep"
-            )
+            why = f"refused, and its {whole} bytes are too many to keep"
+            owner.end_after_replies(CloseReason.POLICY, why)
         return pos
 
     def _begin_stream(
@@ -532,9 +524,8 @@ class RequestStream:
                 if pending.verdict is not None:
                     owner.complete(exchange, Outcome.DISCONNECTED, shared.now_ms, forwarded=False)
                 self.left, self._mode = whole, DROP
-                owner.end_after_replies(
-                    CloseReason.POLICY, f"{whole} bytes have to be kept whole ({max_bytes} may be)"
-                )
+                why = f"{whole} bytes have to be kept whole ({max_bytes} may be)"
+                owner.end_after_replies(CloseReason.POLICY, why)
                 return pos
             if not shared.reservations.reserve(owner.claim, whole):
                 return None
@@ -571,7 +562,7 @@ class RequestStream:
         if isinstance(verdict, Hold):
             self.gathered = frame
             exchange.body = None  # copied when it is asked about again: see `body_of`
-            owner.hold(exchange, verdict, now_ms)
+            hold(owner, exchange, verdict, now_ms)
             return
         if isinstance(verdict, Throttle):
             owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms, verdict.why)

@@ -51,7 +51,7 @@ class SaslListener:
             self._owner.mute_after_request(Mute.UPSTREAM_AUTH)
 
     def on_reply(self, api: Api, body: bytes) -> None:
-        """The broker's reply to the oldest of them. Raises PrincipalChangedError; WireError for a reply that is none."""
+        """The broker's reply to the oldest of them. Raises PrincipalChangedError, and WireError if it is none."""
         owner, identity = self._owner, self._identity
         under_way = identity.authenticating
         principal = identity.heard_reply(api.key, api.version, body)

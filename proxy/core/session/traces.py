@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.api import Outcome
 from policies.decision import PolicyDecision
 from proxy.core.stats.request_trace import RequestTrace, Stage
 
 if TYPE_CHECKING:
-    from policies.api import QuotaViolation, Reject
+    from policies.api import Outcome, QuotaViolation, Reject
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.shared_state import SharedState
 
