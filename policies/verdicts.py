@@ -52,7 +52,7 @@ def check_request(verdict: object) -> None:
         assert isinstance(verdict, Throttle)  # noqa: S101 - for the type checker
         time_ms, why = verdict.throttle_time_ms, verdict.why
         if type(time_ms) is int and verdict.forward is FORWARD and type(why) is QuotaViolation:
-            # What a quota says, written out: each call costs a tenth of the whole throttle.
+            # The verdict of a quota, checked in line: each call costs a tenth of the whole throttle.
             entity, quota, observed, bound, _ = why
             texts = type(entity) is str and type(quota) is str
             if texts and type(observed) is type(bound) is float and 0 <= time_ms <= MAX_MS:

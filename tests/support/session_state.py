@@ -1,4 +1,4 @@
-"""What a session's parts say of it; a part that was not made says nothing."""
+"""Read the state of a session from its parts, which are made when they are needed."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def timer_of(session: Session) -> Timer | None:
 
 
 def mute_until(session: Session, until_ms: int) -> None:
-    """Throttle its client until then, whatever a policy says."""
+    """Throttle its client until then, beside all policies."""
     session._mutes_now().mute_until(until_ms)

@@ -308,9 +308,8 @@ class RequestStream:
         None: too little of it is here, or there is no memory. Sets `left` and the mode.
         """
         owner = self._owner
-        handed = self.pending
-        if handed is not None:  # the fast loop has asked already, or it was held
-            return self._begin_judged(buf, handed, pos, end, now_ms)
+        if self.pending is not None:  # the fast loop has asked already, or it was held
+            return self._begin_judged(buf, self.pending, pos, end, now_ms)
         if end - pos < 4:
             return None
         (size,) = _SIZE(buf, pos)
@@ -371,9 +370,7 @@ class RequestStream:
         body_at = pos
         if exchange.head is not None or exchange.plan.keeps or exchange.plan.topics:
             api = exchange.plan.api
-            found = header.body_at(buf, pos, end, api.request_header_version)
-            assert found is not None  # noqa: S101 - its head was read before it was judged
-            body_at = found
+            body_at = header.body_at(buf, pos, end, api.request_header_version) or pos
         return self._apply(exchange, verdict, pos, body_at, end, now_ms)
 
     def _take_up(self, exchange: ObservedExchange) -> None:

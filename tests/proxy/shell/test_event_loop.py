@@ -7,7 +7,7 @@ import weakref
 
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
-from proxy.core.session.in_flight import EXCHANGE_BYTES, UNCOUNTED
+from proxy.core.session.in_flight import OBSERVED_BYTES, UNCOUNTED
 from proxy.shell.event_loop import FLUSH_MS, LINGER_MS
 from tests.support import frames as f
 from tests.support.sockets import receive, reset, start_sending
@@ -185,8 +185,8 @@ def test_a_client_on_the_general_path_does_not_delay_others(bench):
             assert other_broker.recv(100) == f.heartbeat(1)
     assert steps > 3
     assert receive(broker, len(stream)) == stream
-    in_flight_bytes = 2500 * EXCHANGE_BYTES  # all of them still, and the newest are not counted yet
-    assert in_flight_bytes - UNCOUNTED * EXCHANGE_BYTES <= bench.held_bytes <= in_flight_bytes
+    in_flight_bytes = 2500 * OBSERVED_BYTES  # all of them still, and the newest are not counted yet
+    assert in_flight_bytes - UNCOUNTED * OBSERVED_BYTES <= bench.held_bytes <= in_flight_bytes
 
 
 def test_closed_links_are_freed_without_the_garbage_collector(bench):

@@ -45,13 +45,13 @@ def test_an_exception_out_of_one_session_ends_that_session_only(bench):
 def test_an_exception_in_a_turn_ends_that_session_only(bench, monkeypatch):
     """Its place in the queue is removed; the sessions after it have their turns."""
     links = [bench.link() for _ in range(3)]
-    guilty = links[0][2]
+    guilty = links[0][2].claim
     heard = bench.engine.reservations.heard
 
-    def hear(session):
-        if session is guilty:
+    def hear(claim):
+        if claim is guilty:
             boom()
-        heard(session)
+        heard(claim)
 
     monkeypatch.setattr(bench.engine.reservations, "heard", hear)
     for _, _, session in links:
@@ -141,7 +141,7 @@ def test_an_exception_at_the_deadline_of_a_held_request_ends_its_session_only(
     charge = HeldRequest._account
 
     def account(held, now_ms):
-        if held.session is guilty and not guilty.ended:
+        if held.owner is guilty and not guilty.ended:
             boom()
         charge(held, now_ms)
 
