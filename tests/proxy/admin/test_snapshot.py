@@ -101,7 +101,7 @@ def test_busy_connections_are_listed_before_others():
     busy.client(f.heartbeat(1) + f.heartbeat(2))
     found = seen(*idle, busy, held, listed=2)
     assert [row.id for row in found.connections()] == [
-        held.owner.peer.session_id,
+        held.session.peer.session_id,
         busy.session.peer.session_id,
     ]
     assert found.total == 7
