@@ -145,7 +145,7 @@ async def test_sessions_that_end_during_a_snapshot_are_left_out():
 
         async def end() -> None:
             for wire in wires:
-                wire.session.ended = True
+                wire.session.client_lost(wire.now_ms)
 
         nursery.start_soon(end)
         found = await take_snapshot(engine, {})
