@@ -1,6 +1,6 @@
-"""Reading along in bodies that pass: for policies that want a head, and for the usage rows of topics.
+"""Reads bodies while they stream: for policies that need a head, and for the usage rows of topics.
 
-Nothing is held up or changed here. A policy that must see a head cannot do without; the usage rows can.
+No body is delayed or changed here. A policy that needs a head requires a readable body; usage rows do not.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def walker_for(shared: SharedState, exchange: Exchange) -> ProduceWalker:
     plan, topic_usage = exchange.plan, shared.topic_usage
     if topic_usage is None:
         return ProduceWalker(plan.api.version)
-    lenient = plan.hooks.need is Need.HEADER and not plan.keeps  # only the usage rows want it
+    lenient = plan.hooks.need is Need.HEADER and not plan.keeps  # only the usage rows need it
     return topic_usage.walker(plan.api.version, lenient=lenient)
 
 
 def read_head(
     shared: SharedState, exchange: ObservedExchange, buf: bytearray, body_at: int, limit: int
 ) -> bool:
-    """Set `exchange.head` for the APIs that have one; return False while too little is here."""
+    """Set `exchange.head` for the APIs that have one; return False while it is incomplete."""
     api = exchange.plan.api
     if api.key == ApiKey.PRODUCE:
         exchange.head = walker_for(shared, exchange)
@@ -43,13 +43,13 @@ def read_head(
 
 
 def on_produced(shared: SharedState, user: str, walker: ProduceWalker) -> None:
-    """Count a Produce that streamed, with its last byte."""
+    """Count a Produce that streamed, after its last byte, for `user`."""
     if shared.topic_usage is not None:
         shared.topic_usage.produced(user, walker, shared.rewrites.topics)
 
 
 def on_unread(shared: SharedState) -> None:
-    """Count a Produce that streams and cannot be read."""
+    """Count a streamed Produce that cannot be read."""
     if shared.topic_usage is not None:
         shared.topic_usage.unread += 1
 
@@ -65,7 +65,7 @@ def on_produced_whole(
 
 
 def maybe_fetch_walker(shared: SharedState, exchange: Exchange) -> FetchTopics | None:
-    """Return what reads along in a Fetch reply that is not whole in this read; None if the reply is of another API."""
+    """Return a walker for a Fetch reply that is not whole in this read; None if no topics are counted in it."""
     api = exchange.plan.api
     if shared.topic_usage is None or api.key != ApiKey.FETCH:
         return None
@@ -75,7 +75,7 @@ def maybe_fetch_walker(shared: SharedState, exchange: Exchange) -> FetchTopics |
 def maybe_names_walker(
     shared: SharedState, exchange: Exchange, frame: bytearray
 ) -> TopicNames | None:
-    """Return what reads topic names along in a Metadata reply of which the first part, `frame`, is here."""
+    """Return a reader of topic names for a Metadata reply that begins with `frame`; None if none are read."""
     api = exchange.plan.api
     wanted = shared.rewrites.wants_topic_names
     if not (wanted and api.key == ApiKey.METADATA and api.version >= 10):
@@ -87,7 +87,7 @@ def maybe_names_walker(
 
 
 def on_walked(shared: SharedState, exchange: Exchange, walker: FetchTopics | TopicNames) -> None:
-    """Take up what was read along in a reply, with its last byte."""
+    """Take the results of the walker of a reply, after its last byte."""
     if isinstance(walker, TopicNames):
         walker.close()
         shared.rewrites.learn(walker.names)

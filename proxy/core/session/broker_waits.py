@@ -1,4 +1,4 @@
-"""DelayedProduce and DelayedFetch: requests that wait at the broker, and are answered here if it lets them down.
+"""DelayedProduce and DelayedFetch: requests that wait at the broker, and are answered here if it is silent.
 
 Rules:
 - Tracked are acks=all produces and fetches that may wait, from the moment they are forwarded. Each has a
@@ -9,10 +9,10 @@ Rules:
   timer a session stands for all of them: no deadline comes up before it, and a read sees to that.
 - At a deadline Sluice answers only if the broker is silent (see `proxy.core.node_health`). A wait that is cut
   (`Plan.cut`) ends at its deadline in any case: the client asked for more than is granted.
-- The broker's late reply is swallowed. What follows is paired as if nothing had happened. A broker's own answer is
-  not thrown away twice running: the session is `patient` then, and the next request of its kind waits for the broker.
-- Whatever is owed longer than the request timeout ends the session: a reply, the rest of a reply, and the taking
-  of a request. A client that does not read is no fault of the broker's; nor is one that is still sending.
+- The broker's late reply is discarded; later replies are paired as usual. Two late replies in a row are not discarded:
+  after the first the session is `patient`, and the next tracked request waits for the broker's own reply.
+- The session ends when a reply, the rest of a reply or the sending of a request takes longer than the request
+  timeout. Time in which the client does not read, or is still sending, does not count against the broker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from proxy.core.session.exchange import (
     observed,
 )
 from proxy.core.session.kept_produce import timed_out_body
-from proxy.core.session.local_replies import frame_of, let_go
+from proxy.core.session.local_replies import frame_of, send_answers
 from proxy.core.session.plan_book import NEVER_MS
 from proxy.core.session.traces import trace_of
 from wire.api_keys import ApiKey
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 TRACKED = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 MAX_ANSWERS = 256
-"""So many replies of one session are made here in one turn (2 to 3 ms); the others have to be served, too."""
+"""The most replies of one session that are made here in one turn (2 to 3 ms), so that other sessions get their turn."""
 LOOK_RARELY_MS = 60_000
 NO_DEADLINE_MS = NEVER_MS
-"""No point in time that comes."""
+"""A time in milliseconds that is never reached."""
 
 
 class BrokerWaits:
-    """What one session waits for from its broker. Made when the first request is forwarded; gone when it is idle.
+    """The replies that one broker owes one session. Made when the first request is forwarded; gone when none is owed.
 
     `at_ms` is when its timer fires; NO_DEADLINE_MS without one.
     """
@@ -68,7 +68,7 @@ class BrokerWaits:
     # -- what happens ----------------------------------------------------------------------------
 
     def watch(self, now_ms: int) -> None:
-        """Something was forwarded, and the timer is not early enough for it."""
+        """Set the timer for a request that was just forwarded: no earlier deadline is set."""
         wait_ms = self._owner.plans.shortest_wait_ms
         if wait_ms < NEVER_MS:
             self._arm_at(now_ms + wait_ms)
@@ -76,7 +76,7 @@ class BrokerWaits:
             self.release()
 
     def watch_unsent(self) -> None:
-        """Bytes wait for the broker to take them; perhaps no reply is due to them (acks=0)."""
+        """Start timing bytes that the broker has not taken. They may be requests without a reply (acks=0)."""
         owner = self._owner
         timeout_ms, now_ms = owner.shared.request_timeout_ms, owner.shared.now_ms
         self._taken_bytes, self._taken_ms = _taken_bytes(owner), now_ms
@@ -84,19 +84,19 @@ class BrokerWaits:
             self._arm_at(now_ms + timeout_ms)
 
     def be_patient(self) -> None:
-        """A late reply was thrown away: the broker's own answer to the next tracked request is awaited."""
+        """Wait for the broker's own reply to the next tracked request, because a late reply was discarded."""
         if not self.patient:
             self.patient = True
             self._owner.queue.watch()
 
     def on_answer(self, exchange: Exchange) -> None:
-        """The broker has answered this one itself."""
+        """Leave the `patient` state if the broker has replied to this exchange, and it is a tracked one."""
         if self.patient and exchange.plan.api.key in TRACKED:
             self.patient = False
             self._owner.queue.unwatch()
 
     def release(self) -> None:
-        """No timer is left."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -117,7 +117,7 @@ class BrokerWaits:
             self._owner.fail_and_attend(fault)
 
     def _look(self, now_ms: int) -> None:
-        """Answer what is overdue, end what hangs, and set the timer again."""
+        """Answer overdue requests, end the session if the request timeout is over, and set the timer again."""
         owner = self._owner
         if owner.ended:
             return
@@ -139,9 +139,9 @@ class BrokerWaits:
                 owner.on_waits_idle()
 
     def _arm(self, now_ms: int) -> None:
-        """Set the timer for what is owed now. What comes later sees to itself (`watch`).
+        """Set the timer for the replies that are due now. Later requests set it themselves (`watch`).
 
-        Requests behind the oldest one become the oldest at a time that is not known. They are looked at after the
+        The next requests become the oldest at a time that is not known. They are looked at after the
         shortest wait of this session, and ever more rarely: after a quarter of the time that the oldest has been owed.
         """
         owner = self._owner
@@ -178,7 +178,7 @@ class BrokerWaits:
         return NO_DEADLINE_MS
 
     def due_ms(self, exchange: Exchange) -> int:
-        """Return when the oldest unanswered request is to be answered here; NO_DEADLINE_MS: only the broker can."""
+        """Return when (in ms) the oldest unanswered request is answered here; NO_DEADLINE_MS: only the broker can."""
         owner, plan = self._owner, exchange.plan
         if not plan.wait_ms:
             return NO_DEADLINE_MS
@@ -203,10 +203,10 @@ class BrokerWaits:
     # -- answering here --------------------------------------------------------------------------
 
     def expire(self, now_ms: int, *, draining: bool = False) -> None:
-        """Answer here, oldest first, whatever is overdue (`draining`: and each fetch that still waits).
+        """Answer the overdue requests here, oldest first (`draining`: and each fetch that still waits).
 
         After MAX_ANSWERS the session has another turn a millisecond later. It does not raise: a policy's fault
-        ends this session, as ever.
+        ends this session.
         """
         owner = self._owner
         queue = owner.queue
@@ -217,8 +217,8 @@ class BrokerWaits:
             if isinstance(exchange, SwallowedExchange | ProxyExchange):
                 place += 1
                 continue
-            if isinstance(exchange, AnsweredExchange):  # behind a question of our own
-                let_go(owner, place, now_ms)
+            if isinstance(exchange, AnsweredExchange):  # after a question of our own
+                send_answers(owner, place, now_ms)
                 owner.attend()
                 continue
             if not exchange.plan.wait_ms or self._is_passing(exchange, place):
@@ -244,7 +244,7 @@ class BrokerWaits:
             owner.recount_in_flight()
 
     def _answer(self, waited: Exchange, now_ms: int, *, early: bool) -> bool:
-        """Reply from here. Return False if that went wrong, and the session has ended."""
+        """Reply to the client here. Return False if that failed, and the session has ended."""
         owner = self._owner
         shared = owner.shared
         try:

@@ -1,4 +1,4 @@
-"""A request that is here whole: its parts, and what a verdict makes of it."""
+"""A request that was received whole: its parts, and the frame after a verdict has changed it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def body_at(exchange: ObservedExchange, frame: bytearray) -> int:
-    """Return where its body begins. Raises ClientProtocolError if the head is longer than the frame."""
+    """Return the offset of the body in `frame`. Raises ClientProtocolError if the head is longer than the frame."""
     version = exchange.plan.api.request_header_version
     found = header.body_at(frame, 0, len(frame), version)
     if found is None:
-        raise ClientProtocolError("a request head longer than its frame")
+        raise ClientProtocolError("the request head is longer than its frame")
     return found
 
 
 def body_of(exchange: ObservedExchange, frame: bytearray) -> bytes:
     """Return a copy of the body, for a policy that is asked about it once more.
 
-    It is copied each time, for a request that waits is to be held once, not twice.
+    It is copied each time, so that a request that waits is not held in memory twice.
     """
     return bytes(memoryview(frame)[body_at(exchange, frame) :])
 
@@ -42,9 +42,10 @@ def changed(
     verdict: Forward,
     now_ms: int,
 ) -> bytearray:
-    """Return the frame that goes on: as it is, patched in place, or with another body (from `at` on).
+    """Return the frame to forward: unchanged, patched in place, or with another body (from `at` on).
 
-    A patch that leaves the body is a policy's fault. Raises PolicyFault, or changes nothing where faults yield.
+    A patch outside the body is a policy's fault: raises PolicyFault, or returns `frame` unchanged if the entry
+    forwards on error.
     """
     try:
         return _changed(frame, at, verdict)

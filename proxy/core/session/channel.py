@@ -2,11 +2,11 @@
 
 Rules:
 - A channel is read from while no reason to mute it holds. Reasons are a set (kept as bits), not a
-  product of states: each is added and taken away by whoever gave it.
-- What the kernel did not take stays in `outbox`, in order, counted in `pool`, each piece until all of it is
-  sent: so long its memory is taken.
-- `carry` is the beginning of a frame of which too little has come to decide anything, or that waits. It is
-  laid in front of the next read, and counted where what comes from this side is counted (`read_pool`).
+  product of states: the part that adds a reason removes it.
+- Bytes that the kernel did not take stay in `outbox`, in order. Each piece is counted in `pool` until all of it is
+  sent, because it keeps its memory until then.
+- `carry` is the beginning of a frame that is too short to be judged, or that waits. It is prepended to the next
+  read, and counted in the pool of the bytes that this side sends (`read_pool`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 ATTENTION = -1
-"""What a session answers when a read did not simply go on: look at its channels."""
+"""A session returns this when a read was not forwarded as it came: the event loop must look at its channels."""
 
 
 class Mute:
-    """Why a channel is not read from: bits of `Channel.muted`. Plain integers, for flags of `enum` cost
-    half a microsecond each time they are joined.
+    """Why a channel is not read from: bits of `Channel.muted`. Plain integers, because flags of `enum`
+    cost half a microsecond each time they are joined.
     """
 
     THROTTLED: Final = 1
@@ -45,7 +45,7 @@ STOPS_PARSING = (
 
 
 _NOTHING: list[bytes | bytearray] = []
-"""The outbox of nearly all channels nearly always; never changed. A list for each would be 56 bytes."""
+"""The empty outbox that all channels share; it is never changed. A list for each would be 56 bytes."""
 
 
 class Watcher(Protocol):
@@ -55,7 +55,7 @@ class Watcher(Protocol):
 
 
 class Channel:
-    """The client's or the broker's side. With a `room`, what is unsent counts as a request held there."""
+    """The client's or the broker's side. With a `room`, a channel with unsent bytes counts as a request held there."""
 
     __slots__ = (
         "carry",
@@ -89,24 +89,24 @@ class Channel:
         self.watcher = watcher
 
     def mute(self, reason: int) -> None:
-        """Add a reason."""
+        """Add a reason not to read this side (a bit of `Mute`)."""
         self.muted |= reason
 
     def unmute(self, reason: int) -> None:
-        """Take a reason away; others may remain."""
+        """Remove a reason not to read this side; others may remain."""
         self.muted &= ~reason
 
     def set_backpressure(self, *, on: bool) -> None:
-        """Backpressure: do not read from one side what the other does not take."""
+        """Mute this side while the other side does not take its bytes (`on`), or unmute it."""
         if on:
             self.muted |= Mute.BACKPRESSURE
         else:
             self.muted &= ~Mute.BACKPRESSURE
 
     def put(self, data: bytes | bytearray, counted_bytes: int = 0) -> None:
-        """Append what has to be written to this side. The caller hands it over.
+        """Append bytes to be written to this side. The caller must not change `data` afterwards.
 
-        `counted_bytes` of the pool are taken for it already.
+        `counted_bytes` of the pool are allocated for it already.
         """
         size_bytes = len(data)
         if size_bytes > counted_bytes:
@@ -125,12 +125,12 @@ class Channel:
                 self.watcher.watch_unsent()
 
     def put_slice(self, buf: bytearray, start: int, stop: int) -> None:
-        """Append buf[start:stop], because it cannot go on straight from `buf`."""
+        """Append buf[start:stop], because it cannot be sent straight from `buf`."""
         if stop > start >= 0:
             self.put(bytes(memoryview(buf)[start:stop]))
 
     def front(self, max_bytes: int) -> bytes | bytearray | memoryview:
-        """What to offer the kernel next: the small pieces joined, a large one as it is."""
+        """Return the bytes to offer to the kernel next: small pieces joined (up to `max_bytes`), a large one alone."""
         outbox = self.outbox
         if len(outbox) > 1 and self.unsent_bytes <= max_bytes:
             joined = b"".join(outbox)
@@ -141,7 +141,7 @@ class Channel:
         return memoryview(first)[self.head_at :] if self.head_at else first
 
     def sent(self, size_bytes: int) -> None:
-        """The kernel took this many bytes from the front of the outbox."""
+        """Remove `size_bytes`, which the kernel took, from the front of the outbox."""
         self.unsent_bytes -= size_bytes
         self.sent_bytes += size_bytes
         outbox = self.outbox
@@ -167,14 +167,14 @@ class Channel:
         self.read_pool.force_allocate(len(data))
 
     def take(self) -> bytes:
-        """What was carried; it is the caller's now."""
+        """Return the carried bytes, which are no longer counted here."""
         data, self.carry = self.carry, b""
         self.read_pool.carried_bytes -= len(data)
         self.read_pool.release(len(data))
         return data
 
     def clear(self) -> None:
-        """The side is gone: give everything back."""
+        """Discard all bytes of this side, because its connection is gone, and release their memory."""
         held_bytes, waits = self.unsent_bytes + self.head_at, bool(self.outbox)
         self.outbox = _NOTHING
         self.head_at = 0

@@ -1,12 +1,12 @@
-"""How a session ends: when it is asked to, when a side goes away, when something is wrong.
+"""How a session ends: on request, after one side has closed, or after a fault.
 
 Rules:
-- What is in flight is answered first, if it can still be answered; every exchange completes exactly once.
+- Requests in flight are answered first, if they can still be answered; every exchange completes exactly once.
 - A fault ends its own session, and no other. It takes nothing from the frames before it, so it does not matter
   where a read ended.
 - A fault at a request (the client's, a policy's, our own) ends the session after the replies that are due, within
-  `LAST_REPLIES_MS`. A fault at a reply ends it at once, for no reply may leave before that one.
-- After a request of which not all was sent nothing goes to the broker any more.
+  `LAST_REPLIES_MS`. A fault at a reply ends it at once, because no later reply may leave before that one.
+- After a request that was sent only in part nothing more is sent to the broker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LAST_REPLIES_MS = 30_000
 
 
 class EndingOwner(Owner, Protocol):
-    """What the end asks of its session besides."""
+    """The session as `Ending` sees it: an `Owner` with these attributes and methods."""
 
     @property
     def held(self) -> HeldRequest | None: ...
@@ -40,7 +40,7 @@ class EndingOwner(Owner, Protocol):
     def requests(self) -> RequestStream | None: ...
     @property
     def has_spoken_sasl(self) -> bool: ...
-    def let_go_requests(self) -> None: ...
+    def drop_kept_requests(self) -> None: ...
     def forget_requests(self, now_ms: int) -> None: ...
     def forget_replies(self) -> None: ...
     def forget_in_flight(self) -> None: ...
@@ -49,7 +49,7 @@ class EndingOwner(Owner, Protocol):
 
 
 class Ending:
-    """How one session ends. Made when it begins to; it is told each time whose end it is, and refers to no session.
+    """How one session ends. Made when the end begins. It refers to no session: each call gets the session as `owner`.
 
     `ending`: it takes no more requests, and ends when the last reply is out. `draining`: because the proxy is going
     down, so fetches that wait are answered empty. `ended`: both sides are to be closed once their outboxes are empty.
@@ -77,7 +77,7 @@ class Ending:
         self.maybe_end(owner)
 
     def maybe_end(self, owner: EndingOwner) -> None:
-        """The end has come when it is wanted, no request is half sent and no reply is due."""
+        """End the session if an end was requested, no request is half sent and no reply is due."""
         if not self.ending or owner.is_inside_request or owner.held is not None:
             return
         owner.client.mute(Mute.ENDING)
@@ -92,9 +92,9 @@ class Ending:
             self.end(owner, CloseReason.DRAINED, "", now_ms)  # there is no telling for how long
 
     def drain(self, owner: EndingOwner, now_ms: int) -> None:
-        """The proxy is going down: finish the request that is passing, answer what is in flight.
+        """End this session because the proxy shuts down: finish the request that is passing, answer those in flight.
 
-        A held request goes on at once: it has waited for a reply, and here is the last chance of one.
+        A held request ends its wait at once, so that it can still be answered.
         """
         try:
             while owner.held is not None:
@@ -108,7 +108,7 @@ class Ending:
             self.fail(owner, fault, CloseReason.INTERNAL)
 
     def on_client_gone(self, owner: EndingOwner, now_ms: int) -> None:
-        """The client has said its last byte (half-close). It may still be reading."""
+        """End this session after its replies: the client has closed its sending side, and may still be reading."""
         requests = owner.requests
         if requests is not None and requests.left:
             if requests.streams:
@@ -119,7 +119,7 @@ class Ending:
         self.maybe_end(owner)
 
     def on_client_hung_up(self, owner: EndingOwner, held: HeldRequest, now_ms: int) -> None:
-        """The client has closed its side while a request of it is held: its reply would not be read.
+        """Drop the held request of a client that has closed its side, because its reply would not be read.
 
         One without reply (acks=0) stays: its sender may have left in good faith.
         """
@@ -149,7 +149,7 @@ class Ending:
         owner.broker.mute(Mute.ENDING)
         if owner.held is not None:
             owner.held.drop(now_ms)
-        owner.let_go_requests()
+        owner.drop_kept_requests()
         owner.forget_replies()
         while owner.queue:
             head = owner.queue.pop_head()
@@ -166,14 +166,14 @@ class Ending:
         self._complete_judged(owner, now_ms)
 
     def on_broker_gone(self, owner: EndingOwner, reason: CloseReason, now_ms: int) -> None:
-        """The broker's connection ended. What it did reply is still delivered."""
+        """End this session: the broker's connection is closed. Replies that were received are still delivered."""
         if owner.queue and owner.peer.node_id is None and not self.ending:
             self._tell_first_unanswered(owner)
         owner.broker.clear()
         self.end(owner, reason, "", now_ms)
 
     def _tell_first_unanswered(self, owner: EndingOwner) -> None:
-        """A bootstrap broker that hangs up on the first requests most likely expects another protocol."""
+        """Report a bootstrap broker that closed on the first requests: it most likely expects TLS or SASL."""
         head, topology = owner.queue[0], owner.shared.topology
         if not owner.node.heard_ms or guess_protocol(owner.broker.carry):
             likely = WANTS_TLS
@@ -195,8 +195,8 @@ class Ending:
     # -- faults ----------------------------------------------------------------------------------
 
     def fail(self, owner: EndingOwner, fault: Exception, blamed: CloseReason) -> None:
-        """A fault ends this session at once, and no other. What is settled still goes out, but not to a broker
-        whose fault it was.
+        """End this session, and no other, because of a fault. Settled bytes are still sent, except to a broker
+        that caused the fault.
         """
         reason = self._reason_of(owner, fault, blamed)
         if reason is CloseReason.BROKER_PROTOCOL:
@@ -204,8 +204,8 @@ class Ending:
         self.end(owner, reason, str(fault), owner.shared.now_ms)
 
     def fail_request(self, owner: EndingOwner, fault: Exception) -> None:
-        """A fault at the request that was about to begin, or is passing: the session ends after the replies to those
-        before it. The caller has handed these on.
+        """End this session because of a fault at the request that begins or is passing. The replies to earlier
+        requests, which the caller has forwarded, are still sent.
         """
         now_ms = owner.shared.now_ms
         reason = self._reason_of(owner, fault, CloseReason.CLIENT_PROTOCOL)
@@ -230,7 +230,7 @@ class Ending:
             owner.claim.call_at(now_ms + LAST_REPLIES_MS, give_up)
 
     def crash(self, owner: EndingOwner, fault: Exception) -> None:
-        """An exception that no narrower guard has caught: the session ends, even if its end raises too."""
+        """End this session after an exception that no other handler has caught, even if ending it raises too."""
         try:
             self.fail(owner, fault, CloseReason.INTERNAL)
         except Exception as again:  # noqa: BLE001 - then it ends without telling the rest
@@ -251,5 +251,5 @@ class Ending:
 
 
 def _answers(queued: object, exchange: object) -> bool:
-    """Return whether this is the reply to it, made here, that waits for its turn."""
+    """Return whether `queued` is a reply to `exchange` that was made here and waits for its turn."""
     return isinstance(queued, AnsweredExchange) and queued.exchange is exchange

@@ -1,10 +1,10 @@
 """One request and its reply: the unit of order, accounting and records.
 
 Rules:
-- Replies leave in request order on every connection, whoever made them: a session's queue holds its
+- Replies leave in request order on every connection, the broker's and those made here: a session's queue holds its
   exchanges oldest first, and only the head may be answered.
-- An Exchange is made per request, so it is small. A request that a policy wants to see, or that something is told
-  about, has an ObservedExchange.
+- An Exchange is made per request, so it is small. A request that a policy, a trace or the capture looks at has an
+  ObservedExchange.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class Exchange:
     """A request on its way that no policy, trace or capture looks at: what the fast loop makes, with every slot set.
 
-    `arrived_us`: when its first byte was here, in the engine's microseconds. `kept` is set under a plan that `keeps`:
-    what a reply made here would have to say (see `proxy.core.session.kept_produce`). What only an ObservedExchange has
-    reads as nothing here.
+    `arrived_us`: when its first byte arrived, in the engine's microseconds. `kept` is set under a plan that `keeps`:
+    the topics and partitions of a reply made here (see `proxy.core.session.kept_produce`). The attributes that only an
+    ObservedExchange has are empty here.
     """
 
     __slots__ = ("arrived_us", "correlation_id", "kept", "plan", "size_bytes")
@@ -52,12 +52,12 @@ class Exchange:
 
     @property
     def began_us(self) -> int:
-        """Return when its first byte was here, in the engine's microseconds."""
+        """Return when the first byte of the request arrived, in the engine's microseconds."""
         return self.arrived_us
 
     @property
     def arrived_ms(self) -> int:
-        """Return what its deadline counts from, in the engine's milliseconds."""
+        """Return the time from which the deadline counts, in the engine's milliseconds."""
         return self.arrived_us // 1000
 
     @property
@@ -69,9 +69,9 @@ class Exchange:
 class ObservedExchange(Exchange):
     """A request on its way that is looked at: the `Request` that policies see.
 
-    `arrived_us` is when its last byte went on, if it took longer than one read; `began_us` when its first byte was
-    here; `arrived_ms` what its deadline counts from. `throttle_until_ms` is when the client may send again, as the
-    reply will say.
+    `arrived_us` is when its last byte was forwarded, if it took longer than one read; `began_us` when its first byte
+    arrived; `arrived_ms` the time from which its deadline counts. `throttle_until_ms` is when the client may send
+    again; the reply says so.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class ObservedExchange(Exchange):
         self.throttle_until_ms = 0
 
     def wait_until(self, now_us: int) -> None:
-        """Note that it has waited until now: what is measured from now on is the next party's time."""
+        """Restart the time measurement at `now_us`, because a wait here ends then."""
         self.arrived_us = now_us
 
     @property
@@ -140,7 +140,7 @@ class ObservedExchange(Exchange):
 
 
 def observed(exchange: Exchange, exchange_id: int = 0) -> ObservedExchange:
-    """Return the exchange itself if it is looked at, else one that stands for it from now on."""
+    """Return `exchange` itself if it is an ObservedExchange, else an ObservedExchange that replaces it."""
     if isinstance(exchange, ObservedExchange):
         return exchange
     full = ObservedExchange(
@@ -166,7 +166,7 @@ class AnsweredExchange:
 
 
 class SwallowedExchange:
-    """One that was answered here because the broker was too slow; its late reply goes nowhere."""
+    """An exchange that was answered here because the broker was too slow; the broker's late reply is discarded."""
 
     __slots__ = ("arrived_ms", "correlation_id")
 
@@ -186,7 +186,7 @@ class ProxyExchange:
     def __init__(self, correlation_id: int, on_reply: Callable[[bytes | None], None]) -> None:
         self.correlation_id = correlation_id
         self.on_reply = on_reply
-        self.arrived_ms = 0  # when it went out
+        self.arrived_ms = 0  # when it was sent
 
 
 class InsertedRequest(NamedTuple):
@@ -210,7 +210,7 @@ class Reply:
 
     @property
     def throttle_time_ms(self) -> int:
-        """What is written in it; 0 where there is no such field, or it cannot be found."""
+        """Return the throttle time of the reply in ms (KIP-219); 0 if it has no such field, or it cannot be found."""
         try:
             at = throttle.throttle_at(self._buf, self._pos, self._end, self._api)
         except WireError:

@@ -1,9 +1,9 @@
-"""The exchanges of a session, oldest first: whose reply is due next.
+"""The exchanges of a session, oldest first: the reply of the first is due next.
 
 Rules:
 - The broker answers in order, so a reply belongs to the head of the queue.
-- `unusual` counts the reasons why replies may not take the fast loop: every entry that is no client's request to the
-  broker, and whatever else the session says. While it is 0 each entry is an Exchange.
+- `unusual` counts the reasons why replies may not take the fast loop: every entry that is not a client's request to
+  the broker, and each `watch` of the session. While it is 0 each entry is an Exchange.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ExchangeQueue(deque["Queued"]):
         self.unusual += 1
 
     def unwatch(self) -> None:
-        """Take one reason away."""
+        """Undo one `watch`."""
         self.unusual -= 1
 
     def push_unusual(self, entry: AnsweredExchange | ProxyExchange) -> None:
@@ -47,7 +47,7 @@ class ExchangeQueue(deque["Queued"]):
         self.append(entry)
 
     def swallow(self, place: int, exchange: Exchange, now_ms: int) -> None:
-        """Note that the exchange at `place` was answered here: the broker's late reply goes nowhere."""
+        """Note that the exchange at `place` was answered here: the broker's late reply will be discarded."""
         self[place] = SwallowedExchange(exchange.correlation_id, now_ms)
         self.unusual += 1
 
@@ -59,7 +59,7 @@ class ExchangeQueue(deque["Queued"]):
         return head
 
     def maybe_take_answer(self, place: int) -> AnsweredExchange | None:
-        """Remove and return the reply made here that stands at `place`; None if something else does."""
+        """Remove and return the reply made here at `place`; None if the entry there is another kind."""
         if place >= len(self):
             return None
         entry = self[place]

@@ -25,7 +25,7 @@ MOVED_AT_ONCE: Final = 64
 
 
 class HeldMoves:
-    """See the module."""
+    """Moves held requests to a new chain, MOVED_AT_ONCE a millisecond."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -50,7 +50,7 @@ class HeldMoves:
             self._timers.arm(now_ms, self._move_some)
 
     def move(self, held: HeldRequest) -> bool:
-        """Move this one, unless it has moved. Returns whether the policy that holds it is still asked."""
+        """Move this request, unless it has moved. Return whether the policy that holds it is still asked."""
         held.move_first = None
         gone = self._unmoved.pop(held, None)
         if gone is None:

@@ -1,12 +1,12 @@
-"""A request that a policy holds: parked before its first byte goes on, its client's channel muted.
+"""A request that a policy holds: parked before its first byte is forwarded, its client's channel muted.
 
 Rules:
 - It waits in the purgatory, watched by the key that its policy named. It ends exactly once: woken by that
   key, by its deadline, by a drain, or by its connection closing.
-- What has come of it stays where it is, counted: unread in the client's `carry`, or (if its body had
-  to be seen) whole in `request_gathered`.
-- The policy that holds it is asked again at once; what it says is done in a turn of the session's own, for
-  whoever wakes it may be in the middle of anything. If it says Hold again, that is another wait.
+- Its received bytes stay where they are, counted: unread in the client's `carry`, or (if a policy needs its
+  body) whole in `RequestStream.gathered`.
+- At the end of the wait the policy is asked again at once. Its verdict is applied in a later turn of the session,
+  because the waking session may be inside a read. Another Hold begins another wait.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class HoldOwner(Owner, Protocol):
-    """What a held request asks of its session besides."""
+    """The session as a held request sees it: an `Owner` with these attributes and methods."""
 
     @property
     def gathered(self) -> bytearray | None: ...
@@ -71,47 +71,47 @@ class HeldRequest(DelayedOperation):
         self.move_first: Callable[[HeldRequest], bool] | None = (
             None  # a reload has not moved it yet
         )
-        self.outcome = "condition"  # how the wait ends, unless somebody says otherwise
+        self.outcome = "condition"  # how the wait ends, unless another cause sets it
         self._verdict: Verdict | None = None  # instead of asking the policy again
 
     def try_complete(self, now_ms: int) -> bool:
-        """Its key was woken. Before it is delayed it was judged just now, and nothing has happened since."""
+        """Complete the wait, because its key was woken. Return False before the wait begins: it was judged just now."""
         return self.purgatory is not None and self.force_complete(now_ms)
 
     def fire(self, now_ms: int) -> None:
-        """The deadline has come: what the policy left word of is done."""
+        """Complete the wait at its deadline, with the verdict that the policy set for this case (`Hold.then`)."""
         self._verdict = self.then
         self.outcome = "expired"
         self.force_complete(now_ms)
 
     def over(self, now_ms: int) -> None:
-        """The proxy drains: the same, before its time."""
+        """Complete the wait before its deadline, because the proxy drains; with `Hold.then`, as at the deadline."""
         self._verdict = self.then
         self.outcome = "drained"
         self.force_complete(now_ms)
 
     def move(self, chain: Chain, gone: Collection[str]) -> bool:
-        """Another chain is asked from now on; whether whoever holds this is still there to say when it is over."""
+        """Put the request under another chain. Return whether the policy that holds it is in that chain."""
         exchange = self.exchange
         moved = chain.resume_position(
             exchange.plan.api.key, exchange.held or ChainPosition(), exchange.plan.hooks, gone
         )
         if moved is None:
-            return True  # it goes on under the chain that admitted it
+            return True  # it stays under the chain that admitted it
         hooks, exchange.held, stays = moved
         exchange.plan = exchange.plan.under(hooks)
         return stays
 
     def drop(self, now_ms: int) -> None:
-        """Its connection is gone."""
+        """Complete the wait without a verdict, because the client's connection is closed."""
         self.outcome = "client_gone"
         self.force_complete(now_ms)
 
     def on_complete(self, now_ms: int) -> None:
-        """The wait is over. A fault ends the session that waited, not whatever woke it."""
+        """Ask the policy again after the wait. A fault ends the session that waited, not the one that woke it."""
         try:
             self._complete(now_ms)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
+        except Exception as fault:  # noqa: BLE001 - any fault costs this session only
             owner = self.owner
             owner.complete(self.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             owner.fail_and_attend(fault)
@@ -147,7 +147,7 @@ class HeldRequest(DelayedOperation):
             owner.resume_held(exchange, judged)
 
     def _account(self, now_ms: int) -> None:
-        """This wait is over: what it was counts for the one that it has delayed."""
+        """Count the wait that is over, for the client or the request that it has delayed."""
         shared, exchange = self.owner.shared, self.exchange
         now_us = shared.now_us
         shared.completions[self.outcome] += 1
@@ -167,7 +167,7 @@ class HeldRequest(DelayedOperation):
 
 
 def hold(owner: HoldOwner, exchange: ObservedExchange, verdict: Hold, now_ms: int) -> None:
-    """Park the request that has just been judged."""
+    """Park a request whose verdict is Hold, and mute its client after it."""
     held = HeldRequest(owner, exchange, verdict)
     _wait(held, verdict, now_ms)
     if held.throttled is not None:

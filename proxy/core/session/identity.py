@@ -1,17 +1,17 @@
-"""Who the client is: SASL passes through untouched, and this listens.
+"""The client's principal, read from the SASL requests and replies that pass through unchanged.
 
-Nobody is believed before the broker's own yes, and no mechanism before it is complete:
+A name counts only after the broker has accepted it and the mechanism is complete:
 
-- PLAIN: the first yes. The name is the authcid; an authzid must be empty or the same.
-- SCRAM-*: the yes to the second token, if it brings the server's signature (`v=`). By delegation
+- PLAIN: the first success reply. The name is the authcid; an authzid must be empty or the same.
+- SCRAM-*: the success reply to the second token, if it has the server's signature (`v=`). By delegation
   token (`tokenauth=true`) the name is a token's id, and its owner is known to the broker only.
-- OAUTHBEARER: the first yes, if it is empty; anything in it is the broker's complaint. Whose
-  token it was cannot be told without trusting what nobody here has checked.
-- GSSAPI and whatever else: from the first yes on; when these are complete cannot be seen.
+- OAUTHBEARER: the first success reply, if it is empty; otherwise it has the broker's error. The user is
+  UNKNOWN, because the proxy does not validate the token.
+- GSSAPI and other mechanisms: the first success reply; the proxy cannot see when these are complete.
 
-Where the broker agreed but the name cannot be read, the user is UNKNOWN. Once set, the principal stays for
+If the broker accepts a client whose name cannot be read, the user is UNKNOWN. Once set, the principal stays for
 the life of the connection: Kafka lets a re-authentication (KIP-368) change neither user nor
-mechanism, so one that does ends the session. Names are kept, never a password, token or proof.
+mechanism, so a re-authentication that does ends the session. Names are kept, never a password, token or proof.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
 UNKNOWN: Final = "UNKNOWN"
-"""The user where the broker agreed and only the broker knows to whom."""
+"""The user if the broker accepted the client and only the broker knows its name."""
 MAX_NAME_CHARS: Final = 1024
 """A longer name (of a user or a mechanism) is not kept; it counts as one that cannot be read."""
 
@@ -38,14 +38,14 @@ _SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whom the broker takes the client for. `source` as in `policies.api.Peer.principal_source`."""
+    """The user that the broker has authenticated. `source` as in `policies.api.Peer.principal_source`."""
 
     user: str
     source: Literal["sasl", "unknown"]
 
 
 class _Attempt:
-    """One handshake and the tokens behind it."""
+    """One handshake and the tokens after it."""
 
     __slots__ = ("mechanism", "over", "tokens_answered", "tokens_sent", "user")
 
@@ -58,9 +58,9 @@ class _Attempt:
 
 
 class Identity:
-    """One connection's. Told of every SASL request that goes on to the broker and of every reply, in order.
+    """The principal of one connection. It is told of every forwarded SASL request and of every reply, in order.
 
-    `principal` is None until the broker has agreed.
+    `principal` is None until the broker has authenticated the client.
     """
 
     __slots__ = ("_asked", "_current", "_mechanism", "_waiting", "principal")
@@ -74,7 +74,7 @@ class Identity:
 
     @property
     def authenticating(self) -> bool:
-        """Whether an exchange is under way: asked for, and neither complete nor refused."""
+        """Whether a SASL exchange has begun and is neither complete nor refused."""
         if self._waiting:
             return True
         return self._current is not None and not self._current.over
@@ -82,9 +82,9 @@ class Identity:
     # -- by bodies: what the session calls -------------------------------------------------------
 
     def heard_request(self, api_key: int, api_version: int, body: bytes) -> None:
-        """A SaslHandshake or SaslAuthenticate goes on to the broker, with this body.
+        """Read the body of a SaslHandshake or SaslAuthenticate that is forwarded to the broker.
 
-        What cannot be read passes too: refusing it is the broker's business.
+        A body that cannot be read passes too: the broker refuses it.
         """
         if api_key == ApiKey.SASL_HANDSHAKE:
             try:
@@ -100,9 +100,9 @@ class Identity:
             self.on_token(token)
 
     def heard_reply(self, api_key: int, api_version: int, body: bytes) -> Principal | None:
-        """The broker's reply to the oldest of them; the principal, if this is what completes it.
+        """Read the broker's reply to the oldest of these requests; return the principal if it completes the exchange.
 
-        Raises: PrincipalChangedError (see `on_token_reply`); WireError for a reply that is none.
+        Raises: PrincipalChangedError (see `on_token_reply`); WireError for a malformed reply.
         """
         if api_key == ApiKey.SASL_HANDSHAKE:
             self.on_handshake_reply(sasl.handshake_error(body))
@@ -114,18 +114,18 @@ class Identity:
     # -- by what they say ------------------------------------------------------------------------
 
     def on_handshake(self, mechanism: str) -> None:
-        """The client asks for this mechanism; "" when it cannot be read."""
+        """Note the mechanism of a SaslHandshake request; "" if it cannot be read."""
         self._asked = _Attempt(mechanism)
         self._waiting.append(self._asked)
 
     def on_handshake_reply(self, error_code: int) -> None:
-        """The broker's answer. What was agreed before is not undone by a refusal."""
+        """Take the error code of a SaslHandshake reply. A refusal leaves an earlier principal as it is."""
         if self._waiting:
             self._current = self._waiting.popleft()
             self._current.over = error_code != 0
 
     def on_token(self, auth_bytes: bytes) -> None:
-        """The client's next token. Only a name is taken from it."""
+        """Take the name from the client's first token; nothing else of a token is kept."""
         attempt = self._asked
         if attempt is None:
             return
@@ -134,9 +134,9 @@ class Identity:
             attempt.user = _name_in(attempt.mechanism, auth_bytes)
 
     def on_token_reply(self, error_code: int, auth_bytes: bytes) -> Principal | None:
-        """The broker's answer to a token; the principal, if the exchange is complete with it.
+        """Take the broker's reply to a token; return the principal if it completes the exchange, else None.
 
-        Raises: PrincipalChangedError when the broker agrees to another user or mechanism than before.
+        Raises: PrincipalChangedError when the broker accepts another user or mechanism than before (KIP-368).
         """
         attempt = self._current
         if attempt is None:
@@ -157,7 +157,7 @@ class Identity:
         return self.principal
 
     def _ensure_unchanged(self, before: Principal, found: Principal, mechanism: str) -> None:
-        """What the broker ensures as well. Between UNKNOWN and a name there is nothing to compare."""
+        """Raise PrincipalChangedError as the broker would (KIP-368). UNKNOWN and a name are not compared."""
         if mechanism != self._mechanism:
             raise PrincipalChangedError(
                 f"{_shown(before.user)} re-authenticated by {_shown(mechanism)}, "
@@ -170,7 +170,7 @@ class Identity:
 
 
 def _name_in(mechanism: str, token: bytes) -> str | None:
-    """The user named in an exchange's first token; None when that cannot be told."""
+    """Return the user named in the first token of an exchange; None if it cannot be read."""
     try:
         if mechanism == "PLAIN":
             authzid, name = sasl.plain_names(token)
@@ -188,7 +188,7 @@ def _name_in(mechanism: str, token: bytes) -> str | None:
 
 
 def _is_complete(attempt: _Attempt, auth_bytes: bytes) -> bool:
-    """Whether the broker's yes to the newest answered token ends the exchange; PLAIN's first does."""
+    """Return whether the success reply to the newest answered token completes the exchange; PLAIN's first does."""
     if attempt.mechanism in _SCRAM:
         return attempt.tokens_answered == 2 and auth_bytes.startswith(sasl.SCRAM_FINAL)
     if attempt.mechanism == "OAUTHBEARER":

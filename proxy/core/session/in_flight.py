@@ -1,13 +1,13 @@
-"""What requests in flight cost here until the broker replies, counted in the pool of requests.
+"""The memory that requests in flight take until the broker replies, counted in the pool of requests.
 
 Rules:
 - The first UNCOUNTED requests of a connection cost nothing: they are part of what each connection may use
   (`proxy.config.budget`), and honest clients rarely have more. So an ordinary read pays one comparison.
-- With more in flight a session is `crowded`: what came is counted, and what the broker has answered is given back in
-  the order in which it came. Neither is done before UNCOUNTED requests have come or gone, so a read that brings one
-  request to many others in flight pays a comparison, too; what is not counted yet stays below UNCOUNTED.
-- An exchange costs EXCHANGE_BYTES or OBSERVED_BYTES, and what is kept of a produce. A request of which more than
-  KEPT_BYTES are kept is counted however few are in flight.
+- With more in flight a session is `crowded`: new requests are counted, and those that the broker has answered are
+  released in order. Both happen once for UNCOUNTED requests, so a read that adds one request to many in flight
+  costs a comparison, too; fewer than UNCOUNTED requests are uncounted at any time.
+- An exchange costs EXCHANGE_BYTES or OBSERVED_BYTES, and the kept bytes of a produce. A request of which more than
+  KEPT_BYTES are kept is counted even if few are in flight.
 - A crowded client is not read while the pool is used up, or while it has MAX_BYTES in flight itself. It is read
   again when replies have come, or were made here. A client that is not crowded is always read.
 """
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from proxy.core.session.owner import Owner
 
 UNCOUNTED = 16
-"""So many requests of a connection may wait for replies before what they cost is counted: deeper than the
+"""The most requests of a connection that may wait for replies before their memory is counted: deeper than the
 pipelines of the usual clients (Java: 5)."""
 CROWDED = -1
-"""Instead of UNCOUNTED, in a session that must be counted at the end of this read: any queue is longer."""
+"""The threshold of a session that must be counted at the end of this read: any queue is longer."""
 EXCHANGE_BYTES = 120
-"""An Exchange, the integers that only it has, and its place in the queue; measured, see the tests."""
+"""The size of an Exchange, its integers and its place in the queue; measured in the tests."""
 OBSERVED_BYTES = 232
-"""The same of an ObservedExchange."""
+"""The size of an ObservedExchange, its integers and its place in the queue."""
 SWALLOWED_BYTES = 96
-"""The same of what remains of a request that was answered here."""
+"""The size of a SwallowedExchange: a request that was answered here."""
 KEPT_BYTES = 1024
-"""At most, of nearly every produce (`kept_produce.MAX_KEPT_BYTES`)."""
+"""The most bytes that are kept of nearly every produce (`kept_produce.MAX_KEPT_BYTES`)."""
 KEPT_OBJECT_BYTES = 57
-"""What the object costs that keeps them."""
+"""The size of the object that keeps these bytes."""
 FREE_BYTES = 20 << 10
-"""With no more than this, and few requests, a session is not crowded any more."""
+"""A session with at most this much in flight, and few requests, is no longer crowded."""
 MAX_BYTES = 8 << 20
-"""Of one session. What is read then is answered here in turns: see `broker_waits.MAX_ANSWERS`."""
+"""The most that one session may have in flight; at timeout they are answered in turns (`broker_waits.MAX_ANSWERS`)."""
 _PIECE = 64
 
 
 class InFlight:
-    """What one crowded session has counted: pieces of [exchanges, bytes], in the order of its queue."""
+    """The counted requests of one crowded session: pieces of [exchanges, bytes], in the order of its queue."""
 
     __slots__ = ("_owner", "bytes", "count", "pieces")
 
@@ -59,13 +59,13 @@ class InFlight:
 
     @property
     def threshold(self) -> int:
-        """Return the length of the queue beyond which it has to be counted again."""
+        """Return the length of the queue above which it must be counted again."""
         return self.count + UNCOUNTED
 
     # -- what a session says ---------------------------------------------------------------------
 
     def on_requests(self) -> None:
-        """A read has left more in flight than the threshold: count what it brought, and mute the client if need be."""
+        """Count the new requests after a read that exceeds the threshold; mute the client if it is over its limit."""
         owner = self._owner
         queue, pool = owner.queue, owner.shared.request_pool
         more = len(queue) - self.count
@@ -103,7 +103,7 @@ class InFlight:
         return True
 
     def on_replies(self) -> None:
-        """The broker has replied: give back what has gone, once it is worth the while."""
+        """Release the memory of answered requests, once they are UNCOUNTED or few requests are left."""
         owner = self._owner
         left = len(owner.queue)
         gone = self.count - left
@@ -118,9 +118,9 @@ class InFlight:
             owner.unmute(Mute.IN_FLIGHT)
 
     def recount(self) -> bool:
-        """Look at everything in flight: requests were answered here, or few are left.
+        """Count all requests in flight again: some were answered here, or few are left.
 
-        Returns whether all is given back.
+        Return whether everything was released.
         """
         owner = self._owner
         pool, before_bytes = owner.shared.request_pool, self.bytes
@@ -143,7 +143,7 @@ class InFlight:
         return is_free
 
     def release(self) -> None:
-        """Give everything back: little is in flight, or the session ends."""
+        """Release all counted memory: little is in flight, or the session ends."""
         size_bytes, self.bytes = self.bytes, 0
         self.count = 0
         self.pieces.clear()
@@ -156,7 +156,7 @@ class InFlight:
     # -- the pieces ------------------------------------------------------------------------------
 
     def add(self, count: int, size_bytes: int) -> None:
-        """Count the newest. Reads of few requests share a piece."""
+        """Count the newest `count` requests of `size_bytes`. Reads of few requests share a piece."""
         self.count += count
         self.bytes += size_bytes
         pieces = self.pieces
@@ -167,7 +167,7 @@ class InFlight:
             pieces.append([count, size_bytes])
 
     def take(self, count: int) -> int:
-        """Forget the oldest `count` and return what they have cost (part of a piece: its average)."""
+        """Forget the oldest `count` requests; return their counted bytes (part of a piece: its average)."""
         self.count -= count
         taken_bytes = 0
         pieces = self.pieces

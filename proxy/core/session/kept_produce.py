@@ -1,9 +1,9 @@
-"""What is kept of a tracked Produce, so that it can be answered here: its topics and partitions.
+"""The topics and partitions of a tracked Produce, kept so that it can be answered here.
 
 Rules:
 - A whole request of up to MAX_KEPT_BYTES is kept as it is; of a larger one only its head, or its topics, packed.
 - A request that cannot be read, or has too many partitions or tags, passes, and the broker alone answers it.
-- A produce is answered with REQUEST_TIMED_OUT for each partition: it is not known whether it was written.
+- A produce is answered with REQUEST_TIMED_OUT for each partition: it is not known whether the broker wrote it.
   A fetch is answered empty, without an error, without a session (see `wire.fetch`).
 """
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 MAX_KEPT_BYTES = 1024
 """A whole request up to this size is kept as it is."""
 EMPTY_THROTTLE_MS = 1
-"""In an empty fetch: clients take it for a throttle, not for a broker's fault."""
+"""The throttle time of an empty fetch reply: clients read it as a throttle, not as a broker's fault."""
 _SIZE_BYTES = 5
-"""At most, of the records' own size: a partition is one when that is there."""
+"""The most bytes of the size field of the records, with which the head of a partition is complete."""
 
 
 def keep(
     exchange: Exchange, buf: bytearray, pos: int, stop: int, steps: int = ELEMENT_BUDGET
 ) -> int:
-    """Remember of the whole Produce frame in buf[pos:stop] what a reply would have to say.
+    """Keep the topics and partitions of the whole Produce frame in buf[pos:stop], for a reply made here.
 
     Returns what is left of `steps`, the topics, partitions and tagged fields that may be visited. A
     negative number: they were not enough, or the frame cannot be read, and nothing is kept.
@@ -57,15 +57,15 @@ def keep(
 
 
 def leave_to_broker(exchange: Exchange) -> None:
-    """It cannot be read here: it passes, and has no deadline."""
+    """Remove the deadline of a Produce that cannot be read here: only the broker can answer it."""
     exchange.plan = exchange.plan.waiting(0)
     exchange.kept = None
 
 
 def on_sent(exchange: ObservedExchange, now_ms: int) -> None:
-    """The broker has it only now: it was held here, or took its time to come.
+    """Restart the deadline of a request that is forwarded late: it was held here, or arrived slowly.
 
-    The client of a Produce has been counting all the while, so of its wait no more than half begins now.
+    The client's own timeout of a Produce runs all the time, so at most half of its wait restarts now.
     """
     plan = exchange.plan
     since_ms = now_ms - plan.wait_ms // 2 if plan.keeps else now_ms
@@ -73,7 +73,7 @@ def on_sent(exchange: ObservedExchange, now_ms: int) -> None:
 
 
 def on_streamed(exchange: ObservedExchange, walker: ProduceWalker, now_ms: int) -> None:
-    """The last byte of a Produce that was walked has gone out."""
+    """Pack the topics of a Produce that was walked, and restart its deadline, because its last byte was forwarded."""
     on_sent(exchange, now_ms)
     if exchange.plan.keeps:
         exchange.kept = produce_partitions.pack(walker.topics)
@@ -82,7 +82,7 @@ def on_streamed(exchange: ObservedExchange, walker: ProduceWalker, now_ms: int) 
 
 
 def timed_out_body(exchange: Exchange) -> bytes:
-    """Return the body of the reply in the broker's place. Raises WireError if what was kept cannot be read."""
+    """Return the body of a reply made in the broker's place. Raises WireError if the kept bytes cannot be read."""
     api = exchange.plan.api
     if api.key == ApiKey.FETCH:
         return fetch.empty_reply(api, EMPTY_THROTTLE_MS)
@@ -96,7 +96,7 @@ def _topics(exchange: Exchange) -> produce_partitions.Topics:
     if isinstance(kept, bytearray):
         at = body_at(kept, 0, len(kept), api.request_header_version)
         if at is None:
-            raise WireError("a Produce head longer than its frame")
+            raise WireError("the Produce head is longer than its frame")
         walker = ProduceWalker(api.version)
         walker.feed(kept, at, len(kept))
         return walker.topics

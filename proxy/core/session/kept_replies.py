@@ -1,10 +1,10 @@
-"""Replies that cannot pass as they come: whole, or as far as the addresses in them.
+"""Replies that are kept to be rewritten: whole, or up to the end of the addresses in them.
 
 Rules:
 - Where addresses stand in the first part (`Plan.lead`) only that part is kept and rewritten; the rest streams.
 - Everything else that must be changed is kept whole, from memory that is reserved (see `reply_reservations`).
-- What is kept is counted as it comes, or when it is reserved, and given back once.
-- A part that is not whole yet is tried again when twice as much is here: a reply costs no more than two walks.
+- Kept bytes are counted on arrival, or when they are reserved, and released once.
+- A first part that is not complete is read again when twice as much has arrived: the cost is at most two walks.
 """
 
 from __future__ import annotations
@@ -26,31 +26,29 @@ if TYPE_CHECKING:
 _SIZE = Struct(">i").pack
 _SET_SIZE = Struct(">i").pack_into
 MAX_LEAD_BYTES = 8 << 20
-"""The list of brokers of no cluster is longer."""
+"""The longest list of brokers that is accepted in a reply."""
 
 
 class KeptReply:
-    """One reply of which something is kept. `counted_bytes` of the pool of replies are taken for it."""
+    """One reply that is kept whole or in part. `counted_bytes` of the pool of replies are allocated for it."""
 
     __slots__ = ("_owner", "_try_bytes", "counted_bytes", "frame")
 
     def __init__(self, owner: Owner, size: int, *, leads: bool, copies: int) -> None:
-        """A reply of `size` bytes is kept from here on: its first part, or all of it, `copies` times at most.
+        """Keep a reply of `size` bytes: its first part (`leads`), or all of it, in memory at most `copies` times.
 
-        Raises BrokerProtocolError for one that is larger than all memory there is for such replies.
+        Raises BrokerProtocolError for one that is larger than all memory for such replies.
         """
         self._owner = owner
         self.frame = bytearray()
         self.counted_bytes = 0
-        self._try_bytes = 1 if leads else 0  # with so much here, its first part may be whole
+        self._try_bytes = 1 if leads else 0  # with so many bytes its first part may be complete
         if leads:
             return
         reservations = owner.shared.reply_reservations
         max_bytes = reservations.max_bytes // copies
         if size > max_bytes:
-            raise BrokerProtocolError(
-                f"a reply of {size} bytes that has to be kept whole ({max_bytes} may be)"
-            )
+            raise BrokerProtocolError(f"reply size {size} exceeds {max_bytes} bytes of buffer")
         whole_bytes = (4 + size) * copies
         if whole_bytes > SMALL_BYTES:
             reservations.try_reserve(self, whole_bytes)
@@ -61,7 +59,7 @@ class KeptReply:
         return self._try_bytes > 0
 
     def add(self, part: memoryview) -> None:
-        """More of it is here."""
+        """Append the next bytes of the reply, and count them."""
         self.frame += part
         uncounted_bytes = len(self.frame) - self.counted_bytes
         if uncounted_bytes > 0:
@@ -95,31 +93,31 @@ class KeptReply:
         return changed
 
     def take(self) -> int:
-        """Return how many bytes of the pool are counted for it: they are the caller's from now on."""
+        """Return how many bytes of the pool are allocated for the reply; the caller must release them."""
         counted_bytes, self.counted_bytes = self.counted_bytes, 0
         self._owner.shared.reply_reservations.leave(self)
         return counted_bytes
 
     def drop(self) -> None:
-        """Give back what was kept: the session ends."""
+        """Release the memory of the reply, because the session ends."""
         self._owner.client.pool.release(self.take())
 
     # -- what the reservations say ---------------------------------------------------------------
 
     def on_memory_refused(self) -> None:
-        """It has to wait: its broker is not read."""
+        """Mute the broker until there is memory for the reply."""
         self._owner.broker.mute(Mute.OUT_OF_MEMORY)
         self._owner.call_attention()
 
     def on_memory_granted(self, more_bytes: int, *, waited: bool) -> None:
-        """`more_bytes` are taken for it."""
+        """Note that `more_bytes` are allocated for the reply; unmute the broker if it waited for them."""
         self.counted_bytes += more_bytes
         if waited:
             self.on_wait_over()
             self._owner.attend()
 
     def on_wait_over(self) -> None:
-        """It waits no more."""
+        """Unmute the broker."""
         self._owner.broker.unmute(Mute.OUT_OF_MEMORY)
 
 
@@ -136,7 +134,7 @@ def rewritten(
     plan = exchange.plan
     body_at = header.response_body_at(buf, pos, stop, plan.api.response_header_version)
     if body_at is None or rewrite is None:
-        raise BrokerProtocolError(f"a {plan.api.name} reply shorter than its header")
+        raise BrokerProtocolError(f"the {plan.api.name} reply is shorter than its header")
     body = rewrite(buf, body_at, stop)
     if body is None:
         return None

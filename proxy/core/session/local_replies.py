@@ -1,9 +1,9 @@
-"""Replies made here, and what every reply has in common before it leaves: the policies hear of it, and it says what is
-left of a throttle.
+"""Replies made here, and the last steps of every reply: the policies are told of it, and the remaining throttle time is
+written into it.
 
 Rules:
-- `on_reply` is called once for each reply, the broker's or our own, when its head is here.
-- A reply made here leaves when it is its turn, and no byte of the broker's comes between.
+- `on_reply` is called once for each reply, the broker's or our own, when its head has arrived.
+- A reply made here is sent in its turn, and not inside a reply of the broker.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def on_reply(
     end: int,
     now_ms: int,
 ) -> None:
-    """A reply of `size` bytes, of which buf[pos:end] is here, is about to leave.
+    """Prepare a reply of `size` bytes, of which buf[pos:end] has arrived, for its client.
 
-    The policies hear of it, and what is left of a throttle is written into it. The broker's own figure stays if it
-    is larger, and then it counts. Raises PolicyFault; WireError if the field cannot be found.
+    The policies are told of it, and the remaining throttle time is written into it (KIP-219). A larger figure of the
+    broker stays, and throttles the client here, too. Raises PolicyFault; WireError if the field cannot be found.
     """
     plan = exchange.plan
     until_ms = known_ms = exchange.throttle_until_ms
@@ -62,7 +62,7 @@ def on_reply(
 def frame_of(
     owner: Owner, exchange: ObservedExchange, body: bytes, now_ms: int, *, forwarded: bool = False
 ) -> bytearray:
-    """Return the whole reply with this body, as it may leave. Raises PolicyFault; then the request has ended."""
+    """Return the whole reply frame with this body, ready to send. Raises PolicyFault; then the request has ended."""
     api = exchange.plan.api
     tagged = api.response_header_version
     pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
@@ -84,7 +84,7 @@ def frame_of(
 
 
 def answer(owner: Owner, exchange: ObservedExchange, body: bytes, now_ms: int) -> None:
-    """Reply from here, when its turn comes. For a request without reply nothing is sent."""
+    """Send a reply with this body when its turn comes; nothing for a request without a reply (acks=0)."""
     owner.call_attention()
     if exchange.plan.silent:
         owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
@@ -100,7 +100,7 @@ def answer(owner: Owner, exchange: ObservedExchange, body: bytes, now_ms: int) -
 
 
 def respond(owner: Owner, exchange: ObservedExchange, verdict: Respond, now_ms: int) -> None:
-    """Reply with a policy's own body, which may be a refusal."""
+    """Reply with the body that a policy has made, which may be a refusal."""
     if verdict.refuses is not None:
         on_refused(owner.shared, exchange, verdict.refuses)
     answer(owner, exchange, verdict.body, now_ms)
@@ -109,7 +109,7 @@ def respond(owner: Owner, exchange: ObservedExchange, verdict: Respond, now_ms: 
 def refuse(
     owner: Owner, exchange: ObservedExchange, verdict: Reject, body: bytes, now_ms: int
 ) -> None:
-    """Reply with an error in the API's own shape; `body` is the request's, which some shapes echo."""
+    """Reply with an error in the API's own format; `body` is the request's, which some formats echo."""
     name = on_refused(owner.shared, exchange, verdict)
     if not exchange.plan.silent:
         try:
@@ -117,7 +117,7 @@ def refuse(
             reply = replies.error_body(exchange.plan.api, body, verdict.code, words)
         except WireError as error:
             owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
-            why = f"refused, and no shape to say so: {error}"
+            why = f"refused without an error reply: {error}"
             owner.end_after_replies(CloseReason.POLICY, why)
             return
         answer(owner, exchange, reply, now_ms)
@@ -127,8 +127,8 @@ def refuse(
         owner.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
 
 
-def let_go(owner: Owner, place: int, now_ms: int) -> None:
-    """Send the replies made here that stand at `place` in the queue: it is their turn."""
+def send_answers(owner: Owner, place: int, now_ms: int) -> None:
+    """Send the replies made here from `place` in the queue on, because their turn has come."""
     while (waiting := owner.queue.maybe_take_answer(place)) is not None:
         owner.client.pool.release(len(waiting.reply))
         owner.client.put(waiting.reply)

@@ -1,11 +1,11 @@
-"""When a client is not read: for which reasons, from which request on, and until when.
+"""The mutes of a client: their reasons, from which request on they hold, and until when.
 
 Rules:
-- A client is muted between two requests, never inside one: what is wanted earlier waits in `wanted`.
+- A client is muted between two requests, never inside one: until then the reason waits in `wanted`.
 - `unusual` says that the fast loop must not begin a request by itself. Only this part writes it.
-- There is one throttle at a time: of several the latest end holds (after Kafka's ThrottledChannel).
-- Bytes read before a mute stay in the channel's `carry`, counted; they have a turn of their own when the last
-  reason is gone.
+- There is one throttle at a time: of several the latest end counts (as in Kafka's ThrottledChannel).
+- Bytes read before a mute stay in the channel's `carry`, counted; they are handled in a later turn, after the
+  last reason is removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Mutes:
-    """The mutes of one client. Made when the first is wanted."""
+    """The mutes of one client. Made with the first mute."""
 
     __slots__ = (
         "_owner",
@@ -39,7 +39,7 @@ class Mutes:
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self.wanted = 0  # reasons that hold as soon as the request that is passing is through
+        self.wanted = 0  # reasons that hold from the end of the request that is passing
         self.unusual = False
         self.throttled_until_ms = 0
         self.throttled_by: QuotaViolation | None = None  # None: the broker, or a policy gave none
@@ -48,13 +48,13 @@ class Mutes:
 
     @property
     def is_throttled(self) -> bool:
-        """Whether a throttle runs."""
+        """Whether the client is throttled now."""
         return self._throttle_timer is not None
 
     # -- reasons ---------------------------------------------------------------------------------
 
     def mute_now(self, reason: int) -> None:
-        """Mute the client at once: no request of it is passing, or the caller knows why it may stop inside one."""
+        """Mute the client at once: none of its requests is passing, or this one may be interrupted."""
         self._hold(reason)
         self.unusual = True
 
@@ -68,14 +68,14 @@ class Mutes:
         self._owner.call_attention()
 
     def on_request_boundary(self) -> None:
-        """Between two requests: mute the client for what was wanted meanwhile."""
+        """Mute the client between two requests, for the reasons in `wanted`."""
         self._hold(self.wanted)
         self.wanted = 0
         self.look_again()
         self._owner.schedule()
 
     def unmute(self, reason: int) -> None:
-        """Take a reason away; with the last one, what was read before the mute has its turn."""
+        """Remove a reason; after the last one the bytes that were read before the mute are handled in a later turn."""
         self.wanted &= ~reason
         owner, client = self._owner, self._owner.client
         if client.muted & reason:
@@ -87,7 +87,7 @@ class Mutes:
         self.look_again()
 
     def look_again(self) -> None:
-        """Find out whether requests may take the fast loop (again)."""
+        """Set `unusual` if requests must not take the fast loop now, else clear it."""
         owner = self._owner
         self.unusual = bool(
             self.wanted or owner.client.muted & STOPS_PARSING or owner.keeps_off_fast_loop
@@ -107,7 +107,7 @@ class Mutes:
         now_ms: int,
         why: QuotaViolation | None = None,
     ) -> None:
-        """Let this request pass and throttle its client; the reply will say how long that still lasts."""
+        """Let this request pass and throttle its client; the reply carries the remaining time (KIP-219)."""
         until_ms = now_ms + throttle_time_ms
         if not exchange.plan.silent:
             exchange.throttle_until_ms = until_ms
@@ -121,7 +121,7 @@ class Mutes:
         now_ms: int,
         why: QuotaViolation | None = None,
     ) -> None:
-        """Mute the client until then. What was read before still goes straight on; the next step reads no more."""
+        """Mute the client until `until_ms`. Bytes already read are still forwarded; the next step reads no more."""
         if until_ms <= now_ms:
             return
         owner = self._owner
@@ -141,7 +141,7 @@ class Mutes:
         self.mute_until(until_ms)
 
     def mute_until(self, until_ms: int) -> None:
-        """Mute the client from the end of the request that is passing, until then."""
+        """Mute the client from the end of the request that is passing until `until_ms`."""
         owner = self._owner
         self.throttled_until_ms = until_ms
         self.unusual = True
@@ -172,12 +172,12 @@ class Mutes:
             self._on_throttle_due(now_ms)
 
     def end_throttle(self) -> None:
-        """Let the client send at once."""
+        """End the throttle: the client may send at once."""
         self.unmute(Mute.THROTTLED)
         self._tell_unmuted()
 
     def release(self) -> None:
-        """The session is closed: its throttle is over."""
+        """End the throttle, because the session is closed."""
         self._tell_unmuted()
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()

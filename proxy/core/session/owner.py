@@ -1,6 +1,6 @@
-"""What the parts of a session see of it: its channels and its queue, and what they ask it to do.
+"""The session as its parts see it: its channels, its queue and the methods that they call.
 
-No part knows another, nor the Session that owns them: what one wants of another goes through here.
+No part knows another, nor the Session that owns them: they call each other through these methods.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Owner(Protocol):
-    """A session. Parts read these, and change them by their methods."""
+    """A session. Parts read its attributes, and change them only through methods."""
 
     # -- what it has -----------------------------------------------------------------------------
 
@@ -71,19 +71,19 @@ class Owner(Protocol):
     # -- the event loop --------------------------------------------------------------------------
 
     def call_attention(self) -> None:
-        """The read that is under way did not simply go on."""
+        """Note that this read is not forwarded as it came: the session must return ATTENTION."""
 
     def take_attention(self) -> bool:
-        """Return whether attention was called for, and forget it."""
+        """Return whether `call_attention` was called since the last time, and reset it."""
 
     def schedule(self) -> None:
-        """Have a turn soon."""
+        """Ask the event loop for a turn of this session."""
 
     def attend(self) -> None:
-        """Both: something happened outside the session's own reads."""
+        """Call attention and schedule: something happened outside the session's own reads."""
 
     def pace(self, unread: bytes) -> None:
-        """End this turn: `unread` waits, counted, for the next one."""
+        """End this turn: `unread` is kept, counted, for the next one."""
 
     # -- mutes -----------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""The parts of a session, made when they are needed, and what each asks of the others.
+"""The parts of a session, made when they are needed, and their calls to each other.
 
 Rules:
-- A part sees the session as its `Owner`, so that no part knows another. Here is what it asks for, as one-liners.
+- A part sees the session as its `Owner`, so that no part knows another. The methods here forward its calls.
 - Each field has one writer: this class its own, each part its own.
-- A session that nothing happens to has none of the parts.
+- A session on the fast loop alone has none of the parts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class SessionParts:
-    """What a session consists of. `Session` adds the two directions and the event loop's doors."""
+    """The parts of one session. `Session` adds the two directions and the methods for the event loop."""
 
     __slots__ = (
         "_claim",
@@ -115,32 +115,32 @@ class SessionParts:
         return bool(self.client.muted & Mute.PACED)
 
     def pace(self, unread: bytes) -> None:
-        """Enough for one turn: `unread` waits, counted, and so does whatever the client sends."""
+        """End this turn: `unread` is kept, counted, and the client is not read until the next turn."""
         self.client.keep(unread)
         self.client.mute(Mute.PACED)
         self.attend()
 
     def call_attention(self) -> None:
-        """The read that is under way does not simply go on."""
+        """Note that this read is not forwarded as it came: the session must return ATTENTION."""
         self.attention = True
 
     def take_attention(self) -> bool:
-        """Return whether attention was called for, and forget it."""
+        """Return whether `call_attention` was called since the last time, and reset it."""
         attention, self.attention = self.attention, False
         return attention
 
     def schedule(self) -> None:
-        """Have a turn soon."""
+        """Ask the event loop for a turn of this session."""
         self.shared.schedule(self)
 
     def attend(self) -> None:
-        """Something happened outside the session's own reads: the event loop must look at it."""
+        """Tell the event loop to look at this session: something happened outside the session's own reads."""
         self.shared.attend(self)
 
     # -- questions of our own -----------------------------------------------------------------------
 
     def put_questions(self) -> None:
-        """A frame boundary: our own requests go out."""
+        """Send our own requests to the broker, at a frame boundary."""
         questions, self.questions = self.questions or (), None
         for question in questions:
             self.broker.put(question.frame)
@@ -157,11 +157,11 @@ class SessionParts:
     # -- who speaks --------------------------------------------------------------------------------
 
     def on_client_id(self, client_id: str) -> None:
-        """The client names itself; what comes from now on counts for that name."""
+        """Count later requests for this client id, which the client has sent."""
         self.become(replace(self.peer, client_id=intern(client_id)))
 
     def become(self, peer: Peer) -> None:
-        """It is known better who speaks: what comes from now on counts for them."""
+        """Replace the peer, because more is known of the client: later requests are counted for the new peer."""
         self.peer = peer
         self.plans.clear()
         old = self.usage
@@ -184,11 +184,11 @@ class SessionParts:
         return self._sasl is not None
 
     def observe_sasl(self, exchange: ObservedExchange, body: bytes) -> None:
-        """A SASL request goes on to the broker."""
+        """Tell the SASL listener of a request that is forwarded to the broker."""
         self._sasl_now().on_request(exchange, body)
 
     def sasl_listener(self, api: Api) -> Rewrite:
-        """Return what listens to the replies of this API."""
+        """Return a rewrite that passes the replies of this SASL API to the listener, and changes nothing."""
         return listening(self._sasl_now(), api)
 
     def _sasl_now(self) -> SaslListener:
@@ -199,7 +199,7 @@ class SessionParts:
     # -- what is counted -------------------------------------------------------------------------
 
     def on_arrived(self, exchange: ObservedExchange) -> None:
-        """A request of the general path is here, as far as its head."""
+        """Count a request of the general path whose head has arrived."""
         size_bytes, usage, plan = exchange.size_bytes, self.usage, exchange.plan
         usage.requests += 1
         usage.request_bytes += 4 + size_bytes
@@ -216,12 +216,12 @@ class SessionParts:
                 self._sample(exchange)
 
     def resample(self, every: int) -> None:
-        """From now on one request in `every` is sampled; 0: none."""
+        """Sample one request in `every` from now on; 0: none."""
         self.samples = every != 0
         self.sample_left = self.shared.sample_from() if every else 0
 
     def _sample_newest(self) -> None:
-        """It is time for one to be told about: the newest that came."""
+        """Sample the newest request in the queue."""
         newest = self.queue[-1] if self.queue else None
         if isinstance(newest, Exchange) and self.shared.keeps_traces:
             self.queue[-1] = sampled = observed(newest)
@@ -234,12 +234,12 @@ class SessionParts:
             trace.sampled = True
 
     def next_exchange_id(self) -> int:
-        """Return the number of the next request that is looked at."""
+        """Return the number of the next ObservedExchange."""
         self.exchange_ids += 1
         return self.exchange_ids
 
     def count_muted_time(self, reasons: int, by: int) -> None:
-        """Of the client's time a throttle or lack of memory takes, from now on, more (1) or less (-1)."""
+        """Begin (`by` 1) or end (-1) counting the client's time in a throttle or without memory."""
         if reasons & Mute.THROTTLED:
             self.usage.blocked.change(by, self.shared.now_ms)
         if reasons & Mute.OUT_OF_MEMORY:
@@ -261,22 +261,22 @@ class SessionParts:
         self._mutes_now().mute_after_request(reason)
 
     def on_request_boundary(self) -> None:
-        """Between two requests: mute the client for what was wanted meanwhile."""
+        """Mute the client between two requests, for the reasons that waited for this boundary."""
         if self.mutes is not None and self.mutes.wanted:
             self.mutes.on_request_boundary()
 
     def unmute(self, reason: int) -> None:
-        """Take a reason away; with the last one, what was read before the mute has its turn."""
+        """Remove a reason; after the last one the bytes that were read before the mute are handled in a later turn."""
         if self.mutes is not None:
             self.mutes.unmute(reason)
 
     def look_again(self) -> None:
-        """Find out whether requests may take the fast loop again."""
+        """Check whether requests may take the fast loop again."""
         if self.mutes is not None and self.mutes.unusual:
             self.mutes.look_again()
 
     def keep_off_fast_loop(self) -> None:
-        """Requests may not take the fast loop: the session ends, or asks something of its own."""
+        """Keep requests off the fast loop, because the session ends or sends a request of our own."""
         self._mutes_now().look_again()
 
     def throttle_request(
@@ -286,7 +286,7 @@ class SessionParts:
         now_ms: int,
         why: QuotaViolation | None = None,
     ) -> None:
-        """Let this request pass and throttle its client; the reply will say how long that still lasts."""
+        """Let this request pass and throttle its client; the reply carries the remaining time (KIP-219)."""
         self._mutes_now().throttle_request(exchange, throttle_time_ms, now_ms, why)
 
     def throttle(
@@ -296,15 +296,15 @@ class SessionParts:
         now_ms: int,
         why: QuotaViolation | None = None,
     ) -> None:
-        """Mute the client until then."""
+        """Mute the client until `until_ms`."""
         self._mutes_now().throttle(exchange, until_ms, now_ms, why)
 
     def was_throttled_after(self, at_us: int) -> bool:
-        """Return whether a throttle lasted beyond that moment."""
+        """Return whether a throttle lasted beyond `at_us`, in the engine's microseconds."""
         return self.mutes is not None and self.mutes.throttled_until_ms * 1000 > at_us
 
     def end_throttle(self) -> None:
-        """Let the client send at once."""
+        """End the throttle: the client may send at once."""
         if self.mutes is not None:
             self.mutes.end_throttle()
 
@@ -317,37 +317,37 @@ class SessionParts:
 
     @property
     def request_streams(self) -> bool:
-        """Whether the request that is passing goes on to the broker as it comes."""
+        """Whether the request that is passing is forwarded to the broker as it arrives."""
         return self.requests is None or self.requests.streams
 
     @property
     def is_gathering(self) -> bool:
-        """Whether a request is being kept whole, and not all of it is here."""
+        """Whether a request is being kept whole, and not all of it has arrived."""
         return self.requests is not None and self.requests.is_gathering
 
     @property
     def gathered(self) -> bytearray | None:
-        """Return what is here of a request that is kept whole."""
+        """Return the received bytes of a request that is kept whole; None if none is."""
         return None if self.requests is None else self.requests.gathered
 
     @property
     def gathered_bytes(self) -> int | None:
-        """Return how much of a request that is being kept whole is here; None if none is."""
+        """Return how many bytes of a request that is being kept whole have arrived; None if none is."""
         return len(self.gathered or b"") if self.is_gathering else None
 
     @property
     def has_pending(self) -> bool:
-        """Whether the request that begins next is known."""
+        """Whether the next request was read, but has not begun."""
         return self.requests is not None and self.requests.pending is not None
 
     @property
     def is_inside_request(self) -> bool:
-        """Whether not all of a request has gone on."""
+        """Whether a request has begun or was read, and is not forwarded completely."""
         return self.requests is not None and (self.requests.left > 0 or self.has_pending)
 
     @property
     def keeps_off_fast_loop(self) -> bool:
-        """Whether something but a mute keeps requests off the fast loop."""
+        """Whether requests must not take the fast loop, for another reason than a mute."""
         ending, requests = self._ending, self.requests
         return (
             (ending is not None and ending.ending)
@@ -371,15 +371,15 @@ class SessionParts:
         return self.held is not None
 
     def on_hold_begun(self, held: HeldRequest) -> None:
-        """A policy holds this request."""
+        """Note that a policy holds this request."""
         self.held = held
 
     def on_hold_over(self) -> None:
-        """No request is held any more."""
+        """Note that no request is held."""
         self.held = None
 
     def resume_held(self, exchange: ObservedExchange, judged: Verdict | PolicyFault) -> None:
-        """What was held has its verdict; it is done in a turn of the session's own."""
+        """Apply the verdict on a held request in a later turn of the session; unmute the client."""
         self._resume(exchange, judged)
         self.unmute(Mute.HELD)
 
@@ -388,15 +388,15 @@ class SessionParts:
             self.requests = RequestStream(self)
         self.requests.resume(exchange, judged)
 
-    def let_go_requests(self) -> None:
-        """Give back what is kept of a request, or was to be."""
+    def drop_kept_requests(self) -> None:
+        """Release the memory of a request that is kept whole, or waits for memory."""
         if self.requests is not None:
-            self.requests.let_go()
+            self.requests.drop_kept()
         else:
             self.leave_memory()
 
     def forget_requests(self, now_ms: int) -> None:
-        """Nothing more comes of what was kept of a request, nor of questions that were not put."""
+        """Discard kept requests, and requests of our own that were not sent."""
         if self.requests is not None:
             self.requests.release(now_ms)
         else:
@@ -406,84 +406,84 @@ class SessionParts:
             question.exchange.on_reply(None)
 
     def forget_replies(self) -> None:
-        """Give back what is kept of a reply."""
+        """Release the memory of a reply that is kept."""
         if self.replies is not None:
             self.replies.release()
 
     def complete(
         self, exchange: Exchange, outcome: Outcome, now_ms: int, *, forwarded: bool = True
     ) -> None:
-        """A request has ended: all are told, once."""
+        """Tell the policies, the trace and the capture, once, how a request has ended."""
         self.calls.complete(exchange, outcome, now_ms, forwarded=forwarded, reason=self.reason)
 
     # -- memory ----------------------------------------------------------------------------------
 
     @property
     def claim(self) -> MemoryClaim:
-        """Return what the session has of the pool of requests."""
+        """Return the session's claim on the pool of requests."""
         if self._claim is None:
             self._claim = MemoryClaim(self, self.shared)
         return self._claim
 
     @property
     def is_kept_waiting(self) -> bool:
-        """Whether we do not read the client for the broker's sake. (If it takes no replies, that is its own doing.)"""
+        """Whether bytes wait for the broker, or the client is muted for another reason than backpressure."""
         return bool(self.broker.outbox or self.client.muted & ~Mute.BACKPRESSURE)
 
     def on_memory_refused(self) -> None:
-        """The next request has to wait for memory."""
+        """Mute the client until there is memory for the next request."""
         self._mutes_now().mute_now(Mute.OUT_OF_MEMORY)
         self.call_attention()
 
     def on_memory_granted(self) -> None:
-        """There is memory for it."""
+        """Unmute the client, because there is memory for its request."""
         self.unmute(Mute.OUT_OF_MEMORY)
 
     def on_streamed(self) -> None:
-        """The last byte of a request that streamed has gone on."""
+        """Release the announced bytes of a streamed request, because its last byte was forwarded."""
         claim = self._claim
         if claim is not None and claim.announced_bytes:
             self.shared.announced.give_back(claim)
 
     def give_back_head(self) -> None:
-        """The head is here: it needs no memory of its own."""
+        """Release the memory that was reserved for a request head, because the head was read."""
         if self._claim is not None and self._claim.head_reserved:
             self.shared.reservations.give_back(self._claim)
 
     def give_back_claim(self) -> None:
-        """No request is to be kept whole: give back what was reserved for it."""
+        """Release the memory that was reserved for a request to be kept whole."""
         if self._claim is not None and self._claim.reserved_bytes:
             self.shared.reservations.give_back(self._claim)
 
     def leave_memory(self) -> None:
-        """It waits for memory no more, and what it had reserved is there for others."""
+        """Stop waiting for memory, and release the memory that was reserved."""
         if self._claim is not None:
             self.shared.announced.leave(self._claim)
             self.shared.reservations.leave(self._claim)
 
     def on_kept(self, exchange: Exchange) -> None:
-        """Something was kept of a request of the general path, which may have come in many reads."""
+        """Count the kept bytes of a request of the general path, which may have arrived in many reads."""
         if kept_bytes_of(exchange) > KEPT_BYTES and not (
             self.in_flight is not None and self.in_flight.try_add_kept(exchange)
         ):
             self._uncounted = CROWDED
 
     def _count_in_flight(self) -> None:
-        """A read has left more in flight than the threshold."""
+        """Count the requests in flight after a read that exceeds the threshold."""
         if self.in_flight is None:
             self.in_flight = InFlight(self)
         self.in_flight.on_requests()
         self._set_threshold()
 
     def recount_in_flight(self) -> None:
-        """Requests were answered here, or few are left."""
+        """Count the requests in flight again: some were answered here, or few are left."""
         if self.in_flight is not None:
             if self.in_flight.recount():
                 self.in_flight = None
             self._set_threshold()
 
     def forget_in_flight(self) -> None:
-        """Give back what requests in flight cost."""
+        """Release the memory that requests in flight are counted with."""
         if self.in_flight is not None:
             self.in_flight.release()
             self.in_flight = None
@@ -500,30 +500,30 @@ class SessionParts:
         return self.waits
 
     def watch_unsent(self) -> None:
-        """Bytes begin to wait for the broker to take them."""
+        """Start timing bytes that the broker has not taken."""
         self._waits_now().watch_unsent()
 
     def on_waits_idle(self) -> None:
-        """Nothing is owed."""
+        """Drop the BrokerWaits: the broker owes no reply."""
         self.waits = None
 
     def excuse_broker(self, now_ms: int) -> None:
-        """The broker could not have replied until now."""
+        """Count the broker's time for its reply from `now_ms`: it could not reply before."""
         self.replied_ms = now_ms
 
     def on_answered_by_broker(self, exchange: Exchange) -> None:
-        """The broker's own reply to a request is through."""
+        """Note that the broker's own reply to a request was forwarded completely."""
         if self.waits is not None:
             self.waits.on_answer(exchange)
 
     def on_late_reply_swallowed(self) -> None:
-        """A late reply was thrown away."""
+        """Note that a late reply of the broker was discarded."""
         self.node.on_settled()
         if not self.draining:
             self._waits_now().be_patient()
 
     def answer_waiting_fetches(self, now_ms: int) -> None:
-        """The proxy drains: answer each fetch that still waits."""
+        """Answer each fetch that still waits, because the proxy drains."""
         self._waits_now().expire(now_ms, draining=True)
 
     # -- the end ------------------------------------------------------------------------------------
@@ -535,12 +535,12 @@ class SessionParts:
 
     @property
     def ending(self) -> bool:
-        """Whether no more requests are taken."""
+        """Whether the session takes no more requests."""
         return self._ending is not None and self._ending.ending
 
     @property
     def draining(self) -> bool:
-        """Whether it ends because the proxy is going down."""
+        """Whether the session ends because the proxy shuts down."""
         return self._ending is not None and self._ending.draining
 
     @property
@@ -550,12 +550,12 @@ class SessionParts:
 
     @property
     def reason(self) -> CloseReason | None:
-        """Return why it ends."""
+        """Return why the session ends; None before that."""
         return None if self._ending is None else self._ending.reason
 
     @property
     def detail(self) -> str:
-        """Return why it ends, in words."""
+        """Return why the session ends, in words; "" if there is nothing to add to the reason."""
         return "" if self._ending is None else self._ending.detail
 
     def end(self, reason: CloseReason, detail: str, now_ms: int) -> None:
@@ -563,12 +563,12 @@ class SessionParts:
         self._ending_now().end(self, reason, detail, now_ms)
 
     def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
-        """The same, outside of the session's own reads."""
+        """End the session as `end` does, outside of its own reads."""
         self.end(reason, detail, now_ms)
         self.attend()
 
     def end_stuck(self, now_ms: int) -> None:
-        """The client takes no replies, and others need the memory that they hold."""
+        """End a session whose client takes no replies, because other sessions need their memory."""
         held_bytes = self.client.unsent_bytes
         self.client.clear()
         detail = f"{held_bytes} bytes of replies not taken"
@@ -579,20 +579,20 @@ class SessionParts:
         self._ending_now().end_after_replies(self, reason, detail)
 
     def maybe_end(self) -> None:
-        """Close both sides if that is wanted and nothing is due."""
+        """Close both sides if an end was requested and no reply is due."""
         if self._ending is not None:
             self._ending.maybe_end(self)
 
     def fail(self, fault: Exception, blamed: CloseReason) -> None:
-        """A fault ends this session at once, and no other."""
+        """End this session, and no other, because of a fault."""
         self._ending_now().fail(self, fault, blamed)
 
     def fail_and_attend(self, fault: Exception) -> None:
-        """A fault of our own or of a policy, outside of the session's own reads."""
+        """End this session because of a fault of our own or of a policy, outside of its own reads."""
         self.fail(fault, CloseReason.INTERNAL)
         self.attend()
 
     def upstream_closed(self) -> None:
-        """The connection to the broker is closed: it has forgotten what was announced."""
+        """Release the announced bytes, because the connection to the broker is closed."""
         if self._claim is not None:
             self.shared.announced.give_back(self._claim)

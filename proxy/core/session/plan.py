@@ -1,9 +1,9 @@
-"""What we know of requests that begin like this one, settled once instead of per request.
+"""The decisions about requests with the same head, made once instead of per request.
 
 A client repeats itself: the same API, version, client id and (for Produce) transactional id and acks. A plan
-is the answer to "what is to be done" for one such beginning; `prefix` is the very bytes after the
-correlation id that a request must show for the plan to hold. One comparison then tells API, speaker
-and acks at once. Whatever does not match is parsed in full and gets a plan of its own.
+has all decisions for one such head. `prefix` is the bytes after the correlation id; a request with the same
+bytes has the same plan, so that one comparison checks API, client id and acks. A request that does not match
+is parsed in full and gets a plan of its own.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ ACKS_ALL = -1
 SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Kept whole and listened to: see `proxy.core.session.identity`."""
 SIGN_ON = SASL | {ApiKey.API_VERSIONS}
-"""What a client sends before it is known who it is; the general path counts it as free."""
+"""The APIs that a client uses before it is authenticated; no quota counts them."""
 MAX_UNAUTHENTICATED_BYTES = 65536
-"""While a SASL exchange is under way (Kafka caps it at 512 KiB, which SaslAuthenticate keeps)."""
+"""The largest request during a SASL exchange, except SaslAuthenticate (512 KiB, as in Kafka)."""
 
 
 class Plan:
-    """See the module. `min_bytes` / `max_bytes` bound the frame sizes it holds for.
+    """The decisions about requests with the same `prefix`. `min_bytes` and `max_bytes` are the range of frame sizes.
 
-    `lead`: changes the first part of the replies, where nothing behind it must be changed.
-    `fast`: the fast loop may settle these requests.
-    `is_special`: they are either `spared`, or administrative and told to the audit log.
+    `lead`: rewrites the first part of the replies; None if a later part must be changed, too.
+    `fast`: the fast loop may handle these requests.
+    `is_special`: they are either `spared`, or administrative and written to the audit log.
     `simple`: no policy is asked about these requests, and each of them gets a reply.
     `plain`: no policy is asked about the replies, and they pass as they are.
-    `glance`: no policy is asked about the replies, and those for which it is True pass as they are.
+    `glance`: no policy is asked about the replies, and those for which it returns True pass as they are.
     """
 
     __slots__ = (
@@ -99,8 +99,8 @@ class Plan:
         self.rewrite = rewrite
         self.wait_ms = wait_ms  # when to answer here, from the arrival on; 0: never
         self.keeps = wait_ms > 0 and api.key == ApiKey.PRODUCE
-        self.cut = False  # a fetch that asked for more than is granted: it is not the broker's silence that ends it
-        self.answer: bytes | None = None  # a reply body made here, whatever the request says
+        self.cut = False  # a fetch with a longer wait than `GraceTimes.max_ms`: it ends at its deadline in any case
+        self.answer: bytes | None = None  # a reply body made here, for any request
         self.min_bytes = 8 + len(prefix)
         self.max_bytes = min(max_bytes, api.request_max_bytes or max_bytes)
         # Only a policy that is content with the header may be asked in the fast loop.
@@ -142,7 +142,7 @@ class Plan:
         self.slow_variant: Plan | None = None
 
     def watched(self) -> Plan:
-        """The same for a request whose reply must be looked at: not `simple`, not `plain`, no `glance`."""
+        """Return the variant for a request whose reply must be looked at: not `simple`, not `plain`, no `glance`."""
         variant = self.slow_variant
         if variant is None:
             variant = self.slow_variant = copy(self)
@@ -151,7 +151,7 @@ class Plan:
         return variant
 
     def waiting(self, wait_ms: int, *, cut: bool = False) -> Plan:
-        """The same with another deadline, for a request that a policy has changed."""
+        """Return the plan with another deadline, for a request that a policy has changed."""
         if wait_ms == self.wait_ms and cut is self.cut:
             return self
         variant = copy(self)
@@ -162,7 +162,7 @@ class Plan:
         return variant
 
     def under(self, hooks: Hooks) -> Plan:
-        """The same for a held request that another chain has taken over."""
+        """Return the plan with the hooks of another chain, for a held request."""
         variant = copy(self)
         variant.hooks = hooks
         variant.on_request = variant.slow_variant = variant.glance = None

@@ -24,11 +24,11 @@ _INT32 = Struct(">i").unpack_from
 _TWO_INT32 = Struct(">ii").unpack_from
 _KIND = Struct(">i").unpack_from  # api_key << 16 | api_version
 NEVER_MS = 1 << 60
-"""Longer than any wait."""
+"""A wait in milliseconds that is longer than any other."""
 
 
 class Speaker(Protocol):
-    """Who sends these requests. `on_client_id` replaces what is known of it, and forgets its plans."""
+    """The sender of the requests. `on_client_id` replaces its peer, and forgets its plans."""
 
     @property
     def shared(self) -> SharedState: ...
@@ -43,10 +43,10 @@ class Speaker(Protocol):
 
 
 class PlanBook(dict[int, Plan]):
-    """Plans by `api_key << 16 | api_version`. What is said of all plans there ever were stays when they are forgotten.
+    """Plans by `api_key << 16 | api_version`. Its two attributes outlast the plans: `clear` does not reset them.
 
-    `keeps`: of some requests something is kept until the broker replies. `shortest_wait_ms`: how soon after it was
-    forwarded a request may have to be looked at (`proxy.core.session.broker_waits`).
+    `keeps`: parts of some requests are kept until the broker replies. `shortest_wait_ms`: the shortest time from
+    forwarding a request to its deadline (`proxy.core.session.broker_waits`).
     """
 
     __slots__ = ("_speaker", "keeps", "shortest_wait_ms")
@@ -58,20 +58,20 @@ class PlanBook(dict[int, Plan]):
         self.shortest_wait_ms = speaker.shared.request_timeout_ms or NEVER_MS
 
     def release(self) -> None:
-        """The session is closed: forget the plans, and who has sent the requests."""
+        """Forget the plans and the sender, because the session is closed."""
         self.clear()
         with suppress(AttributeError):  # it may be told twice
             del self._speaker
 
     def note_wait(self, wait_ms: int) -> None:
-        """A request may have to be looked at as soon as this."""
+        """Lower `shortest_wait_ms` to this deadline of a request, if it is shorter."""
         if 0 < wait_ms < self.shortest_wait_ms:
             self.shortest_wait_ms = wait_ms
 
     def find(self, buf: bytearray, pos: int, limit: int, size: int) -> tuple[Plan, int] | None:
-        """Return the plan for the head at `pos` and where its body begins; None when too little is here.
+        """Return the plan for the head at `pos` and where its body begins; None if the head is incomplete.
 
-        Raises ClientProtocolError for what is not offered, and for a frame larger than its API may be.
+        Raises ClientProtocolError for an API or version that is not offered, and for a frame over its API's limit.
         """
         speaker = self._speaker
         shared = speaker.shared
@@ -142,7 +142,10 @@ class PlanBook(dict[int, Plan]):
         return max_bytes
 
     def _plan_for_unknown(self, api_key: int, api_version: int) -> Plan:
-        """What the table does not have: a newer ApiVersions, a key let through on purpose, or the end."""
+        """Return the plan of a newer ApiVersions, or of a key in `pass_unknown` that the table does not have.
+
+        Raises ClientProtocolError for any other.
+        """
         speaker = self._speaker
         shared = speaker.shared
         known = apis.find(ApiKey.API_VERSIONS, 0)
@@ -155,7 +158,7 @@ class PlanBook(dict[int, Plan]):
             api = replace(api, request_max_bytes=None)
             hooks = shared.chain.hooks(api_key)._replace(need=Need.HEADER)
         else:
-            raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered here")
+            raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered")
         max_bytes = shared.request_max_bytes
         plan = Plan(api, speaker.peer, b"", None, hooks, None, max_bytes, shared, speaker.usage)
         if api_key == ApiKey.API_VERSIONS:
@@ -165,4 +168,4 @@ class PlanBook(dict[int, Plan]):
 
 def _check_size(api: Api, size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        raise ClientProtocolError(f"{api.name} of {size} bytes ({max_bytes} may be)")
+        raise ClientProtocolError(f"{api.name} request size {size} exceeds {max_bytes}")

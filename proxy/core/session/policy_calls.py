@@ -2,8 +2,8 @@
 
 Rules:
 - Each verdict is checked where it comes in. A bad one, or an exception, is the policy's fault, and is named as such.
-- A request ends once: the first outcome counts, whatever raises on the way.
-- A verdict that says that no quota counts the request is noted, and passed on without that.
+- A request ends once: the first outcome counts, even if a call raises.
+- An exemption (no quota counts the request) is noted, and removed from the verdict.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PolicyCalls:
     def ask_again(
         self, exchange: ObservedExchange, verdict: Verdict | None, now_ms: int
     ) -> Verdict:
-        """Return the verdict on a request that was held: its holder is asked, or `verdict` stands for the answer.
+        """Return the verdict on a request that was held: its policy is asked, or `verdict` replaces the answer.
 
         Raises PolicyFault; then the request has ended.
         """
@@ -111,7 +111,7 @@ class PolicyCalls:
     ) -> None:
         """Tell the policies, the trace and the capture how a request has ended, unless they know.
 
-        `forwarded`: whether the broker has seen it. `reason`: why the session ends, if that is why it has ended.
+        `forwarded`: whether it was sent to the broker. `reason`: why the session ends, if it ends.
         """
         plan = exchange.plan
         if isinstance(exchange, ObservedExchange):
@@ -135,7 +135,7 @@ class PolicyCalls:
             self._shared.capture.end(exchange, outcome, now_ms)
 
     def without_exemption(self, exchange: ObservedExchange, verdict: Verdict) -> Verdict:
-        """Return the same verdict; if it says that no quota counts the request, that is noted and taken away."""
+        """Return the same verdict; an exemption (no quota counts the request) is noted and removed."""
         ends = verdict.forward if isinstance(verdict, Throttle) else verdict
         if not isinstance(ends, Forward) or not ends.exempt:
             return verdict
@@ -145,7 +145,7 @@ class PolicyCalls:
 
 
 def mark_exempt(exchange: Exchange) -> None:
-    """Note that a policy says that no quota counts the request."""
+    """Note that a policy has exempted the request: no quota counts it."""
     plan = exchange.plan
     if not plan.spared:  # else that is known already
         plan.usage.mark_exempt(exchange.size_bytes)

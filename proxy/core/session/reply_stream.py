@@ -1,11 +1,11 @@
-"""The general path of replies: whatever the fast loop of `Session.from_broker` did not settle.
+"""The general path of replies: those that the fast loop of `Session.from_broker` did not handle.
 
 Rules:
 - A reply belongs to the oldest exchange of its session; any other correlation id ends both sides.
-- What carries broker addresses (or API ranges) is kept, counted, rewritten: the part that has them, or all of it
-  (`proxy.core.session.kept_replies`). Everything else streams.
+- A reply with broker addresses (or API ranges) is kept, counted and rewritten: the part that has them, or all of it
+  (`proxy.core.session.kept_replies`). All other replies stream.
 - A fault (in the broker's bytes, or in what a policy says of them) takes nothing from the replies before it: they
-  are delivered. None after it can be, for replies leave in order, so the session ends at once.
+  are delivered. Later replies cannot be, because replies leave in order, so the session ends at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from proxy.core.session.exchange import (
     observed,
 )
 from proxy.core.session.kept_replies import KeptReply, rewritten
-from proxy.core.session.local_replies import let_go, on_reply
+from proxy.core.session.local_replies import on_reply, send_answers
 from proxy.core.session.traces import trace_of
 from proxy.core.stats.histogram import bucket_of
 from wire.apis import ThrottleField
@@ -66,11 +66,11 @@ class ReplyStream:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its bytes go on as they come."""
+        """Whether the bytes of this reply are forwarded as they arrive."""
         return self._kept is None and self._walker is None and not self._dropped
 
     def pass_on(self, size_bytes: int, now_ms: int) -> int:
-        """Return how many of the next `size_bytes` belong to this plain reply; with its last one it is through."""
+        """Return how many of the next `size_bytes` belong to this plain reply; complete it with its last byte."""
         taken = min(size_bytes, self.left)
         self.left -= taken
         if not self.left:
@@ -78,7 +78,7 @@ class ReplyStream:
         return taken
 
     def release(self) -> None:
-        """The session ends: give back what is kept."""
+        """Release the memory of a kept reply, because the session ends."""
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.drop()
@@ -86,9 +86,9 @@ class ReplyStream:
     # -- the general path ------------------------------------------------------------------------
 
     def rest(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
-        """Take buf[settled.stop:end]. Returns as `from_broker` does; when it raises, `settled` is what may go on."""
+        """Take buf[settled.stop:end]. Returns as `from_broker` does; if it raises, `settled` may be forwarded."""
         owner = self._owner
-        start, pos = settled.start, settled.stop  # buf[settled.start:pos] goes on as it lies
+        start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
         while pos < end:
             if self.left:
                 pos = self._take(buf, settled, pos, end, now_ms)
@@ -134,7 +134,7 @@ class ReplyStream:
     def _begin(
         self, exchange: Exchange | ProxyExchange, buf: bytearray, pos: int, end: int, now_ms: int
     ) -> bool:
-        """A reply begins that is not whole in this read. Return False if its head is not here either."""
+        """Begin a reply that is not whole in this read. Return False if its head is incomplete, too."""
         owner, size = self._owner, self._size
         if isinstance(exchange, ProxyExchange) or _is_kept(exchange):
             leads, copies = _how_kept(exchange)
@@ -150,7 +150,7 @@ class ReplyStream:
         return True
 
     def _take(self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int) -> int:
-        """Take what is here of the reply that is passing; return where it ends."""
+        """Take the bytes of the passing reply from buf[pos:end]; return the offset after them."""
         owner, client = self._owner, self._owner.client
         taken = min(self.left, end - pos)
         if self._walker is not None:
@@ -184,7 +184,7 @@ class ReplyStream:
     def _settle_in_place(
         self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int
     ) -> bytearray | None:
-        """Rewrite the reply that is whole in buf[pos:stop], and tell of it. None: it goes on as it lies."""
+        """Return the reply that is whole in buf[pos:stop], rewritten; None: it is forwarded as it is. Report it."""
         plan = exchange.plan
         if plan.topics:
             on_fetched_whole(self._owner.shared, exchange, buf, pos, stop)
@@ -199,7 +199,7 @@ class ReplyStream:
         return changed
 
     def _settle_whole(self, kept: KeptReply, now_ms: int) -> None:
-        """A reply that was kept whole is here: rewrite it, or hand it to the one that has asked."""
+        """Rewrite a reply that was kept whole, or pass it to its ProxyExchange."""
         owner, frame = self._owner, kept.frame
         self._kept = None
         counted_bytes = kept.take()
@@ -223,7 +223,7 @@ class ReplyStream:
         owner.call_attention()
 
     def _settle_lead(self, kept: KeptReply, now_ms: int) -> None:
-        """More of a reply is here of which only the first part is rewritten: the rest streams once that is done."""
+        """Rewrite the first part of a reply if it is complete; the rest of the reply then streams."""
         owner = self._owner
         head = owner.queue[0]
         assert isinstance(head, Exchange)  # noqa: S101 - only such replies lead
@@ -243,7 +243,7 @@ class ReplyStream:
             on_reply(self._owner, exchange, self._size, buf, pos, end, now_ms)
 
     def _finish(self, now_ms: int) -> None:
-        """The head's reply is through: complete it, and let the replies made here that waited for it go."""
+        """Complete the exchange at the head, and send the replies made here that waited for it."""
         owner = self._owner
         head = owner.queue.pop_head()
         if isinstance(head, SwallowedExchange):
@@ -253,7 +253,7 @@ class ReplyStream:
             owner.usage.response_bytes += 4 + self._size
             exchange = count_reply(owner.shared, head, self._size)
             owner.complete(exchange, Outcome.REPLIED, now_ms)
-        let_go(owner, 0, now_ms)
+        send_answers(owner, 0, now_ms)
         if owner.ending:
             owner.maybe_end()
 
@@ -276,7 +276,7 @@ class ReplyStream:
 
 
 def count_reply(shared: SharedState, exchange: Exchange, size_bytes: int) -> Exchange:
-    """Count the broker's reply, which is through. Return the exchange, which is looked at if the reply was slow."""
+    """Count a reply of the broker. Return the exchange; an ObservedExchange with a trace if the reply was slow."""
     plan = exchange.plan
     took_us = shared.now_us - exchange.arrived_us
     plan.upstream[bucket_of(took_us)] += 1
@@ -297,7 +297,7 @@ def count_reply(shared: SharedState, exchange: Exchange, size_bytes: int) -> Exc
 
 
 def _is_kept(exchange: Exchange) -> bool:
-    """Return whether a reply of which not all is here has to be kept: to be changed, or for its last field."""
+    """Return whether an incomplete reply must be kept: to be rewritten, or because of its last field."""
     plan = exchange.plan
     return plan.rewrite is not None or (
         plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
@@ -305,7 +305,7 @@ def _is_kept(exchange: Exchange) -> bool:
 
 
 def _how_kept(exchange: Exchange | ProxyExchange) -> tuple[bool, int]:
-    """Return whether only its first part is kept, and how often all of it may be here at once."""
+    """Return whether only its first part is kept, and how many copies of all of it memory may have at once."""
     if isinstance(exchange, ProxyExchange) or exchange.plan.rewrite is None:
         return False, 1
     last = exchange.plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
@@ -313,7 +313,7 @@ def _how_kept(exchange: Exchange | ProxyExchange) -> tuple[bool, int]:
 
 
 def _is_stamped(exchange: Exchange) -> bool:
-    """Return whether a throttle is written into the reply, or may be when the policies have heard of it."""
+    """Return whether a throttle time is written into the reply, or may be after the policies have judged it."""
     if not isinstance(exchange, ObservedExchange):
         return False
     return exchange.plan.hooks.on_response is not None or exchange.throttle_until_ms > 0

@@ -1,15 +1,15 @@
-"""The general path of requests: whatever the fast loop of `Session.from_client` did not settle.
+"""The general path of requests: those that the fast loop of `Session.from_client` did not handle.
 
 Rules:
-- Nothing is decided about a request before its head is here: header, and for Produce as far as acks.
-- A head that is not whole is carried to the next read; it is bounded, and counted.
+- A request is judged when its head has arrived: the header, and for Produce the body up to acks.
+- An incomplete head is carried over to the next read; its size is bounded, and counted.
 - A body streams through (STREAM), is kept whole for a policy (GATHER), or is dropped because the
-  request was answered here (DROP). What is kept whole waits until there is memory for all of it.
+  request was answered here (DROP). A request to be kept whole waits for memory for all of it.
 - Frame sizes are judged before anything is allocated for them.
-- A fault takes nothing from the requests before it (`Session.fail_request`). Of the request at fault no byte goes
-  on but those that went on in earlier reads.
-- One turn does a bounded amount of work; then the session is paced, maybe inside a body that is walked: the rest of
-  what was read waits, counted, and the client is not read until it had its next turn.
+- A fault takes nothing from the requests before it (`Session.fail_request`). No more bytes of the request at fault
+  are forwarded.
+- One turn does a bounded amount of work; then the session is paced, maybe inside a body that is walked: the other
+  bytes of the read wait, counted, and the client is not read until its next turn.
 """
 
 from __future__ import annotations
@@ -52,31 +52,31 @@ _REQUEST = Struct(">iii").unpack_from
 _SIZE = Struct(">i").unpack_from
 
 STREAM, DROP, GATHER = range(3)
-"""What is done with the bytes of the request that is passing."""
+"""The modes: forward, discard or keep the bytes of the request that is passing."""
 MIN_FRAME_BYTES = 10
-"""Key, version, correlation id and a null client id: nothing shorter is a request."""
+"""The size of the shortest request: key, version, correlation id and a null client id."""
 MAX_LABOUR_BYTES = 8192
-"""Bytes of requests taken the long way in one turn; what else was read waits for the next turn, so
-that the odd frames of one client do not hold up the others (about a microsecond a byte; kept ones count four times)."""
+"""Bytes of requests handled on the general path in one turn; the rest waits for the next turn, so
+that such frames of one client do not hold up the others (about a microsecond a byte; kept ones count four times)."""
 LABOUR_FRAME_BYTES = 4096
 LABOUR_STREAMED_BYTES = 256
 LABOUR_KEPT_BYTES = 512
-"""A frame costs at least one of the last two, so that a turn takes about 1 ms; one that streams at most the first."""
+"""A streamed frame costs 256 and its size up to 4096; a kept one 512 and four times its size: about 1 ms a turn."""
 LABOUR_STEP_BYTES = 8
-"""What each step of a walker counts as labour of the turn."""
+"""The labour that each step of a walker counts in a turn."""
 MAX_WALK_STEPS = 1024
-"""How far a walker goes at once."""
+"""The most steps of a walker in one call."""
 MAX_REFUSED_BYTES = 16 << 20
 """A refused request is kept whole for its reply's sake; a larger one is closed without a reply."""
 MAX_HEAD_BYTES = 65536
-"""No client sends a longer head (header, transactional id)."""
+"""The longest accepted request head (header, transactional id)."""
 FETCH_HEAD_BYTES = 64
-"""The other fields of a Fetch that a policy may want to see stand in so many bytes after the head."""
+"""The most bytes after the head that have the other fields of a Fetch that a policy may need."""
 _TOO_LONG = f"a request head of more than {MAX_HEAD_BYTES} bytes"
 
 
 class RequestOwner(HoldOwner, Protocol):
-    """What requests ask of their session besides."""
+    """The session as requests see it: a `HoldOwner` with these attributes and methods."""
 
     @property
     def is_holding(self) -> bool: ...
@@ -92,8 +92,8 @@ class RequestOwner(HoldOwner, Protocol):
 
 
 class Pending(NamedTuple):
-    """A request that is not begun yet, and what was already decided about it: nothing, or a verdict to be
-    done when its bytes' turn comes; or how the policy that held it has failed (of which all are told).
+    """A request that has not begun, and its verdict, which is applied when its bytes are handled; None before
+    the policies are asked; or the fault of the policy that held it (which is already reported).
     """
 
     exchange: ObservedExchange
@@ -103,8 +103,8 @@ class Pending(NamedTuple):
 class RequestStream:
     """The request that is passing. Made when one leaves the fast loop; gone between two requests.
 
-    `left`: how many of its bytes are still to come. `pending`: the request that begins next. `gathered`: what is here
-    of one that is kept whole. `judged`: the request that the chain was asked about last.
+    `left`: how many of its bytes are still to come. `pending`: the request that begins next. `gathered`: the received
+    bytes of one that is kept whole. `judged`: the request that the chain was asked about last.
     """
 
     __slots__ = ("_mode", "_owner", "_passing", "_walker", "gathered", "judged", "left", "pending")
@@ -123,22 +123,22 @@ class RequestStream:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a request streams, and its bytes go on as they come."""
+        """Whether a request streams, and its bytes are forwarded as they arrive."""
         return self.left > 0 and self._mode == STREAM and self._walker is None
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the next byte begins a request of which nothing is known."""
+        """Whether the next byte begins a new request."""
         return not self.left and self.pending is None and self.gathered is None
 
     @property
     def streams(self) -> bool:
-        """Whether its bytes go on to the broker."""
+        """Whether the bytes of the passing request are forwarded to the broker."""
         return self._mode == STREAM
 
     @property
     def is_gathering(self) -> bool:
-        """Whether a request is being kept whole, and not all of it is here."""
+        """Whether a request is being kept whole, and not all of it has arrived."""
         return self.left > 0 and self._mode == GATHER
 
     @property
@@ -149,7 +149,7 @@ class RequestStream:
     # -- what a session says ---------------------------------------------------------------------
 
     def pass_on(self, size_bytes: int) -> int:
-        """Return how many of the next `size_bytes` belong to this plain request; with its last one it is through."""
+        """Return how many of the next `size_bytes` belong to this plain request; complete it with its last byte."""
         taken = min(size_bytes, self.left)
         self.left -= taken
         if not self.left:
@@ -157,11 +157,11 @@ class RequestStream:
         return taken
 
     def resume(self, exchange: ObservedExchange, verdict: Verdict | PolicyFault) -> None:
-        """This request has its verdict; it is done when its bytes' turn comes."""
+        """Keep the verdict on a request until its bytes are handled."""
         self.pending = Pending(exchange, verdict)
 
     def lose_half_sent(self, now_ms: int) -> None:
-        """The newest request will never be whole, so no reply to it can come."""
+        """Complete the newest request, which the client will never finish, so that no reply to it can come."""
         passing, queue = self._passing, self._owner.queue
         if passing is not None and queue and queue[-1] is passing:
             queue.pop()
@@ -170,20 +170,20 @@ class RequestStream:
         self.left = 0
 
     def release(self, now_ms: int) -> None:
-        """Nothing more comes of what was kept of a request."""
-        self.let_go()
+        """Discard a kept or pending request, because the session ends."""
+        self.drop_kept()
         pending, self.pending = self.pending, None
         if pending is not None and not isinstance(pending.verdict, PolicyFault | None):
             self._owner.complete(pending.exchange, Outcome.DISCONNECTED, now_ms)  # it was judged
         self.left = 0
 
-    def let_go(self) -> None:
-        """Give back what is kept of a request, or was to be."""
+    def drop_kept(self) -> None:
+        """Release the memory of a request that is kept whole, or waits for memory."""
         self.gathered = None
         self._owner.leave_memory()
 
     def complete_judged(self, now_ms: int) -> None:
-        """Whatever raised between a verdict and what came of it: the request has ended, and the policies are told."""
+        """Complete the request that was judged last, because a fault prevented its verdict from being applied."""
         judged, self.judged = self.judged, None
         if judged is not None:
             self._owner.complete(judged, Outcome.DISCONNECTED, now_ms, forwarded=False)
@@ -191,16 +191,16 @@ class RequestStream:
     # -- the general path ------------------------------------------------------------------------
 
     def rest(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
-        """Take buf[settled.stop:end]. Returns as `from_client` does; when it raises, `settled` is what may go on."""
+        """Take buf[settled.stop:end]. Returns as `from_client` does; if it raises, `settled` may be forwarded."""
         owner = self._owner
         client, broker = owner.client, owner.broker
-        start, pos = settled.start, settled.stop  # buf[settled.start:pos] goes on as it lies
+        start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
         labour_bytes = 0
         pending = self.pending
         if pending is not None and not (self.left or client.muted & STOPS_PARSING):
             if isinstance(pending.verdict, PolicyFault):
                 raise pending.verdict
-            if self.gathered is not None:  # it was held, and may go on
+            if self.gathered is not None:  # it was held, and may be forwarded
                 self._take_up(pending.exchange)
                 self._settle_whole(now_ms)
         while pos < end:
@@ -231,12 +231,12 @@ class RequestStream:
                 break
             begun = self._begin(buf, pos, end, now_ms)
             if begun is None or owner.is_holding:
-                if not client.muted & STOPS_PARSING:  # its head is not here yet
+                if not client.muted & STOPS_PARSING:  # its head is incomplete
                     self._keep_head(end - pos, now_ms)
                 client.keep(bytes(memoryview(buf)[pos:end]))
                 break
             if self._mode != GATHER:
-                owner.give_back_claim()  # it is not to be whole any more
+                owner.give_back_claim()  # it is no longer kept whole
             pos = begun
             if self._mode == STREAM:
                 labour_bytes += LABOUR_STREAMED_BYTES + min(self.left, LABOUR_FRAME_BYTES)
@@ -262,7 +262,7 @@ class RequestStream:
     def _take(
         self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int
     ) -> tuple[int, int]:
-        """Take what is here of the request that is passing: how many bytes, and what they cost as labour."""
+        """Take bytes of the passing request from buf[pos:end]; return how many, and their cost as labour."""
         taken, cost_bytes = min(self.left, end - pos), 0
         mode = self._mode
         if mode == STREAM:
@@ -286,14 +286,14 @@ class RequestStream:
         return taken, cost_bytes
 
     def _on_through(self) -> None:
-        """The last byte of a request that streamed has gone on; it may have been answered already."""
+        """Report a streamed request, because its last byte was forwarded; it may have been answered already."""
         owner, passing = self._owner, self._passing
         owner.on_streamed()
         if passing is not None and owner.queue and owner.queue[-1] is passing:
             on_received(owner.shared, passing)
 
     def _keep_head(self, here_bytes: int, now_ms: int) -> None:
-        """The head of a request is not whole yet: a long one needs memory, and has to come."""
+        """Reserve memory for a long incomplete head, and watch its time. Raises ClientProtocolError over the limit."""
         owner = self._owner
         if here_bytes > MAX_HEAD_BYTES + FETCH_HEAD_BYTES:
             raise ClientProtocolError(_TOO_LONG)
@@ -303,9 +303,9 @@ class RequestStream:
     # -- one request -----------------------------------------------------------------------------
 
     def _begin(self, buf: bytearray, pos: int, end: int, now_ms: int) -> int | None:
-        """Decide what becomes of the frame at `pos`; return the offset from which its rest is streamed.
+        """Begin the request at `pos`; return the offset from which its other bytes are handled.
 
-        None: too little of it is here, or there is no memory. Sets `left` and the mode.
+        None: its head is incomplete, or there is no memory for it. Sets `left` and the mode.
         """
         owner = self._owner
         if self.pending is not None:  # the fast loop has asked already, or it was held
@@ -316,8 +316,8 @@ class RequestStream:
         max_bytes = owner.shared.request_max_bytes
         if not MIN_FRAME_BYTES <= size <= max_bytes:
             hint = guess_protocol(bytes(memoryview(buf)[pos : min(end, pos + 8)]))
-            expected = f"(from {MIN_FRAME_BYTES} to {max_bytes} may be)"
-            raise ClientProtocolError(f"a frame of {size} bytes {expected}{hint}")
+            expected = f"is outside {MIN_FRAME_BYTES}..{max_bytes}"
+            raise ClientProtocolError(f"frame size {size} {expected}{hint}")
         if end - pos < 12:
             return None
         stop = pos + 4 + size
@@ -325,7 +325,7 @@ class RequestStream:
         found = owner.plans.find(buf, pos, limit, size)
         if found is None:
             if stop <= end:
-                raise ClientProtocolError("a request head longer than its frame")
+                raise ClientProtocolError("the request head is longer than its frame")
             return None
         plan, body_at = found
         if 12 + len(plan.prefix) > MAX_HEAD_BYTES:
@@ -348,7 +348,7 @@ class RequestStream:
             return begun
         if hooks.need is Need.HEAD and not read_head(owner.shared, exchange, buf, body_at, limit):
             if stop <= end:
-                raise ClientProtocolError("a request body shorter than its fields")
+                raise ClientProtocolError("the request body is shorter than its fields")
             return None
         owner.on_arrived(exchange)
         verdict = self._ask(exchange, now_ms)
@@ -374,7 +374,7 @@ class RequestStream:
         return self._apply(exchange, verdict, pos, body_at, end, now_ms)
 
     def _take_up(self, exchange: ObservedExchange) -> None:
-        """What was held has its turn. If that is later than the end of its wait, its client was muted meanwhile."""
+        """Begin a request that was held. Time since the end of its wait counts as a throttle, if there was one."""
         owner = self._owner
         now_us, free_us = owner.shared.now_us, exchange.arrived_us
         if now_us != free_us:
@@ -391,7 +391,7 @@ class RequestStream:
         end: int,
         now_ms: int,
     ) -> int | None:
-        """Do what was decided before the first byte of the request has gone on. None: it has to wait for memory."""
+        """Apply a verdict before the first byte of the request is forwarded. None: it has to wait for memory."""
         owner = self._owner
         shared = owner.shared
         whole = 4 + exchange.size_bytes
@@ -429,14 +429,14 @@ class RequestStream:
             on_refused(shared, exchange, verdict)
             owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             self.left, self._mode = whole, DROP
-            why = f"refused, and its {whole} bytes are too many to keep"
+            why = f"refused; request size {whole} is too large for a reply"
             owner.end_after_replies(CloseReason.POLICY, why)
         return pos
 
     def _begin_stream(
         self, exchange: ObservedExchange, whole: int, pos: int, body_at: int, now_ms: int
     ) -> int:
-        """Let the request pass as it comes; return the offset from which it does."""
+        """Begin to stream the request; return the offset from which its bytes are streamed."""
         self._forward(exchange, now_ms)
         self._mode = STREAM
         plan = exchange.plan
@@ -461,7 +461,7 @@ class RequestStream:
             self._owner.queue.append(exchange)
 
     def _on_granted(self, exchange: ObservedExchange) -> None:
-        """There is memory for it; tell of it if it had to wait."""
+        """Add a memory stage to the request's trace if it had to wait for memory."""
         owner = self._owner
         since_us = owner.claim.take_short_since_us()
         if since_us:
@@ -476,7 +476,7 @@ class RequestStream:
     def _walk(
         self, walker: ProduceWalker, buf: bytearray, pos: int, size_bytes: int, now_ms: int
     ) -> tuple[int, int]:
-        """Read on in a Produce that streams: how many of `size_bytes` are taken, and what they cost as labour.
+        """Walk a Produce that streams; return how many of `size_bytes` are taken, and their cost as labour.
 
         Fewer are taken after MAX_WALK_STEPS. Policies that asked for its head cannot do without it. Without
         such a policy the rest of a body that cannot be read passes unread.
@@ -497,12 +497,12 @@ class RequestStream:
         return stop - pos, (walker.steps - steps) * LABOUR_STEP_BYTES
 
     def _on_walked(self, walker: ProduceWalker, now_ms: int) -> None:
-        """Its last byte is about to go on."""
+        """Report a walked Produce whose last byte is about to be forwarded."""
         owner, passing = self._owner, self._passing
         on_produced(owner.shared, owner.peer.user, walker)
         if not walker.done:
             if passing is None or passing.plan.hooks.need is not Need.HEADER:
-                raise ClientProtocolError("a Produce body that ends inside its fields")
+                raise ClientProtocolError("the Produce body ends inside a field")
             leave_to_broker(passing)
         elif passing is not None:
             on_streamed(passing, walker, now_ms)
@@ -511,7 +511,7 @@ class RequestStream:
     # -- a request that is kept whole ------------------------------------------------------------
 
     def _keep_whole(self, pending: Pending, pos: int) -> int | None:
-        """The frame at `pos` is kept whole; None: it has to wait for memory. SASL is exempt, and capped."""
+        """Keep the frame at `pos` whole; None: it has to wait for memory. SASL does not wait; its size is capped."""
         owner, exchange = self._owner, pending.exchange
         shared = owner.shared
         whole = 4 + exchange.size_bytes
@@ -521,7 +521,7 @@ class RequestStream:
                 if pending.verdict is not None:
                     owner.complete(exchange, Outcome.DISCONNECTED, shared.now_ms, forwarded=False)
                 self.left, self._mode = whole, DROP
-                why = f"{whole} bytes have to be kept whole ({max_bytes} may be)"
+                why = f"request size {whole} exceeds {max_bytes} bytes of buffer"
                 owner.end_after_replies(CloseReason.POLICY, why)
                 return pos
             if not shared.reservations.reserve(owner.claim, whole):
@@ -541,7 +541,7 @@ class RequestStream:
             self._owner.shared.reservations.count(claim, stop - start)
 
     def _settle_whole(self, now_ms: int) -> None:
-        """A request that was kept whole is here: ask (if not asked yet) and do what was decided."""
+        """Ask the policies about a request that was kept whole (if not asked yet), and apply the verdict."""
         owner, shared = self._owner, self._owner.shared
         frame, self.gathered = self.gathered, None
         pending, self.pending = self.pending, None

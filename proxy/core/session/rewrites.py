@@ -1,8 +1,8 @@
-"""What must be changed in the broker's replies: addresses, API ranges; and the topic names learnt on the way.
+"""Rewrites of the broker's replies: addresses and API ranges; and the topic names that are read from them.
 
 Rules:
 - One closure for each API version, made when it is first needed.
-- Where all that must be changed stands in the first part of a reply, `lead_for` changes that part alone.
+- If only the first part of a reply must be changed, `lead_for` changes that part alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     """(buffer, body start, body end) -> the new body, or None when it may pass as it is."""
 
 MAX_TOPICS = 100_000
-"""Topic names remembered; beyond that the cache begins again."""
+"""The most topic names that are kept; a larger cache is cleared."""
 
 
 class Rewrites:
@@ -41,23 +41,23 @@ class Rewrites:
         self.wants_topic_names = False
 
     def want_topic_names(self, *, wanted: bool) -> None:
-        """Read topic names from now on, or do not."""
+        """Start reading topic names from Metadata replies, or stop."""
         self.wants_topic_names = wanted
         self._made.clear()
 
     def rewrite_for(self, api: Api) -> Rewrite | None:
-        """Return what changes this API's replies; None if nothing must be changed."""
+        """Return the rewrite of this API's replies; None if nothing must be changed."""
         kind = api.key << 16 | api.version
         if kind not in self._made:
             self._made[kind] = self._make(api)
         return self._made[kind]
 
     def lead_for(self, api: Api) -> Rewrite | None:
-        """Return what changes the first part of this API's replies; None if that is not enough."""
+        """Return the rewrite of the first part of this API's replies; None if later parts must be changed, too."""
         return self._make(api, names=False) if api.key in addresses.LEADING_APIS else None
 
     def learn(self, learned: Mapping[bytes, str]) -> None:
-        """Remember topic names that were read in passing."""
+        """Keep topic names that were read from a reply."""
         if len(self.topics) + len(learned) > MAX_TOPICS:
             self.topics.clear()
         self.topics.update(islice(learned.items(), MAX_TOPICS))

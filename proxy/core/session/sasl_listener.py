@@ -1,6 +1,6 @@
-"""SASL passes through untouched, and is listened to: who the client is, once the broker has agreed.
+"""SASL passes through unchanged; the client's principal is read once the broker has authenticated it.
 
-Nothing after a token is begun before its reply (the client is muted, UPSTREAM_AUTH).
+No request after a token begins before the token's reply (the client is muted, UPSTREAM_AUTH).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class SpeakingOwner(Owner, Protocol):
-    """What a listener tells its session: who speaks from now on."""
+    """The session as a listener sees it: an `Owner` that takes a new peer."""
 
     def become(self, peer: Peer) -> None: ...
 
 
 class SaslListener:
-    """Listens to one connection. Made when its client begins to authenticate."""
+    """Reads the SASL exchange of one connection. Made when its client begins to authenticate."""
 
     __slots__ = ("_identity", "_owner")
 
@@ -38,11 +38,11 @@ class SaslListener:
 
     @property
     def is_authenticating(self) -> bool:
-        """Whether an exchange is under way: smaller requests only, until the broker has agreed."""
+        """Whether a SASL exchange is under way; until its end only smaller requests are accepted."""
         return self._identity.authenticating
 
     def on_request(self, exchange: ObservedExchange, body: bytes) -> None:
-        """A SASL request goes on to the broker, with this body."""
+        """Read the body of a SASL request that is forwarded to the broker."""
         api = exchange.plan.api
         self._identity.heard_request(api.key, api.version, body)
         if api.key == ApiKey.SASL_HANDSHAKE:
@@ -51,7 +51,7 @@ class SaslListener:
             self._owner.mute_after_request(Mute.UPSTREAM_AUTH)
 
     def on_reply(self, api: Api, body: bytes) -> None:
-        """The broker's reply to the oldest of them. Raises PrincipalChangedError, and WireError if it is none."""
+        """Read a SASL reply of the broker. Raises PrincipalChangedError, and WireError if it is malformed."""
         owner, identity = self._owner, self._identity
         under_way = identity.authenticating
         principal = identity.heard_reply(api.key, api.version, body)
@@ -68,7 +68,7 @@ class SaslListener:
 
 
 def listening(listener: SaslListener, api: Api) -> Rewrite:
-    """Return what hands the replies of this API to the listener, and changes nothing."""
+    """Return a rewrite that passes the replies of this API to the listener, and changes nothing."""
 
     def on_reply(buf: bytearray, start: int, end: int) -> None:
         listener.on_reply(api, bytes(memoryview(buf)[start:end]))

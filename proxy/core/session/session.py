@@ -1,21 +1,20 @@
-"""One client, one broker, and everything between them: bytes in, decisions out, no socket.
+"""One client and its broker: takes the bytes of both, returns which to forward, and has no socket.
 
 The seam to the event loop is made of integers:
 
     stop = session.from_client(buf, start, end, now_ms)     # send buf[start:stop] on to the broker
     stop = session.from_broker(buf, start, end, now_ms)     # ... to the client
 
-In the ordinary case that is the whole answer. When anything else has happened (something withheld, made
-here, muted, ended) the answer is ATTENTION: then nothing is to be sent from `buf`, what goes out
-stands in the channels' outboxes, and the event loop settles it. After `end` lie old bytes that look valid:
-never look there.
+Usually `stop` is the whole result. If bytes were withheld or made here, or the session was muted or ended, the
+result is ATTENTION: then nothing may be sent from `buf`; all bytes to send are in the channels' outboxes, and
+the event loop sends them. The bytes after `end` are old, but look valid: never read them.
 
 Rules:
 - Here are the fast loops: whole, usual, untouched frames. A frame that is not whole in this read, or
   not usual in any way, goes to a RequestStream / ReplyStream before anything is decided about it.
 - Nothing is made per frame but one Exchange, and nothing looked up but one Plan.
-- What is settled goes on, whatever comes after it: a fault takes nothing from the frames before it.
-- What is nearly always false is asked once per read, not once per frame (`unusual`).
+- Settled bytes are forwarded even if a later frame fails: a fault takes nothing from the frames before it.
+- Conditions that are nearly always false are checked once per read, not once per frame (`unusual`).
 - Parts (`requests`, `replies`, `mutes`, `waits`, `claim`, `in_flight`, `held`) are made when they are needed. They see
   the session as an `Owner`.
 """
@@ -63,19 +62,19 @@ cannot hold so many partitions with a record batch in each."""
 
 
 class Session(SessionParts):
-    """One client and its broker. The event loop's doors are from_client, from_broker, resume, drain, client_gone,
+    """One client and its broker. The event loop calls from_client, from_broker, resume, drain, client_gone,
     client_lost, broker_gone, end, crash and release.
     """
 
     __slots__ = ("on_released",)
 
     on_released: Callable[[Session, int], None]
-    """Told once, when both sides are closed."""
+    """Called once, when both sides are closed."""
 
     # -- the two directions --------------------------------------------------------------------
 
     def from_client(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
-        """Take buf[start:end] from the client. See the module for what comes back."""
+        """Take buf[start:end] from the client. Returns `stop` or ATTENTION, see the module."""
         pos = begun = start
         count = 0
         asked: ObservedExchange | None = None  # the request that a policy is judging at this moment
@@ -217,7 +216,7 @@ class Session(SessionParts):
         return pos
 
     def from_broker(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
-        """Take buf[start:end] from the broker. See the module for what comes back."""
+        """Take buf[start:end] from the broker. Returns `stop` or ATTENTION, see the module."""
         pos = begun = start
         self.replied_ms = self.node.heard_ms = now_ms
         queue = self.queue
@@ -262,7 +261,7 @@ class Session(SessionParts):
                         queue.popleft()
                         pos = stop
                     self.usage.response_bytes += pos - begun
-        except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
+        except Exception as fault:  # noqa: BLE001 - any fault costs this session only
             self.usage.response_bytes += pos - begun
             return self._fault_at_reply(fault, buf, Settled(start, pos))
         if pos != end or self.attention:
@@ -281,7 +280,7 @@ class Session(SessionParts):
         return pos
 
     def _passes(self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int) -> bool:
-        """Return whether a watched reply, whole in buf[pos:stop], goes on as it lies; if so, all are told."""
+        """Return whether a watched reply, whole in buf[pos:stop], is forwarded unchanged; if so, complete it."""
         plan = exchange.plan
         if plan.rewrite is not None and not (plan.look is not None and plan.look(buf, pos, stop)):
             return False
@@ -307,11 +306,11 @@ class Session(SessionParts):
     # -- turns -----------------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """The next turn has come; the event loop hands over what waits as if it had just been read."""
+        """Begin the next turn; the event loop passes the waiting bytes to `from_client` as if just read."""
         self.client.unmute(Mute.PACED)
 
     def on_turn_over(self) -> None:
-        """The session had its turn. If that was because memory was to be had, the next one is called."""
+        """End a turn. If the session had it because memory was free, the next waiting session gets its turn."""
         if self._claim is not None:
             self.shared.reservations.heard(self._claim)
 
@@ -338,33 +337,33 @@ class Session(SessionParts):
     # -- how it ends --------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """The proxy is going down: finish the request that is passing, answer what is in flight."""
+        """End because the proxy shuts down: finish the request that is passing, answer those in flight."""
         self._ending_now().drain(self, self.shared.now_ms)
 
     def client_gone(self, now_ms: int) -> None:
-        """The client has said its last byte (half-close). It may still be reading."""
+        """End after the replies: the client has closed its sending side (half-close), and may still be reading."""
         self._ending_now().on_client_gone(self, now_ms)
 
     def client_hung_up(self, now_ms: int) -> None:
-        """The client has closed its side while it was not read."""
+        """Drop the held request of a client that has closed its side while it was muted."""
         if self.held is not None:
             self._ending_now().on_client_hung_up(self, self.held, now_ms)
 
     def client_lost(self, now_ms: int) -> None:
-        """The client's connection broke; replies are read no more."""
+        """End because the client's connection broke; its unsent replies are discarded."""
         self.client.clear()
         self.end(CloseReason.CLIENT_RESET, "", now_ms)
 
     def broker_gone(self, reason: CloseReason, now_ms: int) -> None:
-        """The broker's connection ended. What it did reply is still delivered."""
+        """End because the broker's connection is closed. Replies that were received are still delivered."""
         self._ending_now().on_broker_gone(self, reason, now_ms)
 
     def crash(self, fault: Exception) -> None:
-        """An exception that no narrower guard has caught: the session ends, even if its end raises too."""
+        """End after an exception that no other handler has caught, even if ending raises too."""
         self._ending_now().crash(self, fault)
 
     def release(self, now_ms: int) -> None:
-        """Both sides are closed: give everything back and say goodbye. Called once, by the event loop."""
+        """Release all memory and timers, because both sides are closed. The event loop calls it once."""
         self.end(CloseReason.CLIENT_CLOSED, "", now_ms)
         self.count_muted_time(self.client.muted, -1)
         self.client.clear()

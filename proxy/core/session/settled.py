@@ -1,10 +1,10 @@
-"""What of a read is settled."""
+"""The settled bytes of a read."""
 
 from __future__ import annotations
 
 
 class Settled:
-    """What of a read is settled and not handed on yet: buf[start:stop]. A fault loses nothing of it."""
+    """The bytes of a read that are settled and not forwarded yet: buf[start:stop]. They survive a fault."""
 
     __slots__ = ("start", "stop")
 

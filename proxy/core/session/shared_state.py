@@ -1,6 +1,6 @@
-"""What all sessions of a process share: the chain, the pools, the topology, the timers, the counts.
+"""The state that all sessions of a process share: the chain, the pools, the topology, the timers, the counts.
 
-No I/O and no clock: `Engine.advance(now_ms)` is called once per step, and everything reads the time it was given.
+No I/O and no clock: `Engine.advance(now_ms)` is called once per step and sets the time that all code reads.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from proxy.core.topology import Topology
 
 NEVER_US = 1 << 60
-"""So many microseconds: never."""
+"""A time in microseconds that is never reached."""
 MEASURED_EVERY = 16
-"""Of so many sessions one has its policies measured always."""
+"""One session in this many always has its policies measured."""
 WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone")
-"""How the wait of a held request ends: by its key, at its deadline, at a drain, or because its client has gone."""
+"""How the wait of a held request ends: by its key, at its deadline, at a drain, or when its client disconnects."""
 
 
 class Scheduled(Protocol):
-    """A session that the event loop gives a turn. `handle` is how the event loop finds its side of it."""
+    """A session that the event loop gives a turn. `handle` is the event loop's own object for it."""
 
     ready: bool
     attention: bool
@@ -51,7 +51,7 @@ class Scheduled(Protocol):
 
 
 class SharedState:
-    """One per process. `now_ms` is the time of the last `advance`; `now_us` the same, finer: for what is measured."""
+    """The shared state of one process. `now_ms`: the time of the last `advance`; `now_us`: the same in microseconds."""
 
     def __init__(
         self,
@@ -110,19 +110,19 @@ class SharedState:
 
     @property
     def takers(self) -> Iterable[Taker]:
-        """Return the sessions: their clients take replies, or do not."""
+        """Return the sessions as takers of replies, to find clients that do not read theirs."""
         raise NotImplementedError
 
     def schedule(self, session: Scheduled) -> None:
-        """The event loop gives this session a turn, first come first served, in this step or a later one."""
+        """Queue this session for a turn, first come first served, in this step or a later one."""
         if not session.ready:
             session.ready = True
             self.ready.append(session)
 
     def attend(self, session: Scheduled) -> None:
-        """Something happened to a session outside its own reads: the event loop must look at it.
+        """Tell the event loop to look at a session: something happened to it outside its own reads.
 
-        Until the event loop does, what is read of the session goes behind what stands in its outboxes.
+        Until then the bytes that are read of the session are appended to its outboxes.
         """
         session.attention = True
         self.schedule(session)
@@ -139,12 +139,12 @@ class SharedState:
         return self._sampled + 1
 
     def report(self, error: Exception) -> None:
-        """A fault of our own, which costs one session, timer or client: the observer hears of it."""
+        """Report a fault of our own, which costs one session, timer or client, to the observer."""
         with suppress(Exception):  # an observer's own fault ends nothing
             self.observer.on_internal_error(error)
 
     def on_timer_failed(self, entry: TimerEntry, error: Exception) -> None:
-        """A timer's call has raised: the timer is gone."""
+        """Report an exception that a timer's callback has raised; the timer is removed."""
         self.report(error)
 
     def _pool(self, name: str, size_bytes: int, max_bytes: int) -> MemoryPool:

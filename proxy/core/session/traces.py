@@ -1,7 +1,7 @@
-"""What is told of single requests: their traces, and how long they have waited where.
+"""The traces of single requests: where and how long they have waited.
 
 Rules:
-- A request gets a trace when the first thing worth telling happens to it; from then on its reply is looked at.
+- A request gets a trace at its first reportable event; from then on its reply is looked at.
 - Without a listener (`keeps_traces`) no trace is made. Waits are counted all the same.
 """
 
@@ -35,7 +35,7 @@ def add_stage(
     waited: Stage,
     why: QuotaViolation | None = None,
 ) -> None:
-    """Count a wait that is over, and tell of it if it was long or the request is told about anyway."""
+    """Count a wait that is over, and add it to the trace if it was long or the request has one."""
     took_us = waited.ended_us - waited.began_us
     plan = exchange.plan
     plan.meter.waited(waited.kind, took_us)
@@ -48,7 +48,7 @@ def add_stage(
 
 
 def on_received(shared: SharedState, exchange: ObservedExchange) -> None:
-    """Its last byte is here. If that took more than one read, its client has kept it waiting."""
+    """Add a receive stage to a request whose last byte has arrived, if that took more than one read."""
     now_us, began_us = shared.now_us, exchange.arrived_us
     if now_us != began_us:
         add_stage(shared, exchange, Stage("receive", began_us, now_us))
@@ -56,7 +56,7 @@ def on_received(shared: SharedState, exchange: ObservedExchange) -> None:
 
 
 def on_refused(shared: SharedState, exchange: ObservedExchange, verdict: Reject) -> str:
-    """A policy does not let it pass. Returns the name of that policy's entry."""
+    """Report a request that a policy has refused. Return the name of that policy's entry."""
     plan = exchange.plan
     name = _refuser(exchange)
     trace = trace_of(shared, exchange)
@@ -72,7 +72,7 @@ def on_refused(shared: SharedState, exchange: ObservedExchange, verdict: Reject)
 def finish_trace(
     shared: SharedState, exchange: ObservedExchange, outcome: Outcome, *, forwarded: bool
 ) -> None:
-    """The request has ended: hand its trace to the observer. `forwarded`: whether the broker has seen it."""
+    """Pass the trace of a request that has ended to the observer. `forwarded`: whether it was sent to the broker."""
     trace, exchange.trace = exchange.trace, None
     if trace is None:
         return
@@ -94,7 +94,7 @@ def finish_trace(
 
 
 def _refuser(exchange: ObservedExchange) -> str:
-    """Return the entry that has refused it: the last that was asked; "" if a reload has left that entry out."""
+    """Return the entry that has refused the request: the last that was asked; "" if a reload has removed it."""
     asked = exchange.plan.hooks.asked
     if exchange.asked <= len(asked):
         return asked[exchange.asked - 1]

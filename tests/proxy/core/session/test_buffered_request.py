@@ -147,7 +147,7 @@ def test_what_is_larger_than_the_pool_cannot_be_kept():
     link = Link(small_engine(1000, patching)).client(large)
     assert link.to_broker == b""
     assert link.session.reason is CloseReason.POLICY
-    assert link.session.detail == f"{len(large)} bytes have to be kept whole (1000 may be)"
+    assert link.session.detail == f"request size {len(large)} exceeds 1000 bytes of buffer"
     assert len(patching.completed) == 1
     assert link.engine.request_pool.used_bytes == 0
 

@@ -40,9 +40,9 @@ def respond(body: bytes = b"\x00\x2a"):
     [
         (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "TLS"),
-        (struct.pack(">i", -1) + b"x" * 8, "-1 bytes"),
-        (struct.pack(">i", 0) + b"x" * 8, "0 bytes"),
-        (struct.pack(">i", 9) + b"x" * 9, "9 bytes"),
+        (struct.pack(">i", -1) + b"x" * 8, "frame size -1 "),
+        (struct.pack(">i", 0) + b"x" * 8, "frame size 0 "),
+        (struct.pack(">i", 9) + b"x" * 9, "frame size 9 "),
         (struct.pack(">i", 104857601), "104857601"),
         (struct.pack(">i", 2147483647), "2147483647"),
     ],
