@@ -153,16 +153,21 @@ class Engine(SharedState):
         """The clock goes on, and what is due fires."""
         self.now_ms = now_ms
         self.now_us = now_us or now_ms * 1000
-        self.fire(now_ms)
+        if now_ms >= self.usage.ends_ms:
+            self._end_second(now_ms)
+        self.timers.advance(now_ms)
 
     def fire(self, now_ms: int) -> None:
         """Fire what is due. The event loop does so when it has read what had come by then."""
         if now_ms >= self.usage.ends_ms:
-            try:
-                self.usage.roll(now_ms)
-            except Exception as error:  # noqa: BLE001 - one second's figures are lost, and no more
-                self.report(error)
+            self._end_second(now_ms)
         self.timers.advance(now_ms)
+
+    def _end_second(self, now_ms: int) -> None:
+        try:
+            self.usage.roll(now_ms)
+        except Exception as error:  # noqa: BLE001 - one second's figures are lost, and no more
+            self.report(error)
 
     def on_timer_failed(self, entry: TimerEntry, error: Exception) -> None:
         """A timer's call has raised: the timer is gone, and its session (of a held request) ends."""

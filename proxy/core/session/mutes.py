@@ -80,10 +80,10 @@ class Mutes:
         owner, client = self._owner, self._owner.client
         if client.muted & reason:
             owner.count_muted_time(reason & client.muted, -1)
-            client.unmute(reason)
+            client.muted &= ~reason
             if not client.muted & STOPS_PARSING and (client.carry or owner.has_pending):
                 client.mute(Mute.PACED)
-            owner.schedule()
+            owner.shared.schedule(owner)
         self.look_again()
 
     def look_again(self) -> None:
@@ -149,8 +149,8 @@ class Mutes:
             self.wanted |= Mute.THROTTLED
         elif not owner.client.muted & Mute.THROTTLED:
             owner.client.muted |= Mute.THROTTLED
-            owner.count_muted_time(Mute.THROTTLED, 1)
-            owner.schedule()
+            owner.usage.blocked.change(1, owner.shared.now_ms)
+            owner.shared.schedule(owner)
         if self._throttle_timer is None:
             self._throttle_timer = owner.shared.timers.arm(until_ms, self._on_throttle_due)
 
@@ -189,7 +189,9 @@ class Mutes:
             self._throttle_timer = timers.arm(self.throttled_until_ms, self._on_throttle_due)
             return
         self._throttle_timer = None
-        self.end_throttle()
+        self.unmute(Mute.THROTTLED)
+        if self._throttle_trace is not None:
+            self._tell_unmuted()
 
     def _tell_unmuted(self) -> None:
         trace, self._throttle_trace = self._throttle_trace, None

@@ -26,6 +26,10 @@ class Owner(Protocol):
 
     # -- what it has -----------------------------------------------------------------------------
 
+    ready: bool
+    attention: bool
+    handle: object
+
     @property
     def shared(self) -> SharedState: ...
     @property

@@ -224,7 +224,8 @@ class SessionParts:
         """Sample the newest request in the queue."""
         newest = self.queue[-1] if self.queue else None
         if isinstance(newest, Exchange) and self.shared.keeps_traces:
-            self.queue[-1] = sampled = observed(newest)
+            sampled = observed(newest)
+            self.queue.replace_newest(sampled)
             self._sample(sampled)
 
     def _sample(self, exchange: ObservedExchange) -> None:

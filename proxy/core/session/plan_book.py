@@ -42,17 +42,17 @@ class Speaker(Protocol):
     def sasl_listener(self, api: Api) -> Rewrite: ...
 
 
-class PlanBook(dict[int, Plan]):
-    """Plans by `api_key << 16 | api_version`. Its two attributes outlast the plans: `clear` does not reset them.
+class PlanBook:
+    """Plans, in `by_kind` by `api_key << 16 | api_version`. Its two attributes outlast the plans: `clear` does not reset them.
 
     `keeps`: parts of some requests are kept until the broker replies. `shortest_wait_ms`: the shortest time from
     forwarding a request to its deadline (`proxy.core.session.broker_waits`).
     """
 
-    __slots__ = ("_speaker", "keeps", "shortest_wait_ms")
+    __slots__ = ("_speaker", "by_kind", "keeps", "shortest_wait_ms")
 
     def __init__(self, speaker: Speaker) -> None:
-        super().__init__()
+        self.by_kind: dict[int, Plan] = {}
         self._speaker = speaker
         self.keeps = False
         self.shortest_wait_ms = speaker.shared.request_timeout_ms or NEVER_MS
@@ -62,6 +62,10 @@ class PlanBook(dict[int, Plan]):
         self.clear()
         with suppress(AttributeError):  # it may be told twice
             del self._speaker
+
+    def clear(self) -> None:
+        """Forget the plans: what begins from now on gets new ones."""
+        self.by_kind.clear()
 
     def note_wait(self, wait_ms: int) -> None:
         """Lower `shortest_wait_ms` to this deadline of a request, if it is shorter."""
@@ -109,7 +113,7 @@ class PlanBook(dict[int, Plan]):
             if max_wait_ms > 0 and min_bytes > 0:
                 wait_ms = shared.graces.fetch_wait_ms(max_wait_ms)
                 clamped = max_wait_ms > shared.graces.max_ms
-        known = self.get(kind)
+        known = self.by_kind.get(kind)
         if (
             known is not None  # seen before, but this one is cut, or not for the fast loop
             and limit - pos >= 4 + known.min_bytes
@@ -131,7 +135,7 @@ class PlanBook(dict[int, Plan]):
         self.keeps = self.keeps or plan.keeps
         self.note_wait(wait_ms // 2 if plan.keeps else wait_ms)  # see `kept_produce.on_sent`
         shared.expired.clamped += clamped
-        self[kind] = plan
+        self.by_kind[kind] = plan
         return plan, body_at
 
     def _max_bytes(self, api: Api) -> int:

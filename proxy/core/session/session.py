@@ -78,7 +78,7 @@ class Session(SessionParts):
         pos = begun = start
         count = 0
         asked: ObservedExchange | None = None  # the request that a policy is judging at this moment
-        queue = self.queue
+        queue = self.queue.entries
         try:
             requests = self.requests
             if requests is not None and requests.is_plain:
@@ -89,7 +89,7 @@ class Session(SessionParts):
             mutes = self.mutes
             unusual = mutes is not None and mutes.unusual
             if requests is None and not unusual:
-                plans = self.plans
+                plans = self.plans.by_kind
                 push = queue.append
                 now_us = self.shared.now_us
                 begun, keep_steps = pos, MAX_KEEP_STEPS
@@ -219,7 +219,7 @@ class Session(SessionParts):
         """Take buf[start:end] from the broker. Returns `stop` or ATTENTION, see the module."""
         pos = begun = start
         self.replied_ms = self.node.heard_ms = now_ms
-        queue = self.queue
+        queue, entries = self.queue, self.queue.entries
         try:
             replies = self.replies
             if not queue.unusual:
@@ -230,9 +230,9 @@ class Session(SessionParts):
                     self.replies = replies = None
                 if replies is None:
                     now_us = self.shared.now_us
-                    while end - pos >= 8 and queue:
+                    while end - pos >= 8 and entries:
                         size, correlation_id = _REPLY(buf, pos)
-                        exchange: Exchange = queue[0]  # type: ignore[assignment] # others are unusual
+                        exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
                         stop = pos + 4 + size
                         if correlation_id != exchange.correlation_id or stop > end or size < 4:
                             break
@@ -242,7 +242,7 @@ class Session(SessionParts):
                             if glance is None:
                                 if not self._passes(exchange, buf, pos, stop, now_ms):
                                     break
-                                queue.popleft()
+                                entries.popleft()
                                 pos = stop
                                 continue
                             if not glance(buf, pos, stop):
@@ -258,7 +258,7 @@ class Session(SessionParts):
                             exchange = count_reply(self.shared, exchange, size)
                             if isinstance(exchange, ObservedExchange):
                                 self.calls.complete(exchange, Outcome.REPLIED, now_ms)
-                        queue.popleft()
+                        entries.popleft()
                         pos = stop
                     self.usage.response_bytes += pos - begun
         except Exception as fault:  # noqa: BLE001 - any fault costs this session only

@@ -84,7 +84,7 @@ def test_other_sessions_call_the_hook_directly():
     wire = unmeasured(engine)
     policy.slow.add(1)
     wire.client(f.heartbeat(1))
-    (plan,) = wire.session.plans.values()
+    (plan,) = wire.session.plans.by_kind.values()
     assert plan.on_request == policy.on_request
     assert watcher.slow == []
 
@@ -117,4 +117,4 @@ def test_a_slow_step_without_policies_is_not_reported():
     wire = Wire(engine).client(f.heartbeat(1))
     engine.on_slow_step(50)
     assert watcher.slow_steps == []
-    assert wire.session.plans
+    assert wire.session.plans.by_kind

@@ -29,7 +29,7 @@ def test_without_a_book_nothing_is_walked():
     wire = Wire()
     wire.client(f.produce(1) + f.produce(2))
     assert wire.session.requests is None
-    assert all(not plan.topics for plan in wire.session.plans.values())
+    assert all(not plan.topics for plan in wire.session.plans.by_kind.values())
 
 
 @pytest.mark.parametrize("acks", [-1, 1])

@@ -317,7 +317,7 @@ def test_what_was_released_is_released():
     wire.release()
     assert wire.held_bytes == 0
     assert wire.engine.timers.next_ms() is None
-    assert wire.session.plans == {}
+    assert wire.session.plans.by_kind == {}
     assert policy.asked == [1]
     assert policy.completed == [(1, Outcome.DISCONNECTED)]
     assert policy.gone == [1]

@@ -64,7 +64,7 @@ def test_a_session_that_was_throttled_is_freed_without_collecting():
         wire.broker(sasl.handshake_reply(1) + sasl.authenticate_reply(2))
         wire.advance(1000)
         wire.release()
-        gone = weakref.ref(wire.session.queue)
+        gone = weakref.ref(wire.session.queue.entries)
         del wire
         assert gone() is None
     finally:
@@ -82,7 +82,7 @@ def test_nobody_is_unmuted_twice():
 def test_a_request_that_waits_says_what_was_decided_about_it():
     """Nothing yet, a verdict, or how its policy failed."""
     session = Wire().client(f.heartbeat(1)).session
-    (plan,) = session.plans.values()
+    (plan,) = session.plans.by_kind.values()
     exchange = ObservedExchange(plan, 7, 20, 0, 1)
     assert Pending(exchange, None).verdict is None
     assert Pending(exchange, FORWARD) == (exchange, FORWARD)

@@ -207,7 +207,7 @@ def test_one_comparison_tells_api_speaker_and_acks():
 
     def plan_after(data: bytes) -> Plan:
         wire.client(data)
-        return wire.session.plans[f.PRODUCE << 16 | 3]
+        return wire.session.plans.by_kind[f.PRODUCE << 16 | 3]
 
     first = plan_after(f.produce(1))
     assert plan_after(f.produce(2, topic="other", size_bytes=5)) is first
