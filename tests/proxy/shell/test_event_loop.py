@@ -75,7 +75,7 @@ def test_closing_never_cuts_off_replies_that_are_due(bench):
     client.sendall(f.heartbeat(1))
     bench.run()
     receive(broker, len(f.heartbeat(1)))
-    big = f.reply(1, bytes(24_000_000)  # more than the buffers of the kernel take)
+    big = f.reply(1, bytes(24_000_000))  # more than the buffers of the kernel take
     sender = start_sending(broker, big)
     bench.step_until(lambda: session.client.outbox)
     client.sendall(b"".join(f.heartbeat(n) for n in range(2, 50)))  # Sluice never reads these
