@@ -43,7 +43,7 @@ class Speaker(Protocol):
 
 
 class PlanBook:
-    """Plans, in `by_kind` by `api_key << 16 | api_version`. Its two attributes outlast the plans: `clear` does not reset them.
+    """Plans, in `by_kind` by `api_key << 16 | api_version`. `clear` does not reset the two other attributes.
 
     `keeps`: parts of some requests are kept until the broker replies. `shortest_wait_ms`: the shortest time from
     forwarding a request to its deadline (`proxy.core.session.broker_waits`).
