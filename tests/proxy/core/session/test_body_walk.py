@@ -1,4 +1,4 @@
-"""Reading along: the topics of what passes are counted, and nothing is changed or held up by that."""
+"""Topic usage: the topics of forwarded requests are counted, without changing or delaying them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def book() -> TopicUsage:
 
 
 @pytest.mark.parametrize("chunk", [7, 64, 1 << 18])
-def test_what_is_produced_is_counted_by_topic_and_passes_as_it_is(book, chunk):
-    """Whole in one read or in pieces."""
+def test_a_produce_is_counted_by_topic_and_forwarded_unchanged(book, chunk):
+    """Whether it is read whole or in pieces."""
     wire = Wire(make_engine(topic_usage=book))
     frames = f.produce(1, size_bytes=600) + f.produce(2, size_bytes=600)
     wire.client(frames, chunk)
@@ -24,8 +24,8 @@ def test_what_is_produced_is_counted_by_topic_and_passes_as_it_is(book, chunk):
     assert book.unread + sum(use.produced.frames for use in book.take()) == 2
 
 
-def test_without_a_book_nothing_is_walked():
-    """The usual case: no walker, and the fast loop for Produce."""
+def test_no_body_is_walked_without_topic_usage():
+    """By default Produce takes the fast loop and no plan asks for topics."""
     wire = Wire()
     wire.client(f.produce(1) + f.produce(2))
     assert wire.session.requests is None

@@ -1,4 +1,4 @@
-"""Tracked requests: when they are answered here, and who hears of it."""
+"""Tracked requests: when Sluice answers them in place of the broker, and which hooks see that reply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wire.apis import ApiKey
 
 
 def test_a_produce_is_answered_just_before_its_own_timeout():
-    """Half a second earlier, for its client would hang up first; not a millisecond before that."""
+    """Half a second earlier, because its client closes the connection at the timeout."""
     wire = Wire().client(f.produce(1))
     wire.advance(WAIT_MS - 1)
     assert wire.to_client == b""
@@ -64,7 +64,7 @@ def test_an_empty_fetch_has_the_shape_of_its_version(version):
      (0, MIN_WAIT_MS), (-1, MIN_WAIT_MS), (-(2**31), MIN_WAIT_MS), (2**31 - 1, 119_500)],
 )  # fmt: skip
 def test_a_negative_grace_takes_half_of_the_timeout_at_most(timeout_ms, wait_ms):
-    """Whatever was asked for, the wait is neither nothing nor for ever."""
+    """Any timeout_ms, a hostile one too, gives a wait of MIN_WAIT_MS at least and below the cap."""
     assert GraceTimes().produce_wait_ms(timeout_ms) == wait_ms
 
 
@@ -72,7 +72,7 @@ def test_a_negative_grace_takes_half_of_the_timeout_at_most(timeout_ms, wait_ms)
     ("max_wait_ms", "wait_ms"), [(500, 1_500), (1, 1_001), (120_000, 121_000), (2**31 - 1, 121_000)]
 )
 def test_a_fetchs_wait_is_capped_and_has_its_grace(max_wait_ms, wait_ms):
-    """The grace comes on top of what a hostile client may have."""
+    """The grace is added to the capped wait."""
     assert GraceTimes().fetch_wait_ms(max_wait_ms) == wait_ms
 
 
@@ -82,7 +82,7 @@ def test_a_fetchs_wait_is_capped_and_has_its_grace(max_wait_ms, wait_ms):
     max_ms=st.integers(0, 10**6),
 )
 def test_every_wait_is_bounded(timeout_ms, produce_ms, max_ms):
-    """At least a little, at most the cap and its grace."""
+    """At least MIN_WAIT_MS, at most the cap and its grace."""
     graces = GraceTimes(produce_ms=produce_ms, fetch_ms=abs(produce_ms), max_ms=max_ms)
     for wait_ms in (graces.produce_wait_ms(timeout_ms), graces.fetch_wait_ms(timeout_ms)):
         assert MIN_WAIT_MS <= wait_ms <= max(max_ms + abs(produce_ms), MIN_WAIT_MS)
@@ -93,8 +93,8 @@ def test_every_wait_is_bounded(timeout_ms, produce_ms, max_ms):
     [f.produce(1, acks=1), fetch_waiting(1, max_wait_ms=0), fetch_waiting(1, min_bytes=0),
      fetch_waiting(1, max_wait_ms=-5), f.beat(1)],
 )  # fmt: skip
-def test_what_does_not_wait_is_not_answered_here(request_frame):
-    """Only the request timeout ends it, if there is one, and with it the session."""
+def test_a_request_without_a_wait_is_left_to_the_broker(request_frame):
+    """Only upstream.request_timeout_ms ends it, and with it the session."""
     wire = Wire().client(request_frame)
     wire.advance(10**6)
     assert wire.to_client == b""
@@ -108,7 +108,7 @@ def test_what_does_not_wait_is_not_answered_here(request_frame):
 
 
 def test_hostile_waits_end_at_the_cap():
-    """2^31-1 ms is 25 days; they are counted."""
+    """A max_wait_ms of 2^31-1 is 25 days; capped waits are counted."""
     wire = Wire().client(fetch_waiting(1, max_wait_ms=2**31 - 1))
     wire.advance(120_999)
     assert wire.to_client == b""
@@ -117,7 +117,7 @@ def test_hostile_waits_end_at_the_cap():
     assert wire.engine.expired.clamped == 1
 
 
-def test_a_shorter_deadline_that_comes_later_is_kept_and_so_is_the_longer():
+def test_a_longer_and_a_shorter_deadline_are_both_kept():
     """Each is answered at its own time, in the order of the requests."""
     wire = Wire().client(f.produce(1))
     wire.advance(29_000)
@@ -130,8 +130,8 @@ def test_a_shorter_deadline_that_comes_later_is_kept_and_so_is_the_longer():
     assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1, 2]
 
 
-def test_one_that_is_overdue_behind_one_that_is_not_waits_for_it():
-    """Replies leave in order; then it goes at once."""
+def test_an_overdue_request_waits_for_an_earlier_one_that_is_not_overdue():
+    """Replies keep the order of the requests; the overdue ones follow at once."""
     wire = Wire().client(f.produce(1) + fetch(2) + fetch(3))
     wire.advance(FETCH_MS)
     wire.advance(WAIT_MS - FETCH_MS - 1)
@@ -151,8 +151,8 @@ def test_a_requests_time_counts_from_when_it_became_the_oldest_of_its_connection
     assert ids(wire.to_client) == [1, 2]
 
 
-def test_looking_again_becomes_rare():
-    """A broker that hangs for long costs a few looks, not fifty a second."""
+def test_a_broker_that_hangs_for_long_is_checked_rarely():
+    """Ten minutes cost fewer than 60 timers, not fifty a second."""
     wire = Wire().client(f.beat(1) + fetch(2))
     looks = 0
     while wire.now_ms < 600_000:
@@ -164,8 +164,8 @@ def test_looking_again_becomes_rare():
     assert 10 < looks < 60
 
 
-def test_a_session_that_goes_on_has_one_timer():
-    """It is set anew when it has come up, not with each request."""
+def test_a_long_session_has_one_timer():
+    """The timer is set again when it fires, not at each request."""
     wire = Wire()
     armed = set()
     for n in range(1, 300):
@@ -178,8 +178,8 @@ def test_a_session_that_goes_on_has_one_timer():
     assert wire.engine.timers.size == 0
 
 
-def test_a_hostile_timeout_does_not_make_the_timer_run_hot():
-    """A produce that wants no time at all, and then a long poll: two looks, not one a tick."""
+def test_a_hostile_timeout_does_not_make_the_timer_fire_often():
+    """A Produce with timeout_ms 0, then a long poll: at most two timers fire in 100 s."""
     quick = body_of(3, [(b"t", [(0, b"r")])]).replace(struct.pack(">i", 30_000), bytes(4))
     wire = Wire().client(f.request(f.PRODUCE, 3, 1, quick))
     wire.broker(f.produce_reply(1))
@@ -201,8 +201,8 @@ def test_a_hostile_timeout_does_not_make_the_timer_run_hot():
         (70_000, WAIT_MS // 2),
     ],
 )
-def test_a_produce_that_takes_long_to_come_has_half_of_its_time_at_the_broker(sending_ms, left_ms):
-    """Its client counts from its first byte. While it is being sent it is never overdue."""
+def test_a_slowly_sent_produce_has_at_least_half_of_its_wait_at_the_broker(sending_ms, left_ms):
+    """The time of sending counts, because its client counts it too; until it is whole it is not overdue."""
     data = f.produce(1, size_bytes=5_000)
     wire = Wire().client(data[:4_000])
     wire.advance(sending_ms)
@@ -218,8 +218,8 @@ def test_a_produce_that_takes_long_to_come_has_half_of_its_time_at_the_broker(se
 @pytest.mark.parametrize(
     ("held_ms", "left_ms"), [(10_000, WAIT_MS - 10_000), (29_000, WAIT_MS // 2)]
 )
-def test_so_has_one_that_was_held(needs, held_ms, left_ms):
-    """By a policy, with its body here or still to be read."""
+def test_a_held_produce_has_at_least_half_of_its_wait_at_the_broker(needs, held_ms, left_ms):
+    """Whether its body was kept during the hold or is read after it."""
     policy = Recorder(lambda _: Hold(held_ms, "key", FORWARD), needs=needs, apis={f.PRODUCE})
     wire = Wire(make_engine([policy]))
     wire.client(fetch(9)).broker(f.reply(9))  # so that it is looked at often
@@ -234,8 +234,8 @@ def test_so_has_one_that_was_held(needs, held_ms, left_ms):
     assert ids(wire.to_client) == [9, 1]
 
 
-def test_what_is_sent_on_counts():
-    """A fetch that a policy sends on with another wait has the deadline of that."""
+def test_a_patched_max_wait_ms_sets_the_deadline():
+    """A fetch waits as long as the value that a policy patched into it."""
     wire = Wire(
         make_engine(
             [Recorder(lambda _: Forward((Patch(4, struct.pack(">i", 9_000)),)), needs=Need.BODY)]
@@ -247,13 +247,13 @@ def test_what_is_sent_on_counts():
     assert len(f.split(wire.to_client)) == 1
 
 
-# -- who hears of it ----------------------------------------------------------------------------
+# -- which hooks see it ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policies", ["asked", "head", "body", "throttled"])
 @pytest.mark.parametrize("request_frame", [partial(f.produce, 1), partial(fetch, 1)])
-def test_it_is_told_once_that_it_expired(policies, request_frame):
-    """And the reply made here was heard like any other."""
+def test_policies_hear_of_an_expired_request_once(policies, request_frame):
+    """on_response sees the reply that Sluice made, and on_complete gets EXPIRED."""
     (policy,) = POLICIES[policies]()
     wire = Wire(make_engine([policy])).client(request_frame())
     wire.advance(WAIT_MS)
@@ -265,8 +265,8 @@ def test_it_is_told_once_that_it_expired(policies, request_frame):
     assert wire.watcher.observed == []
 
 
-def test_what_is_left_of_a_throttle_is_written_into_it():
-    """In a produce's last field, in a fetch's first; and the client is quiet so long."""
+def test_the_reply_of_an_expired_request_carries_the_rest_of_its_throttle():
+    """In a Produce's last field and a Fetch's first; the client stays muted as long."""
     for data, at in ((f.produce(1), -4), (fetch(1), 8)):
         policy = Recorder(lambda _: Throttle(200_000))
         wire = Wire(make_engine([policy])).client(data)
@@ -280,8 +280,8 @@ def test_what_is_left_of_a_throttle_is_written_into_it():
         assert policy.completed == [(1, Outcome.EXPIRED)]
 
 
-def test_a_policy_that_throttles_on_the_reply_is_obeyed():
-    """As on a reply of the broker's."""
+def test_a_policy_may_throttle_on_the_reply_of_an_expired_request():
+    """As on a broker's reply."""
     policy = Recorder(hear=lambda _: Throttle(700))
     wire = Wire(make_engine([policy])).client(fetch(1))
     wire.advance(FETCH_MS)
@@ -295,8 +295,8 @@ def _raise(_):
     raise RuntimeError("a bug in a policy")
 
 
-def test_a_policy_that_raises_about_it_ends_this_session_and_no_other():
-    """It hears of the request's end once all the same."""
+def test_a_policy_that_raises_for_an_expired_request_ends_its_session_only():
+    """on_complete is still called once for each request."""
     policy = Recorder(hear=_raise)
     engine = make_engine([policy])
     wire, other = Wire(engine).client(fetch(1) + fetch(2)), Wire(engine)
@@ -309,8 +309,8 @@ def test_a_policy_that_raises_about_it_ends_this_session_and_no_other():
     assert wire.held_bytes == 0
 
 
-def test_everybody_else_is_drained_when_a_policy_raises_about_one():
-    """Its fault is told where faults are told."""
+def test_a_drain_ends_the_other_sessions_when_a_policy_raises_for_one():
+    """The exception is reported as a policy error."""
     blamed = set()
 
     def hear(request):

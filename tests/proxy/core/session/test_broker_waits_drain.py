@@ -12,7 +12,7 @@ from tests.support.waiting import FETCH_MS, WAIT_MS, empty, ids
 
 
 def test_a_drain_answers_each_fetch_that_waits_at_once():
-    """Pipelined ones too, and they are no expirations."""
+    """Pipelined fetches too; they are not counted as expired."""
     policy = Recorder()
     wire = Wire(make_engine([policy])).client(fetch(1) + fetch(2))
     wire.drain()
@@ -23,8 +23,8 @@ def test_a_drain_answers_each_fetch_that_waits_at_once():
     assert policy.completed == [(1, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
 
 
-def test_a_drain_waits_for_what_only_the_broker_can_answer():
-    """Then the fetches behind it go; a produce has until its deadline."""
+def test_a_drain_waits_for_replies_that_only_the_broker_can_give():
+    """Later fetches are answered after the Heartbeat; a Produce waits until its deadline."""
     wire = Wire().client(f.beat(1) + fetch(2) + f.produce(3) + fetch(4))
     wire.drain()
     assert wire.to_client == b""
@@ -39,8 +39,8 @@ def test_a_drain_waits_for_what_only_the_broker_can_answer():
     assert wire.held_bytes == 0
 
 
-def test_a_drain_lets_a_fetch_be_answered_that_is_being_answered():
-    """No byte of its reply is wasted, none comes twice."""
+def test_a_drain_lets_a_reply_that_has_begun_finish():
+    """The client gets the broker's reply whole, and only once."""
     wire = Wire().client(fetch(1) + fetch(2)).broker(fetch_reply(1)[:40])
     wire.drain()
     assert wire.to_client == fetch_reply(1)[:40]
@@ -50,7 +50,7 @@ def test_a_drain_lets_a_fetch_be_answered_that_is_being_answered():
 
 
 def test_a_drain_finishes_the_fetch_that_is_being_sent():
-    """The client is sending it; when it is whole it is answered."""
+    """The client sends the rest of it; then it is answered."""
     wire = Wire().client(fetch(1)[:40])
     wire.drain()
     assert not wire.session.ended
@@ -59,8 +59,8 @@ def test_a_drain_finishes_the_fetch_that_is_being_sent():
     assert wire.session.ended
 
 
-def test_a_drain_ends_a_client_that_has_said_all():
-    """It is still waiting for its fetch."""
+def test_a_drain_answers_the_fetch_of_a_half_closed_client():
+    """Then the session ends."""
     wire = Wire().client(fetch(1))
     wire.session.client_gone(wire.now_ms)
     wire.drain()
@@ -68,8 +68,8 @@ def test_a_drain_ends_a_client_that_has_said_all():
     assert wire.session.ended
 
 
-def test_a_drain_does_not_wait_for_what_was_answered_already():
-    """The late reply goes nowhere, so nobody waits for it."""
+def test_a_drain_does_not_wait_for_a_late_reply():
+    """The session ends although the broker still owes the reply of an expired fetch."""
     wire = Wire().client(fetch(1))
     wire.advance(FETCH_MS)
     wire.drain()

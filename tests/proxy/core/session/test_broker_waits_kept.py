@@ -1,4 +1,4 @@
-"""What is kept of a Produce until its broker replies, and the reply that is made of it if it does not."""
+"""The part of a Produce that is kept until the broker replies, and the timeout reply that is made from it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SHAPES = {
 @pytest.mark.parametrize("version", [3, 5, 8, 9, 12, 13])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("policies", POLICIES)
-def test_every_partition_is_named(version, shape, policies):
-    """In whatever way the request was read: whole, first or second of its kind, or in pieces."""
+def test_a_timeout_reply_names_every_partition(version, shape, policies):
+    """The request may be read whole, as the first or second of its kind, or in pieces."""
     topics = SHAPES[shape]
     if version >= 13:
         topics = [(bytes([place]) * 16, each) for place, (_, each) in enumerate(topics, 1)]
@@ -48,8 +48,8 @@ def test_every_partition_is_named(version, shape, policies):
         assert wire.to_broker == data * 2
 
 
-def test_what_was_asked_counts_and_not_what_was_sent_on():
-    """A policy has put a new body in its place: the client is answered for its own."""
+def test_a_timeout_reply_names_the_partitions_that_the_client_sent():
+    """Not those of the body that a policy put in its place."""
     instead = body_of(3, [(b"other", [(1, b"r")])])
     wire = Wire(make_engine([Recorder(lambda _: Forward(body=instead), needs=Need.BODY)]))
     wire.client(asked(3, SHAPES["small"]))
@@ -58,7 +58,7 @@ def test_what_was_asked_counts_and_not_what_was_sent_on():
 
 
 def large_and_broken() -> bytes:
-    """More than is kept as it is, and no Produce any more behind its first topic."""
+    """Return a Produce v9 that is larger than MAX_KEPT_BYTES and malformed after its first topic."""
     broken = bytearray(asked(9, MANY))
     broken[40:44] = b"\xff\xff\xff\xff"
     return bytes(broken)
@@ -66,8 +66,8 @@ def large_and_broken() -> bytes:
 
 @pytest.mark.parametrize("chunk", [1 << 20, 100])
 @pytest.mark.parametrize("policies", ["none", "asked", "body"])
-def test_a_large_produce_that_cannot_be_read_passes_and_is_the_brokers_to_answer(policies, chunk):
-    """Nobody asked to look into it; what it is the broker will say, however late."""
+def test_a_large_malformed_produce_passes_when_no_policy_needs_its_head(policies, chunk):
+    """Sluice makes no reply for it: the broker answers, however late."""
     entries = POLICIES[policies]()
     broken = large_and_broken()
     wire = Wire(make_engine(entries)).client(asked(9, SHAPES["small"])).broker(produce9_reply_to(7))
@@ -83,8 +83,8 @@ def test_a_large_produce_that_cannot_be_read_passes_and_is_the_brokers_to_answer
         assert sorted(number for number, _ in policy.completed) == policy.asked
 
 
-def test_a_large_malformed_produce_ends_its_session_if_a_policy_wants_to_see_inside():
-    """It is told of the end once."""
+def test_a_large_malformed_produce_ends_its_session_when_a_policy_needs_its_head():
+    """The policy hears of the end of each request once."""
     (policy,) = POLICIES["head"]()
     wire = (
         Wire(make_engine([policy])).client(asked(9, SHAPES["small"])).broker(produce9_reply_to(7))
@@ -98,12 +98,12 @@ def test_a_large_malformed_produce_ends_its_session_if_a_policy_wants_to_see_ins
 
 
 def produce9_reply_to(correlation_id: int) -> bytes:
-    """Any reply does."""
+    """Return a reply whose content does not matter."""
     return f.reply(correlation_id, b"\x01" + bytes(4) + b"\x00", tagged=True)
 
 
-def test_a_small_malformed_produce_ends_its_session_when_it_should_be_answered():
-    """It went to the broker unread, and the broker does not say what it thinks of it."""
+def test_a_small_malformed_produce_ends_its_session_at_its_deadline():
+    """It was forwarded unread, and no timeout reply can be made for it."""
     policy = Recorder()
     wire = Wire(make_engine([policy])).client(asked(3, SHAPES["small"])).broker(f.produce_reply(7))
     broken = asked(3, SHAPES["small, many"]).replace(
@@ -123,7 +123,7 @@ def test_a_small_malformed_produce_ends_its_session_when_it_should_be_answered()
 
 
 def kept_bytes(wire: Wire) -> int:
-    """Of the one exchange in flight, without the exchange itself."""
+    """Return the bytes kept of the one request in flight, without its exchange."""
     (exchange,) = wire.session.queue
     assert isinstance(exchange.kept, bytes | bytearray)
     return sys.getsizeof(exchange.kept)
@@ -135,7 +135,7 @@ def kept_bytes(wire: Wire) -> int:
 )
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_little_is_kept_of_a_request(version, topics, partitions, chunk):
-    """At most a KiB and 32 bytes a partition, however many topics they are spread over."""
+    """At most 1 KiB and 32 bytes a partition, however many topics they are spread over."""
     records = b"r" * 60
     many = [
         (b"%016d" % n, [(70_000 + each, records) for each in range(partitions)])
@@ -147,8 +147,8 @@ def test_little_is_kept_of_a_request(version, topics, partitions, chunk):
     assert refused(version, wire.to_client) == indexes(many)
 
 
-def test_a_large_request_of_one_partition_keeps_its_head_only():
-    """The records are the bulk of it."""
+def test_only_the_head_of_a_large_request_of_one_partition_is_kept():
+    """Its records, nearly all of its bytes, are not."""
     wire = Wire().client(f.produce(1)).broker(f.produce_reply(1))
     for size_bytes in (MAX_KEPT_BYTES, 100_000):
         wire.client(f.produce(2, size_bytes=size_bytes))
@@ -157,8 +157,8 @@ def test_a_large_request_of_one_partition_keeps_its_head_only():
 
 
 @pytest.mark.parametrize("size_bytes", range(MAX_KEPT_BYTES - 6, MAX_KEPT_BYTES + 7))
-def test_around_the_limit_both_ways_say_the_same(size_bytes):
-    """A frame of exactly the limit, one byte less, one more."""
+def test_frames_around_the_limit_get_the_same_timeout_reply(size_bytes):
+    """From six bytes below MAX_KEPT_BYTES to six bytes above."""
     empty = len(asked(9, [(b"t", [(3, b"r" * 900)])])) - 900
     data = asked(9, [(b"t", [(3, b"r" * (size_bytes - empty))])])
     assert len(data) == size_bytes
@@ -169,8 +169,8 @@ def test_around_the_limit_both_ways_say_the_same(size_bytes):
     assert refused(9, wire.to_client[before:]) == [(b"t", [3])]
 
 
-def test_a_long_transactional_id_is_not_kept_for_nothing():
-    """The head of the frame may be larger than all that a reply needs."""
+def test_a_long_transactional_id_is_not_kept():
+    """A timeout reply does not need it."""
     body = body_of(3, [(b"t", [(3, b"r" * 50)])], transactional_id=b"x" * 30_000)
     wire = Wire()
     for number in (7, 7):

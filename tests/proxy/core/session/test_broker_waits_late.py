@@ -1,4 +1,4 @@
-"""After a request was answered here: its late reply, what follows it, and every way to end but a drain."""
+"""After a request expired: its late reply, the requests after it, and every end of the session but a drain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wire.errors import ErrorCode
 
 
 def expired(data: bytes = b"", **options: int) -> Wire:
-    """A session whose fetch 1 was answered here, with `data` sent behind it before that."""
+    """Return a session whose fetch 1 expired; the client had sent `data` right after it."""
     wire = Wire(make_engine(**options)).client(fetch(1) + data)
     wire.advance(FETCH_MS)
     assert wire.to_client.startswith(empty(1))
@@ -26,7 +26,7 @@ def expired(data: bytes = b"", **options: int) -> Wire:
 
 
 def usual(wire: Wire) -> None:
-    """The fast loops do everything again, once the broker has answered something itself; nothing is held."""
+    """Assert that nothing is held and the fast loops serve the session, a patient one after the broker's next reply."""
     assert wire.session.queue.unusual == is_patient(wire.session)
     assert not is_unusual(wire.session)
     assert not wire.session.queue
@@ -36,8 +36,8 @@ def usual(wire: Wire) -> None:
 # -- the late reply -----------------------------------------------------------------------------
 
 
-def test_a_late_reply_cut_anywhere_goes_nowhere():
-    """Whatever part of it comes first, and with the next reply right behind it."""
+def test_a_late_reply_is_dropped_wherever_it_is_cut():
+    """The reply after it reaches the client whole."""
     late, follows = fetch_reply(1), f.beat_reply(2)
     for cut in range(len(late) + len(follows) + 1):
         wire = expired(f.beat(2))
@@ -47,8 +47,8 @@ def test_a_late_reply_cut_anywhere_goes_nowhere():
         usual(wire)
 
 
-def test_a_late_reply_byte_by_byte_goes_nowhere():
-    """Several of them, and requests come meanwhile."""
+def test_late_replies_that_come_byte_by_byte_are_dropped():
+    """The client has sent another request meanwhile, and gets its reply."""
     wire = Wire().client(fetch(1) + fetch(2) + fetch(3))
     wire.advance(FETCH_MS)
     wire.client(f.beat(4))
@@ -69,16 +69,16 @@ def test_a_late_reply_of_any_size_takes_no_memory(size_bytes):
     usual(wire)
 
 
-def test_the_next_request_of_its_kind_is_as_usual():
-    """Same number even: pairs are made by order."""
+def test_a_request_after_an_expired_one_gets_the_brokers_reply():
+    """Even with the same correlation id: replies are paired with requests by their order."""
     wire = expired()
     wire.client(fetch(1)).broker(fetch_reply(1)).broker(fetch_reply(1, 5))
     assert wire.to_client == empty(1) + fetch_reply(1, 5)
     usual(wire)
 
 
-def test_a_late_reply_that_would_be_rewritten_is_not_even_read():
-    """Nothing is learnt from it, and what is rewritten behind it still is."""
+def test_a_late_reply_is_not_parsed():
+    """A malformed one does no harm, and the addresses in the next reply are still rewritten."""
     topics = [(b"t", [(0, b"r" * 30)])]
     wire = Wire().client(asked(10, topics) + KINDS["metadata-v3"].ask(8))
     wire.advance(WAIT_MS)
@@ -90,8 +90,8 @@ def test_a_late_reply_that_would_be_rewritten_is_not_even_read():
     usual(wire)
 
 
-def test_another_number_where_the_late_reply_was_due_ends_both_sides():
-    """Nobody knows any more what belongs to what."""
+def test_another_correlation_id_than_the_late_replys_ends_both_sides():
+    """Replies and requests can no longer be paired."""
     wire = expired(f.beat(2)).broker(f.beat_reply(2))
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
     assert wire.to_client == empty(1)
@@ -99,8 +99,8 @@ def test_another_number_where_the_late_reply_was_due_ends_both_sides():
     assert wire.held_bytes == 0
 
 
-def test_a_swallowed_reply_twice_is_one_too_many():
-    """Each swallows one."""
+def test_a_second_late_reply_to_one_request_ends_both_sides():
+    """Each expired request swallows one reply."""
     wire = expired().broker(fetch_reply(1)).broker(fetch_reply(1))
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
 
@@ -109,7 +109,7 @@ def test_a_swallowed_reply_twice_is_one_too_many():
 
 
 def test_a_reply_at_the_very_deadline_is_in_time_if_it_is_read_first():
-    """Who comes second has nothing to answer any more."""
+    """The timer then finds no request to answer."""
     wire = Wire().client(fetch(1))
     wire.engine.now_ms += FETCH_MS
     wire.broker(fetch_reply(1))
@@ -121,8 +121,8 @@ def test_a_reply_at_the_very_deadline_is_in_time_if_it_is_read_first():
 
 
 @pytest.mark.parametrize("there", [8, 9, 50, -1])
-def test_one_that_is_being_answered_is_not_answered_here(there):
-    """However slowly the rest of it comes; and who waits behind it waits for its end."""
+def test_a_request_whose_reply_has_begun_does_not_expire(there):
+    """However slowly the rest of the reply comes; the next request waits for its end."""
     wire = Wire().client(fetch(1) + fetch(2)).broker(fetch_reply(1)[:there])
     for _ in range(10):
         wire.advance(FETCH_MS)
@@ -132,8 +132,8 @@ def test_one_that_is_being_answered_is_not_answered_here(there):
     assert wire.to_client == fetch_reply(1) + empty(2)
 
 
-def test_too_little_of_a_reply_is_none():
-    """Before its number is here nobody knows whose it is: it is answered, and the rest swallowed."""
+def test_a_reply_without_its_correlation_id_has_not_begun():
+    """Its request expires at the deadline, and the whole reply is swallowed."""
     wire = Wire().client(fetch(1) + f.beat(2)).broker(fetch_reply(1)[:7])
     wire.advance(FETCH_MS)
     wire.broker(fetch_reply(1)[7:] + f.beat_reply(2))
@@ -141,8 +141,8 @@ def test_too_little_of_a_reply_is_none():
     usual(wire)
 
 
-def test_one_is_answered_here_while_the_reply_before_it_is_being_swallowed():
-    """Not a byte of the swallowed one comes between."""
+def test_a_request_expires_while_the_reply_before_it_is_being_swallowed():
+    """No byte of the swallowed reply reaches the client."""
     wire = expired(f.produce(2)).broker(fetch_reply(1)[:30])
     wire.advance(WAIT_MS)
     assert ids(wire.to_client) == [1, 2]
@@ -156,7 +156,7 @@ def test_one_is_answered_here_while_the_reply_before_it_is_being_swallowed():
 
 
 def test_a_pipelined_mixture_keeps_its_order():
-    """Produces, fetches, heartbeats and what has no reply; the broker wakes up in the middle."""
+    """Replies keep the order of the requests, when some are Sluice's and some the broker's."""
     sent = [
         fetch(1),
         f.produce(2),
@@ -186,8 +186,8 @@ def test_a_pipelined_mixture_keeps_its_order():
 
 
 @pytest.mark.parametrize("verdict", [Respond(b"\x00" * 6), Reject(ErrorCode.POLICY_VIOLATION)])
-def test_what_policies_answer_goes_at_once_behind_what_was_answered_here(verdict):
-    """Nothing else of the client's is due before it."""
+def test_a_policys_reply_follows_the_reply_of_an_expired_request_at_once(verdict):
+    """No other reply is due before it."""
     policy = Recorder(lambda request: verdict if request.api_key == f.HEARTBEAT else FORWARD)
     wire = Wire(make_engine([policy])).client(f.produce(1) + f.beat(2))
     assert wire.to_client == b""
@@ -200,8 +200,8 @@ def test_what_policies_answer_goes_at_once_behind_what_was_answered_here(verdict
     usual(wire)
 
 
-def test_a_question_of_our_own_holds_nobody_up():
-    """It is nothing to the client whether the broker answers that."""
+def test_an_unanswered_inquiry_does_not_delay_the_deadline_of_a_fetch():
+    """The inquiry is Sluice's own request; its reply is not due to the client."""
     answers: list[bytes | None] = []
     wire = Wire().client(fetch(1)).broker(fetch_reply(1))
     wire.session.inquire(f.beat(77), 77, answers.append)
@@ -213,8 +213,8 @@ def test_a_question_of_our_own_holds_nobody_up():
     usual(wire)
 
 
-def test_who_was_held_has_its_whole_time_at_the_broker():
-    """A fetch that a policy held longer than it would wait is not answered the moment it goes out."""
+def test_a_held_fetch_has_its_whole_wait_at_the_broker():
+    """Even when a policy held it for longer than it would wait."""
     policy = Recorder(lambda _: Hold(FETCH_MS * 2, "key", FORWARD))
     wire = Wire(make_engine([policy])).client(fetch(1))
     wire.advance(FETCH_MS * 2)
@@ -225,8 +225,8 @@ def test_who_was_held_has_its_whole_time_at_the_broker():
     assert wire.to_client == empty(1)
 
 
-def test_thousands_that_come_up_together_are_answered_in_turns():
-    """No turn is longer than MAX_ANSWERS of them; between two of them others are served."""
+def test_thousands_of_fetches_that_expire_together_are_answered_in_turns():
+    """At most MAX_ANSWERS in a turn, so that other sessions are served in between."""
     count = 4_000
     wire = Wire().client(b"".join(fetch(n) for n in range(count)))
     wire.advance(FETCH_MS)
@@ -246,7 +246,7 @@ def test_thousands_that_come_up_together_are_answered_in_turns():
 
 @pytest.mark.parametrize("data", [b"", f.beat(2), fetch(2), f.produce(2)])
 def test_a_broker_that_closes_instead_of_replying_closes_the_client(data):
-    """What was answered is delivered; the rest completes, once."""
+    """The reply that Sluice made is delivered, and every request completes once."""
     policy = Recorder()
     wire = Wire(make_engine([policy])).client(fetch(1))
     wire.advance(FETCH_MS)
@@ -261,8 +261,8 @@ def test_a_broker_that_closes_instead_of_replying_closes_the_client(data):
     assert wire.engine.timers.size == 0
 
 
-def test_a_client_that_has_said_all_gets_its_answer_and_is_let_go():
-    """The broker's late reply is not waited for."""
+def test_the_session_of_a_half_closed_client_ends_with_its_last_reply():
+    """It does not wait for the broker's late reply."""
     wire = Wire().client(fetch(1))
     wire.session.client_gone(wire.now_ms)
     assert not wire.session.ended
@@ -273,8 +273,8 @@ def test_a_client_that_has_said_all_gets_its_answer_and_is_let_go():
     assert wire.held_bytes == 0
 
 
-def test_a_client_that_is_lost_takes_everything_with_it():
-    """Before and after."""
+def test_a_lost_client_leaves_no_timer():
+    """Its fetch completes once, whether it has expired or not."""
     for elapsed_ms, outcome in ((0, Outcome.DISCONNECTED), (FETCH_MS, Outcome.EXPIRED)):
         policy = Recorder()
         wire = Wire(make_engine([policy])).client(fetch(1))
@@ -286,8 +286,8 @@ def test_a_client_that_is_lost_takes_everything_with_it():
         assert wire.engine.timers.size == 0
 
 
-def test_a_broker_that_swallowed_it_for_good_is_given_up():
-    """The request timeout runs from when it was answered here."""
+def test_a_broker_that_never_sends_the_late_reply_is_given_up():
+    """The request timeout runs from the time when the request expired."""
     wire = expired(request_timeout_ms=1_000)
     wire.advance(999)
     assert not wire.session.ended
@@ -297,8 +297,8 @@ def test_a_broker_that_swallowed_it_for_good_is_given_up():
     assert wire.to_client == empty(1)
 
 
-def test_a_late_reply_that_trickles_is_no_silence():
-    """As with any other reply."""
+def test_each_byte_of_a_late_reply_restarts_the_request_timeout():
+    """As for any other reply."""
     wire = expired(request_timeout_ms=1_000)
     for at in range(20):
         wire.broker(fetch_reply(1)[at : at + 1])
@@ -308,8 +308,8 @@ def test_a_late_reply_that_trickles_is_no_silence():
     usual(wire)
 
 
-def test_nothing_is_swallowed_after_the_end():
-    """A timer that comes up late finds nobody."""
+def test_no_request_expires_after_the_end():
+    """A timer that fires late makes no reply, and none is swallowed."""
     wire = Wire().client(fetch(1))
     wire.session.end(CloseReason.INTERNAL, "", wire.now_ms)
     wire.advance(FETCH_MS * 2)

@@ -1,4 +1,4 @@
-"""Requests that are kept whole: when they are, how long they count, what is too large."""
+"""Requests that are kept whole: when they are, how long they count, and which are too large."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.support.policies import Recorder
 SELECTOR = cases("selector.oom")
 
 
-def test_the_second_of_two_large_requests_waits_until_the_first_has_gone():
-    """Kafka's test of its selector: one of two gets in, the other is muted behind its size."""
+def test_the_second_of_two_large_requests_waits_until_the_first_is_sent():
+    """Kafka's test of its selector: one of two gets memory, the other is muted once its size is read."""
     case = SELECTOR["selector-oom-plain"]
     size = case["payload"]
     engine = small_engine(case["pool"])
@@ -58,8 +58,8 @@ def test_the_second_of_two_large_requests_waits_until_the_first_has_gone():
     assert completed == case["completed"]
 
 
-def test_a_frame_is_whole_with_its_last_byte():
-    """Its size and two halves: nothing goes on before the end."""
+def test_a_kept_request_is_sent_with_its_last_byte():
+    """It comes as its size and two halves; the broker gets nothing before the end."""
     case = SELECTOR["receive-size-prefix"]
     asked = kept(1, 4 + case["size"])
     link = Link(small_engine(10_000))
@@ -85,8 +85,8 @@ def test_a_size_that_no_frame_has_ends_the_connection():
     assert link.session.claim.reserved_bytes == 4 + size
 
 
-def test_a_parked_frame_counts_once_and_is_held_once():
-    """Its body is shown when it is asked about, and no copy is kept in between."""
+def test_a_held_frame_counts_once():
+    """A policy sees its body each time it is asked, and no copy is kept in between."""
     bodies = []
 
     def decide(request):
@@ -106,7 +106,7 @@ def test_a_parked_frame_counts_once_and_is_held_once():
     assert engine.request_pool.peak_bytes == 600
 
 
-def test_a_parked_request_that_streams_counts_one():
+def test_a_held_request_that_streams_counts_as_one_reservation():
     """Its bytes stay unread, or in the carry."""
     holder = Recorder(lambda request: Hold(50, "key") if request.exchange_id == 1 else FORWARD)
     engine = small_engine(10_000, holder)
@@ -117,8 +117,8 @@ def test_a_parked_request_that_streams_counts_one():
 
 
 @pytest.mark.parametrize("length", [0, 10, 500, 3000])
-def test_a_frame_that_was_changed_counts_what_goes_on(length):
-    """Shorter or longer than what came."""
+def test_a_changed_frame_counts_its_new_size(length):
+    """Shorter or longer than the old one."""
     keeper = Keeper(lambda _: Forward(body=bytes(length)))
     engine = small_engine(10_000, keeper)
     link = Link(engine)
@@ -130,16 +130,16 @@ def test_a_frame_that_was_changed_counts_what_goes_on(length):
     assert link.to_broker == kept(1, OVERHEAD + length)
 
 
-def test_a_request_that_is_answered_gives_its_memory_back():
-    """Nothing of it goes on."""
+def test_a_request_that_a_policy_answers_gives_its_memory_back():
+    """The pool is empty once the reply is sent."""
     engine = small_engine(1000, Keeper(lambda _: Respond(b"\x00" * 4)))
     link = Link(engine).client(kept(1, 600))
     assert len(link.to_client) == 12
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
 
-def test_what_is_larger_than_the_pool_cannot_be_kept():
-    """It streams as ever; if it has to be changed, the connection ends and says why."""
+def test_a_request_larger_than_the_pool_is_not_kept():
+    """It streams; if a policy patches it, the connection ends and the detail says why."""
     large = f.produce(1, size_bytes=2000)
     link = Link(small_engine(1000)).client(large)
     assert link.to_broker == large
@@ -152,8 +152,8 @@ def test_what_is_larger_than_the_pool_cannot_be_kept():
     assert link.engine.request_pool.used_bytes == 0
 
 
-def test_sasl_is_exempt():
-    """As in Kafka: it has a limit of its own, is counted as it comes, and never waits."""
+def test_a_sasl_token_never_waits_for_memory():
+    """As in Kafka: it has its own limit, and is counted as it comes."""
     engine = small_engine(600)
     holder = Link(engine).client(kept(1, 600)[:100])
     token = f.request(f.SASL_AUTHENTICATE, 0, 1, struct.pack(">i", 40) + bytes(40))
@@ -167,8 +167,8 @@ def test_sasl_is_exempt():
     assert engine.request_pool.used_bytes == holder.session.claim.reserved_bytes == 600
 
 
-def test_the_copy_of_a_body_lives_as_long_as_it_is_looked_at():
-    """Not until the broker's reply: that may take long."""
+def test_the_copy_of_a_body_is_freed_after_the_verdict():
+    """It does not wait for the broker's reply, which may take long."""
     seen = []
     keeper = Keeper(lambda request: seen.append(request) or FORWARD, needs=Need.BODY)
     Link(small_engine(1000, keeper)).client(kept(1, 600))

@@ -10,7 +10,7 @@ from proxy.core.session.channel import Channel, Mute
 
 
 def test_a_channel_is_muted_while_any_reason_holds():
-    """Each reason is taken away by whoever gave it."""
+    """Taking one reason away leaves the others."""
     channel = Channel(MemoryPool())
     channel.mute(Mute.THROTTLED)
     channel.mute(Mute.BACKPRESSURE)
@@ -25,8 +25,8 @@ def test_a_channel_is_muted_while_any_reason_holds():
     st.lists(st.integers(1, 60), max_size=40),
     st.integers(1, 100),
 )
-def test_the_outbox_leaves_in_order_whatever_the_kernel_takes(pieces, takes, most):
-    """Any pieces, any partial sends: the same bytes, and the pool ends where it began."""
+def test_the_outbox_is_sent_in_order_through_partial_sends(pieces, takes, most):
+    """Any pieces and any partial sends give the same bytes, and the pool is empty at the end."""
     pool = MemoryPool()
     channel = Channel(pool)
     for piece in pieces:
@@ -50,7 +50,7 @@ def test_the_outbox_leaves_in_order_whatever_the_kernel_takes(pieces, takes, mos
 
 
 def test_a_carry_is_counted_until_it_is_taken():
-    """It is laid in front of the next read."""
+    """It is put before the bytes of the next read."""
     pool = MemoryPool()
     channel = Channel(pool)
     channel.keep(b"abc")
@@ -60,8 +60,8 @@ def test_a_carry_is_counted_until_it_is_taken():
     assert channel.carry == b""
 
 
-def test_a_side_that_is_gone_gives_everything_back():
-    """Partly sent pieces too, which count whole until all of them is sent."""
+def test_a_cleared_channel_gives_everything_back():
+    """Pieces that are partly sent too; they count whole until their last byte."""
     pool = MemoryPool()
     channel = Channel(pool)
     channel.put(b"x" * 10)

@@ -1,4 +1,4 @@
-"""When the word passes to Sluice: only while the broker is silent, and never twice running."""
+"""When Sluice answers in place of the broker: only while the broker is silent, and never twice in a row."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ QUICK_MS = 400
 
 
 def quick_produce(correlation_id: int) -> bytes:
-    """acks=all, with a timeout of 800 ms."""
+    """Return a Produce with acks=all and a timeout of 800 ms."""
     data = f.produce(correlation_id)
     return data.replace(struct.pack(">i", 30_000), struct.pack(">i", 800), 1)
 
 
 def careful(**options: int) -> Engine:
-    """An engine as the configuration makes it."""
+    """Return an engine as the configuration makes it."""
     return make_engine(
         graces=GraceTimes(silence_ms=SILENCE_MS), request_timeout_ms=120_000, **options
     )
 
 
-# -- a broker that lives --------------------------------------------------------------------------
+# -- a broker that is alive ----------------------------------------------------------------------
 
 
 def test_a_broker_that_needs_longer_than_the_wait_gives_its_records():
@@ -52,7 +52,7 @@ def test_a_broker_that_needs_longer_than_the_wait_gives_its_records():
     assert wire.engine.expired.fetch == 0
 
 
-def test_a_produce_that_is_confirmed_late_gets_its_yes():
+def test_a_produce_that_is_confirmed_after_its_deadline_gets_the_brokers_reply():
     """Its timeout is 800 ms, so 400 ms are its own deadline; the broker confirms after 600."""
     wire = Wire(careful(), 1).client(quick_produce(1))
     wire.advance(600)
@@ -60,8 +60,8 @@ def test_a_produce_that_is_confirmed_late_gets_its_yes():
     assert wire.to_client == f.produce_reply(1)
 
 
-def test_a_broker_that_answers_anybody_is_alive():
-    """Bytes on any other connection to the same node count, up to the request timeout."""
+def test_a_broker_that_answers_on_another_connection_is_alive():
+    """Bytes on any connection to the same node count, up to the request timeout."""
     engine = careful()
     slow, other, elsewhere = Wire(engine, 1), Wire(engine, 1), Wire(engine, 2)
     slow.client(fetch(1))
@@ -78,7 +78,7 @@ def test_a_broker_that_answers_anybody_is_alive():
 
 
 def test_another_broker_that_answers_proves_nothing():
-    """Each node for itself."""
+    """Silence is measured for each node."""
     engine = careful()
     slow, elsewhere = Wire(engine, 1), Wire(engine, 2)
     slow.client(fetch(1))
@@ -90,7 +90,7 @@ def test_another_broker_that_answers_proves_nothing():
 
 
 def test_two_brokers_behind_the_bootstrap_port_are_told_apart_by_their_addresses():
-    """The shell says whose address was dialled."""
+    """The shell sets the node of the address that it dialled."""
     engine = careful()
     one, two = Wire(engine), Wire(engine)
     one.session.node = engine.topology.nodes.health("10.0.0.1:9092")
@@ -117,7 +117,7 @@ def test_a_fetch_at_a_silent_broker_is_answered_after_the_silence():
 
 
 def test_a_produce_at_a_silent_broker_is_answered_at_its_own_deadline_if_that_is_later():
-    """Its client would hang up at 30 s."""
+    """Half a second before its client closes the connection at 30 s."""
     wire = Wire(careful(), 1).client(f.produce(1))
     wire.advance(WAIT_MS - 1)
     assert wire.to_client == b""
@@ -126,7 +126,7 @@ def test_a_produce_at_a_silent_broker_is_answered_at_its_own_deadline_if_that_is
 
 
 def test_an_idle_broker_is_not_silent():
-    """Silence counts from when something was owed."""
+    """Silence counts from when the broker owes a reply."""
     wire = Wire(careful(), 1).client(f.beat(1)).broker(f.beat_reply(1))
     wire.advance(3_600_000)
     wire.client(fetch(2))
@@ -137,7 +137,7 @@ def test_an_idle_broker_is_not_silent():
 
 
 def test_a_byte_on_another_connection_begins_the_silence_again():
-    """The timer looks again; it does not come up at every byte."""
+    """The fetch is answered a whole silence later."""
     engine = careful()
     slow, other = Wire(engine, 1), Wire(engine, 1)
     slow.client(fetch(1))
@@ -150,8 +150,8 @@ def test_a_byte_on_another_connection_begins_the_silence_again():
     assert slow.to_client == empty(1)
 
 
-def test_a_broker_that_is_known_to_be_silent_need_not_prove_it_for_each_request():
-    """Once a reply was made in its place, what comes later is answered at its own deadline, until it speaks."""
+def test_requests_at_a_broker_that_is_known_to_be_silent_have_their_own_deadlines():
+    """From the first reply that Sluice makes in its place until its next byte."""
     engine = careful()
     first, later = Wire(engine, 1), Wire(engine, 1)
     first.client(fetch(1))
@@ -165,8 +165,8 @@ def test_a_broker_that_is_known_to_be_silent_need_not_prove_it_for_each_request(
     assert last.to_client == b""
 
 
-def test_what_was_owed_to_a_connection_that_is_gone_says_nothing_about_the_broker():
-    """An hour later it has to be silent anew."""
+def test_a_closed_connection_proves_no_silence_of_its_broker():
+    """A fetch an hour later waits for a whole silence."""
     engine = careful()
     gone = Wire(engine, 1).client(fetch(1))
     later = Wire(engine, 1)
@@ -180,7 +180,7 @@ def test_what_was_owed_to_a_connection_that_is_gone_says_nothing_about_the_broke
 
 
 def test_a_request_timeout_below_the_silence_is_the_silence():
-    """An answer is better than the end of the connection."""
+    """The fetch gets an empty reply, and the session stays open."""
     wire = Wire(make_engine(graces=GraceTimes(silence_ms=SILENCE_MS), request_timeout_ms=5_000), 1)
     wire.client(fetch(1))
     wire.advance(5_000)
@@ -188,8 +188,8 @@ def test_a_request_timeout_below_the_silence_is_the_silence():
     assert not wire.session.ended
 
 
-def test_a_wait_that_is_cut_ends_however_alive_the_broker_is():
-    """A fetch that wants 24 days has two minutes and the grace; it loses nothing by that."""
+def test_a_capped_wait_ends_even_if_the_broker_is_alive():
+    """A fetch with a max_wait_ms of 24 days is answered after two minutes and the grace."""
     engine = careful()
     wire, other = Wire(engine, 1), Wire(engine, 1)
     wire.client(fetch_waiting(1, max_wait_ms=2**31 - 1))
@@ -202,12 +202,12 @@ def test_a_wait_that_is_cut_ends_however_alive_the_broker_is():
     assert not wire.session.ended
 
 
-# -- never twice running --------------------------------------------------------------------------
+# -- never twice in a row --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("between", [b"", f.beat(9)])
-def test_after_a_reply_was_thrown_away_the_next_fetch_waits_for_the_brokers(between):
-    """With a silence of 0 a broker that needs 1.6 s would give no record for ever; it gives every second one."""
+def test_after_a_reply_was_dropped_the_next_fetch_waits_for_the_brokers(between):
+    """With a silence of 0 a broker that needs 1.6 s a reply still delivers every second one."""
     wire = Wire(make_engine(request_timeout_ms=120_000), 1)
     client = b""
     for n in range(0, 20, 2):
@@ -226,8 +226,8 @@ def test_after_a_reply_was_thrown_away_the_next_fetch_waits_for_the_brokers(betw
     assert wire.to_client == client
 
 
-def test_who_waits_for_the_broker_does_not_wait_for_ever():
-    """The request timeout ends it."""
+def test_a_fetch_that_waits_for_the_broker_ends_at_the_request_timeout():
+    """The fetch before it was answered by Sluice, so this one needs the broker."""
     wire = Wire(make_engine(request_timeout_ms=20_000), 1).client(fetch(1))
     wire.advance(FETCH_MS)
     wire.broker(fetch_reply(1)).client(fetch(2))
@@ -237,8 +237,8 @@ def test_who_waits_for_the_broker_does_not_wait_for_ever():
     assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
 
 
-def test_a_drain_answers_also_who_waits_for_the_broker():
-    """And asks nobody whether the broker is silent."""
+def test_a_drain_also_answers_a_fetch_that_waits_for_the_broker():
+    """Whether the broker is silent does not matter."""
     for engine in (careful(), make_engine()):
         wire = Wire(engine, 1).client(fetch(1))
         wire.advance(SILENCE_MS)
@@ -248,8 +248,8 @@ def test_a_drain_answers_also_who_waits_for_the_broker():
         assert wire.session.ended
 
 
-def test_what_is_answered_here_does_not_put_off_what_stands_behind_it():
-    """The reply made here waits in the outbox for a moment; that is not a client that does not read."""
+def test_an_expired_request_does_not_delay_the_deadline_of_the_next():
+    """Its reply in the outbox does not count as a client that does not read."""
     wire = Wire(make_engine(request_timeout_ms=120_000), 1).client(
         fetch(1) + fetch_waiting(2, max_wait_ms=900)
     )
@@ -261,8 +261,8 @@ def test_what_is_answered_here_does_not_put_off_what_stands_behind_it():
     assert ids(wire.to_client) == [1, 2]
 
 
-def test_a_broker_whose_reply_waits_for_memory_here_is_not_silent():
-    """It has begun to answer; that it is not read is no fault of its own."""
+def test_a_broker_whose_reply_waits_for_memory_in_sluice_is_not_silent():
+    """It has begun to answer; Sluice does not read the reply."""
     wire = Wire(make_engine(graces=GraceTimes(silence_ms=SILENCE_MS), request_timeout_ms=30_000), 1)
     wire.client(fetch(1))
     wire.session.broker.mute(Mute.OUT_OF_MEMORY)

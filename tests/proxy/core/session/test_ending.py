@@ -1,4 +1,4 @@
-"""How a session ends: what is in flight is answered if anybody can, and nothing is left behind."""
+"""How a session ends: requests in flight are answered where possible, and everything is given back."""
 
 from __future__ import annotations
 
@@ -84,10 +84,8 @@ def test_drain_of_an_idle_session_ends_it_at_once():
 
 @NEEDS
 @pytest.mark.parametrize("in_flight", [0, 1])
-def test_a_client_that_dies_inside_a_request_leaves_nothing_whatever_was_done_with_it(
-    needs, in_flight
-):
-    """Streamed, walked or kept whole: who was asked about it hears of its end, once."""
+def test_a_client_that_dies_inside_a_request_leaves_nothing(needs, in_flight):
+    """Streamed, walked or kept whole; each policy that was asked hears of the end once."""
     policy = Silent(needs=needs)
     before = b"".join(f.heartbeat(n) for n in range(in_flight))
     wire = Wire(make_engine([policy])).client(before + f.produce(9, size_bytes=900)[:500])
@@ -105,8 +103,8 @@ def test_a_client_that_dies_inside_a_request_leaves_nothing_whatever_was_done_wi
     assert wire.held_bytes == 0
 
 
-def test_a_client_that_dies_inside_a_request_without_reply_still_gets_the_others_before_it():
-    """Nobody else's reply is taken for the one that will not come."""
+def test_a_client_that_dies_inside_a_request_without_reply_gets_earlier_replies():
+    """A reply to an earlier request is not taken for one to the unfinished request."""
     wire = Wire().client(f.heartbeat(1) + f.produce(2, acks=0)[:70])
     wire.session.client_gone(0)
     wire.broker(f.heartbeat_reply(1))
@@ -116,8 +114,8 @@ def test_a_client_that_dies_inside_a_request_without_reply_still_gets_the_others
 
 
 @pytest.mark.parametrize("size", [5, 12, 24])
-def test_a_client_that_dies_inside_a_sasl_frame_ends(size):
-    """It is kept whole, whatever the policies want."""
+def test_a_client_that_dies_inside_a_sasl_frame_ends_its_session(size):
+    """The part of the frame that was kept is given back."""
     wire = Wire().client(sasl.handshake(1, "PLAIN")[:size])
     wire.session.client_gone(0)
     assert wire.session.ended
@@ -125,8 +123,8 @@ def test_a_client_that_dies_inside_a_sasl_frame_ends(size):
     assert wire.held_bytes == 0
 
 
-def test_a_client_that_dies_inside_a_refused_request_ends():
-    """What was kept of it for the error reply's sake is given back."""
+def test_a_client_that_dies_inside_a_refused_request_ends_its_session():
+    """The bytes kept for the error reply are given back."""
     policy = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
     wire = Wire(make_engine([policy])).client(f.heartbeat(1, pad=500)[:100])
     wire.session.client_gone(0)
@@ -137,8 +135,8 @@ def test_a_client_that_dies_inside_a_refused_request_ends():
     assert policy.completed == [(1, Outcome.DISCONNECTED)]
 
 
-def test_a_client_that_resets_is_owed_nothing():
-    """What was due to it is thrown away; its requests end."""
+def test_a_client_that_resets_gets_no_more_replies():
+    """Its unsent bytes are dropped, and its requests complete."""
     policy = Silent()
     wire = Wire(make_engine([policy])).client(f.heartbeat(1))
     wire.session.client.put(b"unsent")
@@ -155,7 +153,7 @@ NO_APIS = bytes(6)  # no error, and none listed
 
 
 def bootstrap(node_id: int | None = None) -> Wire:
-    """A session at a broker that was dialled as a bootstrap broker."""
+    """Return a session at a broker that was dialled as a bootstrap broker."""
     wire = Wire(make_engine(now_ms=1000), node_id)
     if node_id is None:
         wire.session.node = wire.engine.topology.nodes.health("10.0.0.1:9093")
@@ -164,8 +162,10 @@ def bootstrap(node_id: int | None = None) -> Wire:
 
 @pytest.mark.parametrize("last_words", [b"", TLS_ALERT])
 @pytest.mark.parametrize("reason", [CloseReason.BROKER_CLOSED, CloseReason.BROKER_RESET])
-def test_a_bootstrap_that_closes_before_its_first_answer_is_told_as_wanting_tls(last_words, reason):
-    """A TLS listener takes a plain request for nonsense, and says no more than an alert."""
+def test_a_bootstrap_broker_that_closes_before_its_first_reply_is_reported_to_need_tls(
+    last_words, reason
+):
+    """A TLS listener cannot read a plain request, and sends an alert at most."""
     wire = bootstrap().client(f.request(f.API_VERSIONS, 0, 1))
     if last_words:
         wire.broker(last_words)
@@ -173,8 +173,8 @@ def test_a_bootstrap_that_closes_before_its_first_answer_is_told_as_wanting_tls(
     assert wire.watcher.hung_up == [("10.0.0.1:9093", WANTS_TLS)]
 
 
-def test_a_bootstrap_that_answers_api_versions_only_is_told_as_wanting_sasl():
-    """As long as no broker has named a node: afterwards it is a broker that went down."""
+def test_a_bootstrap_broker_that_answers_api_versions_only_is_reported_to_need_sasl():
+    """Until a broker has named the nodes: afterwards it is a broker that went down."""
     wire = (
         bootstrap()
         .client(f.request(f.API_VERSIONS, 0, 1))
@@ -190,8 +190,8 @@ def test_a_bootstrap_that_answers_api_versions_only_is_told_as_wanting_sasl():
     assert len(wire.watcher.hung_up) == 1
 
 
-def test_a_broker_that_closes_while_it_owes_nothing_is_not_told():
-    """Nor is one behind a node's port, nor one whose client is on its way out."""
+def test_a_broker_that_closes_while_it_owes_nothing_is_not_reported():
+    """Nor is a broker at a node's port, nor one whose client has closed."""
     idle = bootstrap()
     idle.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
     node = bootstrap(1).client(f.heartbeat(1))
@@ -204,8 +204,8 @@ def test_a_broker_that_closes_while_it_owes_nothing_is_not_told():
         assert wire.watcher.hung_up == []
 
 
-def test_what_the_broker_did_reply_is_still_delivered_when_it_goes():
-    """Its own unsent bytes are nobody's any more."""
+def test_replies_read_before_the_broker_closed_are_delivered():
+    """Unsent bytes for the broker are dropped."""
     wire = Wire().client(f.heartbeat(1))
     wire.session.client.put(b"reply")
     wire.session.broker.put(b"request")
@@ -218,8 +218,8 @@ def test_what_the_broker_did_reply_is_still_delivered_when_it_goes():
 # -- the proxy ends it --------------------------------------------------------------------------
 
 
-def test_after_the_end_was_asked_for_no_request_is_taken():
-    """And the first reason stands, with its words."""
+def test_an_ending_session_takes_no_request():
+    """The first reason to end stays, with its detail."""
     wire = Wire().client(f.heartbeat(1))
     wire.session.end_after_replies(CloseReason.POLICY, "refused")
     wire.session.end_after_replies(CloseReason.DRAINED, "later")
@@ -232,7 +232,7 @@ def test_after_the_end_was_asked_for_no_request_is_taken():
 
 @pytest.mark.parametrize("verdict", [FORWARD, Throttle(500)], ids=["forward", "throttle"])
 def test_a_drain_finishes_a_request_that_is_being_kept_whole(verdict):
-    """No request is cut, and one that is throttled just now does not keep the drain."""
+    """No request is cut, and a throttle on it does not delay the drain."""
     asked = f.heartbeat(1, pad=300)
     policy = Silent(lambda _: verdict, needs=Need.BODY)
     wire = Wire(make_engine([policy])).client(asked[:100])
@@ -247,7 +247,7 @@ def test_a_drain_finishes_a_request_that_is_being_kept_whole(verdict):
     assert wire.held_bytes == 0
 
 
-def test_a_drain_does_not_wait_for_what_stands_behind_a_token():
+def test_a_drain_does_not_wait_for_requests_after_a_sasl_token():
     """It waits for the token's own reply, as for any other in flight."""
     wire = Wire().client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
     wire.client(sasl.authenticate(2, sasl.plain("alice", "x")) + f.heartbeat(3))
@@ -260,7 +260,7 @@ def test_a_drain_does_not_wait_for_what_stands_behind_a_token():
 
 
 def test_every_kind_of_exchange_completes_when_the_end_comes():
-    """The broker's, our own questions, and replies made here that waited for their turn."""
+    """The broker's, Sluice's inquiries, and replies made by Sluice that waited for their turn."""
     policy = Silent(lambda r: Reject(1) if r.exchange_id == 2 else FORWARD, apis={f.HEARTBEAT})
     wire = Wire(make_engine([policy])).client(f.heartbeat(1) + f.heartbeat(2))
     answers: list[bytes | None] = []
@@ -275,8 +275,8 @@ def test_every_kind_of_exchange_completes_when_the_end_comes():
     assert wire.held_bytes == 0
 
 
-def test_a_question_that_waited_for_a_frame_boundary_hears_of_the_end():
-    """None stands for no reply."""
+def test_an_inquiry_that_waits_for_a_frame_boundary_hears_of_the_end():
+    """It gets None in place of a reply."""
     answers: list[bytes | None] = []
     wire = Wire().client(f.produce(1)[:80])
     wire.session.inquire(f.heartbeat(77), 77, answers.append)
@@ -296,8 +296,8 @@ def test_a_question_that_waited_for_a_frame_boundary_hears_of_the_end():
     ],
     ids=lambda each: getattr(each, "value", type(each).__name__),
 )
-def test_a_fault_says_whose_it_was_and_ends_its_own_session_only(fault, reason):
-    """Only what nobody has foreseen is reported as our own."""
+def test_a_fault_sets_the_reason_and_ends_its_own_session_only(fault, reason):
+    """Only an unexpected exception is reported as internal."""
     wire = Wire()
     other = Wire(wire.engine)
     wire.session.fail(fault, CloseReason.BROKER_CLOSED)
@@ -307,8 +307,8 @@ def test_a_fault_says_whose_it_was_and_ends_its_own_session_only(fault, reason):
     assert not other.session.ending
 
 
-def test_what_was_released_is_released():
-    """Once, with everything given back; later events find nothing."""
+def test_a_session_is_released_once():
+    """Bytes, timers and plans are given back, and a second release does nothing."""
     policy = Silent(needs=Need.BODY)
     wire = Wire(make_engine([policy], request_timeout_ms=1000))
     wire.client(f.heartbeat(1) + f.heartbeat(2)[:20])

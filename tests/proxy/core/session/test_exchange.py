@@ -1,4 +1,4 @@
-"""Exchanges: what a policy reads from one, and that it is as bare as it says."""
+"""Exchanges: the fields that a policy reads, and that they have slots only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wire.apis import ApiKey
 
 
 def seen(data: bytes, *, needs: Need = Need.HEADER, node_id: int | None = None) -> dict:
-    """What a policy reads from the only request in `data` while it is asked."""
+    """Return the fields that a policy reads from the only request in `data` while it is asked."""
     read = {}
 
     def look(request):
@@ -28,7 +28,7 @@ def seen(data: bytes, *, needs: Need = Need.HEADER, node_id: int | None = None) 
     return read
 
 
-def test_a_request_says_what_it_is_and_whom_it_is_for():
+def test_a_request_has_its_api_version_and_node():
     """The table's facts, the client's version, the broker of the port it came in at."""
     request = seen(f.heartbeat(7), node_id=2)
     assert request["api"].name == "Heartbeat"
@@ -49,8 +49,8 @@ def test_only_a_produce_has_acks(acks):
     assert seen(f.heartbeat(1))["acks"] is None
 
 
-def test_head_and_body_are_there_only_for_who_needs_them():
-    """None is an answer; a slot that was never set would not be."""
+def test_head_and_body_are_there_only_for_policies_that_need_them():
+    """Otherwise they are None."""
     request = seen(f.heartbeat(7))
     assert (request["head"], request["body"]) == (None, None)
     assert seen(f.produce(1), needs=Need.HEAD)["head"] is not None
@@ -72,8 +72,8 @@ def test_exchange_ids_count_within_a_session():
     assert watcher.asked == [1, 2, 3, 1]
 
 
-def test_an_exchange_is_bare():
-    """Slots only: one is made per request."""
+def test_an_exchange_has_slots_only():
+    """Without a __dict__, because one is made per request."""
     for kind in (Exchange, AnsweredExchange, ProxyExchange, Reply):
         assert not hasattr(kind.__new__(kind), "__dict__")
     assert "__init__" not in vars(Exchange)
@@ -88,8 +88,8 @@ def test_a_reply_says_its_size():
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_a_reply_says_what_the_broker_wrote(kind):
-    """Wherever it stands; 0 where the response has no such field."""
+def test_a_reply_has_the_throttle_that_the_broker_wrote(kind):
+    """Wherever the field stands; 0 where the response has no such field."""
     frame = kind.reply(1, 77)
     exchange = Wire().client(kind.ask(1)).session.queue[0]
     buf = bytearray(b"old" + frame + b"behind")
@@ -98,21 +98,21 @@ def test_a_reply_says_what_the_broker_wrote(kind):
     assert reply.size_bytes == len(frame) - 4
 
 
-def test_a_reply_that_cannot_be_read_says_nothing():
-    """That the broker sent nonsense is not for a policy to find."""
+def test_a_malformed_reply_has_no_throttle():
+    """It reads as 0 and raises nothing in a policy."""
     api = Wire().client(f.beat(1)).session.queue[0].api
     assert Reply(api, 6, bytearray(f.reply(1, b"\x00\x00")), 0, 10).throttle_time_ms == 0
 
 
 def test_an_answer_made_here_keeps_its_exchange_and_a_whole_frame():
-    """It waits for its turn and is put out as it is."""
+    """It waits for its turn and is sent unchanged."""
     exchange = Exchange()
     waiting = AnsweredExchange(exchange, f.heartbeat_reply(3))
     assert waiting.exchange is exchange
     assert waiting.reply == f.heartbeat_reply(3)
 
 
-def test_a_question_of_our_own_hears_its_reply():
+def test_an_inquiry_hears_its_reply():
     """Or None, when the connection ends first."""
     heard: list[bytes | None] = []
     question = ProxyExchange(9, heard.append)

@@ -1,4 +1,4 @@
-"""Held requests: parked before their first byte, asked again, and always ended exactly once."""
+"""Held requests: held before their first byte, asked about again, and always ended exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.throttled import fetch
 @NEEDS
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_a_held_request_waits_before_its_first_byte_and_keeps_the_order(needs, chunk):
-    """What is before it is answered, what is behind it stays unread, and is counted."""
+    """The request before it is answered; the request after it stays unread, and is counted."""
     policy = Holding(FORWARD, HOLD, needs=needs)
     wire = Wire(make_engine([policy]))
     wire.client(f.heartbeat(1) + f.produce(2) + f.heartbeat(3), chunk)
@@ -60,8 +60,8 @@ def test_a_held_produce_streams_with_its_walker_once_it_is_let_through():
 
 @NEEDS
 @pytest.mark.parametrize("then", [FORWARD, REFUSE], ids=["forward", "refuse"])
-def test_at_the_deadline_the_policy_is_not_asked_again_but_taken_at_its_word(needs, then):
-    """`then` is what it left; the reply comes from here when it refuses."""
+def test_at_the_deadline_of_a_hold_its_then_is_applied_without_asking_again(needs, then):
+    """Sluice makes the reply when `then` refuses."""
     wire, policy = held(verdict=Hold(1000, "key", then), needs=needs)
     wire.advance(999)
     assert wire.session.held is not None
@@ -81,8 +81,8 @@ def test_at_the_deadline_the_policy_is_not_asked_again_but_taken_at_its_word(nee
 @pytest.mark.parametrize(
     ("verdict", "reply"), [(REFUSE, REFUSED), (Respond(b"\x00\x07"), b"\x00\x07")], ids=str
 )
-def test_who_is_asked_again_may_answer(needs, verdict, reply):
-    """In its turn: behind the replies that are due before it."""
+def test_a_policy_that_is_asked_again_may_answer(needs, verdict, reply):
+    """The reply follows those that are due before it."""
     policy = Holding(FORWARD, HOLD, verdict, needs=needs)
     wire = Wire(make_engine([policy])).client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
     wire.wake("key")
@@ -95,8 +95,8 @@ def test_who_is_asked_again_may_answer(needs, verdict, reply):
 
 
 @NEEDS
-def test_who_is_asked_again_may_hold_again(needs):
-    """For another key and another time; the first deadline means nothing any more."""
+def test_a_policy_that_is_asked_again_may_hold_again(needs):
+    """With another key and another time; the first deadline no longer counts."""
     wire, policy = held(Hold(1000, "other"), needs=needs)
     wire.advance(500)
     assert wire.wake("key") == 1
@@ -110,8 +110,8 @@ def test_who_is_asked_again_may_hold_again(needs):
 
 
 @NEEDS
-def test_who_was_held_may_be_throttled_when_it_goes_on(needs):
-    """The channel goes from one mute to the other, and the reply says what is left."""
+def test_a_held_request_may_be_throttled_when_it_is_forwarded(needs):
+    """The client stays muted, and the reply carries the rest of the throttle."""
     wire, policy = held(Throttle(300), needs=needs, asked=f.beat(1))
     wire.client(f.beat(2))
     wire.advance(100)
@@ -130,7 +130,7 @@ def test_who_was_held_may_be_throttled_when_it_goes_on(needs):
 
 
 def test_a_throttle_that_begins_meanwhile_outlasts_the_hold():
-    """A request let through stays where it is until its client may speak again."""
+    """The request is forwarded when the throttle ends."""
     policy = Holding(FORWARD, HOLD, hear=lambda _: Throttle(700))
     wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2))
     wire.broker(f.beat_reply(1))
@@ -144,8 +144,8 @@ def test_a_throttle_that_begins_meanwhile_outlasts_the_hold():
     assert_nothing_left(wire)
 
 
-def test_a_held_token_is_listened_to_only_when_it_goes_on():
-    """SASL in a hold: what stands behind it is begun neither before its turn nor before its answer."""
+def test_a_held_sasl_token_is_read_only_when_it_is_forwarded():
+    """The request after it waits for its turn and for the broker's answer to the token."""
     policy = Holding(FORWARD, Hold(1000, "key"))
     wire = Wire(make_engine([policy]))
     wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, sasl.plain("alice", "x")))
@@ -160,8 +160,8 @@ def test_a_held_token_is_listened_to_only_when_it_goes_on():
     assert_nothing_left(wire)
 
 
-def test_a_throttled_token_mutes_twice_and_is_heard_when_both_are_over():
-    """The reasons are a set."""
+def test_a_throttled_sasl_token_mutes_for_two_reasons():
+    """The next request is forwarded when both have ended."""
     policy = Holding(FORWARD, Throttle(500))
     wire = Wire(make_engine([policy]))
     wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, sasl.plain("alice", "x")))

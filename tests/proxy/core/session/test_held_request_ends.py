@@ -1,4 +1,4 @@
-"""Held requests end exactly once, whoever goes first, and whoever wakes them from where."""
+"""Held requests end exactly once, whichever side closes first and wherever they are woken from."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.support.sessions import Wire, make_engine
 
 @NEEDS
 @pytest.mark.parametrize("then", [FORWARD, REFUSE], ids=["forward", "refuse"])
-def test_a_drain_lets_what_is_held_go_at_once(needs, then):
-    """It is the last chance of a reply; what stands behind it has none."""
+def test_a_drain_ends_a_hold_at_once(needs, then):
+    """The held request still gets a reply; the requests after it get none."""
     wire, policy = held(verdict=Hold(1000, "key", then), needs=needs)
     wire.client(f.heartbeat(2))
     wire.drain()
@@ -33,7 +33,7 @@ def test_a_drain_lets_what_is_held_go_at_once(needs, then):
 
 
 def test_a_drain_does_not_wait_for_a_throttle():
-    """What was held and what is muted goes on now; the drain has no such time."""
+    """A held request of a throttled client is forwarded at once."""
     policy = Holding(FORWARD, HOLD, hear=lambda _: Throttle(60_000))
     wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1))
     wire.drain()
@@ -43,8 +43,8 @@ def test_a_drain_does_not_wait_for_a_throttle():
     assert_nothing_left(wire)
 
 
-def test_nobody_is_held_any_more_once_the_proxy_drains():
-    """A body that is whole only now: what the policy left word of is done at once."""
+def test_no_request_is_held_while_the_proxy_drains():
+    """A body becomes whole during the drain: the `then` of its policy's hold is applied at once."""
     asked = f.heartbeat(1, pad=200)
     policy = Holding(HOLD, needs=Need.BODY)
     wire = Wire(make_engine([policy])).client(asked[:50])
@@ -58,8 +58,8 @@ def test_nobody_is_held_any_more_once_the_proxy_drains():
 
 
 @NEEDS
-def test_a_client_that_hangs_up_gives_its_place_back(needs):
-    """Nobody waits for this any more, and nobody finds it by its key."""
+def test_a_client_that_hangs_up_ends_its_held_request(needs):
+    """Its key wakes nothing any more; the request before it still gets its reply."""
     policy = Holding(FORWARD, HOLD, needs=needs)
     wire = Wire(make_engine([policy])).client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
     wire.hang_up()
@@ -76,7 +76,7 @@ def test_a_client_that_hangs_up_gives_its_place_back(needs):
 
 
 def test_a_session_that_is_ending_ends_when_the_client_of_its_held_request_hangs_up():
-    """Nothing else is due to it."""
+    """No other reply is due to the client."""
     wire, _ = held()
     wire.session.end_after_replies(CloseReason.OPERATOR)
     assert not wire.session.ended
@@ -87,7 +87,7 @@ def test_a_session_that_is_ending_ends_when_the_client_of_its_held_request_hangs
 
 @NEEDS
 def test_a_silent_request_stays_when_its_client_hangs_up(needs):
-    """With acks=0 its sender may have left in good faith."""
+    """A producer with acks=0 may close right after it has sent its request."""
     wire, policy = held(needs=needs, asked=f.produce(1, acks=0))
     wire.hang_up()
     assert wire.session.held is not None
@@ -100,7 +100,7 @@ def test_a_silent_request_stays_when_its_client_hangs_up(needs):
 
 
 def test_a_session_does_not_end_under_a_held_request():
-    """Whoever wants the end: what is held was sent before that."""
+    """The held request came before the end was asked for, so it is still answered."""
     wire, policy = held()
     wire.session.end_after_replies(CloseReason.POLICY)
     assert not wire.session.ended
@@ -111,8 +111,8 @@ def test_a_session_does_not_end_under_a_held_request():
     assert_nothing_left(wire)
 
 
-def test_who_holds_nothing_is_not_ended_by_hanging_up_late():
-    """The request went on in the same step."""
+def test_a_client_that_hangs_up_after_its_hold_keeps_its_session():
+    """The request was forwarded in the same step."""
     wire, _ = held()
     wire.wake("key")
     wire.hang_up()
@@ -121,8 +121,8 @@ def test_who_holds_nothing_is_not_ended_by_hanging_up_late():
 
 @NEEDS
 @pytest.mark.parametrize("how", ["broker", "client", "release", "timeout", "drained"])
-def test_a_connection_that_goes_takes_what_is_held_with_it(needs, how):
-    """It completes once, and its key, timer and bytes are given back."""
+def test_a_connection_that_ends_completes_its_held_request(needs, how):
+    """Once; its key, timer and bytes are given back."""
     policy = Holding(FORWARD, HOLD, needs=needs)
     wire = Wire(make_engine([policy], request_timeout_ms=500))
     wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
@@ -143,8 +143,8 @@ def test_a_connection_that_goes_takes_what_is_held_with_it(needs, how):
 
 
 @NEEDS
-def test_a_policy_that_raises_when_asked_again_costs_that_session_only(needs):
-    """Told of the end once, reported, and the next in the line is woken all the same."""
+def test_a_policy_that_raises_when_asked_again_ends_that_session_only(needs):
+    """It hears of the end once, the fault is reported, and the next held request is woken all the same."""
     policy = Holding(HOLD, HOLD, RuntimeError("bug"), needs=needs)
     engine = make_engine([policy])
     first, second = Wire(engine).client(f.heartbeat(1)), Wire(engine).client(f.heartbeat(2))
@@ -161,8 +161,8 @@ def test_a_policy_that_raises_when_asked_again_costs_that_session_only(needs):
 
 @NEEDS
 @pytest.mark.parametrize("wrong", [None, 42, "forward"])
-def test_what_is_no_verdict_is_no_verdict_the_second_time_either(needs, wrong):
-    """The policy's bug, not a request that hangs or goes on unjudged."""
+def test_an_invalid_verdict_on_a_held_request_is_a_policy_fault(needs, wrong):
+    """The request is neither held for ever nor forwarded."""
     wire, policy = held(wrong, needs=needs)
     wire.wake("key")
     assert wire.session.reason is CloseReason.POLICY_FAULT
@@ -177,7 +177,7 @@ def test_what_is_no_verdict_is_no_verdict_the_second_time_either(needs, wrong):
 
 
 class Limiter(Silent):
-    """One request in flight per session; whoever completes wakes the next, who may then be answered."""
+    """Allows one request in flight; each completion wakes the held request, which then gets `verdict`."""
 
     def __init__(self, verdict=FORWARD, **options):
         super().__init__(**options)
@@ -206,7 +206,7 @@ class Limiter(Silent):
 @pytest.mark.parametrize("chunk", [3, 1000])
 @pytest.mark.parametrize("verdict", [FORWARD, REFUSE, Respond(b"\x00\x07"), ValueError()], ids=str)
 def test_a_request_may_be_woken_by_the_reply_before_it_on_its_own_connection(needs, chunk, verdict):
-    """In the middle of a reply's passing: still no byte comes before another's turn."""
+    """While that reply is being forwarded; the replies still keep their order."""
     policy = Limiter(verdict, needs=needs)
     engine = policy.engine = make_engine([policy])
     wire = Wire(engine).client(f.heartbeat(1) + f.heartbeat(2))

@@ -1,4 +1,4 @@
-"""Who the client is: nobody before the broker's own yes, and nobody else afterwards."""
+"""The client's principal: none before the broker accepts the client, and the same one afterwards."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.support.sasl import scram_first as scram
 from wire.errors import WireError
 
 ALICE = Principal("alice", "sasl")
-NOBODY_KNOWN = Principal(UNKNOWN, "unknown")
+UNKNOWN_PRINCIPAL = Principal(UNKNOWN, "unknown")
 
 
-def plain(user: str, password: str = "secret", authzid: str = "") -> bytes:  # noqa: S107 - nobody's
+def plain(user: str, password: str = "secret", authzid: str = "") -> bytes:  # noqa: S107 - not a real one
     return sasl.plain(user, password, authzid)
 
 
@@ -44,8 +44,8 @@ def by_scram(identity: Identity, first: bytes) -> Principal | None:
     return say(identity, PROOF, SERVER_FINAL)
 
 
-def test_nobody_has_spoken() -> None:
-    """Before a word is said there is no principal, and nothing is under way."""
+def test_a_new_identity_has_no_principal() -> None:
+    """And no exchange is under way."""
     identity = Identity()
     assert identity.principal is None
     assert not identity.authenticating
@@ -55,7 +55,7 @@ def test_nobody_has_spoken() -> None:
 
 
 @pytest.mark.parametrize("authzid", ["", "alice"])
-def test_plain_is_complete_with_the_first_yes(authzid: str) -> None:
+def test_plain_is_complete_with_the_first_success(authzid: str) -> None:
     """The authcid is the user; the authzid may be empty or the same."""
     identity = shake(Identity(), "PLAIN")
     identity.on_token(plain("alice", authzid=authzid))
@@ -67,8 +67,8 @@ def test_plain_is_complete_with_the_first_yes(authzid: str) -> None:
 
 
 @pytest.mark.parametrize("error", [FAILED, ILLEGAL_STATE, -1])
-def test_a_no_sets_nobody(error: int) -> None:
-    """And it ends the exchange: what a liar says afterwards counts for nothing."""
+def test_a_refusal_sets_no_principal(error: int) -> None:
+    """It ends the exchange: a success that a broker sends afterwards counts for nothing."""
     identity = shake(Identity(), "PLAIN")
     assert say(identity, plain("alice"), error=error) is None
     assert say(identity, plain("alice")) is None
@@ -76,20 +76,20 @@ def test_a_no_sets_nobody(error: int) -> None:
     assert not identity.authenticating
 
 
-def test_nobody_acts_for_somebody_else() -> None:
-    """Kafka refuses another authzid; a broker that does not may mean either of the two."""
-    assert say(shake(Identity(), "PLAIN"), plain("alice", authzid="bob")) == NOBODY_KNOWN
-    assert by_scram(shake(Identity(), "SCRAM-SHA-256"), scram("alice", "bob")) == NOBODY_KNOWN
+def test_another_authzid_makes_the_principal_unknown() -> None:
+    """Kafka refuses it; a broker that accepts it may mean either of the two names."""
+    assert say(shake(Identity(), "PLAIN"), plain("alice", authzid="bob")) == UNKNOWN_PRINCIPAL
+    assert by_scram(shake(Identity(), "SCRAM-SHA-256"), scram("alice", "bob")) == UNKNOWN_PRINCIPAL
 
 
 def test_a_name_that_cannot_be_read_is_unknown() -> None:
-    """The broker agreed: to whom, only the broker knows. So it is not ANONYMOUS either."""
+    """The broker accepted the client, and only the broker knows as which user. So it is not ANONYMOUS."""
     for token in (b"", b"alice", b"\0alice", b"\0\xff\0secret", plain("a" * 2000)):
-        assert say(shake(Identity(), "PLAIN"), token) == NOBODY_KNOWN
+        assert say(shake(Identity(), "PLAIN"), token) == UNKNOWN_PRINCIPAL
 
 
 def test_only_the_first_token_of_plain_names_the_user() -> None:
-    """A second token has no meaning; its yes cannot make the client somebody else."""
+    """A second token has no meaning; its success does not change the user."""
     identity = shake(Identity(), "PLAIN")
     identity.on_token(plain("alice"))
     identity.on_token(plain("bob"))
@@ -103,7 +103,7 @@ def test_only_the_first_token_of_plain_names_the_user() -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_scram_is_complete_with_the_servers_signature(mechanism: str) -> None:
-    """Not with the challenge, though that is a yes too."""
+    """Not with the challenge, though that has error 0 too."""
     identity = shake(Identity(), mechanism)
     assert say(identity, scram("alice"), SERVER_FIRST) is None
     assert identity.principal is None
@@ -116,7 +116,7 @@ def test_scram_names_are_unescaped() -> None:
     """`=2C` is a comma and `=3D` an equals sign; any other escape makes the name unreadable."""
     identity = shake(Identity(), "SCRAM-SHA-512")
     assert by_scram(identity, scram("a=2Cb=3D")) == Principal("a,b=", "sasl")
-    assert by_scram(shake(Identity(), "SCRAM-SHA-512"), scram("a=2cb")) == NOBODY_KNOWN
+    assert by_scram(shake(Identity(), "SCRAM-SHA-512"), scram("a=2cb")) == UNKNOWN_PRINCIPAL
 
 
 @pytest.mark.parametrize(
@@ -130,15 +130,15 @@ def test_scram_names_are_unescaped() -> None:
     ],
 )
 def test_scram_out_of_turn_is_never_complete(answers: list[bytes]) -> None:
-    """A broker that says yes without a signature, or signs too early or too late, is no broker."""
+    """A signature that is missing, too early or too late sets no principal."""
     identity = shake(Identity(), "SCRAM-SHA-256")
     for token, answer in zip([scram("alice"), PROOF, PROOF], answers, strict=False):
         assert say(identity, token, answer) is None
     assert identity.principal is None
 
 
-def test_a_wrong_proof_sets_nobody() -> None:
-    """The broker's no comes with the second answer."""
+def test_a_wrong_proof_sets_no_principal() -> None:
+    """The broker refuses with its second answer."""
     identity = shake(Identity(), "SCRAM-SHA-256")
     say(identity, scram("alice"), SERVER_FIRST)
     assert say(identity, PROOF, error=FAILED) is None
@@ -146,16 +146,16 @@ def test_a_wrong_proof_sets_nobody() -> None:
 
 
 def test_a_delegation_tokens_owner_is_unknown() -> None:
-    """What stands for the name is the token's id, which must not be taken for a user."""
+    """Its first message has the token's id in place of the name; that must not be taken for a user."""
     identity = shake(Identity(), "SCRAM-SHA-256")
-    assert by_scram(identity, scram("alice", extensions=",tokenauth=true")) == NOBODY_KNOWN
+    assert by_scram(identity, scram("alice", extensions=",tokenauth=true")) == UNKNOWN_PRINCIPAL
 
 
 # --- other mechanisms ----------------------------------------------------------------------------
 
 
-def test_oauthbearer_complains_with_a_yes() -> None:
-    """An error 0 that brings something is a failure; the client acknowledges it and is refused."""
+def test_oauthbearer_fails_with_error_0_and_a_body() -> None:
+    """The client acknowledges the failure, and Kafka refuses it then."""
     identity = shake(Identity(), "OAUTHBEARER")
     assert say(identity, b"n,,\x01auth=Bearer x\x01\x01", b'{"status":"invalid_token"}') is None
     assert say(identity, b"\x01", b"") is None  # a liar; Kafka says no here
@@ -163,26 +163,26 @@ def test_oauthbearer_complains_with_a_yes() -> None:
 
 
 def test_oauthbearer_is_unknown_when_complete() -> None:
-    """Complete with an empty yes; whose token it was is for the broker to know."""
+    """It is complete with an empty success; only the broker knows the token's owner."""
     identity = shake(Identity(), "OAUTHBEARER")
-    assert say(identity, b"n,,\x01auth=Bearer x\x01\x01", b"") == NOBODY_KNOWN
+    assert say(identity, b"n,,\x01auth=Bearer x\x01\x01", b"") == UNKNOWN_PRINCIPAL
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM", "plain", "", "x" * 32767])
-def test_any_other_mechanism_is_unknown_from_the_first_yes(mechanism: str) -> None:
+def test_any_other_mechanism_is_unknown_from_the_first_success(mechanism: str) -> None:
     """Names are compared as they are: `plain` is not PLAIN."""
     identity = shake(Identity(), mechanism)
     assert identity.principal is None
-    assert say(identity, plain("alice"), b"challenge") == NOBODY_KNOWN
+    assert say(identity, plain("alice"), b"challenge") == UNKNOWN_PRINCIPAL
     assert say(identity, plain("alice"), b"") is None
-    assert identity.principal == NOBODY_KNOWN
+    assert identity.principal == UNKNOWN_PRINCIPAL
 
 
 # --- handshakes ----------------------------------------------------------------------------------
 
 
-def test_a_refused_handshake_is_followed_by_nothing() -> None:
-    """Error 33: the broker closes; error 34: it goes on as before. Either way no yes can follow."""
+def test_no_token_counts_after_a_refused_handshake() -> None:
+    """After error 33 the broker closes; after error 34 the connection stays as it was."""
     for error in (UNSUPPORTED, ILLEGAL_STATE):
         identity = shake(Identity(), "PLAIN", error)
         assert not identity.authenticating
@@ -190,13 +190,13 @@ def test_a_refused_handshake_is_followed_by_nothing() -> None:
         assert identity.principal is None
 
 
-def test_a_token_without_a_handshake_is_nobodys() -> None:
-    """No mechanism was agreed on, so nothing can be complete."""
+def test_a_token_without_a_handshake_sets_no_principal() -> None:
+    """No mechanism was agreed on, so no exchange can be complete."""
     assert say(Identity(), plain("alice")) is None
 
 
-def test_a_reply_that_nobody_waits_for_changes_nothing() -> None:
-    """The queue of exchanges rules it out; here it would do no harm."""
+def test_a_reply_without_a_request_changes_nothing() -> None:
+    """The queue of exchanges rules it out; here it does no harm."""
     identity = Identity()
     identity.on_handshake_reply(0)
     assert identity.on_token_reply(0, SERVER_FINAL) is None
@@ -221,8 +221,8 @@ def test_pipelined_exchanges_are_told_apart() -> None:
     assert not identity.authenticating
 
 
-def test_a_new_handshake_begins_anew() -> None:
-    """The tokens of the exchange before it count for nothing in the next."""
+def test_a_new_handshake_starts_a_new_exchange() -> None:
+    """The tokens of the exchange before it do not count."""
     identity = shake(Identity(), "SCRAM-SHA-256")
     assert say(identity, scram("bob"), SERVER_FIRST) is None
     shake(identity, "SCRAM-SHA-256")
@@ -234,7 +234,7 @@ def test_a_new_handshake_begins_anew() -> None:
 
 
 def test_re_authentication_of_the_same_user_changes_nothing() -> None:
-    """The old principal holds all the while."""
+    """The old principal stays during the exchange and after it."""
     identity = by_plain()
     shake(identity, "PLAIN")
     assert identity.authenticating
@@ -245,7 +245,7 @@ def test_re_authentication_of_the_same_user_changes_nothing() -> None:
 
 
 def test_a_failing_re_authentication_leaves_the_old_principal() -> None:
-    """Until the broker has closed, what is still in flight is the old user's."""
+    """Until the broker closes, requests in flight are those of the old user."""
     for error in (FAILED, ILLEGAL_STATE):
         identity = shake(by_plain(), "PLAIN")
         assert say(identity, plain("bob"), error=error) is None
@@ -254,7 +254,7 @@ def test_a_failing_re_authentication_leaves_the_old_principal() -> None:
 
 
 def test_a_handshake_refused_in_mid_stream_leaves_the_old_principal() -> None:
-    """Re-authentication is off, or comes too early (within a second): the connection goes on."""
+    """Re-authentication is off, or comes within a second: the connection stays open."""
     identity = shake(by_plain(), "SCRAM-SHA-256", ILLEGAL_STATE)
     assert not identity.authenticating
     assert say(identity, scram("bob"), error=ILLEGAL_STATE) is None
@@ -262,7 +262,7 @@ def test_a_handshake_refused_in_mid_stream_leaves_the_old_principal() -> None:
 
 
 def test_re_authentication_as_another_user_ends_the_session() -> None:
-    """Kafka would have refused; whoever agrees to it is not asked what it means."""
+    """Kafka refuses it; a broker that accepts it is not trusted."""
     identity = shake(by_plain(), "PLAIN")
     with pytest.raises(PrincipalChangedError, match="'alice' re-authenticated as 'bob'") as raised:
         say(identity, plain("bob"))
@@ -271,7 +271,7 @@ def test_re_authentication_as_another_user_ends_the_session() -> None:
 
 
 def test_re_authentication_by_another_mechanism_ends_the_session() -> None:
-    """Be it by the same user: Kafka's broker refuses that as well."""
+    """Even as the same user: Kafka refuses that as well."""
     identity = shake(by_plain(), "SCRAM-SHA-256")
     with pytest.raises(PrincipalChangedError, match="by 'SCRAM-SHA-256', before by 'PLAIN'"):
         by_scram(identity, scram("alice"))
@@ -280,8 +280,8 @@ def test_re_authentication_by_another_mechanism_ends_the_session() -> None:
         say(shake(by_plain(), "AWS_MSK_IAM"), b"")
 
 
-def test_between_a_name_and_unknown_nothing_is_compared() -> None:
-    """By a delegation token, then by password or the other way: the broker knows the owner. Who came first stays."""
+def test_a_known_and_an_unknown_principal_are_not_compared() -> None:
+    """A delegation token before or after a password: the first principal stays."""
     by_token = scram("id", extensions=",tokenauth=true")
     for first, second in ((scram("alice"), by_token), (by_token, scram("alice"))):
         identity = shake(Identity(), "SCRAM-SHA-256")
@@ -306,7 +306,7 @@ def token_body(version: int, token: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_bodies_are_heard(version: int) -> None:
+def test_the_principal_is_read_from_bodies(version: int) -> None:
     """A whole SCRAM exchange as it lies on the wire, in every version of SaslAuthenticate."""
     identity = Identity()
     identity.heard_request(f.SASL_HANDSHAKE, 1, f.string("SCRAM-SHA-256"))
@@ -319,8 +319,8 @@ def test_bodies_are_heard(version: int) -> None:
     assert identity.heard_reply(f.SASL_AUTHENTICATE, version, final) == ALICE
 
 
-def test_other_apis_are_not_heard() -> None:
-    """Whatever else passes between a token and its answer has no say."""
+def test_other_apis_do_not_change_the_principal() -> None:
+    """Their requests and replies may pass between a token and its answer."""
     identity = shake(Identity(), "PLAIN")
     identity.heard_request(f.SASL_AUTHENTICATE, 1, token_body(1, plain("alice")))
     identity.heard_request(f.HEARTBEAT, 0, token_body(1, plain("bob")))
@@ -328,17 +328,19 @@ def test_other_apis_are_not_heard() -> None:
     assert identity.heard_reply(f.SASL_AUTHENTICATE, 1, sasl.authenticate_body()) == ALICE
 
 
-def test_a_malformed_request_passes_and_names_nobody() -> None:
-    """The broker will refuse it. If it does not, nobody can tell whom it took it for."""
+def test_a_malformed_token_makes_the_principal_unknown() -> None:
+    """The broker refuses it; if it does not, only the broker knows the user."""
     identity = Identity()
     identity.heard_request(f.SASL_HANDSHAKE, 1, b"\x00\x09PLAIN")
     identity.heard_reply(f.SASL_HANDSHAKE, 1, b"\x00\x00")
     identity.heard_request(f.SASL_AUTHENTICATE, 1, b"\x00\x00\x00\xff" + plain("alice"))
-    assert identity.heard_reply(f.SASL_AUTHENTICATE, 1, sasl.authenticate_body()) == NOBODY_KNOWN
+    assert (
+        identity.heard_reply(f.SASL_AUTHENTICATE, 1, sasl.authenticate_body()) == UNKNOWN_PRINCIPAL
+    )
 
 
 def test_a_malformed_reply_is_the_brokers_fault() -> None:
-    """Nobody is set by it."""
+    """It raises WireError and sets no principal."""
     identity = shake(Identity(), "PLAIN")
     identity.on_token(plain("alice"))
     with pytest.raises(WireError):

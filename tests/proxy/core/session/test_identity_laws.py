@@ -1,4 +1,4 @@
-"""Identity's laws: against a model told the simple way, and what it must never keep."""
+"""Identity's laws: it agrees with a simple model, and keeps no secret."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEPS = st.lists(
 
 
 class Kafka:
-    """What an honest reader of one exchange at a time would believe: the rules, told the simple way."""
+    """Model: the rules of SASL for one exchange at a time, without pipelining."""
 
     def __init__(self) -> None:
         self.mechanism: str | None = None
@@ -44,7 +44,7 @@ class Kafka:
         self.users: list[str | None] = []
 
     def hear(self, kind, said, answer) -> str | None:
-        """The user this step makes, UNKNOWN, or None."""
+        """Return the user that this step sets, UNKNOWN, or None."""
         if kind == "handshake":
             self.mechanism, self.tokens = (said if answer == 0 else None), []
             return None
@@ -71,7 +71,7 @@ class Kafka:
 
 @given(STEPS, st.data())
 def test_the_principal_is_set_exactly_when_the_rules_say_so(steps, data) -> None:
-    """Whatever is said and answered, pipelined in any way; and once set it never becomes another."""
+    """After any pipelined handshakes, tokens and answers; once set it never changes."""
     kafka, identity = Kafka(), Identity()
     unanswered: list[tuple[str, object, object]] = []
     expected: list[str] = []
@@ -111,9 +111,9 @@ def test_the_principal_is_set_exactly_when_the_rules_say_so(steps, data) -> None
             return
 
 
-def test_no_secret_stays() -> None:
-    """Of what was said, nothing but names is kept: no password, nonce or proof can be reached."""
-    secret = "hunter2-c4f1"  # noqa: S105 - nobody's
+def test_no_secret_is_kept() -> None:
+    """Of the tokens only names are kept: no password, nonce or proof can be reached."""
+    secret = "hunter2-c4f1"  # noqa: S105 - not a real one
     identity = Identity()
     identity.on_handshake("PLAIN")
     identity.on_token(plain("alice", secret))
@@ -126,8 +126,8 @@ def test_no_secret_stays() -> None:
     assert not [each for each in kept_by(identity) if secret in repr(each)]
 
 
-def test_what_is_kept_is_bounded() -> None:
-    """A client can make us keep a kilobyte or so per handshake, whatever lengths it sends."""
+def test_the_names_that_are_kept_are_bounded() -> None:
+    """No text is longer than MAX_NAME_CHARS, however long the client makes it."""
     identity = Identity()
     identity.on_handshake("x" * 32767)
     identity.on_handshake("PLAIN")
@@ -137,7 +137,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def kept_by(identity: Identity) -> list[object]:
-    """Everything that can be reached from it, but for code."""
+    """Return everything that can be reached from it, except code."""
     seen: dict[int, object] = {}
     todo: list[object] = [identity]
     while todo:

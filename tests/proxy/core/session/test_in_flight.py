@@ -1,4 +1,4 @@
-"""Requests in flight are counted in the pool of requests, for what they really cost, and given back."""
+"""Requests in flight are counted in the pool of requests at their real cost, and given back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bounded(size_bytes: int, **options: int) -> Engine:
 
 
 def pour(wire: Wire, data: bytes) -> int:
-    """Have the client's bytes read and taken by the broker, without a copy of them; how many, before it was muted."""
+    """Pass the client's bytes through to the broker without a copy; return how many, before the client was muted."""
     session, engine, buf, pos = wire.session, wire.engine, bytearray(data), 0
     while (pos < len(buf) or session.client.carry) and not session.client.muted & Mute.IN_FLIGHT:
         end = (
@@ -67,7 +67,7 @@ def wide(number: int) -> bytes:
     return f.request(f.PRODUCE, 3, number, body_of(3, MANY))
 
 
-# -- what is counted is what it costs -------------------------------------------------------------
+# -- the count is the real cost -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policies", [(), (Silent,)])
@@ -82,7 +82,7 @@ def wide(number: int) -> bytes:
         (wide, 60),
     ],
 )
-def test_what_is_counted_of_pipelined_requests_is_what_they_hold(make, count, policies):
+def test_the_bytes_counted_for_pipelined_requests_are_those_they_hold(make, count, policies):
     """Within a quarter of the real memory, for small, large and very wide produces and for what keeps nothing."""
     wire = Wire(make_engine([each() for each in policies]))
     wire.client(make(1))
@@ -123,7 +123,7 @@ def test_everything_that_was_counted_is_given_back_once(reads, data):
     assert given_back + flight.bytes == sum(size for _, size in reads)
 
 
-# -- who is not read ------------------------------------------------------------------------------
+# -- clients that are not read ----------------------------------------------------------------------
 
 
 def test_connections_at_a_silent_broker_hold_what_the_pool_promises_and_no_more():
@@ -179,7 +179,7 @@ def test_a_client_with_nothing_in_flight_always_gets_a_request_through():
 
 
 def test_a_request_that_has_begun_ends_when_those_before_it_are_answered():
-    """The pool stays used up by others: nobody waits for that inside a frame, nor between two."""
+    """Even while others use up the pool: neither it nor the request after it waits for memory."""
     engine = bounded(MIB)
     wire = Wire(engine, 1)
     wire.client(f.beat(1)).broker(f.beat_reply(1))

@@ -1,4 +1,4 @@
-"""Replies that are rewritten: what is kept of them, what streams, and who waits for the memory."""
+"""Replies that are rewritten: the part that is kept, the part that streams, and the memory they reserve."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def metadata(number: int, brokers: int = 3, rest_bytes: int = 2 * MIB) -> tuple[bytes, bytes]:
-    """A Metadata v1 reply with as much behind its brokers, and what a client has to get of it."""
+    """Return a Metadata v1 reply with `rest_bytes` after its brokers, and the reply that the client has to get."""
     tail = struct.pack(">i", 1) + bytes(rest_bytes)
 
     def listed(host: str, first_port: int) -> bytes:
@@ -33,8 +33,8 @@ def metadata(number: int, brokers: int = 3, rest_bytes: int = 2 * MIB) -> tuple[
     return real, f.reply(number, listed("127.0.0.1", 19093) + tail)
 
 
-def test_a_reply_whose_addresses_stand_in_front_streams_behind_them():
-    """Metadata of a large cluster is never held whole: the list of brokers is, and what came with it."""
+def test_a_reply_streams_once_its_addresses_are_rewritten():
+    """Of the Metadata of a large cluster only the list of brokers is held, and the rest of its read."""
     engine = bounded(MIB)
     wire = Wire(engine).client(f.metadata_request(1))
     real, told = metadata(1)
@@ -54,7 +54,7 @@ def test_a_reply_whose_addresses_stand_in_front_streams_behind_them():
     st.integers(0, 2),
 )
 def test_the_same_bytes_arrive_however_the_reply_is_cut(chunk, brokers, rest, watched, behind):
-    """The rewritten list, the new size, what lies behind it, and the replies behind that; a throttle is stamped."""
+    """The rewritten list, the new size, the rest of the reply and the replies after it; a throttle is stamped."""
     policies = [Recorder(lambda _: Throttle(500))] if watched else []
     behind = 0 if watched else behind  # a throttled client is not read
     wire = Wire(make_engine(policies))
@@ -67,8 +67,8 @@ def test_the_same_bytes_arrive_however_the_reply_is_cut(chunk, brokers, rest, wa
     assert wire.held_bytes == 0
 
 
-def test_a_throttle_is_written_into_a_reply_that_streams_behind_its_addresses():
-    """Metadata v3: its first field stands before the brokers."""
+def test_a_throttle_is_written_into_a_reply_that_streams_after_its_addresses():
+    """In Metadata v3, whose first field stands before the brokers."""
     brokers = [(1, "kafka-1.real", 9092)]
     real = f.metadata3_reply(1, brokers)
     told = f.metadata3_reply(1, [(1, "127.0.0.1", 19094)], 500)
@@ -80,7 +80,7 @@ def test_a_throttle_is_written_into_a_reply_that_streams_behind_its_addresses():
 
 
 def test_a_list_of_brokers_that_never_ends_is_refused():
-    """A lie about the number of brokers costs a bounded part of the reply."""
+    """A wrong number of brokers makes Sluice keep only a bounded part of the reply."""
     wire = Wire(bounded(64 * MIB)).client(f.metadata_request(1))
     body = struct.pack(">i", 1_000_000) + bytes(60 * MIB)
     wire.broker(f.reply(1, body))
@@ -91,7 +91,7 @@ def test_a_list_of_brokers_that_never_ends_is_refused():
 
 
 def test_a_reply_with_its_addresses_at_the_end_reserves_twice_its_size():
-    """For it and for what it is changed to, before it is read; and its memory is back when the client has it."""
+    """Before it is read, for it and for the changed reply; the memory is given back when the client has it."""
     engine = bounded(4 * MIB)
     wire = Wire(engine)
     asked, reply = share_fetch(1, MIB)
@@ -105,7 +105,7 @@ def test_a_reply_with_its_addresses_at_the_end_reserves_twice_its_size():
 
 
 def test_topic_names_are_learnt_from_metadata_that_streams():
-    """Who wants names does not make Metadata be kept whole."""
+    """A policy that needs topic names does not make Sluice keep Metadata whole."""
     engine = bounded(MIB, Recorder(needs=Need.HEAD, apis={f.PRODUCE}))
     wire = Wire(engine).client(f.request(f.METADATA, 12, 1, bytes(9), tagged=True))
     wire.broker(f.reply(1, metadata_body(12, 300, 100), tagged=True), chunk=5000)

@@ -1,4 +1,4 @@
-"""Replies made here: in their turn, in their API's shape, heard of and throttled like any other."""
+"""Replies that Sluice makes: in order, in their API's format, and heard and throttled like a broker's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stamped(ms: int) -> bytes:
 
 
 def second(verdict, **options) -> Recorder:
-    """Decides like this about the second Heartbeat."""
+    """Return a policy that gives this verdict on the second Heartbeat."""
     return Recorder(
         lambda r: verdict if r.exchange_id == 2 else FORWARD, apis={f.HEARTBEAT}, **options
     )
@@ -37,8 +37,8 @@ def second(verdict, **options) -> Recorder:
 
 @NEEDS
 @pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
-def test_a_reply_made_here_waits_for_its_turn_and_is_heard_of(verdict, needs):
-    """By the policies behind and before, with its size, like a broker's."""
+def test_a_reply_made_here_waits_for_its_turn_and_is_heard(verdict, needs):
+    """Policies hear it with its size, like a broker's."""
     policy = second(verdict, needs=needs)
     wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2) + f.beat(3), 9)
     assert wire.to_client == b""
@@ -57,7 +57,7 @@ def test_a_reply_made_here_waits_for_its_turn_and_is_heard_of(verdict, needs):
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
 def test_a_throttle_is_written_into_a_reply_made_here(verdict, behind, needs):
-    """Straight away, or waiting behind another; the mute begins behind the request."""
+    """Whether it is sent at once or waits for an earlier reply; the mute begins after the request."""
     policy = second(Throttle(500, verdict), needs=needs)
     wire = Wire(make_engine([policy])).client(f.beat(1), 9)
     if not behind:
@@ -80,8 +80,8 @@ def test_a_throttle_is_written_into_a_reply_made_here(verdict, behind, needs):
 
 @NEEDS
 @pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
-def test_whoever_hears_of_a_reply_made_here_may_throttle(verdict, needs):
-    """As of a broker's: the larger of the two wishes is written."""
+def test_a_policy_that_hears_a_reply_made_here_may_throttle(verdict, needs):
+    """As on a broker's: the larger throttle of request and reply is written."""
     for request_ms, reply_ms in ((0, 400), (300, 400), (400, 300)):
         asked = Throttle(request_ms, verdict) if request_ms else verdict
         policy = second(asked, needs=needs)
@@ -95,8 +95,8 @@ def test_whoever_hears_of_a_reply_made_here_may_throttle(verdict, needs):
         assert wire.to_broker == f.beat(1) + f.beat(3)
 
 
-def test_an_error_in_every_shape_can_carry_a_throttle():
-    """Wherever the field stands in that API's reply."""
+def test_an_error_reply_carries_its_throttle():
+    """Wherever the field stands in that API's response."""
     policy = Silent(lambda _: Throttle(500, REFUSE), apis={f.PRODUCE})
     for asked, at in ((f.produce(1), slice(-4, None)), (produce9(1), slice(-5, -1))):
         wire = Wire(make_engine([policy])).client(asked)
@@ -115,7 +115,7 @@ def test_an_error_in_every_shape_can_carry_a_throttle():
     ids=["code", "message", "throttled"],
 )
 def test_a_refused_client_is_told_by_which_policy_and_why(verdict, words):
-    """Where the response has an error_message: so that its owner knows whom to ask."""
+    """Where the response has an error_message."""
     api = api_of(ApiKey.CREATE_PARTITIONS, 2)
     shape = messages.request_shape(api)
     topic = make_message(shape.field("topics").shape, 0, {"name": "orders"})
@@ -123,14 +123,14 @@ def test_a_refused_client_is_told_by_which_policy_and_why(verdict, words):
     wire = Wire(make_engine([Recorder(), Recorder(lambda _: verdict), Recorder()]))
     wire.client(f.request(ApiKey.CREATE_PARTITIONS, 2, 1, body, tagged=True))
     (reply,) = f.split(wire.to_client)
-    (result,) = messages.decode_response(api, reply[9:]).results  # behind size, id and tags
+    (result,) = messages.decode_response(api, reply[9:]).results  # after size, id and tags
     assert (result.name, int(result.error_code)) == ("orders", 44)
     assert result.error_message == f"refused by policy p1 of Sluice: {words}"
     assert wire.to_broker == b""
 
 
-def test_a_refused_request_without_reply_closes_and_mutes_nobody():
-    """Nothing can be said; the connection is the answer, throttled or not."""
+def test_a_refused_request_without_reply_closes_the_connection():
+    """No reply can carry the error, nor a throttle."""
     policy = Silent(lambda _: Throttle(500, REFUSE))
     wire = Wire(make_engine([policy])).client(f.produce(1, acks=0) + f.produce(2))
     assert wire.session.ended
@@ -142,7 +142,7 @@ def test_a_refused_request_without_reply_closes_and_mutes_nobody():
 
 
 def test_a_response_to_a_request_without_reply_is_not_sent():
-    """And what follows passes, once the client may speak."""
+    """The next request is forwarded when the throttle ends."""
     policy = Silent(lambda r: Throttle(500, Respond(b"x")) if r.acks == 0 else FORWARD)
     wire = Wire(make_engine([policy])).client(f.produce(1, acks=0) + f.produce(2))
     assert wire.to_client == wire.to_broker == b""
@@ -150,8 +150,8 @@ def test_a_response_to_a_request_without_reply_is_not_sent():
     assert wire.to_broker == f.produce(2)
 
 
-def test_a_throttled_request_too_large_to_refuse_is_closed():
-    """Without a reply there is nothing to write into."""
+def test_a_throttled_request_too_large_to_refuse_closes_the_connection():
+    """There is no reply to write the throttle into."""
     policy = Silent(lambda _: Throttle(500, REFUSE))
     wire = Wire(make_engine([policy]))
     wire.client(f.produce(1, size_bytes=MAX_REFUSED_BYTES)[:300_000])
@@ -172,8 +172,8 @@ def test_a_body_that_is_no_response_is_its_policys_fault():
 
 
 @pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
-def test_a_policy_that_raises_about_a_reply_made_here_costs_that_session(verdict):
-    """As about a broker's; the request completes once."""
+def test_a_policy_that_raises_for_a_reply_made_here_ends_that_session(verdict):
+    """As for a broker's; the request completes once."""
 
     def explode(_):
         raise RuntimeError("bug")
@@ -188,8 +188,8 @@ def test_a_policy_that_raises_about_a_reply_made_here_costs_that_session(verdict
     assert wire.held_bytes == 0
 
 
-def test_reject_and_close_says_its_throttle_and_closes():
-    """The reply goes out first; nobody waits for the mute to end."""
+def test_reject_and_close_sends_its_throttle_and_closes():
+    """The reply is sent first, and the close does not wait for the end of the mute."""
     policy = second(Throttle(500, Reject(ErrorCode.POLICY_VIOLATION, close=True)))
     wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2) + f.beat(3))
     wire.broker(f.beat_reply(1))

@@ -1,4 +1,4 @@
-"""The reasons to mute a client, and that a session is bare."""
+"""The reasons to mute a client, and that a session has slots only."""
 
 from __future__ import annotations
 
@@ -24,11 +24,8 @@ EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 STAMPED = [name for name in KINDS if name != "heartbeat-v0"]
 
 
-# -- one noun a class ---------------------------------------------------------------------------
-
-
-def test_a_session_is_bare():
-    """Slots only, and each of them set from the beginning."""
+def test_a_session_has_slots_only():
+    """Each of them is set from the beginning."""
     session = Wire().session
     assert not hasattr(session, "__dict__")
     for name in SessionParts.__slots__:
@@ -36,7 +33,7 @@ def test_a_session_is_bare():
 
 
 def test_two_reasons_to_be_muted_are_taken_away_one_by_one():
-    """What was read behind the mute has its turn with the last of them."""
+    """Bytes read during the mute are handled when the last reason is taken away."""
     wire = Wire()
     session = wire.session
     session.mute_after_request(Mute.THROTTLED)
@@ -71,16 +68,16 @@ def test_a_session_that_was_throttled_is_freed_without_collecting():
         gc.enable()
 
 
-def test_nobody_is_unmuted_twice():
-    """A reason that does not hold is taken away without a word."""
+def test_taking_away_a_reason_that_does_not_hold_does_nothing():
+    """The session is not scheduled."""
     wire = Wire()
     wire.session.unmute(Mute.THROTTLED)
     assert not wire.engine.ready
     assert not wire.session.paced
 
 
-def test_a_request_that_waits_says_what_was_decided_about_it():
-    """Nothing yet, a verdict, or how its policy failed."""
+def test_a_pending_request_has_its_verdict():
+    """Or None, while no policy has decided."""
     session = Wire().client(f.heartbeat(1)).session
     (plan,) = session.plans.by_kind.values()
     exchange = ObservedExchange(plan, 7, 20, 0, 1)
@@ -88,8 +85,8 @@ def test_a_request_that_waits_says_what_was_decided_about_it():
     assert Pending(exchange, FORWARD) == (exchange, FORWARD)
 
 
-def test_policies_that_hear_nothing_cost_replies_nothing():
-    """A throttle on a request alone: the policy has no on_response for this API."""
+def test_a_policy_without_on_response_hears_no_reply():
+    """Its throttle on the request is still written into the reply."""
     policy = Quiet()
     assert policy.response_apis == frozenset()
     wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.beat_reply(1))

@@ -1,4 +1,4 @@
-"""Plans: for which requests one holds, and which of them need no more than a glance."""
+"""Plans: which requests one holds for, and which of them take the fast loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
 
 PEER = Peer(1, "10.0.0.9", 40000)
-NOBODY = Hooks()
+NO_HOOKS = Hooks()
 
 
 def on_request(request, peer, now_ms):
@@ -48,7 +48,7 @@ def api(key: int = ApiKey.HEARTBEAT) -> Api:
 
 
 def make(
-    hooks: Hooks = NOBODY,
+    hooks: Hooks = NO_HOOKS,
     acks: int | None = None,
     rewrite=None,
     *,
@@ -63,8 +63,8 @@ def make(
     return Plan(described, PEER, prefix, acks, hooks, rewrite, 1000, engine, usage, wait_ms)
 
 
-def test_requests_that_nobody_asks_about_are_simple():
-    """They pass, they are paired with their replies, and that is all."""
+def test_requests_without_hooks_are_simple():
+    """They are forwarded and paired with their replies, and no more."""
     plan = make()
     assert (plan.simple, plan.fast, plan.plain, plan.silent) == (True, True, True, False)
     assert plan.on_request is None
@@ -81,16 +81,16 @@ def test_requests_that_nobody_asks_about_are_simple():
     ],
     ids=["request", "reply", "end", "head"],
 )
-def test_requests_that_somebody_asks_about_are_not(hooks):
-    """Whoever asks, before or after, gets a request with all its fields."""
+def test_requests_with_a_hook_are_not_simple(hooks):
+    """A hook before or after the request needs all of its fields."""
     assert not make(hooks).simple
 
 
 @pytest.mark.parametrize(
     ("need", "fast"), [(Need.HEADER, True), (Need.HEAD, False), (Need.BODY, False)]
 )
-def test_only_who_is_content_with_the_header_is_asked_in_the_fast_loop(need, fast):
-    """Everything else has to be looked into first."""
+def test_only_policies_that_need_no_more_than_the_header_are_asked_in_the_fast_loop(need, fast):
+    """A head or a body has to be read first."""
     plan = make(Hooks(need=need, on_request=on_request))
     assert plan.fast is fast
     assert plan.on_request is (on_request if fast else None)
@@ -106,8 +106,8 @@ def test_a_produce_without_acks_gets_no_reply_and_is_fast_and_not_simple():
 
 
 @pytest.mark.parametrize("acks", [None, -1, 1])
-def test_whatever_else_is_asked_for_is_replied_to(acks):
-    """Acks of one or of all; no acks field at all."""
+def test_every_request_but_one_with_acks_0_gets_a_reply(acks):
+    """With acks=1, with acks=all, and without an acks field."""
     plan = make(acks=acks)
     assert not plan.silent
     assert plan.simple
@@ -116,15 +116,15 @@ def test_whatever_else_is_asked_for_is_replied_to(acks):
 @pytest.mark.parametrize(
     ("hooks", "change", "plain"),
     [
-        (NOBODY, None, True),
+        (NO_HOOKS, None, True),
         (Hooks(on_request=on_request), None, True),
-        (NOBODY, rewrite, False),
+        (NO_HOOKS, rewrite, False),
         (Hooks(on_response=on_response), None, False),
         (Hooks(on_complete=on_complete), None, False),
     ],
 )
-def test_replies_that_nobody_hears_or_changes_are_plain(hooks, change, plain):
-    """Being asked about the request is not being told of the reply."""
+def test_replies_without_a_hook_or_a_rewrite_are_plain(hooks, change, plain):
+    """A hook on the request alone does not change that."""
     assert make(hooks, rewrite=change).plain is plain
 
 
@@ -155,21 +155,21 @@ def test_kinds_that_are_alike_count_together():
         (ApiKey.FETCH, 500, 570_000),
     ],
 )
-def test_what_is_slow_is_the_operators_word_and_a_fetch_may_wait(key, wait_ms, slow_us):
-    """A fetch that waits for data as it was asked to is not slow; the fast loop sorts what it can by one look."""
+def test_a_request_is_slow_by_the_setting_and_a_fetch_may_wait_as_well(key, wait_ms, slow_us):
+    """The wait of a Fetch is added to slow_ms; fine_us is never above slow_us."""
     plan = make(key=key, wait_ms=wait_ms, engine=make_engine(slow_ms=70))
     assert plan.slow_us == slow_us
     assert plan.fine_us == FINE_US
     assert make(engine=make_engine(slow_ms=7)).fine_us == 7_000
 
 
-def test_where_nothing_is_slow_nothing_ever_is():
-    """A setting of 0."""
+def test_no_request_is_slow_without_the_setting():
+    """slow_us is NEVER_US at least."""
     assert make().slow_us >= NEVER_US
 
 
-def test_no_quota_counts_what_makes_somebody_known():
-    """SASL, which is listened to, and so never for the fast loop."""
+def test_no_quota_counts_sasl_requests():
+    """They are spared, and the fast loop does not take them, because Sluice reads them."""
     assert [(make(key=key).spared, make(key=key).fast) for key in (17, 36, 12)] == [
         (True, False),
         (True, False),
@@ -177,8 +177,8 @@ def test_no_quota_counts_what_makes_somebody_known():
     ]
 
 
-def test_a_watched_plan_is_the_same_but_for_its_replies():
-    """It is made once; whoever watches a request looks at its reply."""
+def test_a_watched_plan_differs_in_its_replies_only():
+    """It is made once, and its replies are not plain."""
     plan = make()
     twin = plan.watched()
     assert (twin.simple, twin.plain, twin.glance) == (False, False, None)
@@ -201,8 +201,8 @@ def test_an_api_with_a_bound_of_its_own_keeps_it():
     assert make(request_max_bytes=3000).max_bytes == 1000
 
 
-def test_one_comparison_tells_api_speaker_and_acks():
-    """A client that says the same again is recognised; another acks, or another name, is not."""
+def test_a_plan_is_found_by_api_client_id_and_acks():
+    """The same again finds the plan; other acks or another client id do not."""
     wire = Wire()
 
     def plan_after(data: bytes) -> Plan:
@@ -216,8 +216,8 @@ def test_one_comparison_tells_api_speaker_and_acks():
     assert plan_after(f.produce(4, acks=1, client_id="testy")).peer.client_id == "testy"
 
 
-def test_a_policy_that_only_hears_replies_sees_a_whole_request():
-    """Every field of it, though nobody asked about the request."""
+def test_a_policy_that_only_hears_replies_sees_every_field_of_the_request():
+    """No policy was asked about the request itself."""
 
     class Hears(Policy):
         Config = dict

@@ -1,4 +1,4 @@
-"""The general path of replies: order, rewriting, replies of our own, and replies nobody asked for."""
+"""The general path of replies: order, rewriting, Sluice's own replies, and unexpected replies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def respond(body: bytes = b"\x00\x2a"):
 
 
 def test_a_large_reply_streams_through_and_the_next_one_follows():
-    """A reply's exchange stays at the head until its last byte is through."""
+    """A reply's exchange stays at the head of the queue until its last byte is sent."""
     big = f.reply(1, b"x" * 600_000)
     wire = Wire().client(f.heartbeat(1) + f.heartbeat(2))
     wire.broker(big[:300_000])
@@ -49,7 +49,7 @@ def test_a_large_throttled_reply_streams_all_the_same():
 
 
 def test_the_beginning_of_a_watched_reply_waits_until_its_first_field_is_here():
-    """Counted; who is not watched is never held back."""
+    """It is counted; the beginning of an unwatched reply is never held back."""
     for policies, held in (([throttled()], 11), ([], 0)):
         wire = Wire(make_engine(policies)).client(f.beat(1)).broker(f.beat_reply(1)[:11])
         assert wire.held_bytes == held
@@ -60,8 +60,8 @@ def test_the_beginning_of_a_watched_reply_waits_until_its_first_field_is_here():
 
 
 @pytest.mark.parametrize("hears", [True, False])
-def test_a_reply_with_its_throttle_at_the_end_is_kept_only_for_who_wants_it(hears):
-    """Only then, and only if it does not come whole."""
+def test_a_reply_with_its_throttle_at_the_end_is_kept_only_if_a_policy_may_throttle(hears):
+    """And only if it does not come whole."""
     policy = throttled(response_apis=None if hears else ())
     topic = "t" * 100
     wire = Wire(make_engine([policy])).client(f.produce(1))
@@ -86,8 +86,8 @@ def test_a_reply_that_has_no_room_for_its_throttle_is_the_brokers_fault():
     assert wire.held_bytes == 0
 
 
-def test_a_reply_with_a_foreign_correlation_id_kills_both_sides():
-    """A mixed-up reply could be somebody else's data."""
+def test_a_reply_with_a_foreign_correlation_id_ends_both_sides():
+    """It could carry the data of another client."""
     wire = Wire().client(f.heartbeat(7))
     wire.broker(f.heartbeat_reply(8))
     assert wire.session.ended
@@ -95,14 +95,14 @@ def test_a_reply_with_a_foreign_correlation_id_kills_both_sides():
     assert wire.to_client == b""
 
 
-def test_a_reply_nobody_asked_for_kills_both_sides():
-    """Also when it looks well."""
+def test_an_unexpected_reply_ends_both_sides():
+    """Also when it is well formed."""
     wire = Wire().client(f.heartbeat(7)).broker(f.heartbeat_reply(7) + f.heartbeat_reply(7))
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
 
 
-def test_local_replies_wait_for_their_turn_behind_the_brokers():
-    """Replies leave in request order, whoever made them."""
+def test_local_replies_wait_for_earlier_replies_of_the_broker():
+    """All replies leave in request order."""
     wire = Wire(make_engine([respond()]))
     wire.client(f.metadata_request(1) + f.heartbeat(2) + f.produce(3) + f.heartbeat(4))
     assert wire.to_client == b""
@@ -118,8 +118,8 @@ def test_local_replies_wait_for_their_turn_behind_the_brokers():
 
 
 @given(st.integers(1, 60))
-def test_a_question_of_our_own_goes_out_at_a_frame_boundary_and_its_reply_stays_here(cut):
-    """The client never sees it, and its own frames are not cut by it."""
+def test_an_inquiry_is_sent_at_a_frame_boundary_and_its_reply_is_not_forwarded(cut):
+    """It does not cut the client's frames."""
     asked = f.heartbeat(1, pad=30)
     answers: list[bytes | None] = []
     wire = Wire().client(asked[:cut])
@@ -136,7 +136,7 @@ def test_a_question_of_our_own_goes_out_at_a_frame_boundary_and_its_reply_stays_
     assert wire.held_bytes == 0
 
 
-def test_a_question_that_gets_no_reply_hears_so():
+def test_an_inquiry_without_a_reply_gets_none():
     """The connection ended first."""
     answers: list[bytes | None] = []
     wire = Wire()

@@ -1,4 +1,4 @@
-"""The general path of requests: odd heads, bodies that are kept, refusals, and bytes that cannot be."""
+"""The general path of requests: odd heads, bodies that are kept, refusals, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def respond(body: bytes = b"\x00\x2a"):
         (struct.pack(">i", 2147483647), "2147483647"),
     ],
 )
-def test_a_frame_size_that_cannot_be_ends_the_connection_before_anything_is_allocated(bad, hint):
+def test_an_invalid_frame_size_ends_the_connection_before_anything_is_allocated(bad, hint):
     """The first four bytes are enough."""
     wire = Wire().client(bad)
     assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
@@ -57,8 +57,8 @@ def test_a_frame_size_that_cannot_be_ends_the_connection_before_anything_is_allo
 
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (4, 0), (0, 99), (17, 0), (1, 16)])
-def test_what_is_not_in_the_table_ends_the_connection(key, version):
-    """Whether it carries an address cannot be known."""
+def test_an_unknown_api_or_version_ends_the_connection(key, version):
+    """Sluice cannot know whether its reply carries an address."""
     wire = Wire().client(f.request(key, version, 1, b"\x00" * 8))
     assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
     assert wire.to_broker == b""
@@ -74,8 +74,8 @@ def test_a_key_that_is_let_through_on_purpose_is_paired_by_correlation_id_only()
     assert wire.to_client == f.reply(5, b"!" * 30)
 
 
-def test_a_version_outside_the_table_of_a_key_in_it_is_refused_whatever_is_let_through():
-    """Its reply may carry a broker's address in a place that is not known."""
+def test_an_unknown_version_of_a_known_api_is_refused_even_if_its_key_is_let_through():
+    """Its reply may carry a broker's address in an unknown place."""
     engine = make_engine()
     engine.rewrites.pass_unknown = frozenset({1})
     wire = Wire(engine).client(f.request(1, 18, 5, b"?" * 30))
@@ -83,7 +83,7 @@ def test_a_version_outside_the_table_of_a_key_in_it_is_refused_whatever_is_let_t
     assert wire.to_broker == b""
 
 
-def test_what_is_let_through_is_judged_by_the_policies_like_any_request():
+def test_an_unknown_api_that_is_let_through_is_judged_by_the_policies():
     """By its header: a quota counts it, and mutes its client."""
     policy = Quiet(needs=Need.BODY)
     engine = make_engine([policy])
@@ -124,8 +124,8 @@ def test_a_rejected_request_is_answered_in_its_own_shape_and_never_reaches_the_b
     assert refuse.completed == [(1, Outcome.ANSWERED)]
 
 
-def test_a_refused_produce_without_acks_closes_because_nothing_can_be_said():
-    """The client expects no reply, so the connection is the answer."""
+def test_a_refused_produce_without_acks_closes_the_connection():
+    """The client expects no reply that could carry the error."""
     refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
     wire = Wire(make_engine([refuse])).client(f.produce(1, acks=0))
     assert wire.session.ended
@@ -146,8 +146,8 @@ def test_reject_and_close_answers_first():
 
 
 @given(CHUNKS)
-def test_a_policy_that_needs_the_body_gets_all_of_it_before_a_byte_goes_on(chunk):
-    """Need.BODY: kept whole, counted, judged, then sent as it came."""
+def test_a_policy_that_needs_the_body_gets_all_of_it_before_a_byte_is_forwarded(chunk):
+    """The request is kept whole and counted, then judged and forwarded unchanged."""
     watcher = Recorder(needs=Need.BODY)
     asked = f.heartbeat(1)
     wire = Wire(make_engine([watcher])).client(asked[:-1], chunk)
@@ -212,8 +212,8 @@ def test_while_a_sasl_exchange_is_under_way_other_requests_must_be_small():
     assert not wire.session.ended
 
 
-def test_policies_see_who_asks_and_the_newest_client_id():
-    """The peer is replaced when the client calls itself something else."""
+def test_policies_see_the_newest_client_id():
+    """The peer is replaced when the client id changes."""
     watcher = Silent()
     wire = Wire(make_engine([watcher]), node_id=2)
     wire.client(
@@ -225,8 +225,8 @@ def test_policies_see_who_asks_and_the_newest_client_id():
 
 
 @pytest.mark.parametrize("wrong", [None, 42, "forward"])
-def test_what_is_no_verdict_is_the_policys_bug(wrong):
-    """Asked once, completed once, reported, closed."""
+def test_an_invalid_verdict_is_a_policy_fault(wrong):
+    """The policy is asked once, and the request completes once."""
     policy = Silent(lambda _: wrong)
     wire = Wire(make_engine([policy])).client(f.heartbeat(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
@@ -235,8 +235,8 @@ def test_what_is_no_verdict_is_the_policys_bug(wrong):
     assert wire.to_broker == b""
 
 
-def test_a_patch_outside_the_body_is_the_policys_bug():
-    """Nothing half-patched goes on."""
+def test_a_patch_outside_the_body_is_a_policy_fault():
+    """The request does not reach the broker."""
     policy = Silent(lambda _: Forward(patches=(Patch(10_000, b"x"),)), needs=Need.BODY)
     wire = Wire(make_engine([policy])).client(f.heartbeat(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
@@ -247,7 +247,7 @@ def test_a_patch_outside_the_body_is_the_policys_bug():
 
 
 def test_odd_frames_are_taken_a_bounded_number_at_a_time():
-    """Nobody's frames hold up everybody: the rest waits for the next turn, counted, in order."""
+    """One client does not delay the others: the rest waits for the next turn, counted, in order."""
     stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
     wire = Wire().client(stream)
     labour_bytes = len(stream) + 2000 * LABOUR_STREAMED_BYTES
@@ -294,7 +294,7 @@ def test_a_body_that_is_walked_is_labour_of_the_turn(policies, chunk):
 
 
 def test_a_body_of_more_elements_than_the_budget_passes_unread():
-    """Where no policy asked for its head: the walk ends, and the bytes go on."""
+    """Where no policy needs its head: the walk ends, and the bytes are forwarded."""
     stream = tagged_produce(1, 8_000) + f.heartbeat(2)
     wire = Wire().client(stream)
     walked_bytes = (
@@ -333,7 +333,7 @@ def test_a_session_may_end_in_the_middle_of_a_frame_that_waits_for_its_turn():
 
 
 def test_a_session_that_ends_while_it_waits_for_its_turn_gives_everything_back():
-    """What was read and not looked at is nobody's request."""
+    """The bytes that were read and not yet handled are dropped."""
     wire = Wire()
     stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
     buf = bytearray(stream)
@@ -347,7 +347,7 @@ def test_a_session_that_ends_while_it_waits_for_its_turn_gives_everything_back()
 
 
 def test_a_refused_request_too_large_to_keep_is_closed_without_a_reply():
-    """A refusal is not worth any amount of memory."""
+    """No more than MAX_REFUSED_BYTES are kept for an error reply."""
     refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
     wire = Wire(make_engine([refuse]))
     wire.client(f.produce(1, size_bytes=MAX_REFUSED_BYTES)[:300_000])

@@ -20,7 +20,7 @@ def respond(body: bytes = b"\x00\x2a"):
 
 @given(CHUNKS, st.lists(st.integers(0, 300), min_size=1, max_size=8))
 def test_requests_reach_the_broker_byte_for_byte_in_any_chunking(chunk, pads):
-    """What is in the table and nobody asked to look into passes unchanged."""
+    """Requests of known APIs that no policy reads pass unchanged."""
     stream = b"".join(f.heartbeat(n, pad=pad) for n, pad in enumerate(pads))
     wire = Wire().client(stream, chunk)
     assert wire.to_broker == stream
@@ -72,7 +72,7 @@ def test_a_request_that_may_wait_is_not_timed_out_here():
     assert not wire.session.ended
 
 
-def test_a_request_behind_a_long_poll_has_its_full_time_once_it_is_its_turn():
+def test_the_time_of_a_request_after_a_long_poll_begins_with_its_turn():
     """The broker answers in order, so it is not late before that."""
     wire = Wire(make_engine(request_timeout_ms=1000)).client(f.produce(1) + f.heartbeat(2))
     wire.advance(900)
@@ -83,8 +83,8 @@ def test_a_request_behind_a_long_poll_has_its_full_time_once_it_is_its_turn():
     assert wire.session.ended
 
 
-def test_a_request_behind_a_question_of_our_own_is_watched_too():
-    """Nobody waits for ever behind us."""
+def test_a_request_after_an_inquiry_has_a_timeout_too():
+    """It ends the session although the broker has answered the inquiry."""
     wire = Wire(make_engine(request_timeout_ms=1000))
     wire.session.inquire(f.heartbeat(77), 77, lambda _: None)
     wire.settle()

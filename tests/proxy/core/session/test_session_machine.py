@@ -1,9 +1,9 @@
 """A stateful machine over Session: any interleaving of both sides and of time, any chunking, any ending.
 
-What must hold: the broker gets exactly the requests that were let through, in order; the client gets
+These must hold: the broker gets exactly the requests that were let through, in order; the client gets
 exactly one reply per request that expects one, in request order; every request that policies were
-asked about completes exactly once; every byte held is given back; and whoever is muted is heard again.
-A broker that lets its deadline pass is answered for, and what it says late is swallowed.
+asked about completes exactly once; every byte held is given back; and every mute ends.
+Sluice answers for a broker that misses a deadline, and swallows its late reply.
 """
 
 from __future__ import annotations
@@ -46,29 +46,20 @@ CHUNKS = st.integers(1, 120) | st.just(5_000)
 
 
 def timed_out(number: int) -> bytes:
-    """The Produce v3 reply that is made here."""
+    """Return the Produce v3 reply that Sluice makes at the deadline."""
     reply = f.produce_reply(number)
     return reply[:-22] + struct.pack(">hqqi", 7, -1, -1, 0)
 
 
 def masked(frame: bytes) -> bytes:
-    """A reply without its throttle_time_ms: last in a Produce's, first in the others'."""
+    """Return a reply with throttle_time_ms 0: the last field of a Produce's, the first of the others'."""
     if len(frame) > 40 and b"cluster" not in frame:
         return frame[:-4] + bytes(4)
     return frame[:8] + bytes(4) + frame[12:]
 
 
-def whole_frames(stream: bytes) -> list[bytes]:
-    """Without what is cut at the end."""
-    found = []
-    while len(stream) >= 4 and len(stream) >= (size := 4 + int.from_bytes(stream[:4], "big")):
-        found.append(stream[:size])
-        stream = stream[size:]
-    return found
-
-
 class Whim(Recorder):
-    """Throttles and holds as each request's number says: nobody knows why, and it must not matter."""
+    """Throttles and holds each request by its entry in `moods`, in any combination."""
 
     def __init__(self, **options):
         super().__init__(self._judge, hear=self._listen, **options)
@@ -191,7 +182,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.wire.advance(elapsed_ms)
 
     @rule(key=st.integers(0, 2))
-    def somebody_wakes_a_key(self, key):
+    def a_policy_wakes_a_key(self, key):
         self.wire.wake(key)
 
     @precondition(lambda self: self.ids % 5 == 0)
@@ -201,7 +192,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     def _at_broker(self) -> list[bytes]:
         # A correlation id stands four bytes further back in a request than in a reply.
-        return [each[:4] + each[8:] for each in whole_frames(self.wire.to_broker)]
+        return [each[:4] + each[8:] for each in f.whole_frames(self.wire.to_broker)]
 
     @invariant()
     def the_broker_sees_only_what_was_let_through(self):
@@ -209,10 +200,10 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_client_sees_its_replies_in_order(self):
-        self.check_replies(whole_frames(self.wire.to_client))
+        self.check_replies(f.whole_frames(self.wire.to_client))
 
     def check_replies(self, seen: list[bytes]) -> None:
-        """As far as they have come, and as many ours as were counted."""
+        """Assert that the replies are due in this order, and that as many are made by Sluice as were counted."""
         assert len(seen) <= len(self.due)
         made = 0
         for each, (replied, ours) in zip(seen, self.due, strict=False):
@@ -229,7 +220,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert {self.policy.ends[number] for number in told} <= TRACKED
 
     @invariant()
-    def whoever_waits_has_an_alarm(self):
+    def a_tracked_request_has_a_timer(self):
         session, now_ms = self.wire.session, self.wire.now_ms
         waiting = [each for each in session.queue if not isinstance(each, SwallowedExchange)]
         if not waiting or not isinstance(waiting[0], Exchange) or not waiting[0].plan.wait_ms:
@@ -246,14 +237,14 @@ class SessionMachine(RuleBasedStateMachine):
         assert self.wire.session.reason is None
 
     @invariant()
-    def nobody_is_muted_without_an_alarm(self):
+    def a_muted_client_has_a_timer(self):
         session = self.wire.session
         if session.client.muted:
             assert self.wire.engine.timers.next_ms() is not None
             assert is_throttled(session) or session.held is not None
 
     def _deliver(self) -> None:
-        """All that either side still has to say, as far as it can be said now."""
+        """Pass on everything that the broker can reply now."""
         for _ in range(2 * self.ids + 2):
             self.broker_replies_to_what_it_has_seen(0)
             data, self.unreplied = self.unreplied, b""

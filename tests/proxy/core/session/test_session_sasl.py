@@ -1,6 +1,6 @@
-"""SASL through a session: untouched on both sides, and every request judged as its own speaker's.
+"""SASL through a session: its bytes are unchanged, and policies see the right user of each request.
 
-Here the broker may lie: it says yes where Kafka never would. Nobody gets a name by that.
+Here the broker may lie: it accepts where Kafka never would. That sets no user name.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ def wire_with(recorder: Recorder, **options: object) -> Wire:
 
 
 def shake(mechanism: str, error: int = 0) -> tuple[bytes, bytes]:
-    """A handshake and the broker's reply."""
+    """Return a handshake and the broker's reply."""
     return sasl.handshake(1, mechanism), sasl.handshake_reply(1, error)
 
 
 def say(token: bytes, answer: bytes = b"", error: int = 0) -> tuple[bytes, bytes]:
-    """A token and the broker's reply."""
+    """Return a token and the broker's reply."""
     return sasl.authenticate(2, token), sasl.authenticate_reply(2, answer, error)
 
 
 def play(wire: Wire, *steps: tuple[bytes, bytes], chunk: int = 1 << 16) -> Wire:
-    """Each request, then its reply; both must pass as they are."""
+    """Send each request, then its reply, and return the session; both must pass unchanged."""
     for request, reply in steps:
         wire.client(request, chunk).broker(reply, chunk)
     return wire
 
 
 def speaker(wire: Wire, recorder: Recorder) -> tuple[str, str]:
-    """Who is said to send an ordinary request now."""
+    """Return the user and principal source of an ordinary request that is sent now."""
     wire.client(f.heartbeat(9)).broker(f.heartbeat_reply(9))
     return recorder.peers[-1].user, recorder.peers[-1].principal_source
 
@@ -55,8 +55,8 @@ BY_SCRAM = (shake(SCRAM), say(scram_first("alice"), SERVER_FIRST), say(PROOF, SE
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
 @pytest.mark.parametrize("steps", [BY_PLAIN, BY_SCRAM], ids=["PLAIN", "SCRAM"])
-def test_it_passes_untouched_and_is_heard(steps: Steps, chunk: int) -> None:
-    """Not one byte is changed, kept or added, however the stream is cut; then the user is known."""
+def test_sasl_passes_unchanged_and_sets_the_user(steps: Steps, chunk: int) -> None:
+    """However the stream is cut, no byte is changed, kept or added."""
     recorder = Recorder()
     wire = play(wire_with(recorder), *steps, chunk=chunk)
     assert wire.to_broker == b"".join(request for request, _ in steps)
@@ -67,7 +67,7 @@ def test_it_passes_untouched_and_is_heard(steps: Steps, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_every_version_of_the_token_is_heard(version: int) -> None:
+def test_every_version_of_the_token_sets_the_user(version: int) -> None:
     """The flexible one too, with its tagged headers on both sides."""
     recorder = Recorder()
     wire = play(wire_with(recorder), shake("PLAIN"))
@@ -76,8 +76,8 @@ def test_every_version_of_the_token_is_heard(version: int) -> None:
     assert speaker(wire, recorder) == NAMED
 
 
-def test_what_is_pipelined_behind_a_token_waits_for_its_answer() -> None:
-    """So it is judged as alice's, though it came before anybody knew; the order stays."""
+def test_requests_pipelined_after_a_token_wait_for_its_answer() -> None:
+    """So policies see alice as their user; the order stays."""
     recorder = Recorder()
     wire = wire_with(recorder)
     wire.client(
@@ -96,8 +96,8 @@ def test_what_is_pipelined_behind_a_token_waits_for_its_answer() -> None:
     assert wire.held_bytes == 0
 
 
-def test_a_fixed_user_is_for_those_whom_the_wire_does_not_name() -> None:
-    """A name that the broker has confirmed comes before it; that it cannot be read does not."""
+def test_a_fixed_user_applies_where_sasl_names_no_user() -> None:
+    """A name that the broker has confirmed takes precedence over it."""
     recorder = Recorder()
     wire = play(wire_with(recorder, fixed_user="billing"), *BY_PLAIN)
     assert speaker(wire, recorder) == ("alice", "sasl")
@@ -105,8 +105,8 @@ def test_a_fixed_user_is_for_those_whom_the_wire_does_not_name() -> None:
     assert speaker(wire, recorder) == ("billing", "fixed")
 
 
-def test_requests_are_small_until_the_broker_has_said_yes() -> None:
-    """And of any size again afterwards, also when a second authentication was refused in mid stream."""
+def test_requests_are_small_until_sasl_succeeds() -> None:
+    """Then they may have any size, also after a second authentication was refused in mid stream."""
     large = f.produce(6, size_bytes=70_000)
     wire = play(Wire(), *BY_PLAIN, shake("PLAIN", sasl.ILLEGAL_STATE))
     assert not wire.client(large).session.ended
@@ -115,7 +115,7 @@ def test_requests_are_small_until_the_broker_has_said_yes() -> None:
 
 
 def test_a_token_has_a_limit_of_its_own() -> None:
-    """Kafka's sasl.server.max.receive.size, 512 KiB, whatever larger requests others may send."""
+    """Kafka's sasl.server.max.receive.size, 512 KiB, though other requests may be larger."""
     head = len(sasl.authenticate(2, b"")) - 4
     most = (512 << 10) - head
     wire = play(Wire(), shake("PLAIN"))
@@ -170,8 +170,8 @@ LIES: dict[str, tuple[Steps, tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lying_broker_gives_nobody_a_name(lie: str) -> None:
-    """A name is set where Kafka's own yes would have set it, and nowhere else; the bytes pass all the same."""
+def test_a_lying_broker_sets_no_user(lie: str) -> None:
+    """A user is set only where Kafka's own success would set it; the bytes pass all the same."""
     steps, expected = LIES[lie]
     recorder = Recorder()
     wire = play(wire_with(recorder), *steps)
@@ -189,8 +189,8 @@ def test_a_lying_broker_gives_nobody_a_name(lie: str) -> None:
     ],
     ids=["another user", "another mechanism", "an unknown mechanism"],
 )
-def test_a_broker_that_lets_the_principal_change_loses_the_session(steps: Steps, said: str) -> None:
-    """The yes does not reach the client, nothing more reaches the broker, and the log says why."""
+def test_a_broker_that_lets_the_principal_change_ends_the_session(steps: Steps, said: str) -> None:
+    """Its success does not reach the client, nothing more reaches the broker, and the detail says why."""
     recorder = Recorder()
     wire = play(wire_with(recorder), *BY_PLAIN)
     before = wire.to_client
@@ -205,15 +205,15 @@ def test_a_broker_that_lets_the_principal_change_loses_the_session(steps: Steps,
     assert wire.watcher.internal == []
 
 
-def test_a_reply_out_of_order_sets_nobody() -> None:
-    """A yes with somebody else's correlation id ends both sides before it is read."""
+def test_a_reply_out_of_order_sets_no_user() -> None:
+    """A success with another correlation id ends both sides before it is read."""
     wire = play(Wire(), shake("PLAIN"))
     wire.client(sasl.authenticate(2, ALICE)).broker(sasl.authenticate_reply(3))
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
     assert wire.session.peer.user == "ANONYMOUS"
 
 
-def test_a_malformed_yes_is_the_brokers_fault() -> None:
+def test_a_malformed_success_is_the_brokers_fault() -> None:
     """Two zero bytes are no SaslAuthenticate reply."""
     wire = play(Wire(), shake("PLAIN"))
     wire.client(sasl.authenticate(2, ALICE)).broker(f.reply(2, b"\0\0"))
@@ -222,8 +222,8 @@ def test_a_malformed_yes_is_the_brokers_fault() -> None:
 
 
 @pytest.mark.parametrize("verdict", [Respond(sasl.authenticate_body()), Reject(58)])
-def test_a_yes_made_here_names_nobody(verdict: Respond | Reject) -> None:
-    """A token that a policy answers never reached the broker: nobody has authenticated."""
+def test_a_success_made_here_sets_no_user(verdict: Respond | Reject) -> None:
+    """A token that a policy answers never reached the broker, so the client has not authenticated."""
 
     def decide(request):
         return verdict if request.api_key == f.SASL_AUTHENTICATE else FORWARD

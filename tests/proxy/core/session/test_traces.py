@@ -1,4 +1,4 @@
-"""What is counted of a session and told of its requests; the laws are in test_counting, here is each door."""
+"""The counters and traces of a session, case by case; test_counting checks their laws."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def listening(*policies, **options) -> tuple[Wire, Ear]:
 
 
 def row(wire: Wire):
-    """The running second of its key."""
+    """Return the counters of its key in the running second."""
     ends_ms = wire.engine.usage.ends_ms
     return wire.session.usage.take(ends_ms - 1000, ends_ms)
 
 
-def test_nobody_listens_and_no_trail_is_made():
-    """What would be told costs nothing then."""
+def test_without_an_observer_no_trace_is_made():
+    """Requests cost nothing more then."""
     wire = Wire(make_engine(sample_every=1))
     wire.client(f.heartbeat(1) + f.heartbeat(2))
     assert all(exchange.trace is None for exchange in wire.session.queue)
 
 
-def test_one_in_so_many_is_sampled():
-    """Of the general path and of the fast loop alike."""
+def test_one_request_in_sample_every_is_sampled():
+    """On the general path and in the fast loop alike."""
     wire, ear = listening(sample_every=3)
     for number in range(9):
         wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
     assert [trail.sampled for trail in ear.trails] == [True] * 3
 
 
-def test_a_throttle_whose_request_is_exempt_is_both():
-    """The client is quiet, and no quota counts the request; it is no changed body."""
+def test_a_throttle_may_exempt_its_request():
+    """The client is muted, and no quota counts the request."""
     wire = Wire(make_engine([Recorder(lambda _: Throttle(500, forward=EXEMPT))]))
     wire.client(f.heartbeat(1) + f.heartbeat(2))
     assert wire.to_broker == f.heartbeat(1)
@@ -61,8 +61,8 @@ def test_a_throttle_whose_request_is_exempt_is_both():
     assert (counted.requests, counted.charged, counted.exempt) == (1, 0, 1)
 
 
-def test_a_request_that_is_exempt_and_patched_is_counted_as_exempt_and_goes_on_patched():
-    """Whichever policy speaks first, and whether the body is kept whole before the verdict or after it."""
+def test_a_request_that_is_exempt_and_patched_is_counted_as_exempt_and_forwarded_patched():
+    """In either order of the policies, and whether the body is kept whole before the verdict or after it."""
     patch = Forward((Patch(2, b"GROUP"),))
     for verdicts, needs in product(permutations((EXEMPT, patch)), (Need.HEADER, Need.BODY)):
         policies = [Recorder(lambda _, said=said: said, needs=needs) for said in verdicts]
@@ -82,8 +82,8 @@ REFUSED = Reject(44, message="it is late")
 
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("verdict", [REFUSED, Throttle(7, REFUSED)], ids=["reject", "throttled"])
-def test_a_refusal_is_told_with_the_entry_that_refused(place, verdict):
-    """Alone, or at any place among others; whose request it was is told, too."""
+def test_a_refusal_is_reported_with_the_entry_that_refused(place, verdict):
+    """Alone, or at any place among others; the peer is reported too."""
     verdicts = [verdict if n == place else FORWARD for n in range(3)]
     for policies in ([verdict], verdicts):
         wire = Wire(make_engine([Recorder(lambda _, said=said: said) for said in policies]))
@@ -96,8 +96,8 @@ def test_a_refusal_is_told_with_the_entry_that_refused(place, verdict):
 
 
 @pytest.mark.parametrize("then", [FORWARD, REFUSED])
-def test_a_refusal_of_a_request_that_was_held_is_told_with_its_holder(then):
-    """Whether its holder refuses when it is asked again, or has left word for the deadline."""
+def test_a_refusal_of_a_held_request_is_reported_with_its_holder(then):
+    """Whether the holder refuses when it is asked again, or by its `then` at the deadline."""
     said = iter([Hold(100, "key", then), REFUSED])
     policies = [Recorder(), Recorder(lambda _: next(said)), Recorder()]
     wire = Wire(make_engine(policies))
@@ -111,8 +111,8 @@ def test_a_refusal_of_a_request_that_was_held_is_told_with_its_holder(then):
     assert [each[0] for each in told(wire)] == [entry.name]
 
 
-def test_a_request_that_is_refused_and_too_large_for_a_reply_is_told_of():
-    """Its connection is closed; who did it is known all the same."""
+def test_a_refused_request_too_large_for_a_reply_is_reported():
+    """Its connection is closed."""
     wire = Wire(make_engine([Recorder(lambda _: REFUSED)], request_max_bytes=64 << 20))
     wire.client(f.request(f.HEARTBEAT, 0, 1, bytes(17 << 20)))
     assert [each[1] for each in told(wire)] == ["reject"]
@@ -120,8 +120,8 @@ def test_a_request_that_is_refused_and_too_large_for_a_reply_is_told_of():
 
 
 @pytest.mark.parametrize("needs", [Need.HEADER, Need.BODY])
-def test_a_reply_of_a_policys_own_that_refuses_is_told_of_like_any_refusal(needs):
-    """And one that does not is told to nobody."""
+def test_a_policys_reply_that_refuses_is_reported_like_any_refusal(needs):
+    """A reply that does not refuse is not reported."""
     verdicts = [Respond(b"\x00\x2c", REFUSED), Respond(b"\x00\x00")]
     wire, ear = listening(Recorder(lambda _: verdicts.pop(0), needs=needs))
     told = []
@@ -136,8 +136,8 @@ def test_a_reply_of_a_policys_own_that_refuses_is_told_of_like_any_refusal(needs
     assert wire.to_client == f.reply(1, b"\x00\x2c") + f.reply(2, b"\x00\x00")
 
 
-def test_a_client_that_is_refused_at_its_connect_is_told_of_with_the_entry():
-    """It has no API yet."""
+def test_a_refused_connection_is_reported_with_the_entry():
+    """Its decision has no API."""
 
     class Wall(Recorder):
         def on_connect(self, peer, now_ms):
@@ -151,7 +151,7 @@ def test_a_client_that_is_refused_at_its_connect_is_told_of_with_the_entry():
 
 
 def test_the_trail_of_a_refused_request_names_the_entry_and_its_reason():
-    """The decisions and the audit log read it there."""
+    """The list of decisions and the audit log read them there."""
     wire, ear = listening(Recorder(lambda _: REFUSED))
     wire.client(f.heartbeat(1))
     (trail,) = ear.trails
@@ -160,8 +160,8 @@ def test_the_trail_of_a_refused_request_names_the_entry_and_its_reason():
     assert trail.is_news
 
 
-def test_a_client_that_changes_its_name_takes_its_throttle_along():
-    """The time it is quiet counts for whoever it is then."""
+def test_a_throttle_follows_a_client_that_changes_its_name():
+    """The rest of its muted time counts for its new user and client id."""
     wire = Wire(make_engine([Recorder(lambda _: Throttle(500))]))
     wire.client(f.heartbeat(1))
     first = wire.session.usage
