@@ -1,6 +1,6 @@
-"""The sessions of a process: made, given the time, reloaded, drained.
+"""The engine creates the sessions of a process, passes them the time, reloads their limits and drains them.
 
-No I/O and no clock: the event loop calls `advance(now_ms)` once per step, and everything reads the time it was given.
+It does no I/O and reads no clock: the event loop calls `advance(now_ms)` once per step, and all code uses that time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MEASURE_MS = 10_000
 
 
 class Engine(SharedState):
-    """One per process. `now_ms` is the time of the last `advance`."""
+    """Holds all sessions and shared state of a process. `now_ms` is the time of the last `advance`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Engine(SharedState):
     # -- sessions --------------------------------------------------------------------------------
 
     def connect(self, host: str, port: int, node_id: int | None) -> Session | None:
-        """A client has connected from there, for that broker; None when a policy refuses it."""
+        """Return a session for a client at host:port that wants broker `node_id`; None when a policy refuses it."""
         self._session_ids += 1
         user, source = self._user
         peer = Peer(
@@ -109,7 +109,7 @@ class Engine(SharedState):
         return session
 
     def _release(self, session: Session, now_ms: int) -> None:
-        """A session is closed on both sides."""
+        """Remove a session that is closed on both sides, and report its end."""
         if session in self.sessions:
             self.sessions.remove(session)
             self.usage.leave(session.usage)
@@ -118,26 +118,26 @@ class Engine(SharedState):
             self.observer.on_session_closed(session.peer, reason, session.detail)
 
     def drain(self) -> None:
-        """No new requests: every session ends as soon as what is in flight is answered."""
+        """Accept no new requests; each session ends as soon as its requests in flight are answered."""
         for session in tuple(self.sessions):
             session.drain()
             self.attend(session)
 
     @property
     def takers(self) -> Iterable[Taker]:
-        """Return the sessions: their clients take replies, or do not."""
+        """Return all sessions, whose clients may be slow to read their replies."""
         return self.sessions
 
     # -- memory ----------------------------------------------------------------------------------
 
     def limit_requests(self, max_bytes: int) -> None:
-        """Set the largest request. Requests that begin from now on are judged by it, and so is what the pool grants."""
+        """Set the maximum request size. It applies to requests that begin from now on, and to grants of the pool."""
         self.request_max_bytes = max_bytes
         self.resize(self.request_pool.size_bytes, self.reply_pool.size_bytes)
         self.forget_plans()
 
     def resize(self, request_bytes: int, response_bytes: int) -> None:
-        """Other sizes for the pools (NO_BOUND: none). What is held stays; who waits is looked at again."""
+        """Resize the pools (NO_BOUND: no limit). Memory in use stays allocated; waiting clients are served again."""
         for pool, size_bytes, max_bytes in (
             (self.request_pool, request_bytes, 4 + self.request_max_bytes),
             (self.reply_pool, response_bytes, MAX_REPLY_BYTES),
@@ -150,7 +150,7 @@ class Engine(SharedState):
     # -- time ------------------------------------------------------------------------------------
 
     def advance(self, now_ms: int, now_us: int = 0) -> None:
-        """The clock goes on, and what is due fires."""
+        """Set the clock to `now_ms` and fire the timers that are due."""
         self.now_ms = now_ms
         self.now_us = now_us or now_ms * 1000
         if now_ms >= self.usage.ends_ms:
@@ -158,7 +158,7 @@ class Engine(SharedState):
         self.timers.advance(now_ms)
 
     def fire(self, now_ms: int) -> None:
-        """Fire what is due. The event loop does so when it has read what had come by then."""
+        """Fire the timers that are due. The event loop calls this after it has read all bytes received so far."""
         if now_ms >= self.usage.ends_ms:
             self._end_second(now_ms)
         self.timers.advance(now_ms)
@@ -170,7 +170,7 @@ class Engine(SharedState):
             self.report(error)
 
     def on_timer_failed(self, entry: TimerEntry, error: Exception) -> None:
-        """A timer's call has raised: the timer is gone, and its session (of a held request) ends."""
+        """Handle a timer whose call raised: the session of its held request ends, if it has one; else report it."""
         session = getattr(entry, "owner", None)
         if isinstance(session, Session):
             session.crash(error)
@@ -179,15 +179,15 @@ class Engine(SharedState):
             self.report(error)
 
     def next_ms(self) -> int | None:
-        """When to `advance` next; None when nothing is waiting, and nobody is connected."""
+        """Return when to `advance` next, in ms; None when no timer is armed and no client is connected."""
         due_ms = self.timers.next_ms()
         if self.usage.keys and (due_ms is None or due_ms > self.usage.ends_ms):
             return self.usage.ends_ms
         return due_ms
 
     def on_slow_step(self, took_ms: int) -> None:
-        """A step of the event loop has taken too long. If policies judge requests, each of their calls is measured for
-        MEASURE_MS: which one it was is known as soon as it happens again.
+        """Report a step of the event loop that took too long. If policies judge requests, each of their calls is
+        measured for MEASURE_MS, so that the next slow call can be attributed to its policy.
         """
         judges = self.chain.active_entries()
         if not judges or not self.chain.hook_runner.measures:
@@ -217,17 +217,17 @@ class Engine(SharedState):
     # -- watch keys ------------------------------------------------------------------------------
 
     def wake(self, key: Hashable) -> int:
-        """Whatever is held for this key is asked again, now; how many that were."""
+        """Evaluate all requests held for this key again, now. Return how many of them completed."""
         return self.holds.check_and_complete(watch_key(key), self.now_ms)
 
     def reconsider(self) -> None:
-        """A policy's wishes have changed: what begins from now on is judged by them."""
+        """Read again what the policies need to see; it applies to requests that begin from now on."""
         self.chain.reconsider()
         self._look_at_chain()
         self.forget_plans()
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
-        """A policy's limits have changed: end or shorten the throttles that no longer hold, a part at a time."""
+        """End or shorten the throttles that a policy's new limits no longer justify, REVIEWED_AT_ONCE per ms."""
         throttled = [
             (session.peer, session.mutes)
             for session in self.sessions
@@ -247,14 +247,14 @@ class Engine(SharedState):
         review(self.now_ms)
 
     def forget_plans(self) -> None:
-        """Something that plans are made of has changed: what begins from now on gets new ones."""
+        """Drop all cached plans: requests that begin from now on get plans made from the current settings."""
         for session in self.sessions:
             session.plans.clear()
 
     def adopt_chain(self, chain: Chain, gone: Collection[str] = ()) -> None:
-        """Another chain is asked from now on, by held requests too; those whose holder is `gone` go their way.
+        """Replace the policy chain, also for held requests; the wait of those held by a policy in `gone` ends.
 
-        The caller has the policies `adopt` their namesakes' before the next `fire`.
+        Before the next `fire`, the caller must let each new policy `adopt` the state of the old one of its name.
         """
         self.chain = chain
         self._look_at_chain()
@@ -265,13 +265,13 @@ class Engine(SharedState):
             self._tick(chain, every_ms)
 
     def resample(self, every: int) -> None:
-        """From now on one request in `every` is sampled; 0: none."""
+        """Sample one request in `every` from now on; 0: none."""
         self.sample_every = every
         for session in self.sessions:
             session.resample(every)
 
     def end_capture(self) -> None:
-        """No more requests are captured but those in flight; the fast loop is back."""
+        """Stop the capture, except for requests in flight; sessions may use the fast loop again."""
         if self.capture is not None and self.capture.open:
             self.capture.open = False
             self.forget_plans()

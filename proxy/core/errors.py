@@ -1,6 +1,6 @@
-"""Why a session ends, and whose fault it was.
+"""The reasons why a session ends, and the faults of clients and brokers that end one.
 
-Exceptions are for faults; each closes the session it happened in, and no other.
+A fault is an exception; it closes the session in which it was raised, and no other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class CloseReason(Enum):
-    """Seen in log, metric and record."""
+    """Why a session ended, as shown in logs, metrics and usage records."""
 
     CLIENT_CLOSED = "client_closed"
     BROKER_CLOSED = "broker_closed"
@@ -40,23 +40,23 @@ ORDINARY = frozenset(
         CloseReason.DRAINED,
     }
 )
-"""At these ends nobody has lost a reply that it still waits for."""
+"""With these reasons, no client loses a reply that it still waits for."""
 
 
 class SessionFault(Exception):  # noqa: N818 - the family's name; its members end in Error
-    """Ends one session. `reason` says why, the message says what was seen."""
+    """Ends one session for `reason`. The message describes the bytes or the event that caused it."""
 
     reason = CloseReason.INTERNAL
 
 
 class ClientProtocolError(SessionFault):
-    """The client sent what no Kafka client may send."""
+    """The client violated the Kafka protocol."""
 
     reason = CloseReason.CLIENT_PROTOCOL
 
 
 class BrokerProtocolError(SessionFault):
-    """The broker (or whatever stands at its address) sent what no Kafka broker may send."""
+    """The broker, or another server at its address, violated the Kafka protocol."""
 
     reason = CloseReason.BROKER_PROTOCOL
 

@@ -1,7 +1,7 @@
-"""Where is node n? Asked of a bootstrap broker, before any client's metadata has told us.
+"""Looks up broker addresses at a bootstrap broker, before any client's Metadata response has named them.
 
-Sans-IO: the dialer sends `question` on a fresh connection and feeds what comes back until `done`.
-A broker that wants authentication closes instead; then the dialer falls back (see there).
+Sans-IO: the dialer sends `question` on a fresh connection and feeds the bytes it receives until `done`.
+A broker that requires authentication closes the connection; then the dialer falls back (see there).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_ANSWER_BYTES = 16 << 20
 
 
 class MetadataLookup:
-    """One question, one answer; what is learnt goes to the topology."""
+    """Sends one Metadata request and passes the brokers of its response to the topology."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -30,19 +30,21 @@ class MetadataLookup:
         self.done = False
 
     def feed(self, data: bytes) -> None:
-        """Take what the broker sent. Raises BrokerProtocolError when it is no answer."""
+        """Take bytes from the broker. Raises BrokerProtocolError when they are no valid Metadata response."""
         self._received += data
         if len(self._received) < 4:
             return
         (size,) = _SIZE(self._received)
         if not 8 <= size <= MAX_ANSWER_BYTES:
-            raise BrokerProtocolError(f"an answer of {size} bytes to a metadata question")
+            raise BrokerProtocolError(
+                f"Metadata response size {size} is outside 8..{MAX_ANSWER_BYTES}"
+            )
         if len(self._received) >= 4 + size:
             if self._received[4:8] != self.question[8:12]:
-                raise BrokerProtocolError("an answer to another question")
+                raise BrokerProtocolError("Metadata response has the wrong correlation id")
             try:
                 brokers = metadata.read_brokers(bytes(self._received[: 4 + size]))
             except WireError as error:
-                raise BrokerProtocolError(f"no metadata: {error}") from error
+                raise BrokerProtocolError(f"Metadata response is malformed: {error}") from error
             self._topology.learn(brokers)
             self.done = True

@@ -1,6 +1,6 @@
-"""What the core tells whoever listens: happenings in the past tense, none of them per ordinary request.
+"""The events that the core reports, named in the past tense; an ordinary request causes none.
 
-Telemetry implements this; the core never imports it.
+Telemetry implements this interface; the core never imports telemetry.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Every hook does nothing here; override what you want to hear."""
+    """The base class of all observers: each hook does nothing unless it is overridden."""
 
     hears_audit = False
-    """Whether administrative requests are told of (`on_audited`). It holds for requests of plans made from now on."""
+    """Whether administrative requests are reported to `on_audited`. A change applies to plans made from then on."""
 
     def on_session_opened(self, peer: Peer) -> None:
-        """A client is connected, and so is its broker."""
+        """A client has connected and its session exists."""
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
-        """A session has ended."""
+        """A session has ended, or a policy has refused it at connect. `detail` explains `reason`."""
 
     def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
-        """The bootstrap broker at `address` has closed with the client's first requests unanswered. `likely`: why."""
+        """The bootstrap broker at `address` closed without answering the client. `likely` is the probable cause."""
 
     def on_node_learned(self, node_id: int, host: str, port: int) -> None:
         """A broker's address is new or has changed."""
@@ -39,46 +39,46 @@ class Observer:
         """A broker outside the declared range was seen; it is advertised at the bootstrap port."""
 
     def on_trail(self, trail: RequestTrace) -> None:
-        """A request has ended that waited, failed, was slow or was sampled. Only if the engine keeps trails."""
+        """A request that waited, failed, was slow or was sampled has ended. Only if the engine keeps traces."""
 
     def on_unmuted(self, trail: RequestTrace, now_us: int) -> None:
-        """The throttle that this request brought upon its client is over, or its client has gone."""
+        """The throttle that this request caused is over, or its client has disconnected."""
 
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
-        """A second is over: what each key used in it. Also told when it is no row at all."""
+        """A second is over. `rows` has the usage of each (user, client id) in it, and may be empty."""
 
     def on_expired(self, peer: Peer, api_name: str) -> None:
-        """A request was answered here, because the broker had not by its deadline."""
+        """Sluice answered a request itself, because the broker had not done so by the deadline."""
 
     def on_pool_depleted(self, pool: str) -> None:
-        """A pool has run dry (`requests`, `replies`): somebody waits for memory, or gets crumbs."""
+        """A pool (`requests` or `replies`) is exhausted: connections wait for memory, or get minimal reads."""
 
     def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
-        """Nobody waits for this pool any more; the outage has lasted so long."""
+        """No connection waits for this pool any more; it was exhausted for `depleted_ms`."""
 
     def on_connections_full(self, max_connections: int) -> None:
-        """Clients want in, and as many are in as may be; told again while that lasts."""
+        """A client cannot connect because the maximum number of connections is reached; repeated while it lasts."""
 
     def on_descriptors_exhausted(self, detail: str) -> None:
-        """The system has no descriptor for a client that wants in; told again while that lasts."""
+        """A client cannot connect because no file descriptor is left; repeated while it lasts."""
 
     def on_internal_error(self, error: BaseException) -> None:
-        """A fault of our own ended a session: a bug."""
+        """An unexpected exception in Sluice itself was caught; it may have ended a session."""
 
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
-        """A policy raised."""
+        """The hook `hook` of the policy entry `name` raised `error`."""
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
         """A policy in mode `observe` would have refused, delayed, answered or changed a request."""
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """A policy has refused a client at its connect, or a request. Of a request `on_trail` tells the end."""
+        """A policy has refused a connection or a request. `on_trail` reports the end of that request."""
 
     def on_audited(self, trail: RequestTrace) -> None:
-        """An administrative request has ended, or one that a policy refused. Only if `hears_audit`."""
+        """An administrative request, or one that a policy refused, has ended. Only if `hears_audit`."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
-        """A hook took `policies.hook_runner.SLOW_US` or more, about a request of this API ('': about none)."""
+        """A hook took `policies.hook_runner.SLOW_US` or more for a request of `api_name` ('': for no request)."""
 
     def on_slow_step(self, took_ms: int, policies: Sequence[str]) -> None:
-        """Everybody has waited for one step; one of these policies may be why, and is measured from now on."""
+        """One step of the event loop delayed all clients. `policies` may be the cause, and are now measured."""

@@ -1,4 +1,4 @@
-"""What stands behind a frame size that cannot be: the usual victims are HTTP and TLS on a plain port."""
+"""Guesses which protocol sent bytes that are no Kafka frame: mostly HTTP, or TLS on a plaintext port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"CONN", b"PATC",
 
 
 def guess_protocol(head: bytes) -> str:
-    """A hint for the log, beginning with ": ", or nothing."""
+    """Return a hint for the log that begins with ": ", or "" for an unknown protocol."""
     if head.startswith(_HTTP):
         return ": this looks like HTTP"
     # A TLS record: handshake (22) or alert (21), version 3.x (read as a size: 352 million and more).

@@ -1,14 +1,14 @@
-"""Which broker is reached through which of our ports.
+"""Maps broker addresses to the ports of the proxy.
 
 Rules:
-- One port per node id of the declared range, bound before the proxy is ready, the same after every
-  restart: clients keep cached addresses.
+- Each node id of the declared range has one port. It is bound before the proxy is ready and stays the same
+  after a restart, because clients cache addresses.
 - No real broker address ever reaches a client. A node outside the range is advertised at the bootstrap
-  port, counted and reported; never leaked.
-- A broker that moved is followed with the next response that names it.
-- Only nodes of the declared range are learnt: no other is ever dialled, and a broker may name any number
-  of them. Of the others UNMAPPED_MAX are remembered and reported.
-- An address that cannot be dialled is a fault of the broker that names it.
+  port, counted and reported.
+- When a broker moves, the next response that names it updates its address.
+- Only addresses of nodes in the declared range are stored and dialled, because a broker may name any number
+  of nodes. Of the others, at most UNMAPPED_MAX node ids are remembered and reported.
+- An address that cannot be dialled is a protocol error of the broker that names it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from proxy.core.observer import Observer
 
 NO_NODE = -1
-"""Kafka's id for "nobody": a coordinator that is not known yet."""
+"""Kafka's id for no node: the coordinator is not known yet."""
 UNMAPPED_MAX = 1000
-"""Node ids outside the declared range that are remembered, and reported once each."""
+"""How many node ids outside the declared range are remembered; each is reported once."""
 PORT_MAX = 65535
 
 
 class Topology:
-    """`ports` maps each declared node id to our port; `host` is what clients are told to dial."""
+    """Rewrites addresses. `ports` maps each declared node id to a port of the proxy, whose clients dial `host`."""
 
     def __init__(
         self, host: str, bootstrap_port: int, ports: Mapping[int, int], observer: Observer
@@ -41,13 +41,13 @@ class Topology:
         self._advertised = {node: (self._host, port) for node, port in ports.items()}
         self._observer = observer
         self.nodes = Nodes()
-        """How the brokers fare that somebody is connected to."""
+        """The health of the brokers that have sessions."""
         self._addresses: dict[int, tuple[bytes, int]] = {}
         self._unmapped: set[int] = set()
         self.unmapped_total = 0
 
     def advertise(self, node_id: int, host: bytes, port: int) -> tuple[bytes, int]:
-        """Learn where `node_id` really is and say what the client is told instead.
+        """Store the real address of `node_id`. Return the host and port that the client is told instead.
 
         Raises `BrokerProtocolError` for an address that cannot be dialled.
         """
@@ -56,29 +56,32 @@ class Topology:
         return self._advertised.get(node_id) or self._unmapped_node(node_id)
 
     def conceal(self, node_id: int, host: bytes, port: int) -> tuple[bytes, int]:
-        """As `advertise`, for addresses that are not a broker's client listener: nothing is learnt."""
+        """Return the same as `advertise`, but store nothing: the address is not a broker's client listener."""
         _ensure_address(node_id, host, port)
         return self._advertised.get(node_id) or self._bootstrap
 
     def learn(self, brokers: Mapping[int, tuple[bytes, int]]) -> None:
-        """Take over what a bootstrap broker answered."""
+        """Store the addresses that a bootstrap broker returned.
+
+        Raises `BrokerProtocolError` for an address that cannot be dialled.
+        """
         for node_id, (host, port) in brokers.items():
             if self._addresses.get(node_id) != (host, port):
                 self._learn(node_id, host, port)
 
     def address_of(self, node_id: int) -> tuple[str, int] | None:
-        """Where to dial for this node; None when no response has named it yet."""
+        """Return the host and port to dial for this node; None when no response has named it yet."""
         found = self._addresses.get(node_id)
         return None if found is None else (found[0].decode(errors="replace"), found[1])
 
     @property
     def knows_any(self) -> bool:
-        """Whether a broker has named any node yet: then plain Kafka without SASL, or behind it, has answered here."""
+        """Whether a broker has named any node yet, which proves that Kafka answers, without SASL or once it is done."""
         return bool(self._addresses or self._unmapped)
 
     @property
     def unmapped_nodes(self) -> frozenset[int]:
-        """The node ids seen so far that have no port here, UNMAPPED_MAX of them at most."""
+        """Return the node ids seen so far that have no port, at most UNMAPPED_MAX."""
         return frozenset(self._unmapped)
 
     def _learn(self, node_id: int, host: bytes, port: int) -> None:
@@ -101,6 +104,5 @@ class Topology:
 def _ensure_address(node_id: int, host: bytes, port: int) -> None:
     if b"\0" in host or not 0 < port <= PORT_MAX:
         raise BrokerProtocolError(
-            f"node {node_id} is said to be at {host!r}, port {port} (a host without a NUL byte and a port "
-            f"from 1 to {PORT_MAX} may be)"
+            f"node {node_id} at {host!r}, port {port}: host contains a NUL byte or port is outside 1..{PORT_MAX}"
         )

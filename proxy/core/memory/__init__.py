@@ -1,1 +1,1 @@
-"""What may be held in memory, and by which connection."""
+"""Limits on the memory that connections use."""

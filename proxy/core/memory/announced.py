@@ -1,16 +1,16 @@
-"""Bytes announced to a broker that have not all reached it: a bound for each node.
+"""Limits, for each node, the bytes of unfinished requests whose size the broker has already read.
 
-It is memory.upstream_announced_max_bytes. Why: Kafka takes memory for a whole request as soon as it has read its size
-(NetworkReceive). Clients that announce much and send little use up a broker's heap with a few bytes.
+The limit is memory.upstream_announced_max_bytes. Reason: Kafka allocates memory for a whole request as soon as it has
+read its size (NetworkReceive). Clients that announce large requests and then stall could exhaust a broker's heap.
 
 Rules:
-- Counted is a request that streams, is larger than SMALL_BYTES and is not whole in the read in which it begins. A
-  smaller one always passes; a request that is kept whole reaches the broker whole.
-- Beyond the bound the next such request waits, muted, in its node's line, and is served first come, first served. One
-  is always let in, however large. The bootstrap ports count as one node.
-- A request that is let in has to come: at the least rate of slow senders, and by their deadline once others wait.
-- It is given back with its last byte. If that never comes, when the connection to the broker is closed: until then the
-  broker has its memory.
+- A request counts if it streams, is larger than SMALL_BYTES and is incomplete in the read in which it begins. A
+  smaller one always passes; a request that is buffered whole reaches the broker whole.
+- Once the limit is reached, the next such request waits in its node's queue (first come, first served) with its client
+  muted. One request is always admitted, however large. The bootstrap ports count as one node.
+- An admitted request must arrive at the minimum rate, and before the read timeout once other requests wait.
+- Its bytes are released with its last byte. If that never arrives, they are released when the connection to the broker
+  closes, because the broker keeps its memory until then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEVER_BYTES = 1 << 40
 
 
 class Node:
-    """What is announced to one node, and which sessions wait."""
+    """The bytes announced to one node, and the queue of claims that wait for it, with the size of each request."""
 
     __slots__ = ("line", "used_bytes")
 
@@ -36,7 +36,7 @@ class Node:
 
 
 class AnnouncedBytes:
-    """See the module. `max_bytes` for each node; 0: no bound. Requests up to `small_bytes` are never counted."""
+    """Admits streamed requests up to `max_bytes` for each node (0: no limit). `small_bytes` or less never count."""
 
     __slots__ = ("_nodes", "max_bytes", "small_bytes")
 
@@ -45,19 +45,19 @@ class AnnouncedBytes:
         self.resize(max_bytes)
 
     def resize(self, max_bytes: int) -> None:
-        """Another bound from now on."""
+        """Set another limit for each node, and admit waiting requests that now fit."""
         self.max_bytes = max_bytes
         self.small_bytes = SMALL_BYTES if max_bytes else NEVER_BYTES
         for node_id, node in tuple(self._nodes.items()):
             self._serve(node_id, node)
 
     def bytes_of(self, node_id: int | None) -> int:
-        """What is announced to it and not finished."""
+        """Return the bytes of unfinished requests announced to this node."""
         node = self._nodes.get(node_id)
         return 0 if node is None else node.used_bytes
 
     def try_begin(self, claim: MemoryClaim, whole_bytes: int) -> bool:
-        """Count the session's next request, which streams; False: it stands in line now, muted."""
+        """Count the session's next streamed request; False: its client is muted and queued."""
         if claim.announced_bytes:
             return True  # granted while it waited
         node_id = claim.owner.peer.node_id
@@ -71,7 +71,7 @@ class AnnouncedBytes:
         return True
 
     def give_back(self, claim: MemoryClaim) -> None:
-        """The last byte has gone on, or the broker has forgotten it."""
+        """Release a request whose last byte was forwarded, or whose broker connection is closed."""
         size_bytes, claim.announced_bytes = claim.announced_bytes, 0
         node = self._nodes.get(claim.owner.peer.node_id)
         if size_bytes and node is not None:
@@ -79,7 +79,7 @@ class AnnouncedBytes:
             self._serve(claim.owner.peer.node_id, node)
 
     def leave(self, claim: MemoryClaim) -> None:
-        """The session ends: it waits no more."""
+        """Remove the claim of a session that ends from the queue."""
         node = self._nodes.get(claim.owner.peer.node_id)
         if node is not None and claim.line is node.line:
             claim.line = None

@@ -1,16 +1,16 @@
-"""What one session has of the pool of requests, the line it waits in, and the time it has to send what it announced.
+"""A session's claim on the request pool: its reserved bytes, the queue it waits in, and its read timer.
 
-Rules (a frame that holds memory before it is here must come: slowloris):
-- Time counts from when its memory was granted. When its broker does not take what it has sent, or answers
-  nothing, that is not its fault: then the time begins again.
-- A client that waits for memory is not read, and is not closed for waiting. But it must have something to send: what
-  was read of it and what stands in the kernel's buffer has to come at the same rate, and by the same deadline, up to
-  SHOWN_BYTES or the whole frame. A client with so much to send fills the buffer at once. Without this rule, a thousand
-  clients that announce much and send nothing would have the memory one after another.
-- A request that streams and is announced to the broker (`proxy.core.memory.announced`) must come at the least rate; the
-  deadline holds for it while others wait for the same broker.
-- A head that does not end holds what it has sent, and is judged alike once that is more than HEAD_BYTES.
-- One timer a session at most, set when a read ends inside such a frame: nothing per ordinary request.
+Rules (a frame that reserves memory before it has arrived must arrive in time; this prevents slowloris attacks):
+- Time counts from when the memory was granted. It starts again while the broker reads no bytes or sends no replies,
+  because the client does not cause that delay.
+- A client that waits for memory is not read, and is not closed for waiting. But it must prove that it has data to send:
+  the bytes already read and those in the kernel's buffer must arrive at the same rate, and by the same deadline, up to
+  SHOWN_BYTES or the whole frame. A client with that much data fills the buffer at once. Without this rule, a thousand
+  clients that announce large requests and send nothing would get the memory one after another.
+- A streamed request that is announced to the broker (`proxy.core.memory.announced`) must arrive at the minimum rate.
+  The deadline applies to it while other requests wait for the same broker.
+- An incomplete request head uses memory too: the same limits apply to it once it is longer than HEAD_BYTES.
+- Each session has at most one timer, set when a read ends inside such a frame; an ordinary request sets none.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from proxy.core.purgatory.timers import Timer, Timers
 
 HEAD_BYTES = 4096
-"""No ordinary head is as long: a client id and a transactional id."""
+"""An ordinary request head, with its client id and transactional id, is shorter than this."""
 SHOWN_BYTES = 4096
-"""So much, sent and not read, shows that there is more; the smallest receive buffer takes it."""
+"""This many unread bytes prove that a client has data to send; the smallest receive buffer holds them."""
 
 
 class ClientSide(Protocol):
-    """A client's channel: what was read of it and is not begun, and why it is not read."""
+    """A client's channel: `carry` has bytes read but not yet processed, `muted` the reasons why it is not read."""
 
     carry: bytes
     muted: int
 
 
 class Claimant(Protocol):
-    """What a claim sees of its session, and what it tells it."""
+    """The part of a session that its claim reads and calls."""
 
     @property
     def handle(self) -> object: ...
@@ -67,19 +67,19 @@ class Claimant(Protocol):
 
 
 class Unread(Protocol):
-    """What a client has sent that nobody has read yet, in bytes; None: that cannot be known."""
+    """Returns how many bytes of a client wait unread in the kernel's buffer; None: that is unknown."""
 
     unread_bytes: Callable[[Claimant], int] | None
 
 
 class OthersWait(Protocol):
-    """Whether other requests wait for the node that a claim's request streams to."""
+    """Tells whether other requests wait for the node that a claim's request streams to."""
 
     def others_wait(self, claim: MemoryClaim) -> bool: ...
 
 
 class MemoryRoom(Protocol):
-    """What all claims share: the clock, the limits, and who grants memory."""
+    """The state that all claims share: the clock, the limits, and the grantors of memory."""
 
     @property
     def now_ms(self) -> int: ...
@@ -96,7 +96,7 @@ class MemoryRoom(Protocol):
 
 
 class Share:
-    """What one user at one address has reserved, by which sessions, and which of its sessions wait for their own."""
+    """The bytes reserved by one (user, address), the claims that hold them, and its claims that wait for this share."""
 
     __slots__ = ("holders", "line", "pair", "used_bytes")
 
@@ -108,9 +108,9 @@ class Share:
 
 
 class MemoryClaim:
-    """One session's. Made when it first needs memory for a request.
+    """The claim of one session. It is created when the session first needs memory for a request.
 
-    `Reservations` and `AnnouncedBytes` write what they have granted; the read timer is the claim's own.
+    `Reservations` and `AnnouncedBytes` set the granted bytes; the claim itself manages the read timer.
     """
 
     __slots__ = (
@@ -130,37 +130,37 @@ class MemoryClaim:
     def __init__(self, owner: Claimant, room: MemoryRoom) -> None:
         self.owner = owner
         self.room = room
-        self.reserved_bytes = 0  # for the frame that is kept whole
-        self.head_reserved = False  # that is for the head of one
+        self.reserved_bytes = 0  # for the frame that is buffered whole
+        self.head_reserved = False  # whether they are for the head of one
         self.holds = False  # counted among the requests held here
         self.share: Share | None = None
-        self.line: OrderedDict[MemoryClaim, int] | None = None  # it waits there
+        self.line: OrderedDict[MemoryClaim, int] | None = None  # the queue it waits in
         self.short_since_us = 0  # since when its next request waits for memory
         self.announced_bytes = 0  # of the request that streams (`proxy.core.memory.announced`)
-        self.since_ms = 0  # from when on the time counts in which its request has to come
+        self.since_ms = 0  # when the time began in which its request must arrive
         self.timer: Timer | None = None
 
     # -- waiting ---------------------------------------------------------------------------------
 
     def stand_in(self, line: OrderedDict[MemoryClaim, int], whole_bytes: int) -> None:
-        """Wait in `line` for `whole_bytes`; the client is muted."""
+        """Join the queue `line` to wait for `whole_bytes`; the caller mutes the client."""
         self.line = line
         line[self] = whole_bytes
 
     def refuse(self) -> None:
-        """Mute the client; from now on it has to show that it has something to send."""
+        """Start the wait for memory: from now on the client must prove that it has data to send."""
         self.short_since_us = self.room.now_us
         if self.room.reservations.unread_bytes is not None:
             self.since_ms = self.room.now_ms
             self.watch(self.since_ms)
 
     def take_short_since_us(self) -> int:
-        """Return since when the request waited that has its memory now, once; 0 if it did not wait."""
+        """Return and reset the time, in µs, at which the request began to wait for memory; 0 if it did not."""
         since_us, self.short_since_us = self.short_since_us, 0
         return since_us
 
     def release(self) -> None:
-        """The session is closed: no timer of it is left."""
+        """Cancel the timer."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -168,35 +168,35 @@ class MemoryClaim:
     # -- the read timer --------------------------------------------------------------------------
 
     def begin(self, now_ms: int) -> None:
-        """The time counts from now on."""
+        """Start the time in which the request must arrive."""
         self.since_ms = now_ms
 
     def watch(self, now_ms: int) -> None:
-        """A read has ended inside a frame (or head) that holds memory: from now on it is looked at."""
+        """Arm the read timer, unless it is: a read has ended inside a frame (or head) that uses memory."""
         if self.timer is None:
             due_ms = self.room.slow_client_limits.due_ms(self.since_ms, 0)
             if due_ms is not None:
                 self.timer = self.room.timers.arm(max(due_ms, now_ms + 1), self._on_due)
 
     def watch_head(self, now_ms: int) -> None:
-        """A head that is too long already, and not whole."""
+        """Start the time and the read timer for an incomplete head that is longer than HEAD_BYTES."""
         if self.timer is None:
             self.since_ms = now_ms
             self.watch(now_ms)
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """Use the timer for something else: this client is not read any more."""
+        """Replace the read timer by another call, for a client that is no longer read."""
         self.release()
         self.timer = self.room.timers.arm(at_ms, call)
 
     def _on_due(self, now_ms: int) -> None:
         try:
             self._look(now_ms)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this session only
+        except Exception as fault:  # noqa: BLE001 - any fault ends this session only
             self.owner.fail_and_attend(fault)
 
     def _look(self, now_ms: int) -> None:
-        """End the session if what it sends does not come, else look again when it may be late."""
+        """End the session if its request arrives too slowly; else check again when it may be late."""
         self.timer = None
         found = None if self.owner.ended else self.received()
         if found is None:
@@ -217,18 +217,18 @@ class MemoryClaim:
         due_ms = limits.due_ms(self.since_ms, received_bytes)
         if due_ms is not None:
             if streams:
-                due_ms = max(due_ms, now_ms + HASTY_MS)  # past its deadline, and no other waits
+                due_ms = max(due_ms, now_ms + HASTY_MS)  # its deadline is over, but none waits
             self.timer = self.room.timers.arm(max(due_ms, now_ms + 1), self._on_due)
 
     def end_slow(self, now_ms: int) -> None:
-        """Its request does not come, or not fast enough: the session ends."""
+        """End the session because its request did not arrive in time or at the minimum rate."""
         found = self.received()
         if found is not None:
             detail = f"{found[0]} of {found[1]} in {now_ms - self.since_ms} ms"
             self.owner.end_and_attend(CloseReason.REQUEST_READ_TIMEOUT, detail, now_ms)
 
     def received(self) -> tuple[int, str] | None:
-        """Return how many bytes have come of what is to come, and what that is; None: nothing is to come."""
+        """Return how many bytes have arrived, and a text that names the expected bytes; None: none are expected."""
         owner, carry = self.owner, self.owner.client.carry
         if self.line is not None:
             unread_bytes = self.room.reservations.unread_bytes
@@ -253,7 +253,7 @@ class MemoryClaim:
 
 
 def hurry(holders: Iterable[MemoryClaim], limits: ReadLimits, now_ms: int) -> list[MemoryClaim]:
-    """End those of a pair that is over its share that are slow; return those left that could be, the slowest first."""
+    """End the claims in `holders` that are below the minimum rate. Return those older than START_MS, slowest first."""
     left: list[tuple[float, int, MemoryClaim]] = []
     for claim in holders:
         found = None if claim.owner.ended else claim.received()

@@ -1,13 +1,13 @@
-"""Every byte held is counted here, and given back exactly once (after KIP-72's SimpleMemoryPool).
+"""A memory pool that counts bytes in use; each is released exactly once (after KIP-72's SimpleMemoryPool).
 
-Held means: read from one socket and not yet written to the other: partial headers, frames kept whole,
-unsent remainders, replies waiting for their turn. What streams through the scratch buffer is not held.
+Bytes in use were read from one socket and are not yet written to the other: partial headers, buffered frames,
+unsent remainders and queued replies. Bytes that stream through the scratch buffer are not counted.
 
 Rules:
-- `try_allocate` refuses rather than waits. What is in our hands already is counted by `force_allocate`.
-- The pool never waits and wakes nobody by itself: while it is dry, each release calls `on_release`.
-- An outage begins with the first that goes without and ends when something is left after those who wait
-  were served; one that still runs counts (in Kafka it is seen only when it is over).
+- `try_allocate` refuses instead of waiting. `force_allocate` counts bytes that were already read.
+- The pool has no queue: while it is depleted, each release calls `on_release`, which serves waiting claims.
+- An outage begins with the first refusal. It ends when bytes are left after waiting claims were served.
+  A running outage counts as well; Kafka reports an outage only when it is over.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 NO_BOUND = -1
 UNBOUNDED_BYTES = 2**63 - 1
-"""What an unbounded pool has left, as Kafka's MemoryPool.NONE says."""
+"""The available bytes of an unbounded pool, as in Kafka's MemoryPool.NONE."""
 
 
 class MemoryPool:
-    """Counts bytes against a size; NO_BOUND: nothing is refused, and all is counted the same.
+    """Counts bytes in use against a size; with NO_BOUND no request is refused, but all bytes are counted.
 
-    Non-strict, as the broker's own pool is: while anything is left, one request may overdraw, so that a
-    large one can always get in (bound: size + largest - 1). `max_single_bytes` is the largest request.
-    `carried_bytes` are those of the used that are beginnings of requests, which wait themselves.
-    `pressed` says that `near_limit_bytes` are used or more: whoever reads has to look how much there is.
+    Unless `strict`, it works as the broker's own pool: while any byte is left, one request may overdraw it, so that
+    a large one is always admitted (maximum: size + largest - 1). `max_single_bytes` is the largest request.
+    `carried_bytes` are the used bytes that belong to the beginnings of waiting requests.
+    `near_limit` is True while `near_limit_bytes` or more are used: then reads must ask how much is left.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class MemoryPool:
         self.strict = strict
         self.used_bytes = 0
         self.carried_bytes = 0
-        self.is_waited_for = False  # somebody needs more than is left: the outage goes on
+        self.is_waited_for = False  # a claim needs more than is left: the outage continues
         self.peak_bytes = 0
         self.near_limit = False
         self.near_limit_bytes = UNBOUNDED_BYTES
@@ -75,12 +75,12 @@ class MemoryPool:
     # -- taking and giving back ------------------------------------------------------------------
 
     def try_allocate(self, size_bytes: int) -> bool:
-        """Take `size_bytes`, or refuse because nothing is left (strict: not so much).
+        """Take `size_bytes`; False when no byte is left (strict: when fewer than `size_bytes` are left).
 
-        Raises ValueError for less than 1 or more than `max_single_bytes`: that is no lack of memory.
+        Raises ValueError when `size_bytes` is outside 1..`max_single_bytes`.
         """
         if not 1 <= size_bytes <= self.max_single_bytes:
-            raise ValueError(f"{size_bytes} bytes (from 1 to {self.max_single_bytes} may be)")
+            raise ValueError(f"size {size_bytes} is outside 1..{self.max_single_bytes}")
         least = size_bytes if self.strict else 1
         if self._limit_bytes - self.used_bytes < least:
             self.refuse()
@@ -90,16 +90,16 @@ class MemoryPool:
         return True
 
     def force_allocate(self, size_bytes: int) -> None:
-        """Take `size_bytes` that are already in our hands; they cannot be refused any more."""
+        """Take `size_bytes` that were already read and so cannot be refused."""
         used = self.used_bytes = self.used_bytes + size_bytes
         self.peak_bytes = max(self.peak_bytes, used)
         if used >= self.near_limit_bytes:
             self.near_limit = True
 
     def release(self, size_bytes: int) -> None:
-        """Give back what was taken. Raises ValueError when it was not: the pool would grow by itself."""
+        """Release `size_bytes`. Raises ValueError when they are negative or more than `used_bytes`."""
         if not 0 <= size_bytes <= self.used_bytes:
-            raise ValueError(f"released {size_bytes} of {self.used_bytes} bytes held")
+            raise ValueError(f"released size {size_bytes} is outside 0..{self.used_bytes}")
         used = self.used_bytes = self.used_bytes - size_bytes
         if self.near_limit:
             self.near_limit = used >= self.near_limit_bytes
@@ -107,54 +107,57 @@ class MemoryPool:
             self._serve()
 
     def refuse(self) -> None:
-        """Somebody goes without: an outage begins, unless one runs."""
+        """Record a refused claim: an outage begins, unless one is running."""
         if self._dry_since_ms is None:
             self._dry_since_ms = self._now_ms()
             if self.on_depleted is not None:
                 self.on_depleted()
 
     def resize(self, size_bytes: int, max_single_bytes: int | None = None) -> None:
-        """Another size from now on. What is held stays; with less, nothing is granted until enough is back."""
+        """Set another size. Bytes in use stay counted; a smaller pool grants none until enough are released.
+
+        Raises ValueError when the size is less than 1, or `max_single_bytes` is outside 1..`size_bytes`.
+        """
         self._limit(size_bytes, max_single_bytes)
         if self._dry_since_ms is not None:
             self._serve()
 
-    # -- what it says ----------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------
 
     @property
     def size_bytes(self) -> int:
-        """The size, or NO_BOUND."""
+        """Return the size in bytes, or NO_BOUND."""
         return NO_BOUND if self._limit_bytes == UNBOUNDED_BYTES else self._limit_bytes
 
     def available_memory(self) -> int:
-        """Bytes left: negative after an overdraft, UNBOUNDED_BYTES without bound."""
+        """Return the bytes left: negative after an overdraft, UNBOUNDED_BYTES for an unbounded pool."""
         limit = self._limit_bytes
         return limit if limit == UNBOUNDED_BYTES else limit - self.used_bytes
 
     def is_out_of_memory(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether no byte is left."""
         return self.used_bytes >= self._limit_bytes
 
     def is_low(self) -> bool:
-        """Whether less than a tenth is left, but something: then nobody may be last again and again."""
+        """Return whether less than a tenth is left, but at least one byte: then the order of reads must be fair."""
         limit = self._limit_bytes
         return 0 < limit - self.used_bytes < limit / 10
 
     @property
     def is_depleted(self) -> bool:
-        """Whether an outage runs."""
+        """Whether an outage is running."""
         return self._dry_since_ms is not None
 
     def depleted_ms(self, now_ms: int) -> int:
-        """How long, in all, somebody has gone without, until now (MemoryPoolDepletedTimeTotal).
+        """Return the total duration of all outages until now, in ms (MemoryPoolDepletedTimeTotal).
 
-        What two such figures differ by, over the time between, is MemoryPoolAvgDepletedPercent.
+        The difference of two values, divided by the time between, is MemoryPoolAvgDepletedPercent.
         """
         running_ms = 0 if self._dry_since_ms is None else now_ms - self._dry_since_ms
         return self._past_ms + running_ms
 
     def press_at(self, spare_bytes: int, max_bytes: int = UNBOUNDED_BYTES) -> None:
-        """Be `pressed` when less than `spare_bytes` are left, or `max_bytes` are used."""
+        """Set `near_limit` to be True when less than `spare_bytes` are left, or `max_bytes` are used."""
         self.near_limit_bytes = max(0, min(self._limit_bytes - spare_bytes + 1, max_bytes))
         if self._limit_bytes == UNBOUNDED_BYTES:
             self.near_limit_bytes = max_bytes
@@ -166,7 +169,9 @@ class MemoryPool:
         limit = UNBOUNDED_BYTES if size_bytes == NO_BOUND else size_bytes
         most = limit if max_single_bytes is None else max_single_bytes
         if limit < 1 or not 1 <= most <= limit:
-            raise ValueError(f"a pool of {size_bytes} bytes for requests of up to {most}")
+            raise ValueError(
+                f"pool size {limit} is less than 1, or largest request {most} is outside 1..{limit}"
+            )
         self._limit_bytes = limit
         self.max_single_bytes = most
 

@@ -1,4 +1,4 @@
-"""How much memory the sessions of a process may hold: what the configuration's `memory` comes to."""
+"""The memory limits of the sessions of a process, computed from the configuration's `memory` section."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from proxy.core.memory.slow_clients import ReadLimits
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """NO_BOUND is none. `max_share`: of the pool of requests, for one user at one address.
+    """The sizes of the pools in bytes, and the number of `requests` held; NO_BOUND: no limit.
 
-    `announced_bytes`: of unfinished requests to one node; 0: no bound.
+    `max_share` is the part of the request pool that one user at one address may use, up to 1.
+    `announced_bytes` limits the bytes of unfinished requests to one node; 0: no limit.
     """
 
     request_bytes: int = NO_BOUND

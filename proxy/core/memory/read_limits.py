@@ -1,15 +1,15 @@
-"""How much may be read at once, when memory is short. The event loop asks only while a pool is `pressed`.
+"""Sets the sizes of reads when memory is short. The event loop asks only while a pool is `near_limit`.
 
 Rules:
-- What streams may have to be kept for once, if it is not taken at once: so no read takes more than a
-  sixteenth of what is left. What is left shrinks, and never ends by reads alone.
-- With nothing left, a crumb is read: of who is inside a frame, for it must end, and of everybody else, for
-  that shows the size of its request, which Kafka reads before it asks its pool, too. So whoever has to
-  wait waits in the one line, and what needs no memory passes.
-- A frame that has its memory, or is thrown away, is read as ever, up to its end.
-- With too many requests held, the first bytes are read, and not looked at before there is room.
-- Replies never wait: they are what frees memory. A client that takes none costs one read, and that
-  is less as soon as a few MiB are kept for such clients, and a crumb when their pool is used up.
+- Streamed bytes must be buffered when the receiver does not take them at once. So each read takes at most a
+  sixteenth of the bytes left, and reads alone never exhaust a pool.
+- When no byte is left, reads are minimal. A client inside a frame is read because its frame must end. A client
+  between frames is read because its request's size decides whether it needs memory; Kafka reads the size before it
+  asks its pool, too. So requests that need memory wait in one queue, and the others pass.
+- A frame that has reserved its memory, or is discarded, is read at full size up to its end.
+- When too many requests are held, the first bytes are read, but not processed until there is room.
+- Replies never wait, because forwarding them frees memory. A client that takes no replies costs one read. Such
+  reads get smaller once a few MiB are buffered for slow clients, and minimal when the pool is exhausted.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ FULL_BYTES = 256 << 10
 SLOW_BYTES = 64 << 10
 CRUMB_BYTES = 8 << 10
 START_BYTES = 1 << 10
-"""Of a new request, with nothing left: an ordinary head, and the whole of a small request."""
+"""The read size for a new request when no byte is left: it fits an ordinary head, or a whole small request."""
 REQUEST_SPARE_BYTES = 4 << 20
-"""With more left, whole reads cannot use up the pool within one step of the event loop (a MiB and a read)."""
+"""With more bytes left, full reads cannot exhaust the pool within one step of the event loop (1 MiB and a read)."""
 REPLY_CALM_BYTES = 2 << 20
-"""So much may be kept for clients that are a little late before all reads of replies get smaller."""
+"""This many bytes may be buffered for slow clients before all reads of replies get smaller."""
 _PART = 4  # 1/16, as a shift
 
 
 class Reading(Protocol):
-    """A session of whose client something is about to be read."""
+    """A session whose client is about to be read."""
 
     @property
     def request_left(self) -> int: ...
@@ -47,7 +47,7 @@ class Reading(Protocol):
 
 
 class Reads:
-    """See the module. Sizes are in bytes, and never 0."""
+    """Computes the size of each read, in bytes and never 0, from the memory left in both pools."""
 
     __slots__ = ("_replies", "_requests", "_room")
 
@@ -58,15 +58,15 @@ class Reads:
         self.set_backpressure()
 
     def set_backpressure(self) -> None:
-        """Set from when on the pools are `pressed` (again: one of them was resized)."""
+        """Set at which usage the pools become `near_limit`; call it again when a pool was resized."""
         requests, replies = self._requests, self._replies
         requests.press_at(max(REQUEST_SPARE_BYTES, requests.size_bytes // 10))
-        if self._room.max_requests >= 0:  # the line may be there whatever is left
+        if self._room.max_requests >= 0:  # clients may be queued although memory is left
             requests.press_at(0, 0)
         replies.press_at(REQUEST_SPARE_BYTES, REPLY_CALM_BYTES)
 
     def request_bytes(self, session: Reading) -> int:
-        """From this client. Who must not begin a request is muted: what is read then is kept."""
+        """Return the read size for this client. If it may not begin a request, it is muted and its bytes are kept."""
         left = session.request_left
         if left and not session.request_streams:
             return min(left, FULL_BYTES)
@@ -82,7 +82,7 @@ class Reads:
         return START_BYTES if begins else CRUMB_BYTES
 
     def reply_bytes(self) -> int:
-        """From any broker."""
+        """Return the read size for any broker."""
         replies = self._replies
         if replies.used_bytes < REPLY_CALM_BYTES and not replies.near_limit:
             return FULL_BYTES

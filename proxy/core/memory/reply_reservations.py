@@ -1,14 +1,14 @@
-"""Memory for replies that are kept whole: reserved before they are read, and waited for in a line.
+"""Reserves memory for replies that are buffered whole, before they are read; replies that do not fit are queued.
 
 Rules:
-- A reply that must be changed behind its first part is kept whole, and while it is changed there are two of it.
-  Both are reserved in the pool of replies as soon as the reply's size is known.
-- Such replies may fill the pool and OWN_BYTES beyond it. Clients that take nothing fill the pool at most, for reads
-  get smaller as it fills. So a reply of up to half of OWN_BYTES always finds its memory, however many clients are slow.
-- A reply that finds too little waits: its broker is not read. The line is served in order by each release.
-- Up to SMALL_BYTES are counted as they come: that is no more than what a reply that streams costs.
-- While a reply waits, a client that takes less than the least rate for STUCK_MS is closed, the largest holder first,
-  until there is enough. One timer, while there is a line: nothing per reply.
+- A reply that must be rewritten after its first part is buffered whole, and while it is rewritten two copies exist.
+  Memory for both is reserved in the reply pool as soon as the reply's size is known.
+- Such replies may fill the pool and OWN_BYTES more. Clients that read nothing can fill only the pool, because reads
+  get smaller as it fills. So a reply of up to half of OWN_BYTES always gets memory, however many clients are slow.
+- A reply that does not fit waits, and its broker is not read. Each release serves the queue in order.
+- Up to SMALL_BYTES are counted as they arrive, because that is no more than a streamed reply costs.
+- While a reply waits, a client that reads less than the minimum rate for STUCK_MS is closed, the largest user of
+  memory first, until the reply fits. One timer runs while the queue is not empty; a reply sets none.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from proxy.core.purgatory.timers import Timer, Timers
 
 OWN_BYTES = 8 << 20
-"""What replies that are kept whole have beyond the pool."""
+"""The memory for replies that are buffered whole, in addition to the pool."""
 MAX_REPLY_BYTES = 256 << 20
-"""A reply that has to be kept whole may not be larger, nor than all memory that there is for such replies."""
+"""The maximum size of a reply that is buffered whole; `ReplyReservations.max_bytes` limits it, too."""
 SMALL_BYTES = 64 << 10
 STUCK_MS = 10_000
-"""How long a client may take nothing while a reply waits for the memory that it holds."""
+"""How long a client may stall while a reply waits for the memory that its unsent replies use."""
 
 
 class ReplyClaim(Protocol):
-    """A reply that is kept. `counted_bytes` are taken for it; a grant adds to them."""
+    """A reply that is buffered whole. `counted_bytes` are reserved for it; a grant adds to them."""
 
     @property
     def counted_bytes(self) -> int: ...
@@ -45,14 +45,14 @@ class ReplyClaim(Protocol):
 
 
 class Outbox(Protocol):
-    """A client's channel: the bytes of replies that wait for it, and those of all that it has taken late."""
+    """A client's channel: the reply bytes that are buffered for it, and those of them it has taken so far."""
 
     unsent_bytes: int
     sent_bytes: int
 
 
 class Taker(Protocol):
-    """A session whose client takes its replies, or does not."""
+    """A session whose client may be slow to read its replies."""
 
     @property
     def client(self) -> Outbox: ...
@@ -60,7 +60,7 @@ class Taker(Protocol):
 
 
 class ReplyRoom(Protocol):
-    """What all of them share: the clock, the limits, and the sessions."""
+    """The state that all reply claims share: the clock, the limits, and the sessions."""
 
     @property
     def now_ms(self) -> int: ...
@@ -73,7 +73,7 @@ class ReplyRoom(Protocol):
 
 
 class ReplyReservations:
-    """Grants memory of the reply pool. `len` is how many replies wait."""
+    """Grants memory of the reply pool. `len` returns how many replies wait."""
 
     __slots__ = ("_line", "_marks", "_pool", "_room", "_timer")
 
@@ -90,15 +90,15 @@ class ReplyReservations:
 
     @property
     def max_bytes(self) -> int:
-        """What replies that are kept whole may take in all: such a reply, and what it is changed to."""
+        """The most bytes one buffered reply may reserve, its rewritten copy included."""
         size_bytes = self._pool.size_bytes
         max_bytes = 2 * MAX_REPLY_BYTES
         return max_bytes if size_bytes == NO_BOUND else min(size_bytes + OWN_BYTES, max_bytes)
 
     def try_reserve(self, claim: ReplyClaim, size_bytes: int) -> bool:
-        """Take `size_bytes` for a reply, less what is counted for it already.
+        """Reserve `size_bytes` for a reply, less the bytes already counted for it.
 
-        False: its broker is muted, and the reply waits in line.
+        False: its broker is muted, and the reply is queued.
         """
         more_bytes = max(size_bytes - claim.counted_bytes, 0)
         if self._line or not self._fits(more_bytes):
@@ -110,13 +110,13 @@ class ReplyReservations:
         return True
 
     def leave(self, claim: ReplyClaim) -> None:
-        """The reply needs no more memory."""
+        """Remove a reply that needs no more memory from the queue."""
         if self._line.pop(claim, None) is not None:
             claim.on_wait_over()
-            self._pool.release(0)  # as long as somebody waits, each release serves the line
+            self._pool.release(0)  # while a reply waits, each release serves the queue
 
     def serve(self) -> None:
-        """Something was given back, or the pool has another size: grant what fits, in order."""
+        """Grant memory to queued replies that fit, in order. Called on each release and after a resize."""
         line = self._line
         while line:
             claim, size_bytes = next(iter(line.items()))
@@ -137,7 +137,7 @@ class ReplyReservations:
         claim.on_memory_granted(more_bytes, waited=waited)
 
     def _keep_watch(self) -> None:
-        """While there is a line the pool says so, each release serves it, and slow clients are looked at."""
+        """While replies are queued, mark the pool as depleted, so that each release serves them, and run the timer."""
         self._pool.is_waited_for = bool(self._line)
         if self._line:
             self._pool.refuse()
@@ -160,7 +160,7 @@ class ReplyReservations:
         self._timer = self._room.timers.arm(self._room.now_ms + STUCK_MS, self._look)
 
     def _look(self, now_ms: int) -> None:
-        """Close clients that hold memory and take none of it, as many as it needs."""
+        """Close stalled clients, the largest user of memory first, until no reply waits."""
         self._timer = None
         min_bytes = self._room.slow_client_limits.bytes_per_second * STUCK_MS // 1000
         stuck = [
@@ -170,5 +170,5 @@ class ReplyReservations:
         ]
         stuck.sort(key=lambda taker: taker.client.unsent_bytes)
         while stuck and self._line:
-            stuck.pop().end_stuck(now_ms)  # which serves the line
+            stuck.pop().end_stuck(now_ms)  # which serves the queue
         self._keep_watch()

@@ -1,20 +1,20 @@
-"""Who waits for memory: clients whose next request has to be kept whole, and finds none left.
+"""Reserves memory for requests that are buffered whole, and queues the clients for whom none is left.
 
 Rules:
-- A frame that is kept whole takes its size when that is known, before its body is read, and once. Whoever
-  is refused is muted (OUT_OF_MEMORY) with what was read of the frame in its `carry`, and stands in line.
-- First come, first served. A release serves the line at once: memory is taken in its name right there, and
-  the rest happens in a turn of the session's own, for a release may lie in the middle of another's read.
-- Everybody is read as far as a size, memory or not (see `read_limits`), so that all stand in the one line.
-  With a bound of requests whoever finds it reached stands with what it has sent unlooked at: such are
-  called one by one, for nobody knows what they will take, and nobody passes one that is called.
-- Who holds a reservation is never muted for memory, nor anyone inside a frame that passes.
-- If all that is used are beginnings of requests that wait themselves, the first in line gets in all the
-  same: nothing else would ever be given back.
-- More than its share of the pool for one (user, address): that pair's clients wait among themselves. With a share of 1
-  (the default behind a loopback address) that holds, for WAITING_SHARE, while clients of another pair wait.
-- While clients wait, requests of a pair that is over its share must come sooner (`claim.hurry`): once a second.
-- The head of a request needs memory like a body, once it is longer than any ordinary head.
+- A frame that is buffered whole reserves its size once, when that is known and before its body is read. If refused,
+  its client is muted (OUT_OF_MEMORY), keeps the bytes already read in its `carry`, and is queued.
+- First come, first served. A release serves the queue at once: it reserves the memory for the waiting client there,
+  and the session continues in its own turn, because the release may happen during another session's read.
+- Every client is read up to the size of its request, even if no memory is left (see `read_limits`), so that there is
+  one queue. When the number of requests is at its limit, a client is queued with its bytes unprocessed. Such clients
+  are called one by one, because their sizes are unknown; until a called client is done, no other overtakes it.
+- A client with a reservation, or inside a frame that streams, is never muted for memory.
+- If all used bytes are beginnings of queued requests, the first in the queue is admitted despite the limit, because
+  no other bytes would ever be released.
+- Clients of a (user, address) over its share of the pool wait in a queue of their own. With a share of 1 (the default
+  behind a loopback address), WAITING_SHARE applies instead while clients of another pair wait.
+- While clients wait, requests of a pair over its share must arrive sooner (`claim.hurry`), checked once a second.
+- The head of a request reserves memory as a body does, once it is longer than any ordinary head.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from proxy.core.memory.pool import MemoryPool
 
     Line = OrderedDict[MemoryClaim, int]
-    """Claims in the order they came, and the bytes each wants (0: nobody has looked yet)."""
+    """Claims in order of arrival, with the bytes that each needs (0: its request is not processed yet)."""
 
     Pair = tuple[str, str]
     """User and address."""
 
 WAITING_SHARE = 0.25
-"""What one pair may have of the pool while others wait, where it may have all of it otherwise."""
+"""The part of the pool that one pair may use while others wait, if its share is otherwise the whole pool."""
 HEAD_RESERVE_BYTES = 64 << 10
-"""No head is longer (`proxy.core.session.request_stream`)."""
+"""The maximum size of a request head (`proxy.core.session.request_stream`)."""
 
 
 class Reservations:
-    """Grants memory of `pool`. `requests` counts what Sluice itself holds: frames that are being gathered,
-    requests that a policy has parked, and for each broker that does not take what is due to it, one.
-    `max_requests` bounds them, too (queued.max.requests); NO_BOUND: only the bytes count.
-    `unread_bytes`, which the shell gives, says what a client has sent that nobody has read yet.
+    """Grants memory of `pool`. `requests` counts the requests that Sluice holds: frames that are being buffered,
+    requests that a policy holds, and one for each broker that does not read the bytes sent to it.
+    `max_requests` limits their number (queued.max.requests); NO_BOUND: only the bytes are limited.
+    `unread_bytes` is set by the shell and returns how many bytes of a client are unread in the kernel's buffer.
     """
 
     def __init__(
@@ -60,21 +60,21 @@ class Reservations:
         self.requests = 0
         self.unread_bytes: Callable[[Claimant], int] | None = None
         self._line: Line = OrderedDict()
-        self._called: MemoryClaim | None = None  # it has its turn now, unlooked at before
+        self._called: MemoryClaim | None = None  # it has its turn, unprocessed before
         self._shares: dict[Pair, Share] = {}
-        self._aside: dict[Share, None] = {}  # shares with a line, while others wait for the pool
+        self._aside: dict[Share, None] = {}  # shares that have a queue of their own
         self._freed: list[Share] = []
-        self._pairs: dict[Pair, int] = {}  # how many of each stand in the one line
+        self._pairs: dict[Pair, int] = {}  # how many of each are in the main queue
         self._pair_of: dict[MemoryClaim, Pair] = {}
-        self._room: MemoryRoom | None = None  # while the holders are to be looked at
+        self._room: MemoryRoom | None = None  # while the timer of `_look_at_holders` runs
         pool.on_release = self.serve
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return how many claims wait."""
         return len(self._line) + sum(len(share.line) for share in self._shares.values())
 
     def is_closed(self) -> bool:
-        """Whether no new request is to be looked at: there are too many, or others are to be first."""
+        """Return whether no new request may be processed: too many are held, or others wait."""
         if self.max_requests == NO_BOUND:
             return False
         return bool(self._line) or self._called is not None or self._has_too_many()
@@ -82,7 +82,7 @@ class Reservations:
     # -- one session -----------------------------------------------------------------------------
 
     def reserve(self, claim: MemoryClaim, whole_bytes: int) -> bool:
-        """Memory for its next frame, which has to be kept whole; False: it stands in line now, muted."""
+        """Reserve memory for the next frame, which is buffered whole; False: the client is muted and queued."""
         if claim.reserved_bytes:
             return True  # granted while it waited
         share = self._share_of(claim)
@@ -100,31 +100,31 @@ class Reservations:
             self._look_dry()
             return False
         self._book(claim, whole_bytes, share)
-        if first:  # it has what it was called for: its next request stands behind the others
+        if first:  # its turn is over: its next request is queued after the others
             self._called = None
             self.serve()
         return True
 
     def reserve_head(self, claim: MemoryClaim) -> bool:
-        """Memory for the head of its next request, which is long already; False: it stands in line now, muted."""
+        """Reserve memory for a head longer than an ordinary one; False: the client is muted and queued."""
         if not claim.head_reserved:
             size_bytes = min(HEAD_RESERVE_BYTES, self.pool.max_single_bytes)
             claim.head_reserved = self.reserve(claim, size_bytes)
         return claim.head_reserved
 
     def count(self, claim: MemoryClaim, size_bytes: int) -> None:
-        """Bytes of a frame kept whole that is exempt (SASL): counted as they come, never refused."""
+        """Count bytes of an exempt frame (SASL) that is buffered whole; they are never refused."""
         claim.reserved_bytes += size_bytes
         self.pool.force_allocate(size_bytes)
 
     def wait(self, claim: MemoryClaim) -> None:
-        """It must not begin a request, and has none: what is read of it now is kept until it is called."""
+        """Queue a client that may not begin a request; bytes read from it are kept until it is called."""
         if claim.line is None:
             self._stand(claim, 0, self._line)
             self._look_dry()
 
     def heard(self, claim: MemoryClaim) -> None:
-        """Its session had a turn. If that was because it was called, the next one is."""
+        """Record that the session had its turn. If its claim was called, call the next one."""
         if claim is self._called:
             self._called = None
             if claim.line is None:
@@ -132,21 +132,21 @@ class Reservations:
             self.serve()
 
     def park(self, claim: MemoryClaim) -> None:
-        """A policy holds a request of it."""
+        """Count a request that a policy holds."""
         if not claim.holds:
             claim.holds = True
             self.requests += 1
 
     def unpark(self, claim: MemoryClaim) -> None:
-        """It holds it no more; if its frame is here, that still counts."""
+        """Count off a request that no policy holds any more, unless its frame is buffered and still counts."""
         if claim.holds and not claim.reserved_bytes:
             claim.holds = False
             self.one_less()
 
     def hand_over(self, claim: MemoryClaim) -> int:
-        """The whole frame goes on: its bytes, which are still counted, are the caller's to give back.
+        """Return the size of a whole frame that is forwarded. The caller must release these bytes to the pool.
 
-        The caller calls `serve_freed` when it has done with them what it does: else a place were given away twice.
+        After it has disposed of them it must call `serve_freed`; earlier, one place could be granted twice.
         """
         size_bytes, claim.reserved_bytes = claim.reserved_bytes, 0
         share, claim.share = claim.share, None
@@ -161,21 +161,21 @@ class Reservations:
         return size_bytes
 
     def serve_freed(self) -> None:
-        """What was handed over is where it belongs: those who wait for its share or its place have their turn."""
+        """Serve the claims that wait for a share, or a place, that `hand_over` has freed."""
         while self._freed:
             self._serve_share(self._freed.pop())
         if self._line:
             self.serve()
 
     def give_back(self, claim: MemoryClaim) -> None:
-        """The whole frame is done with, or will never be whole."""
+        """Release the memory of a frame that is processed, or will never be complete."""
         size_bytes = self.hand_over(claim)
         if size_bytes:
             self.pool.release(size_bytes)
         self.serve_freed()
 
     def leave(self, claim: MemoryClaim) -> None:
-        """It has gone: it waits no more, and what it had reserved is there for others."""
+        """Remove the claim of a closed session from its queue, and release its memory."""
         line, claim.line = claim.line, None
         if line is not None and line.pop(claim, -1) >= 0 and line is self._line:
             self._uncount(claim)
@@ -184,28 +184,28 @@ class Reservations:
         self.give_back(claim)
         self.heard(claim)
 
-    # -- everybody -------------------------------------------------------------------------------
+    # -- all sessions ----------------------------------------------------------------------------
 
     def one_more(self) -> None:
-        """A request more is held."""
+        """Count one more held request."""
         self.requests += 1
 
     def one_less(self) -> None:
-        """A request less is held."""
+        """Count one held request less, and serve the queue."""
         self.requests -= 1
         if self._line:
             self.serve()
 
     def look_again(self) -> None:
-        """The pool has another size, and so have the shares."""
+        """Serve all queues after the pool, and so each share, was resized."""
         self.serve()
         for share in tuple(self._shares.values()):
             self._serve_share(share)
 
     def serve(self) -> None:
-        """Something was given back: grant it to those who wait, in order."""
+        """Grant free memory to the queued claims, in order. Called on each release."""
         line = self._line
-        # nobody passes one that is called: what it takes is not known yet
+        # no claim overtakes the called one, whose size is not known yet
         while line and self._called is None and self._may_grant():
             claim, whole_bytes = next(iter(line.items()))
             del line[claim]
@@ -238,7 +238,7 @@ class Reservations:
         return not pool.is_out_of_memory() or pool.used_bytes == pool.carried_bytes
 
     def _call(self, claim: MemoryClaim) -> None:
-        # its turn comes before anybody is read; who is muted for something else as well has none
+        # its turn comes before any client is read; a client that is muted for another reason has none
         claim.owner.on_memory_granted()
         if claim.owner.paced:
             self._called = claim
@@ -257,7 +257,7 @@ class Reservations:
         claim.owner.on_memory_refused()
 
     def _count(self, claim: MemoryClaim) -> None:
-        """It stands in the one line from now on."""
+        """Count the claim among those of its pair in the main queue."""
         pair = self._pair_of[claim] = (claim.owner.peer.user, claim.owner.peer.host)
         self._pairs[pair] = self._pairs.get(pair, 0) + 1
 
@@ -268,11 +268,11 @@ class Reservations:
             del self._pairs[pair]
 
     def _others_wait(self, share: Share) -> bool:
-        """Whether clients of another pair stand in the one line."""
+        """Return whether clients of another pair are in the main queue."""
         return len(self._pairs) > (share.pair in self._pairs)
 
     def _look_at_holders(self, now_ms: int) -> None:
-        """Once a second while there is a line: pairs that are over their share have less time."""
+        """End slow requests of pairs that are over their share; called once a second while claims are queued."""
         room, self._room = self._room, None
         if not self._line or room is None:
             return
@@ -287,7 +287,7 @@ class Reservations:
             room.timers.arm(now_ms + HASTY_MS, self._look_at_holders)
 
     def _look_dry(self) -> None:
-        """While somebody waits for memory the pool says so, and each release serves the line."""
+        """Mark the pool as depleted while claims wait for memory, so that each release serves the queue."""
         if self._line and self.pool.is_out_of_memory():
             self.pool.refuse()
 
@@ -299,7 +299,7 @@ class Reservations:
         return pool.try_allocate(whole_bytes)
 
     def _grant(self, claim: MemoryClaim, whole_bytes: int, share: Share | None) -> None:
-        """In its turn. The outage goes on until the line is empty, so it is no `try_allocate`."""
+        """Grant memory to a queued claim. `try_allocate` would end the outage before the queue is empty."""
         self.pool.force_allocate(whole_bytes)
         self._book(claim, whole_bytes, share)
 
@@ -317,21 +317,21 @@ class Reservations:
             share.holders[claim] = None
 
     def _share_of(self, claim: MemoryClaim) -> Share | None:
-        """What its pair has reserved; None: nothing."""
+        """Return the share of the claim's pair; None when the pair has reserved no bytes."""
         return self._shares.get((claim.owner.peer.user, claim.owner.peer.host))
 
     def _is_over(self, share: Share) -> bool:
-        """Whether it may have no more now."""
+        """Return whether the share may get no more memory now."""
         return self._is_beyond(share) and (self.max_share < 1 or self._others_wait(share))
 
     def _is_beyond(self, share: Share) -> bool:
-        """Non-strict, as the pool: while anything of it is left, one request gets in."""
+        """Return whether the share is used up. As in the pool, one request may overdraw it while any byte is left."""
         size_bytes = self.pool.size_bytes
         part = self.max_share if self.max_share < 1 else WAITING_SHARE
         return size_bytes != NO_BOUND and share.used_bytes >= part * size_bytes
 
     def _serve_share(self, share: Share) -> None:
-        """Something of it was given back: its own have their turn, behind who waits for the pool."""
+        """Serve the claims that wait for this share; if others wait for the pool, they join the main queue."""
         while share.line and not self._is_over(share):
             claim, whole_bytes = share.line.popitem(last=False)
             if self._line or not self._may_grant():

@@ -1,9 +1,9 @@
-"""How fast a request must come that holds memory before it is here, and which clients are given up for others.
+"""How fast a request with reserved memory must arrive, and which slow clients are closed in favour of others.
 
-Rules (`proxy.core.memory.claim` says when they are applied):
-- While clients wait for memory, a request of a pair that has more than its share of it must come sooner: at the least
-  rate from HASTY_MS on. If clients of another pair wait, requests that are not here after START_MS are given up, the
-  slowest first, until the pair is within its share.
+Rules (`proxy.core.memory.claim` defines when they apply):
+- While clients wait for memory, requests of a (user, address) over its share must arrive at the minimum rate already
+  after HASTY_MS. If clients of another pair wait, the sessions of requests that are incomplete after START_MS are
+  ended, the slowest first, until the pair is within its share.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 START_MS = 5_000
-"""No client is called slow earlier."""
+"""No client is judged slow earlier."""
 HASTY_MS = 1_000
-"""But one that has more than its share while others wait."""
+"""The same for a client of a pair that is over its share while other clients wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """`timeout_ms`: for the whole frame. `bytes_per_second`: on average so far. 0: without."""
+    """The time for a whole frame, and the minimum average rate at which it must arrive; 0: no limit."""
 
     timeout_ms: int = 30_000
     bytes_per_second: int = 1024
 
     def due_ms(self, begun_ms: int, received_bytes: int) -> int | None:
-        """Return when a frame that began then may have to be judged, as far as it has come; None: never."""
+        """Return when a frame that began at `begun_ms` may next be too slow, in ms; None: never."""
         due = []
         if self.bytes_per_second:
             enough_ms = received_bytes * 1000 // self.bytes_per_second + 1

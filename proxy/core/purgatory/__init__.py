@@ -1,1 +1,1 @@
-"""Operations that wait: by key and by deadline."""
+"""Delayed operations, found by key and completed by condition or deadline."""

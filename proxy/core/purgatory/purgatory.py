@@ -1,18 +1,18 @@
-"""Kafka's request purgatory: operations that wait for a condition, for so long, and complete exactly once.
+"""Kafka's request purgatory: operations that wait for a condition until a deadline and complete exactly once.
 
 Source: Kafka's `DelayedOperation`, `DelayedOperationPurgatory`.
 
 Rules:
-- Whoever completes an operation first wins: its condition, its deadline or anyone's `force_complete`. Winning takes
-  it off the timer, then `on_complete` runs. `on_expiration` runs after that, and only when the deadline won.
-- It is tried before it is watched and again after, so what happens in between is not missed, and what is already
-  true costs no watching.
-- A completed operation leaves the timer and the lists of its keys at once: the lists are dicts, so that costs
-  nothing for those who wait, and nothing keeps what has ended.
-- Kafka's lists keep completed operations until a purge, which comes when there may be more than `purge_interval`.
-  Its estimate is kept as a figure: one that was watched counts once until the next purge begins.
-- One thread, no lock, nothing awaited. What an operation does when it is tried or completes may come back here:
-  watch others, check the same key, purge.
+- The first of three events completes an operation: its condition, its deadline or a `force_complete`. The operation is
+  taken off the timer, then `on_complete` runs. After the deadline, `on_expiration` runs as well.
+- An operation is tried before it is watched and again afterwards. So no event in between is missed, and an operation
+  whose condition already holds is never watched.
+- A completed operation is removed from the timer and the lists of its keys at once. The lists are dicts, so removal is
+  O(1), and completed operations are not kept alive.
+- Kafka's lists keep completed operations until a purge, which runs when there may be more than `purge_interval`.
+  Sluice keeps only the estimate: each operation that was watched counts once until the next purge begins.
+- One thread runs everything, without locks or awaits. An operation's methods may call the purgatory again: to watch
+  other operations, to check the same key, or to purge.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class TimerQueue(Protocol):
-    """What the purgatory needs of `Timers`: an entry added fires at its `at_ms`, unless it is cancelled."""
+    """The part of `Timers` that the purgatory uses: an added entry fires at its `at_ms`, unless it is cancelled."""
 
     def add(self, entry: TimerEntry) -> None:
-        """Fire `entry` once its time has come; not before this returns."""
+        """Fire `entry` when its time has come, but not before this call returns."""
 
 
 class DelayedOperation(TimerEntry):
-    """What waits. A subclass says when it is complete, and what happens then."""
+    """An operation that waits. A subclass defines when it is complete, and what it does then."""
 
     __slots__ = ("completed", "keys", "purgatory")
 
@@ -43,21 +43,21 @@ class DelayedOperation(TimerEntry):
         self.completed = False
         self.keys: Collection[Hashable] = ()
         self.purgatory: Purgatory | None = None
-        """Where it is counted as delayed."""
+        """The purgatory that counts it as delayed, if any."""
 
     def try_complete(self, now_ms: int) -> bool:
-        """If its condition holds, return `force_complete(now_ms)`; else False. It may be asked at any time."""
+        """Return `force_complete(now_ms)` if the condition holds, else False. It may be called at any time."""
         raise NotImplementedError
 
     def on_complete(self, now_ms: int) -> None:
-        """It is complete: called once, whatever the reason."""
+        """Act on completion. It is called once, whether the condition, the deadline or a call completed it."""
         raise NotImplementedError
 
     def on_expiration(self, now_ms: int) -> None:
-        """It was its deadline that completed it."""
+        """Act on expiration. It is called after `on_complete` if the deadline completed the operation."""
 
     def force_complete(self, now_ms: int) -> bool:
-        """Complete it, whether or not its condition holds. False: somebody has, before."""
+        """Complete it, whether or not its condition holds. Return False if it was complete before."""
         if self.completed:
             return False
         self.completed = True
@@ -66,7 +66,7 @@ class DelayedOperation(TimerEntry):
         return True
 
     def cancel(self) -> None:
-        """Take it off the timer, for good. Who does that by itself must complete it."""
+        """Take it off the timer permanently. A caller other than `force_complete` must complete it then."""
         purgatory = self.purgatory
         if purgatory is not None:
             self.purgatory = None
@@ -79,13 +79,13 @@ class DelayedOperation(TimerEntry):
             bucket.pop(self, None)
 
     def fire(self, now_ms: int) -> None:
-        """Its deadline has come."""
+        """Complete it because its deadline has passed."""
         if self.force_complete(now_ms):
             self.on_expiration(now_ms)
 
 
 class Purgatory:
-    """The operations of one kind. `name` is Kafka's tag `delayedOperation`."""
+    """Holds the delayed operations of one kind. `name` is the value of Kafka's metric tag `delayedOperation`."""
 
     __slots__ = ("_timers", "_watchers", "finished", "name", "num_delayed", "purge_interval")
 
@@ -93,33 +93,33 @@ class Purgatory:
         self.name = name
         self.purge_interval = purge_interval
         self.num_delayed = 0
-        """Operations on the timer, exactly: Kafka's NumDelayedOperations."""
+        """The exact number of operations on the timer: Kafka's NumDelayedOperations."""
         self.finished = 0
-        """Operations that were watched and have ended since the last purge began."""
+        """The number of watched operations that have completed since the last purge began."""
         self._timers = timers
-        # Dicts, for their order and for taking out at O(1); the values only count.
+        # Dicts keep the order and remove in O(1); only the number of their entries is read, not the values.
         self._watchers: dict[Hashable, dict[DelayedOperation, int]] = {}
 
     @property
     def estimated_total(self) -> int:
-        """Operations on the timer, or ended since the last purge: Kafka's estimate of what is in its lists."""
+        """The operations on the timer or completed since the last purge: Kafka's estimate of its lists' length."""
         return self.num_delayed + self.finished
 
     @property
     def watched(self) -> int:
-        """Entries in all lists: Kafka's PurgatorySize. Counted when asked."""
+        """The number of entries in all lists, computed on each call: Kafka's PurgatorySize."""
         return sum(map(len, self._watchers.values()))
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Collection[Hashable], at_ms: int, now_ms: int
     ) -> bool:
-        """Whether it is complete; if not it waits, watched by these keys, until `at_ms` at most.
+        """Return whether the operation is complete; if not, it waits under these keys until `at_ms` at the latest.
 
-        One that completes between the two tries is never on the timer, nor is one that was cancelled by then.
+        An operation that completes or is cancelled between the two tries is never put on the timer.
         `keys` is kept, and must not change.
 
         Raises:
-            ValueError: no key.
+            ValueError: `keys` is empty.
         """
         if not keys:
             raise ValueError("an operation must be watched by at least one key")
@@ -144,30 +144,30 @@ class Purgatory:
         operation.purgatory = self
         self.num_delayed += 1
         self._timers.add(operation)
-        # Kafka looks once more here, for another thread may have completed it; nothing runs meanwhile in ours.
+        # Kafka tries once more here, because another thread may have completed it; Sluice has only one thread.
         return False
 
     def check_and_complete(self, key: Hashable, now_ms: int) -> int:
-        """Something happened to `key`: try what it watches. How many this completed."""
+        """Try the operations watched under `key` after an event. Return how many completed."""
         watching = self._watchers.get(key)
         if watching is None:
             return 0
         count = 0
-        # What is tried may change the list; what comes to it meanwhile has been tried by itself.
+        # A tried operation may change the list; operations added meanwhile have already been tried.
         for operation in tuple(watching):
             if not operation.completed and operation.try_complete(now_ms):
                 count += 1
         return count
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Take what this key watches off the timer, and forget the key. They are not completed: the caller must."""
+        """Forget the key; return its operations, taken off the timer. The caller must complete them."""
         operations = list(self._watchers.pop(key, ()))
         for operation in operations:
             operation.cancel()
         return operations
 
     def forget(self, operation: DelayedOperation) -> None:
-        """Take it out of the lists of its keys."""
+        """Remove the operation from the lists of its keys."""
         watchers = self._watchers
         for key in operation.keys:
             watching = watchers.get(key)
@@ -177,12 +177,12 @@ class Purgatory:
                     del watchers[key]
 
     def maybe_purge(self) -> int | None:
-        """Begin the estimate again if Kafka would purge; how many have ended since. None: it would not."""
+        """Purge if Kafka would. Return how many operations completed since the last purge; None: no purge."""
         if self.finished <= self.purge_interval:
             return None
         return self.purge()
 
     def purge(self) -> int:
-        """Begin the estimate again; how many have ended since the last time. There is nothing to take out."""
+        """Reset the estimate; the lists need no purge. Return how many operations completed since the last reset."""
         finished, self.finished = self.finished, 0
         return finished

@@ -1,7 +1,7 @@
-"""What is due later, on the engine's own clock: calls, and entries of one's own, on the timing wheel.
+"""Timers on the engine's clock: calls, and entries of other classes, on the timing wheel.
 
-Earlier ones first, equal times in the order they were set, none early. What is set for a time that has passed
-waits for the next `advance` (or the rest of this one), in the same order.
+Timers fire in order of time, those of equal time in the order in which they were armed, and never early. A timer
+armed for a time in the past fires in the next `advance` (or the rest of the current one), in the same order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Timer(TimerEntry):
-    """One call at `at_ms`. `cancel` takes it off the wheel and drops what it holds at once."""
+    """One call at `at_ms`. `cancel` takes it off the wheel and drops the reference to its callable at once."""
 
     __slots__ = ("call",)
 
@@ -32,7 +32,7 @@ class Timer(TimerEntry):
         return self.call is None
 
     def cancel(self) -> None:
-        """It will not be called."""
+        """Prevent the call, and take the timer off the wheel."""
         self.call = None
         bucket = self.bucket
         if bucket is not None:
@@ -40,7 +40,7 @@ class Timer(TimerEntry):
             bucket.pop(self, None)
 
     def fire(self, now_ms: int) -> None:
-        """Call it, once."""
+        """Run the call with `now_ms`, unless it ran before or was cancelled."""
         call, self.call = self.call, None
         if call is not None:
             call(now_ms)
@@ -48,16 +48,16 @@ class Timer(TimerEntry):
 
 _new_timer = Timer.__new__
 _DUE: Final[dict[TimerEntry, None]] = {}
-"""What an entry lies in that was added when it was due already: empty, always."""
+"""The bucket of entries that were already due when they were added. It always stays empty."""
 MAX_FIRED = 256
-"""Calls in one `advance`, so that a thousand deadlines at once do not hold up who has none."""
+"""The most calls in one `advance`, so that many simultaneous deadlines do not delay other sessions."""
 
 
 class Timers:
-    """All timers of a process. Times are milliseconds and never go back.
+    """All timers of a process. Times are milliseconds and never decrease.
 
-    `on_error` hears of each entry whose call has raised; the others fire as ever. Without it the
-    exception leaves `advance`, and what is due fires the next time.
+    `on_error` is called for each entry that raised; the other entries fire as usual. Without it, `advance`
+    raises the exception, and the other due entries fire in the next call.
     """
 
     __slots__ = ("_now_ms", "_on_error", "_wheel", "due")
@@ -68,16 +68,16 @@ class Timers:
         self._now_ms = start_ms
         self._on_error = on_error
         self._wheel = TimingWheel(start_ms)
-        # Come up but not yet fired: set for a time already past, or left behind by a call that failed.
+        # Due but not fired: armed for a time in the past, over MAX_FIRED, or left when a call raised.
         self.due: deque[TimerEntry] = deque()
 
     @property
     def size(self) -> int:
-        """How many wait. Counted when asked."""
+        """The number of timers that wait, computed on each call."""
         return self._wheel.size + sum(not entry.cancelled for entry in self.due)
 
     def arm(self, at_ms: int, call: Callable[[int], None]) -> Timer:
-        """Call `call(now_ms)` once `at_ms` has come."""
+        """Return a timer that runs `call(now_ms)` when `at_ms` has come."""
         timer = _new_timer(Timer)  # as Timer(at_ms, call), at three quarters of its cost
         timer.at_ms = at_ms
         timer.bucket = NOWHERE
@@ -87,9 +87,9 @@ class Timers:
         return timer
 
     def add(self, entry: TimerEntry) -> None:
-        """Fire `entry` once its `at_ms` has come. It may be added again when it fires, or moved while it waits.
+        """Fire `entry` when its `at_ms` has come. It may be added again when it fires, or while it waits to move it.
 
-        One that was cancelled never fires.
+        A cancelled entry never fires.
         """
         if not self._wheel.add(entry) and entry.bucket is not None:
             if entry.bucket is not NOWHERE and entry in self.due:  # its neighbour moves it
@@ -98,9 +98,9 @@ class Timers:
             insort(self.due, entry, key=at_ms_of)
 
     def advance(self, now_ms: int) -> None:
-        """Fire what is due, MAX_FIRED at most, the rest the next time.
+        """Fire the timers that are due, at most MAX_FIRED; the others fire in the next call.
 
-        A call may arm new timers; those due now fire too.
+        A call may arm new timers; those that are already due fire too.
         """
         due = self.due
         if now_ms <= self._now_ms and not due:
@@ -128,9 +128,9 @@ class Timers:
             due.extend(come)
 
     def next_ms(self) -> int | None:
-        """When to `advance` next; None when nothing is waiting.
+        """Return when to `advance` next, in ms; None when no timer waits.
 
-        For what is distant this is earlier than its time: its bucket comes up and it moves down.
+        For a distant timer this is earlier than its time: its bucket is due first, and it moves to a finer wheel.
         """
         due = self.due
         while due and due[0].cancelled:

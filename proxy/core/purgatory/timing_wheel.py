@@ -1,22 +1,22 @@
-"""Kafka's hierarchical timing wheel: what is due later, added and taken away at O(1).
+"""Kafka's hierarchical timing wheel: adds and removes timer entries in O(1).
 
 Source: Kafka's `TimingWheel`, `TimerTaskList`, `SystemTimer`.
 
 Rules:
-- The finest wheel has buckets of one tick; each overflow wheel, made on demand, has buckets as wide as the whole
-  wheel below it. Buckets lie at multiples of their width, not of the start.
-- An entry goes into the finest wheel that reaches its time, in the bucket that begins at or before it. That of
-  the current tick is never used: whatever falls into it is due now, and `add` refuses it.
-- Only buckets that were filled stand in the queue, once per turn of their wheel. The queue drives the clock, so
-  no time is spent where nothing waits. A bucket whose entries were all cancelled still comes up.
-- When a coarse bucket comes up, its entries move down; when a finest one does, they are due. So with a tick of one
-  millisecond nothing is early; with a wider one an entry may come up to a tick less one early, never late.
-- Entries due in the same millisecond come in the order they were added. (Kafka promises none.) Of two such entries
-  the older was never put into a finer wheel than the newer; hence two dicts a bucket, those that came down before
-  those added to it directly, and of buckets that come up together the coarser first.
+- The finest wheel has buckets of one tick; each overflow wheel, created on demand, has buckets as wide as the whole
+  wheel below it. Buckets begin at multiples of their width, not relative to the start.
+- An entry is put into the finest wheel that reaches its time, in the bucket that begins at or before it. The bucket of
+  the current tick is never used: an entry that belongs there is due now, and `add` refuses it.
+- Only filled buckets are in the queue, once per turn of their wheel. The queue drives the clock, so empty stretches of
+  time cost no work. A bucket whose entries were all cancelled still becomes due.
+- When a coarse bucket is due, its entries move down; when a finest bucket is due, so are its entries. With a tick of
+  1 ms no entry fires early; with a wider tick an entry may fire less than one tick early, never late.
+- Entries due in the same millisecond fire in the order in which they were added. (Kafka guarantees no order.) Of two
+  such entries, the older was never put into a finer wheel than the newer. So each bucket has two dicts: entries that
+  moved down come before those added directly. Of buckets due at the same time, the coarser comes first.
 
-A bucket's dicts keep their order, add and remove in C: a tenth less CPU per request than Kafka's doubly linked list
-takes here. bench/purgatory has both.
+A bucket's dicts keep the order, and add and remove in C: this takes a tenth less CPU per request than Kafka's doubly
+linked list in Python. bench/purgatory measures both.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from heapq import heappop, heappush
 from typing import Final
 
 NOWHERE: Final[dict[TimerEntry, None]] = {}
-"""What an entry lies in that was never added: empty, always."""
+"""The bucket of entries that were never added. It always stays empty."""
 
 
 class TimerEntry:
-    """What is due at `at_ms`: subclass it. `at_ms` may change only before it is added (again)."""
+    """The base class of entries that fire at `at_ms`, which may change only before the entry is added (again)."""
 
     __slots__ = ("at_ms", "bucket")
 
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
         self.bucket: dict[TimerEntry, None] | None = NOWHERE
-        """Where it lies, or lay when it came up; None when it was cancelled."""
+        """The bucket it is in, or was in when it became due; None when it was cancelled."""
 
     @property
     def cancelled(self) -> bool:
@@ -44,21 +44,21 @@ class TimerEntry:
         return self.bucket is None
 
     def cancel(self) -> None:
-        """Take it out, for good, wherever it is: in a bucket, on its way, due, or not added at all."""
+        """Cancel it permanently, whether it is in a bucket, moving, due, or not added at all."""
         bucket = self.bucket
         if bucket is not None:
             self.bucket = None
             bucket.pop(self, None)
 
     def fire(self, now_ms: int) -> None:
-        """It is due. What happens then is the subclass's."""
+        """Act when the entry is due; subclasses define how."""
         raise NotImplementedError
 
 
 class Bucket:
-    """The entries of one stretch of time.
+    """The entries of one interval of time.
 
-    It is `queued` until that comes, so it cannot be wanted for another turn of its wheel while it is.
+    It stays `queued` until that time, so it cannot be used for another turn of its wheel meanwhile.
     """
 
     __slots__ = ("added", "moved", "queued")
@@ -70,7 +70,7 @@ class Bucket:
 
 
 class Wheel:
-    """One level: `size` buckets of `tick_ms`, reaching from `turns_ms` to just before `until_ms`."""
+    """One level: `size` buckets of `tick_ms` each, for times from `turns_ms` to just before `until_ms`."""
 
     __slots__ = ("buckets", "interval_ms", "overflow", "tick_ms", "turns_ms", "until_ms")
 
@@ -82,14 +82,17 @@ class Wheel:
         self.turn(now_ms)
 
     def turn(self, now_ms: int) -> None:
-        """Set the clock, rounded down to a tick."""
+        """Set the clock of this level to `now_ms`, rounded down to a tick."""
         begun_ms = now_ms - now_ms % self.tick_ms
         self.turns_ms = begun_ms + self.tick_ms
         self.until_ms = begun_ms + self.interval_ms
 
 
 class TimingWheel:
-    """All levels and the queue of their filled buckets. Times are whole milliseconds and never go back."""
+    """All levels and the queue of their filled buckets. Times are whole milliseconds and never decrease.
+
+    Raises ValueError when `tick_ms` is less than 1 or `wheel_size` is less than 2.
+    """
 
     __slots__ = ("_finest", "_queue", "_size", "_time_ms")
 
@@ -99,7 +102,7 @@ class TimingWheel:
         self._size = wheel_size
         self._time_ms = start_ms
         self._finest = Wheel(tick_ms, wheel_size, start_ms)
-        # When, the coarser first, which. No two buckets of one wheel are due at once.
+        # Due time, negative width (coarser first), bucket. No two buckets of one wheel are due at the same time.
         self._queue: list[tuple[int, int, Bucket]] = []
 
     @property
@@ -109,7 +112,7 @@ class TimingWheel:
 
     @property
     def size(self) -> int:
-        """How many entries wait, exactly. Counted when asked: it costs the buckets, not the entries."""
+        """The exact number of waiting entries. Each call visits all buckets, but not the entries."""
         total = 0
         wheel: Wheel | None = self._finest
         while wheel is not None:
@@ -119,7 +122,7 @@ class TimingWheel:
         return total
 
     def add(self, entry: TimerEntry) -> bool:
-        """Let it wait; one that waits already is moved. False: it is due now, or was cancelled."""
+        """Add an entry, or move one that already waits. Return False if it is due now or was cancelled."""
         entries = entry.bucket
         if entries is None:
             return False
@@ -144,14 +147,14 @@ class TimingWheel:
         return True
 
     def cancel(self, entry: TimerEntry) -> None:
-        """Take it out, for good."""
+        """Cancel the entry permanently."""
         entry.cancel()
 
     def advance(self, now_ms: int) -> list[TimerEntry]:
-        """Let time go on to `now_ms`, but stop at the first tick for which something is due, and return it.
+        """Advance the clock to `now_ms`, but stop at the first tick with due entries, and return these.
 
-        Call it until nothing comes: only then has the clock arrived. So what is added in between takes its
-        place among what is still to come.
+        Call it until the list is empty: only then has the clock reached `now_ms`. So entries added between
+        the calls are fired in their order of time.
         """
         queue = self._queue
         due: list[TimerEntry] = []
@@ -179,17 +182,17 @@ class TimingWheel:
         return due
 
     def next_ms(self) -> int | None:
-        """When the first bucket comes up: not later than its entries. None while nothing is queued."""
+        """Return when the first bucket is due, in ms, which is no later than its entries; None: none is queued."""
         return self._queue[0][0] if self._queue else None
 
     def prune(self) -> None:
-        """Take emptied buckets off the queue's head, so that nobody wakes for them."""
+        """Remove empty buckets from the head of the queue, so that the event loop does not wake for them."""
         queue = self._queue
         while queue and not queue[0][2].added and not queue[0][2].moved:
             heappop(queue)[2].queued = False
 
     def _move_down(self, entries: dict[TimerEntry, None], due: list[TimerEntry]) -> None:
-        """A coarse bucket has come up: each entry goes to a finer wheel, or is due."""
+        """Move each entry of a due coarse bucket to a finer wheel, or add it to `due`."""
         finest = self._finest
         size = self._size
         if self._time_ms >= finest.turns_ms:
@@ -212,7 +215,7 @@ class TimingWheel:
             entry.bucket = moved
 
     def _turn(self) -> None:
-        """The clock of each level goes on if a tick of it is over."""
+        """Set the clock of each level whose current tick is over."""
         now_ms = self._time_ms
         wheel: Wheel | None = self._finest
         while wheel is not None and now_ms >= wheel.turns_ms:
@@ -225,5 +228,5 @@ class TimingWheel:
 
 
 def at_ms_of(entry: TimerEntry) -> int:
-    """When it is due, for sorting."""
+    """Return when the entry is due, in ms, as a sort key."""
     return entry.at_ms

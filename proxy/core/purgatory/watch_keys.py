@@ -1,7 +1,7 @@
-"""The key that a policy holds a request for, made safe: to compare and to print it runs no code that may raise.
+"""Wraps the keys under which policies hold requests, so that comparing and printing them never raises.
 
-A policy chooses its keys freely, so their `__hash__`, `__eq__` and `__str__` are a policy's code, and the purgatory
-runs them for other requests than the one that the key belongs to. Keys of built-in kinds stay as they are.
+A policy chooses its keys freely, so their `__hash__`, `__eq__` and `__str__` are the policy's code, and the purgatory
+also runs them for requests that the key does not belong to. Keys of built-in types are not wrapped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SHOWN_CHARACTERS: Final = 249
 
 
 class WatchKey:
-    """A key of a policy's own kind. It equals what the key equals; a comparison that raises is False."""
+    """Wraps a key of a policy's own class. It compares as the key does; a comparison that raises is False."""
 
     __slots__ = ("_hash", "key")
 
@@ -38,7 +38,7 @@ class WatchKey:
 
 
 def watch_key(key: Hashable) -> Hashable:
-    """Return the key that the purgatory watches. Whatever the key's own `__hash__` raises, it raises here."""
+    """Return the key that the purgatory watches. Raises any exception that the key's own `__hash__` raises."""
     kind = type(key)
     if kind in _BUILT_IN or (kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__):
         return key
@@ -46,8 +46,8 @@ def watch_key(key: Hashable) -> Hashable:
 
 
 def held_key(key: Hashable, held: Hashable) -> Hashable:
-    """Return the key under which `held` waits. A key that could be hashed a moment ago and cannot be now wakes
-    nothing: `held` stands in its place, and its deadline ends the wait.
+    """Return the key under which `held` waits. If the key can no longer be hashed, return `held` itself: no wake
+    reaches it, and its deadline ends the wait.
     """
     try:
         return watch_key(key)
@@ -56,7 +56,7 @@ def held_key(key: Hashable, held: Hashable) -> Hashable:
 
 
 def text_of(key: Hashable) -> str:
-    """Return `str(key)` for traces, or what is wrong with it."""
+    """Return `str(key)` for traces, at most 249 characters; if it raises, a text that names the exception."""
     try:
         text = str(key)
     except BaseException as error:  # noqa: BLE001 - a policy's own code

@@ -1,1 +1,1 @@
-"""What is counted of requests: latency, usage, topics, traces."""
+"""Statistics of requests: latency, usage, topics, traces and captures."""

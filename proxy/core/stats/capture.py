@@ -1,10 +1,10 @@
-"""Every request and whatever the policies were asked about it: for an exact replay, while a capture is open.
+"""Records every request and each policy call about it for an exact replay, while a capture is open.
 
 Rules:
-- Each asking has a number from one counter (`event`), so the rows, sorted, are the policies' whole history: which
-  request, which `now_ms`, how large, what they said.
-- A Seen is handed on when its request has ended. `number` counts requests in the order they were asked about.
-- While it is open nothing takes the fast loop (`Plan`): a capture is for minutes, not for always.
+- Each policy call gets a number from one counter (`event`). So the rows, sorted by it, are the complete history of the
+  policies: the request, `now_ms`, the size and the verdict of each call.
+- A Seen is recorded when its request has ended. `number` counts requests in the order of their first policy call.
+- While a capture is open no request takes the fast loop (`Plan`), so a capture should last minutes at most.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from wire.apis import Api
 
 MAX_ENDED = 200_000
-"""Ended requests that may wait to be taken; more are dropped, and counted."""
+"""How many ended requests may wait for `take`; more are dropped and counted in `dropped`."""
 
 
 class CapturedPlan(Protocol):
-    """What requests of one kind have in common (`proxy.core.session.plan`)."""
+    """The common properties of requests of one kind (`proxy.core.session.plan`)."""
 
     @property
     def peer(self) -> Peer: ...
@@ -35,7 +35,7 @@ class CapturedPlan(Protocol):
 
 
 class CapturedExchange(Protocol):
-    """A request as a capture sees it."""
+    """The part of a request and its reply that a capture reads."""
 
     @property
     def plan(self) -> CapturedPlan: ...
@@ -48,7 +48,7 @@ class CapturedExchange(Protocol):
 
 
 class Seen:
-    """One request. Times in the engine's ms; 0 and None where it never came to that."""
+    """The record of one request. Times are the engine's, in ms; 0 or None for steps that did not happen."""
 
     __slots__ = (
         "_capture",
@@ -79,17 +79,17 @@ class Seen:
         self.event = capture.next_event()
         self.asked_ms = now_ms
         self.spared = spared  # no quota counts it
-        self.verdict = "none"  # nobody asked about it
-        self.delay_ms = 0  # what the last verdict on the request throttles
-        self.released: list[tuple[int, int]] | None = None  # event and now_ms of each asking again
-        self.replied_event = 0  # when the policies heard of its reply
+        self.verdict = "none"  # no policy was called
+        self.delay_ms = 0  # the throttle time of the last verdict on the request
+        self.released: list[tuple[int, int]] | None = None  # event and now_ms of each later call
+        self.replied_event = 0  # when the policies saw its reply
         self.replied_ms = 0
         self.reply_bytes = 0
-        self.reply_delay_ms = 0  # what the verdict on the reply throttles
-        self.reply_throttle_time_ms = 0  # what the broker wrote
+        self.reply_delay_ms = 0  # the throttle time of the verdict on the reply
+        self.reply_throttle_time_ms = 0  # the broker's own throttle time
 
     def judged(self, verdict: Verdict) -> None:
-        """A policy has spoken about the request."""
+        """Record the policies' verdict on the request."""
         self.verdict = "exempt" if _exempts(verdict) else type(verdict).__name__.lower()
         self.delay_ms = 0
         if isinstance(verdict, Throttle):
@@ -98,12 +98,12 @@ class Seen:
         self.spared = self.spared or _exempts(verdict)
 
     def judged_again(self, verdict: Verdict, now_ms: int) -> None:
-        """It was held, and is asked about again."""
+        """Record the verdict on a held request that the policies evaluated again."""
         self.released = [*(self.released or ()), (self._capture.next_event(), now_ms)]
         self.judged(verdict)
 
     def heard(self, response: Response, verdict: object, now_ms: int) -> None:
-        """The policies have heard of its reply."""
+        """Record the policies' verdict on the reply."""
         self.replied_event = self._capture.next_event()
         self.replied_ms = now_ms
         self.reply_throttle_time_ms = response.throttle_time_ms
@@ -112,7 +112,7 @@ class Seen:
 
 
 class Capture:
-    """See the module. `open` until somebody ends it; those in flight then are still handed on."""
+    """Records requests while it is `open`; those in flight when it is closed are still recorded."""
 
     __slots__ = ("_ended", "_events", "_numbers", "dropped", "open")
 
@@ -124,12 +124,12 @@ class Capture:
         self._numbers = 0
 
     def next_event(self) -> int:
-        """The number of one asking."""
+        """Return the number of the next policy call."""
         self._events += 1
         return self._events
 
     def ask(self, exchange: CapturedExchange, now_ms: int) -> None:
-        """The policies are asked about it now."""
+        """Begin the record of a request, because the policies are called about it now."""
         if not self.open:
             return
         plan = exchange.plan
@@ -138,7 +138,7 @@ class Capture:
         exchange.seen = Seen(self, self._numbers, now_ms, spared=spared)
 
     def end(self, exchange: CapturedExchange, outcome: Outcome, now_ms: int) -> None:
-        """It has ended."""
+        """Complete the record of a request that has ended, if it has one."""
         seen, exchange.seen = exchange.seen, None
         if seen is None:
             return
@@ -151,7 +151,7 @@ class Capture:
         self._ended.append(seen)
 
     def take(self) -> list[Seen]:
-        """Those that have ended since the last take."""
+        """Return the records of requests that have ended since the last call."""
         ended, self._ended = self._ended, []
         return ended
 

@@ -1,10 +1,10 @@
-"""How long things took, counted in buckets: a list of integers that the request path may add to by itself.
+"""Histograms of durations: plain lists of bucket counts, which the request path may increment directly.
 
 Rules:
-- The buckets are OpenTelemetry's exponential ones at scale 3 (eight a doubling, 9 % wide): bucket `i`
-  holds (2^((i-1)/8), 2^(i/8)] microseconds, bucket 0 what took one or none. Every eighth edge is a power of two.
-- `BUCKET[us]` is the bucket of what took less than FINE_US; `bucket_of` is for all, with edges good to 1.6 %.
-- Buckets add: two histograms joined are the sum of their counts.
+- The buckets are OpenTelemetry's exponential ones at scale 3 (eight per doubling, 9 % wide): bucket `i` counts
+  durations in (2^((i-1)/8), 2^(i/8)] microseconds, bucket 0 those of at most 1 µs. Every eighth edge is a power of two.
+- `BUCKET[us]` is the bucket of durations below FINE_US; `bucket_of` works for all, with edges accurate to 1.6 %.
+- Histograms are merged by adding their counts.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 SCALE = 3
 PER_DOUBLING = 1 << SCALE
 FINE_US = 1 << 16
-"""Below this a bucket is found by one look at `BUCKET`."""
+"""For durations below this, `BUCKET` has the bucket."""
 BUCKETS = 30 * PER_DOUBLING + 1
-"""The last one holds all above 2^30 microseconds, 18 minutes."""
+"""The number of buckets. The last one also counts all durations above 2^30 microseconds, which is 18 minutes."""
 
 
 def _table() -> bytes:
@@ -29,12 +29,12 @@ def _table() -> bytes:
 
 
 BUCKET = _table()
-"""Microseconds to bucket."""
+"""The bucket of each duration in microseconds, below FINE_US."""
 _STEPS = ((6, 6 * PER_DOUBLING), (12, 12 * PER_DOUBLING), (14, 14 * PER_DOUBLING))
 
 
 def bucket_of(us: int) -> int:
-    """The bucket of any duration; a negative one counts as none."""
+    """Return the bucket of a duration in microseconds; a negative one counts as 0."""
     if us < FINE_US:
         return BUCKET[us] if us > 0 else 0
     for shift, buckets in _STEPS:
@@ -44,12 +44,12 @@ def bucket_of(us: int) -> int:
 
 
 def edge_us(bucket: int) -> float:
-    """The upper edge of a bucket."""
+    """Return the upper edge of a bucket, in microseconds."""
     return float(2 ** (bucket / PER_DOUBLING))
 
 
 def total_us(counts: Sequence[int]) -> float:
-    """What all of them took together, each taken for the middle of its bucket: good to a few per cent."""
+    """Return the sum of all durations, each estimated as the middle of its bucket; accurate to a few per cent."""
     return sum(
         count * (edge_us(place) + edge_us(place - 1)) / 2
         for place, count in enumerate(counts)
@@ -58,7 +58,7 @@ def total_us(counts: Sequence[int]) -> float:
 
 
 def quantile_us(counts: Sequence[int], share: float) -> float:
-    """The duration that `share` of them did not exceed: its bucket's upper edge; 0 of none."""
+    """Return the `share` quantile (0 to 1) in microseconds: the upper edge of its bucket; 0 for no durations."""
     rank = share * sum(counts)
     if not rank:
         return 0.0
@@ -71,7 +71,7 @@ def quantile_us(counts: Sequence[int], share: float) -> float:
 
 
 def joined(histograms: Iterable[Sequence[int]]) -> list[int]:
-    """The sum of several."""
+    """Return the sum of several histograms."""
     sums = [0] * BUCKETS
     for counts in histograms:
         sums = list(map(int.__add__, sums, counts))

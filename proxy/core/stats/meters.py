@@ -1,15 +1,15 @@
-"""What is counted of requests: plain lists and integers, read by whoever shows them.
+"""Meters count requests in plain lists and integers, from which metrics and admin views are computed.
 
 Rules:
-- A Meter counts the requests of one API; with usage records of the family `api`, one of each user,
-  client id and API (`MeterBook.by_key`), and the sum is made when somebody asks.
-- Where an admin server looks in, a Meter is of one user, client id, API and broker, for `max_parts` of them; the others
-  share one for each API. Which list a request adds to is chosen with its plan, so the request itself costs the same.
-- `upstream` is added to by the fast loop: from the request's last byte on its way to the broker to the reply's
-  last byte here. So what it holds are the requests that were replied to; `outcomes` counts those that ended otherwise.
-- The other histograms are not there until something waited so.
-- `parked` are waits that did not end with the broker's reply: of requests that a policy held, by how that ended, and
-  of those that Sluice answered in the broker's place, from their arrival on. The rest is in `upstream`.
+- A Meter counts the requests of one API. With usage records of the family `api` it counts one user, client id and API
+  (`MeterBook.by_key`), and the sums are computed on demand.
+- With an admin server, there are up to `max_parts` meters of one user, client id, API and broker each; all other
+  requests share one meter for each API. The plan of a request chooses its meter, so a request costs the same.
+- The fast loop adds to `upstream`: the time from forwarding the request's last byte to receiving the reply's last
+  byte. So `upstream` counts the requests with a reply; `outcomes` counts those that ended otherwise.
+- The other histograms are created when the first request waits in that way.
+- `parked` has the waits that did not end with the broker's reply: of requests held by a policy, by how the wait ended,
+  and of requests that Sluice answered itself, from their arrival. All other waits are in `upstream`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _Key = tuple[int, str, str, int | None]
 STAGES = ("receive", "memory", "throttle", "purgatory")
-"""Where a request may wait before it is forwarded: for its own last byte, for memory, for a quota, for a policy."""
+"""The stages in which a request waits before it is forwarded: for its last byte, memory, a quota, or a policy."""
 
 
 class Meter:
-    """Counts of one kind of requests. `waits` has a histogram for each stage that was ever waited in."""
+    """Counts requests of one kind. `waits` has a histogram for each stage in which a request has waited."""
 
     __slots__ = (
         "api_key",
@@ -57,9 +57,9 @@ class Meter:
         self.user = user
         self.client_id = client_id
         self.node = node
-        """The broker, where meters are told apart by it; None: the bootstrap port, or any."""
+        """The node id of the broker, if meters are kept for each broker; None: the bootstrap port, or any."""
         self.upstream = [0] * BUCKETS
-        self.outcomes = dict.fromkeys(Outcome, 0)  # all but REPLIED, which `upstream` knows
+        self.outcomes = dict.fromkeys(Outcome, 0)  # all but REPLIED, which `upstream` counts
         self.waits: dict[str, list[int]] = {}
         self.parked: dict[str, list[int]] = {}
         self.request_bytes = 0  # of the family `api` only, as `response_bytes`
@@ -67,24 +67,24 @@ class Meter:
 
     @property
     def replied(self) -> int:
-        """How many were replied to by the broker."""
+        """The number of requests that the broker replied to."""
         return sum(self.upstream)
 
     def outcome(self, outcome: Outcome) -> int:
-        """How many ended so."""
+        """Return how many requests ended with this outcome."""
         return self.replied if outcome is Outcome.REPLIED else self.outcomes[outcome]
 
     def waited(self, stage: str, us: int) -> None:
-        """A request has waited in one of STAGES."""
+        """Count a wait of `us` microseconds in `stage`, one of STAGES."""
         _count(self.waits, stage, us)
 
     def left(self, ending: str, us: int) -> None:
-        """A request's wait in the purgatory is over: `condition`, `expired`, `drained` or `client_gone`."""
+        """Count a wait of `us` in the purgatory by its ending: `condition`, `expired`, `drained` or `client_gone`."""
         _count(self.parked, ending, us)
 
 
 class MeterBook:
-    """All meters of a process."""
+    """Holds all meters of a process."""
 
     __slots__ = (
         *("_gone", "_meters", "_of", "_retired", "away_us", "by_key", "max_parts", "step_us"),
@@ -94,25 +94,25 @@ class MeterBook:
         self.by_key = by_key
         """Whether each user and client id has meters of its own."""
         self.max_parts = 0
-        """How many meters there may be of one user, client id, API and broker."""
+        """The maximum number of meters for one user, client id, API and broker each."""
         self._gone: set[tuple[str, str]] = set()  # had no connection at the last sweep
         self._meters: dict[_Key, Meter] = {}
         self._of: dict[tuple[str, str], list[Meter]] = {}
         self._retired: dict[int, Meter] = {}
         self.step_us = [0] * BUCKETS
-        """What a step of the event loop took (one in sixteen is measured): nobody waited longer for a turn."""
+        """The durations of event loop steps (one in sixteen is measured): the longest that a session waits."""
         self.away_us = [0] * BUCKETS
-        """How long the event loop stood still for the process's other tasks, each time they had their turn."""
+        """The durations of the event loop's pauses, in which the other tasks of the process ran."""
 
     def part(self, max_parts: int) -> None:
-        """Have `max_parts` meters of one user, client id, API and broker, unless usage records want them by key."""
+        """Keep up to `max_parts` meters for each user, client id, API and broker, unless they are kept `by_key`."""
         if not self.by_key:
             self.max_parts = max_parts
 
     def find(
         self, api_key: int, name: str, user: str, client_id: str, node: int | None = None
     ) -> Meter:
-        """The meter of these requests."""
+        """Return the meter of these requests, created if there is none."""
         key: _Key = (api_key, user, client_id, None if self.by_key else node)
         meter = self._meters.get(key) if self.by_key or self.max_parts else None
         if meter is None:
@@ -126,15 +126,15 @@ class MeterBook:
         return meter
 
     def of(self, user: str, client_id: str) -> Sequence[Meter]:
-        """The meters of this key, if keys have their own."""
+        """Return the meters of this user and client id; none if meters are not kept for each key."""
         return self._of.get((user, client_id), ())
 
     def each(self) -> Sequence[Meter]:
-        """Every meter as it is: of each API, or of each key."""
+        """Return all meters without sums: of each API, or of each key."""
         return tuple(self._meters.values())
 
     def sweep(self, connected: Collection[tuple[str, str]]) -> None:
-        """Retire the meters of keys without a connection, now and at the sweep before: replies may come late."""
+        """Retire the meters of keys without a connection both now and at the last sweep; replies may arrive late."""
         if not self.max_parts:
             return
         gone = {key for key in self._of if key not in connected}
@@ -144,7 +144,7 @@ class MeterBook:
         self._gone = gone
 
     def retire(self, meter: Meter) -> None:
-        """A key that is gone: its counts stay in the sums."""
+        """Remove the meter of a disconnected key, and keep its counts in the sums."""
         key: _Key = (meter.api_key, meter.user, meter.client_id, meter.node)
         if self._meters.get(key) is meter:
             del self._meters[key]
@@ -153,18 +153,18 @@ class MeterBook:
             _add(into, meter)
 
     def gone(self) -> list[Meter]:
-        """What keys that are gone have counted, one for each API: copies, which do not change any more."""
+        """Return copies of the sums of all retired meters, one for each API."""
         return summed(self._retired.values())
 
     def by_api(self) -> list[Meter]:
-        """One for each API, in the order of their keys. See `summed`."""
+        """Return the sums of all meters, one for each API, ordered by API key (see `summed`)."""
         return summed((*self._retired.values(), *self._meters.values()))
 
 
 def summed(meters: Iterable[Meter]) -> list[Meter]:
-    """New meters, one for each API, in the order of their keys. Five microseconds for each that is given.
+    """Return new meters, the sums for each API, ordered by API key. It takes about 5 µs for each given meter.
 
-    They may count on meanwhile: this may run on another thread.
+    It may run on another thread, while the given meters continue to count.
     """
     apis: dict[int, list[Meter]] = {}
     for meter in meters:
@@ -180,7 +180,7 @@ def _count(histograms: dict[str, list[int]], key: str, us: int) -> None:
 
 
 def _join(into: dict[str, list[int]], parts: Sequence[Mapping[str, list[int]]]) -> None:
-    """The sums of all parts, by key."""
+    """Store the sums of all parts in `into`, by key."""
     for key in {key: None for part in parts for key in tuple(part)}:
         into[key] = joined([part[key] for part in parts if key in part])
 

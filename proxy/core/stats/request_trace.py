@@ -1,7 +1,7 @@
-"""How one request fared, for whoever tells of it: kept only of those that waited, failed, were slow or sampled.
+"""Traces of single requests, kept only for those that waited, failed, were slow or were sampled.
 
-Times are the engine's microseconds. A RequestTrace is made when the first thing worth telling happens to a request,
-filled on the way, and handed to the observer when the request has ended (`Observer.on_trail`).
+Times are the engine's, in microseconds. A RequestTrace is created at the first event of a request that must be
+reported, and passed to the observer when the request has ended (`Observer.on_trail`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """A wait before the request was forwarded. `kind` is one of `meters.STAGES`, `detail` what was waited for,
-    `outcome` how a wait in the purgatory ended.
+    """A wait before the request was forwarded. `kind` is one of `meters.STAGES`, `detail` names the cause of the wait,
+    and `outcome` is the ending of a wait in the purgatory.
     """
 
     kind: str
@@ -29,12 +29,12 @@ class Stage(NamedTuple):
 
 
 class RequestTrace:
-    """See the module.
+    """The trace of one request.
 
-    `began_us`: the first byte of the request came; `forwarded_us`: its last byte went on (0: never);
-    `ended_us`: the reply was handed to the kernel or laid into the client's outbox, or there will be none.
-    `throttle_until_ms`: until when the client is to be quiet after this (0: no throttle).
-    `kept`: what a reply made here would have had to say of a tracked Produce: its topics are in it.
+    `began_us`: when its first byte arrived; `forwarded_us`: when its last byte was forwarded (0: never);
+    `ended_us`: when the reply was passed to the kernel or the client's outbox, or it was clear that none follows.
+    `throttle_until_ms`: until when the request throttles its client (0: no throttle).
+    `kept`: the data of a tracked Produce from which a local reply would be made; it contains the topics.
     """
 
     __slots__ = (
@@ -77,17 +77,15 @@ class RequestTrace:
         self.reply_bytes = 0
         self.refused = 0  # the error code a policy answered with
         self.refused_by = ""  # that policy's entry
-        self.refused_because = ""  # its words
-        self.audited = (
-            False  # the request is administrative: it is told of even if nothing happened to it
-        )
+        self.refused_because = ""  # the policy's reason
+        self.audited = False  # the request is administrative, and always reported
         self.sampled = False
         self.slow = False
-        self.trace_id = ""  # the tracer's, if this one is exported
+        self.trace_id = ""  # the id given by the tracer, if the trace is exported
 
     @property
     def is_news(self) -> bool:
-        """Whether something was decided about the request, or it waited, failed or was slow."""
+        """Whether the request was throttled, refused or answered by Sluice, or it waited, failed or was slow."""
         return bool(
             self.throttle_until_ms
             or self.refused
@@ -99,5 +97,5 @@ class RequestTrace:
         )
 
     def throttle_time_ms(self) -> int:
-        """How long the client was told to be quiet when the reply left."""
+        """Return the throttle time that remained when the reply was sent, in ms; 0: none."""
         return max(0, self.throttle_until_ms - self.ended_us // 1000)

@@ -1,10 +1,10 @@
-"""Who used which topic in the second that runs: for the usage records' family `topic`, off by default.
+"""Counts usage by user and topic in the current second, for the usage records' family `topic` (off by default).
 
 Rules:
-- Produce bodies and Fetch replies are walked as they pass, and never changed. One that cannot be read costs
-  nobody anything: it is counted in `unread`.
-- A request counts when its last byte has gone on, a reply when it is through.
-- Beyond MAX_KEYS users and topics a second newcomers share one, OTHER.
+- Produce bodies and Fetch replies are parsed while they stream, and never changed. One that cannot be parsed is
+  forwarded all the same, and counted in `unread`.
+- A request or reply counts when its last byte was forwarded.
+- After MAX_KEYS pairs of user and topic in a second, all further pairs share one, OTHER.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_KEYS: Final = 10_000
 
 
 class Flow:
-    """One direction. `frames` counts requests or replies, `size_bytes` those of record batches."""
+    """The usage of one direction. `frames` counts requests or replies, `size_bytes` the bytes of record batches."""
 
     __slots__ = ("batches", "frames", "partitions", "records", "size_bytes")
 
@@ -40,7 +40,7 @@ class Flow:
         self.records = 0
 
     def add(self, seen: TopicBytes) -> None:
-        """One frame's part."""
+        """Add the part of one frame that belongs to the topic."""
         self.frames += 1
         self.partitions += seen.partitions
         self.size_bytes += seen.size_bytes
@@ -49,7 +49,7 @@ class Flow:
 
 
 class TopicUse:
-    """One user and topic."""
+    """The usage of one topic by one user."""
 
     __slots__ = ("fetched", "produced", "topic", "user")
 
@@ -61,7 +61,7 @@ class TopicUse:
 
 
 class TopicUsage:
-    """See the module."""
+    """Counts topic usage. `unread` is the number of frames that could not be parsed."""
 
     __slots__ = ("_uses", "unread")
 
@@ -70,11 +70,11 @@ class TopicUsage:
         self._uses: dict[tuple[str, str], TopicUse] = {}
 
     def walker(self, version: int, *, lenient: bool) -> ProduceTopics:
-        """For a Produce body that streams; `lenient`: nobody else wants to see it."""
+        """Return a parser for a streamed Produce body; `lenient` if no other code needs the parsed body."""
         return ProduceTopics(version, lenient=lenient)
 
     def produced(self, user: str, walker: ProduceWalker, names: Mapping[bytes, str]) -> None:
-        """The last byte of a Produce has gone on."""
+        """Count a streamed Produce request whose last byte was forwarded."""
         if isinstance(walker, ProduceTopics):
             if walker.broken or not walker.done:
                 self.unread += 1
@@ -85,17 +85,17 @@ class TopicUsage:
     def produced_whole(
         self, user: str, version: int, frame: Buffer, body_at: int, names: Mapping[bytes, str]
     ) -> None:
-        """A Produce that was kept whole has gone on."""
+        """Count a Produce request that was buffered whole and forwarded."""
         walker = self.walker(version, lenient=True)
         walker.feed(frame, body_at, len(frame))
         self.produced(user, walker, names)
 
     def fetch_walker(self, api: Api) -> FetchTopics:
-        """For a Fetch reply that streams: to be fed with its whole frame."""
+        """Return a parser for a streamed Fetch reply; feed it the whole frame."""
         return FetchTopics(api.version)
 
     def fetched(self, user: str, walker: FetchTopics, names: Mapping[bytes, str]) -> None:
-        """The last byte of a Fetch reply has gone on."""
+        """Count a streamed Fetch reply whose last byte was forwarded."""
         if walker.broken or not walker.done:
             self.unread += 1
             return
@@ -105,19 +105,19 @@ class TopicUsage:
     def fetched_whole(
         self, user: str, api: Api, buf: Buffer, start: int, stop: int, names: Mapping[bytes, str]
     ) -> None:
-        """A Fetch reply has gone on of which all is in buf[start:stop]."""
+        """Count a forwarded Fetch reply whose whole frame is in `buf[start:stop]`."""
         walker = self.fetch_walker(api)
         walker.feed(buf, start, stop)
         self.fetched(user, walker, names)
 
     def take(self) -> Sequence[TopicUse]:
-        """What was used since the last take."""
+        """Return the usage since the last call."""
         uses, self._uses = self._uses, {}
         return tuple(uses.values())
 
     def _use(self, user: str, topic: str | bytes, names: Mapping[bytes, str]) -> TopicUse:
         if isinstance(topic, bytes):
-            # As Kafka writes ids; the name of one comes with a Metadata reply, so nearly always before.
+            # Without a name, the id in Kafka's notation; a Metadata reply nearly always gave the name before.
             topic = names.get(topic) or urlsafe_b64encode(topic).decode().rstrip("=")
         key = (user, topic)
         use = self._uses.get(key)

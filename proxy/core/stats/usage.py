@@ -1,14 +1,14 @@
-"""Who used what in which second: the core's own counts, quota or not, and what the usage records are made of.
+"""Counts usage by user and client id for each second, with or without quotas; usage records are made from it.
 
 Rules:
-- A Usage counts for one (user, client id) what arrived in the second that runs. When a second is over its row is
-  handed on and the count begins anew; a row is never changed afterwards.
-- Seconds are whole ones of the engine's clock. The engine rolls them before it hands out anything that comes later.
-- `charged` are the requests that a quota would count: all but SASL, the first ApiVersions of a connection,
-  and what a policy calls EXEMPT; held ones when they go on, not when they come.
-- What lasts (open connections, throttles that run) is integrated over time, so a row has the share of its second; of
-  a standstill longer than MAX_STALL_MS, what was before its last minute is in that minute's first row.
-- Beyond MAX_KEYS keys at once newcomers share one, OTHER: the sums stay right.
+- A Usage counts the traffic of one (user, client id) in the current second. When the second is over, its row is
+  reported and the counts are reset; a row never changes afterwards.
+- Seconds are whole seconds of the engine's clock. The engine ends a second before it processes later events.
+- `charged` counts the requests that a quota would count: all but SASL, the first ApiVersions of a connection, and
+  requests that a policy exempts. A held request is charged when it is forwarded, not when it arrives.
+- Durations (open connections, active throttles) are integrated over time, so each row has the part of its second. If
+  the loop stalls for longer than MAX_STALL_MS, the time before the last minute is added to that minute's first row.
+- After MAX_KEYS keys at the same time, all further keys share one, OTHER, so that the sums stay correct.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ WINDOW_MS = 1000
 MAX_KEYS = 10_000
 MAX_STALL_MS = 60_000
 OTHER = "(other)"
-_new_row = tuple.__new__  # what UsageRow(...) comes to, in half the time
+_new_row = tuple.__new__  # the same as UsageRow(...), in half the time
 
 
 class UsageRow(NamedTuple):
-    """One key's second, `ts_ms` to `ts_ms` + WINDOW_MS.
+    """The usage of one key in one second, from `ts_ms` to `ts_ms` + WINDOW_MS.
 
-    `request_bytes` and `response_bytes` are those on the wire; what is charged or exempt is counted as Kafka's
-    quotas do, without the four bytes of length. `blocked_ms` and `mute_ms` are connection-milliseconds.
+    `request_bytes` and `response_bytes` are bytes on the wire; charged and exempt bytes are counted as in Kafka's
+    quotas, without the four bytes of the size field. `blocked_ms` and `mute_ms` are connection-milliseconds.
     """
 
     ts_ms: int
@@ -51,7 +51,7 @@ class UsageRow(NamedTuple):
 
 
 class Duration:
-    """How many of something there are just now, and for how long in sum since the last look."""
+    """The current `count` of a state, and the sum of the time spent in it since the last `take`, in ms."""
 
     __slots__ = ("_since_ms", "count", "spent_ms")
 
@@ -61,20 +61,20 @@ class Duration:
         self._since_ms = now_ms
 
     def change(self, by: int, now_ms: int) -> None:
-        """More or fewer of them, from now on."""
+        """Change the count by `by` from `now_ms` on."""
         self.spent_ms += self.count * (now_ms - self._since_ms)
         self._since_ms = now_ms
         self.count += by
 
     def take(self, now_ms: int) -> int:
-        """The milliseconds since the last take; counted anew from now."""
+        """Return the milliseconds spent since the last call, and reset them."""
         self.change(0, now_ms)
         spent_ms, self.spent_ms = self.spent_ms, 0
         return spent_ms
 
 
 class Usage:
-    """The running second of one key. `requests`, `request_bytes` and `response_bytes` are the fast loops' own."""
+    """The usage of one key in the current second. The fast loops add to the requests and bytes directly."""
 
     __slots__ = (
         "blocked",
@@ -99,9 +99,8 @@ class Usage:
         self.user = user
         self.client_id = client_id
         self.requests = self.request_bytes = self.response_bytes = 0
-        self.uncharged = self.uncharged_bytes = (
-            0  # came and not charged; negative: charged later than they came
-        )
+        # Arrived but not charged in this second; negative if requests of an earlier second are charged.
+        self.uncharged = self.uncharged_bytes = 0
         self.exempt = self.exempt_bytes = 0
         self.connections = self.max_connections = 0
         self.throttled = self.throttle_ms = self.throttle_ms_max = 0
@@ -109,7 +108,7 @@ class Usage:
         self.muted = Duration(now_ms)
 
     def open(self) -> None:
-        """A connection of this key."""
+        """Count a new connection of this key."""
         self.connections += 1
         self.max_connections = max(self.max_connections, self.connections)
 
@@ -120,30 +119,30 @@ class Usage:
         self.throttle_ms_max = max(self.throttle_ms_max, throttle_time_ms)
 
     def mark_exempt(self, size_bytes: int) -> None:
-        """A request that no quota counts."""
+        """Count a request that no quota counts."""
         self.exempt += 1
         self.exempt_bytes += size_bytes
         self.defer(size_bytes)
 
     def defer(self, size_bytes: int) -> None:
-        """A request that has come and is not charged yet, or never."""
+        """Count a request that has arrived and is charged later or never."""
         self.uncharged += 1
         self.uncharged_bytes += size_bytes
 
     def charge(self, size_bytes: int) -> None:
-        """One that came earlier is charged now."""
+        """Charge a request that was deferred."""
         self.uncharged -= 1
         self.uncharged_bytes -= size_bytes
 
     @property
     def lasts(self) -> bool:
-        """Whether time alone makes its next row."""
+        """Whether a running duration alone causes the next row."""
         return bool(self.blocked.count or self.muted.count)
 
     def take(self, ts_ms: int, ends_ms: int) -> UsageRow | None:
-        """The row of the second that ends; None when nothing happened in it."""
+        """Return the row of the second that ends, and reset the counts; None when there was no usage in it."""
         blocked, muted = self.blocked, self.muted
-        # Nearly always there is nothing that lasts, and ten thousand keys are asked at once.
+        # Durations are rare, and ten thousand keys are read at once.
         blocked_ms = blocked.take(ends_ms) if blocked.count or blocked.spent_ms else 0
         mute_ms = muted.take(ends_ms) if muted.count or muted.spent_ms else 0
         if not (
@@ -185,7 +184,7 @@ class Usage:
 
 
 class UsageBook:
-    """All keys that are connected, or were in this second. `on_second` gets the rows of each second that is over."""
+    """Holds the keys connected in the current second. `on_second` gets the rows of each second that is over."""
 
     def __init__(self, now_ms: int, on_second: Callable[[int, Sequence[UsageRow]], None]) -> None:
         self.keys: dict[tuple[str, str], Usage] = {}
@@ -193,7 +192,7 @@ class UsageBook:
         self._on_second = on_second
 
     def join(self, user: str, client_id: str, now_ms: int) -> Usage:
-        """A connection counts for this key from now on."""
+        """Count a connection for this key from now on. Return the key's usage, or that of OTHER."""
         key = (user, client_id)
         usage = self.keys.get(key)
         if usage is None:
@@ -206,11 +205,11 @@ class UsageBook:
         return usage
 
     def leave(self, usage: Usage) -> None:
-        """A connection does not count for it any more. Its row comes with the end of the second all the same."""
+        """Count off a connection. The row of its key is still reported at the end of the second."""
         usage.connections -= 1
 
     def roll(self, now_ms: int) -> None:
-        """The second is over. If several are (the loop stood still), all that the later ones have is what lasted."""
+        """End the second. If several are over (the loop stalled), the later ones have only durations."""
         self._end_second(list(self.keys.values()))
         for key in [key for key, usage in self.keys.items() if not usage.connections]:
             del self.keys[key]

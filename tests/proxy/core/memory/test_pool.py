@@ -13,7 +13,7 @@ MEMPOOL = cases("mempool")
 
 
 def refused(pool: MemoryPool, size_bytes: int) -> str:
-    with pytest.raises(ValueError, match=r"may be|for requests") as caught:
+    with pytest.raises(ValueError, match="is outside 1") as caught:
         pool.try_allocate(size_bytes)
     return str(caught.value)
 
@@ -21,7 +21,7 @@ def refused(pool: MemoryPool, size_bytes: int) -> str:
 def test_a_pool_and_its_largest_request_have_valid_sizes():
     """As in Kafka's constructor both are positive, and the request is no larger than the pool."""
     for size, most in ((MEMPOOL["pool-ctor-0"]["size"], 7), (-2, 1), (10, 0), (10, 11)):
-        with pytest.raises(ValueError, match="a pool of"):
+        with pytest.raises(ValueError, match="pool size"):
             MemoryPool(size, most, strict=True)
     assert MemoryPool(10, 10).max_single_bytes == 10
 
@@ -78,10 +78,10 @@ def test_releasing_more_than_was_granted_is_a_fault():
     pool = MemoryPool(100)
     assert pool.try_allocate(MEMPOOL["pool-double-free"]["alloc"])
     pool.release(5)
-    with pytest.raises(ValueError, match="released 5 of 0"):
+    with pytest.raises(ValueError, match=r"released size 5 is outside 0\.\.0"):
         pool.release(5)
     pool.force_allocate(10)
-    with pytest.raises(ValueError, match="released -1 of 10"):
+    with pytest.raises(ValueError, match=r"released size -1 is outside 0\.\.10"):
         pool.release(-1)
 
 
@@ -166,7 +166,7 @@ def test_the_size_of_a_pool_can_be_changed():
     pool.resize(20, 8)
     assert pool.available_memory() == 10
     assert pool.depleted_ms(9) == 3
-    with pytest.raises(ValueError, match="1 to 8"):
+    with pytest.raises(ValueError, match=r"outside 1\.\.8"):
         pool.try_allocate(9)
 
 
