@@ -77,8 +77,7 @@ def test_reloads_and_requests_pass_while_the_usage_log_waits_for_the_disk(sluice
         sluice.stop()
     rows = {family: shown(tmp_path / "usage", family) for family in FAMILIES}
     missing = {family: found[-1]["seq"] - len(found) for family, found in rows.items()}
-    assert missing["capture"] > 0
-    assert sum(missing.values()) == rows["instance"][-1]["rows_dropped_total"]
+    assert sum(missing.values()) == rows["instance"][-1]["rows_dropped_total"] > 0
 
 
 def test_a_drain_does_not_wait_for_the_disk_and_says_what_was_not_written(sluice, disk, tmp_path):
