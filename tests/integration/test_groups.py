@@ -117,9 +117,7 @@ def _until(done: Callable[[], bool], members: list[Member]) -> list[bytes]:
 def test_a_group_shares_leaves_and_resumes(
     make: Callable[[str, str, str, str], Member], protocol: str, way_one: Way
 ) -> None:
-    """Two members split the partitions and read each record
-    once; the one that stays takes over all from the commit.
-    """
+    """Two members split the partitions and read each record; the one that stays takes over all from the commit."""
     topic, group = way_one.topics.make(PARTITIONS), f"g-{uuid.uuid4()}"
     first = make(way_one.bootstrap, group, topic, protocol)
     second = make(way_one.bootstrap, group, topic, protocol)
@@ -136,11 +134,12 @@ def test_a_group_shares_leaves_and_resumes(
     Librdkafka().write(way_one.bootstrap, topic, values, PARTITIONS, "all", "none")
     found: list[bytes] = []
     give_up = time.monotonic() + TIMEOUT_SECONDS
-    while len(found) < len(values):
-        assert time.monotonic() < give_up, f"{len(found)} of {len(values)}"
+    # A record comes again if a rebalance takes its partition before it is committed, here as without Sluice.
+    while not set(values) <= set(found):
+        assert time.monotonic() < give_up, f"{len(set(found))} of {len(values)}"
         for member in members:
             found += member.poll()
-    assert sorted(found) == sorted(values)
+    assert set(found) == set(values)
 
     first.leave()
     more = [b"more %d" % number for number in range(40)]
