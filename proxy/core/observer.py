@@ -38,10 +38,10 @@ class Observer:
     def on_unmapped_node(self, node_id: int) -> None:
         """A broker outside the declared range was seen; it is advertised at the bootstrap port."""
 
-    def on_trail(self, trail: RequestTrace) -> None:
+    def on_trace(self, trace: RequestTrace) -> None:
         """A request that waited, failed, was slow or was sampled has ended. Only if the engine keeps traces."""
 
-    def on_unmuted(self, trail: RequestTrace, now_us: int) -> None:
+    def on_unmuted(self, trace: RequestTrace, now_us: int) -> None:
         """The throttle that this request caused is over, or its client has disconnected."""
 
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
@@ -72,9 +72,9 @@ class Observer:
         """A policy in mode `observe` would have refused, delayed, answered or changed a request."""
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """A policy has refused a connection or a request. `on_trail` reports the end of that request."""
+        """A policy has refused a connection or a request. `on_trace` reports the end of that request."""
 
-    def on_audited(self, trail: RequestTrace) -> None:
+    def on_audited(self, trace: RequestTrace) -> None:
         """An administrative request, or one that a policy refused, has ended. Only if `hears_audit`."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:

@@ -71,26 +71,26 @@ class AuditLog(Observer):
 
     # -- on the loop -----------------------------------------------------------------------------
 
-    def on_audited(self, trail: RequestTrace) -> None:
+    def on_audited(self, trace: RequestTrace) -> None:
         """See Observer."""
-        api, ended_us = trail.api, trail.ended_us
-        if not self._is_within_rate(trail.peer, ended_us // 1000):
+        api, ended_us = trace.api, trace.ended_us
+        if not self._is_within_rate(trace.peer, ended_us // 1000):
             return
-        is_refused = bool(trail.refused or trail.refused_by)
+        is_refused = bool(trace.refused or trace.refused_by)
         line: dict[str, object] = {
             "ts": _time(ended_us),
             "event": "refused" if is_refused else "request",
             "api": api.name,
             "version": api.version,
-            **_client(trail.peer),
-            "correlation_id": trail.correlation_id,
-            "size_bytes": trail.size_bytes,
-            "forwarded": trail.forwarded_us != 0,
-            "outcome": trail.outcome.value,
-            "took_ms": (ended_us - trail.began_us) // 1000,
+            **_client(trace.peer),
+            "correlation_id": trace.correlation_id,
+            "size_bytes": trace.size_bytes,
+            "forwarded": trace.forwarded_us != 0,
+            "outcome": trace.outcome.value,
+            "took_ms": (ended_us - trace.began_us) // 1000,
         }
         if is_refused:
-            line |= _refusal(trail.refused_by, error_name(trail.refused), trail.refused_because)
+            line |= _refusal(trace.refused_by, error_name(trace.refused), trace.refused_because)
         self._put(line)
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:

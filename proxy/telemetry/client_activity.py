@@ -84,13 +84,13 @@ class ClientActivity(Observer):
         """See Observer."""
         self._ts_ms, self._rows = ts_ms, rows
 
-    def on_trail(self, trail: RequestTrace) -> None:
+    def on_trace(self, trace: RequestTrace) -> None:
         """See Observer."""
-        ms = delayed_ms(trail)
+        ms = delayed_ms(trace)
         if ms <= 0:
             return
-        key = trail.peer.user, trail.peer.client_id
-        now_ms = trail.ended_us // 1000
+        key = trace.peer.user, trace.peer.client_id
+        now_ms = trace.ended_us // 1000
         throttles = self._throttles.get(key)
         if throttles is None:
             if len(self._throttles) >= MAX_KEYS:

@@ -61,17 +61,17 @@ class Decisions(Observer):
         self._ring: deque[RequestTrace | PolicyDecision] = deque(maxlen=kept)
         self._observed: deque[PolicyDecision] = deque(maxlen=OBSERVED_KEPT)
 
-    def on_trail(self, trail: RequestTrace) -> None:
+    def on_trace(self, trace: RequestTrace) -> None:
         """See Observer."""
-        if trail.is_news:
-            self._ring.append(trail)
+        if trace.is_news:
+            self._ring.append(trace)
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
         """See Observer."""
         self._observed.append(decision)
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """See Observer. Only clients refused at their connect: refused requests come by `on_trail`."""
+        """See Observer. Only clients refused at their connect: refused requests come by `on_trace`."""
         if not decision.api_name:
             self._ring.append(decision)
 
@@ -83,21 +83,21 @@ class Decisions(Observer):
         return list(islice(newest, limit))
 
 
-def decision_of(trail: RequestTrace | PolicyDecision) -> Decision:
+def decision_of(trace: RequestTrace | PolicyDecision) -> Decision:
     """Return the decision about one request, or about one client that was refused at its connect."""
-    if isinstance(trail, PolicyDecision):
-        return _ruled(trail, "refused", 0, "")
-    what, ms, detail = _judged(trail)
+    if isinstance(trace, PolicyDecision):
+        return _ruled(trace, "refused", 0, "")
+    what, ms, detail = _judged(trace)
     return Decision(
-        trail.ended_us // 1000,
-        trail.peer.user,
-        trail.peer.client_id[:MAX_NAME_CHARS],
-        trail.api.name,
+        trace.ended_us // 1000,
+        trace.peer.user,
+        trace.peer.client_id[:MAX_NAME_CHARS],
+        trace.api.name,
         what,
         ms,
         detail,
-        trail.trace_id,
-        trail.refused_by,
+        trace.trace_id,
+        trace.refused_by,
     )
 
 
@@ -121,29 +121,29 @@ def _ruled(decision: PolicyDecision, what: str, ms: int, before: str) -> Decisio
     )
 
 
-def delayed_ms(trail: RequestTrace) -> int:
+def delayed_ms(trace: RequestTrace) -> int:
     """Return the quota delay in milliseconds: how long the request was held, plus how long its client is muted."""
-    held_us = sum(each.ended_us - each.began_us for each in trail.stages if each.kind == "throttle")
-    return held_us // 1000 + trail.throttle_time_ms()
+    held_us = sum(each.ended_us - each.began_us for each in trace.stages if each.kind == "throttle")
+    return held_us // 1000 + trace.throttle_time_ms()
 
 
-def _judged(trail: RequestTrace) -> tuple[str, int, str]:
-    took_ms = (trail.ended_us - trail.began_us) // 1000
-    waits = {each.kind: each for each in trail.stages}
-    if trail.outcome is Outcome.EXPIRED:
+def _judged(trace: RequestTrace) -> tuple[str, int, str]:
+    took_ms = (trace.ended_us - trace.began_us) // 1000
+    waits = {each.kind: each for each in trace.stages}
+    if trace.outcome is Outcome.EXPIRED:
         return "expired", took_ms, f"the broker had not answered after {took_ms} ms"
-    if trail.refused_by or trail.refused:
-        error = error_name(trail.refused)
-        return "refused", took_ms, _refusal(trail.refused_by, error, trail.refused_because)
-    if trail.throttle_until_ms or "throttle" in waits:
-        return "throttled", delayed_ms(trail), _excess(trail.excess)
+    if trace.refused_by or trace.refused:
+        error = error_name(trace.refused)
+        return "refused", took_ms, _refusal(trace.refused_by, error, trace.refused_because)
+    if trace.throttle_until_ms or "throttle" in waits:
+        return "throttled", delayed_ms(trace), _excess(trace.excess)
     for kind in ("purgatory", "memory"):
         if kind in waits:
             return "held", _ms(waits[kind]), _waited(waits[kind])
-    if trail.outcome is Outcome.DISCONNECTED:
+    if trace.outcome is Outcome.DISCONNECTED:
         return "failed", took_ms, "its connection ended before it was answered"
-    if trail.forwarded_us and trail.slow:
-        broker_ms = (trail.ended_us - trail.forwarded_us) // 1000
+    if trace.forwarded_us and trace.slow:
+        broker_ms = (trace.ended_us - trace.forwarded_us) // 1000
         return "slow", took_ms, f"the broker took {broker_ms} ms"
     return "slow", took_ms, f"its client took {took_ms} ms to send it"
 

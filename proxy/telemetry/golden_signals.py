@@ -82,13 +82,13 @@ class GoldenSignals(Observer):
         elif reason in _LOST:
             self.lost[peer.node_id] += 1
 
-    def on_trail(self, trail: RequestTrace) -> None:
+    def on_trace(self, trace: RequestTrace) -> None:
         """See Observer."""
-        if trail.outcome not in _ERRORS:
+        if trace.outcome not in _ERRORS:
             return
         self.errors_in_second += 1
-        self.node_errors[trail.peer.node_id] += 1
-        key = trail.peer.user, trail.peer.client_id
+        self.node_errors[trace.peer.node_id] += 1
+        key = trace.peer.user, trace.peer.client_id
         self._errors[key] = self._errors.pop(key, 0) + 1
         if len(self._errors) > MAX_KEYS:
             self._errors.popitem(last=False)

@@ -51,9 +51,9 @@ FACTS = Facts(
 class Traced(MetricsObserver):
     """Acts like a tracer that has exported everything."""
 
-    def on_trail(self, trail) -> None:
-        trail.trace_id = TRACE_ID
-        super().on_trail(trail)
+    def on_trace(self, trace) -> None:
+        trace.trace_id = TRACE_ID
+        super().on_trace(trace)
 
 
 def lively(push: MetricPush | None = None) -> MetricsObserver:

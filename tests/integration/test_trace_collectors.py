@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.support.collectors import BlackHole, Collector, exporting, refusing
-from tests.support.trails import trail
+from tests.support.request_traces import trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +32,9 @@ def offer(tracer: Tracer, count: int) -> float:
     """Offer so many requests of two spans; return the longest call, in seconds."""
     longest = 0.0
     for _ in range(count):
-        made = trail()
+        made = trace()
         began = time.perf_counter()
-        tracer.on_trail(made)
+        tracer.on_trace(made)
         longest = max(longest, time.perf_counter() - began)
     return longest
 

@@ -28,14 +28,14 @@ class Ledger(Watcher):
         super().__init__()
         self.seconds: list[int] = []
         self.rows: list[UsageRow] = []
-        self.trails: list[RequestTrace] = []
+        self.traces: list[RequestTrace] = []
         self.unmuted: list[tuple[RequestTrace, int]] = []
 
-    def on_trail(self, trail: RequestTrace) -> None:
-        self.trails.append(trail)
+    def on_trace(self, trace: RequestTrace) -> None:
+        self.traces.append(trace)
 
-    def on_unmuted(self, trail: RequestTrace, now_us: int) -> None:
-        self.unmuted.append((trail, now_us))
+    def on_unmuted(self, trace: RequestTrace, now_us: int) -> None:
+        self.unmuted.append((trace, now_us))
 
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
         self.seconds.append(ts_ms)

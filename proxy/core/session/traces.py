@@ -90,7 +90,7 @@ def finish_trace(
     if observer.hears_audit and (trace.audited or trace.refused or trace.refused_by):
         observer.on_audited(trace)
     if not trace.audited or trace.is_news or trace.sampled:
-        observer.on_trail(trace)
+        observer.on_trace(trace)
 
 
 def _refuser(exchange: ObservedExchange) -> str:

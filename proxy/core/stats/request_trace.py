@@ -1,7 +1,7 @@
 """Traces of single requests, kept only for those that waited, failed, were slow or were sampled.
 
 Times are the engine's, in microseconds. A RequestTrace is created at the first event of a request that must be
-reported, and passed to the observer when the request has ended (`Observer.on_trail`).
+reported, and passed to the observer when the request has ended (`Observer.on_trace`).
 """
 
 from __future__ import annotations

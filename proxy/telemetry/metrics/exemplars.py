@@ -21,15 +21,15 @@ class ExemplarStore:
     def __init__(self) -> None:
         self._kept: dict[Wait, dict[int, Exemplar]] = {}
 
-    def note(self, trail: RequestTrace) -> None:
+    def note(self, trace: RequestTrace) -> None:
         """Keep an ended request as exemplar if it has a trace."""
-        trace_id = trail.trace_id
+        trace_id = trace.trace_id
         if not trace_id:
             return
-        for stage in trail.stages:
+        for stage in trace.stages:
             if stage.kind in STAGES:
                 took_us = stage.ended_us - stage.began_us
-                kept = self._kept.setdefault((trail.api.name, stage.kind), {})
+                kept = self._kept.setdefault((trace.api.name, stage.kind), {})
                 place = place_of(took_us, STAGE.edges)
                 kept[place] = Exemplar(trace_id, took_us / 1e6, stage.ended_us / 1e6)
 

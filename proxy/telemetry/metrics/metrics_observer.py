@@ -67,9 +67,9 @@ class MetricsObserver(Observer):
 
     # -- reports of the core ---------------------------------------------------------------------
 
-    def on_trail(self, trail: RequestTrace) -> None:
+    def on_trace(self, trace: RequestTrace) -> None:
         """See Observer."""
-        self._exemplars.note(trail)
+        self._exemplars.note(trace)
 
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
         """See Observer."""

@@ -44,9 +44,9 @@ class KnownNames(NamedTuple):
     topics: Mapping[bytes, str] = MappingProxyType({})
 
 
-def of_request(trail: RequestTrace, topic: str) -> Attributes:
+def of_request(trace: RequestTrace, topic: str) -> Attributes:
     """Return the attributes of the SERVER span; `topic` is that of `topic_of`."""
-    api, peer = trail.api, trail.peer
+    api, peer = trace.api, trace.peer
     found: Attributes = {
         "messaging.system": "kafka",
         "messaging.operation.name": api.name,
@@ -55,14 +55,14 @@ def of_request(trail: RequestTrace, topic: str) -> Attributes:
         "user.name": printable(peer.user),
         "sluice.principal.source": peer.principal_source,
         "sluice.session": peer.session_id,
-        "sluice.node": _node(trail),
+        "sluice.node": _node(trace),
         "sluice.api.key": api.key,
         "sluice.api.version": api.version,
-        "sluice.correlation_id": trail.correlation_id,
-        "sluice.request.size": trail.size_bytes,
-        "sluice.reply.size": trail.reply_bytes,
-        "sluice.outcome": trail.outcome.value,
-        "sluice.reasons": reasons(trail),
+        "sluice.correlation_id": trace.correlation_id,
+        "sluice.request.size": trace.size_bytes,
+        "sluice.reply.size": trace.reply_bytes,
+        "sluice.outcome": trace.outcome.value,
+        "sluice.reasons": reasons(trace),
     }
     if api.name in _OPERATIONS:
         found["messaging.operation.type"] = _OPERATIONS[api.name]
@@ -70,27 +70,27 @@ def of_request(trail: RequestTrace, topic: str) -> Attributes:
         found["messaging.client.id"] = printable(peer.client_id)
     if topic:
         found["messaging.destination.name"] = topic
-    waited_us = sum(stage.ended_us - stage.began_us for stage in _throttles(trail))
+    waited_us = sum(stage.ended_us - stage.began_us for stage in _throttles(trace))
     if waited_us:
         found["sluice.throttle.ms"] = waited_us / 1000
-    quiet_ms = trail.throttle_time_ms()
+    quiet_ms = trace.throttle_time_ms()
     if quiet_ms:
         found["sluice.throttle_time_ms"] = quiet_ms
-    if trail.refused:
-        found["sluice.refused.code"] = trail.refused
-        if trail.refused_by:
-            found["sluice.refused.policy"] = trail.refused_by
-    error = error_type(trail)
+    if trace.refused:
+        found["sluice.refused.code"] = trace.refused
+        if trace.refused_by:
+            found["sluice.refused.policy"] = trace.refused_by
+    error = error_type(trace)
     if error is not None:
         found["error.type"] = error
-    return found | _quota(trail)
+    return found | _quota(trace)
 
 
-def of_wait(trail: RequestTrace, stage: Stage, times: int) -> Attributes:
+def of_wait(trace: RequestTrace, stage: Stage, times: int) -> Attributes:
     """Return the attributes of a wait that was begun `times` times; `stage` is the last of them."""
     found: Attributes = {}
     if stage.kind == "throttle":
-        found |= _quota(trail)
+        found |= _quota(trace)
     if stage.detail and _NAMELESS not in stage.detail:
         found["sluice.condition"] = printable(stage.detail)
     if stage.kind == "purgatory" and stage.outcome:
@@ -100,63 +100,63 @@ def of_wait(trail: RequestTrace, stage: Stage, times: int) -> Attributes:
     return found
 
 
-def of_upstream(trail: RequestTrace, known: KnownNames) -> Attributes:
+def of_upstream(trace: RequestTrace, known: KnownNames) -> Attributes:
     """Return the attributes of the `upstream` span."""
-    node_id = trail.peer.node_id
+    node_id = trace.peer.node_id
     address = None if node_id is None else known.address_of(node_id)
     found: Attributes = {
         "messaging.system": "kafka",
-        "messaging.operation.name": trail.api.name,
-        "sluice.node": _node(trail),
+        "messaging.operation.name": trace.api.name,
+        "sluice.node": _node(trace),
     }
     if address is not None:
         found["server.address"], found["server.port"] = printable(address[0]), address[1]
-    if trail.outcome.value in UPSTREAM_FAILED:
-        found["error.type"] = trail.outcome.value
+    if trace.outcome.value in UPSTREAM_FAILED:
+        found["error.type"] = trace.outcome.value
     return found
 
 
-def of_mute(trail: RequestTrace) -> Attributes:
+def of_mute(trace: RequestTrace) -> Attributes:
     """Return the attributes of the `mute` span."""
     found: Attributes = {
-        "user.name": printable(trail.peer.user),
-        "sluice.session": trail.peer.session_id,
-        "sluice.throttle_time_ms": trail.throttle_time_ms(),
+        "user.name": printable(trace.peer.user),
+        "sluice.session": trace.peer.session_id,
+        "sluice.throttle_time_ms": trace.throttle_time_ms(),
     }
-    if trail.peer.client_id:
-        found["messaging.client.id"] = printable(trail.peer.client_id)
-    return found | _quota(trail)
+    if trace.peer.client_id:
+        found["messaging.client.id"] = printable(trace.peer.client_id)
+    return found | _quota(trace)
 
 
-def reasons(trail: RequestTrace) -> tuple[str, ...]:
+def reasons(trace: RequestTrace) -> tuple[str, ...]:
     """Return all reasons for which the request is traced."""
-    kinds = {stage.kind for stage in trail.stages}
+    kinds = {stage.kind for stage in trace.stages}
     applies = {
-        "throttled": "throttle" in kinds or trail.throttle_until_ms > 0,
+        "throttled": "throttle" in kinds or trace.throttle_until_ms > 0,
         "held": "purgatory" in kinds,
         "out_of_memory": "memory" in kinds,
-        "expired": trail.outcome.value == "expired",
-        "refused": trail.refused != 0,
-        "disconnected": trail.outcome.value == "disconnected",
-        "slow": trail.slow,
-        "sampled": trail.sampled,
+        "expired": trace.outcome.value == "expired",
+        "refused": trace.refused != 0,
+        "disconnected": trace.outcome.value == "disconnected",
+        "slow": trace.slow,
+        "sampled": trace.sampled,
     }
     return tuple(reason for reason, is_one in applies.items() if is_one)
 
 
-def error_type(trail: RequestTrace) -> str | None:
+def error_type(trace: RequestTrace) -> str | None:
     """Return Kafka's name of the error of a refusal, or the outcome of a failed request; else None."""
-    if trail.refused:
+    if trace.refused:
         try:
-            return ErrorCode(trail.refused).name
+            return ErrorCode(trace.refused).name
         except ValueError:
-            return str(trail.refused)
-    return trail.outcome.value if trail.outcome.value in UPSTREAM_FAILED else None
+            return str(trace.refused)
+    return trace.outcome.value if trace.outcome.value in UPSTREAM_FAILED else None
 
 
-def topic_of(trail: RequestTrace, known: KnownNames) -> str:
+def topic_of(trace: RequestTrace, known: KnownNames) -> str:
     """Return the topic of a Produce to one topic whose partitions were kept (acks=all); else an empty text."""
-    kept, api = trail.kept, trail.api
+    kept, api = trace.kept, trace.api
     topics: Topics = ()
     try:
         if isinstance(kept, bytes):
@@ -174,12 +174,12 @@ def topic_of(trail: RequestTrace, known: KnownNames) -> str:
     return printable(topic if isinstance(topic, str) else known.topics.get(topic, ""))
 
 
-def _throttles(trail: RequestTrace) -> list[Stage]:
-    return [stage for stage in trail.stages if stage.kind == "throttle"]
+def _throttles(trace: RequestTrace) -> list[Stage]:
+    return [stage for stage in trace.stages if stage.kind == "throttle"]
 
 
-def _quota(trail: RequestTrace) -> Attributes:
-    excess = trail.excess
+def _quota(trace: RequestTrace) -> Attributes:
+    excess = trace.excess
     if excess is None:
         return {}
     return {
@@ -190,5 +190,5 @@ def _quota(trail: RequestTrace) -> Attributes:
     }
 
 
-def _node(trail: RequestTrace) -> str:
-    return "bootstrap" if trail.peer.node_id is None else str(trail.peer.node_id)
+def _node(trace: RequestTrace) -> str:
+    return "bootstrap" if trace.peer.node_id is None else str(trace.peer.node_id)

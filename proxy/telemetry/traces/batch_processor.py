@@ -36,7 +36,7 @@ HURRY_S = 0.3
 class Job(NamedTuple):
     """A request that makes `spans` spans; only the mute after it if `unmuted_us` is not 0."""
 
-    trail: RequestTrace
+    trace: RequestTrace
     spans: int
     unmuted_us: int = 0
 
@@ -155,8 +155,8 @@ class SpanBatchProcessor:
 
     def _spans(self, job: Job) -> list[Span]:
         if job.unmuted_us:
-            return [mute_span(job.trail, job.unmuted_us, self._new_trace_id)]
-        return spans_of(job.trail, self._new_span_id, self.known)
+            return [mute_span(job.trace, job.unmuted_us, self._new_trace_id)]
+        return spans_of(job.trace, self._new_span_id, self.known)
 
     def _new_trace_id(self) -> int:
         return self._ids.getrandbits(128) | 1

@@ -76,61 +76,61 @@ class _Part(NamedTuple):
     failed: bool = False
 
 
-def span_count(trail: RequestTrace) -> int:
+def span_count(trace: RequestTrace) -> int:
     """Return how many spans `spans_of` makes; fast, because the loop calls it."""
     count = 1
-    at_us = trail.began_us
+    at_us = trace.began_us
     before: Stage | None = None
-    for stage in trail.stages:
+    for stage in trace.stages:
         if stage.began_us > at_us:
             count += 2
         elif before is None or stage.began_us != at_us or not _is_same(before, stage):
             count += 1
         before, at_us = stage, stage.ended_us
-    forwarded_us, ended_us = trail.forwarded_us, trail.ended_us
+    forwarded_us, ended_us = trace.forwarded_us, trace.ended_us
     if forwarded_us:
         return count + (forwarded_us > at_us) + (ended_us > forwarded_us)
     return count + (ended_us > at_us)
 
 
 def spans_of(
-    trail: RequestTrace, new_span_id: Callable[[], int], known: KnownNames = NOTHING_KNOWN
+    trace: RequestTrace, new_span_id: Callable[[], int], known: KnownNames = NOTHING_KNOWN
 ) -> list[Span]:
     """Return the SERVER span and its children. The request has ended and has a `trace_id`."""
-    trace_id = int(trail.trace_id, 16)
+    trace_id = int(trace.trace_id, 16)
     span_id = trace_id & SPAN_ID_MASK
-    topic = attributes.topic_of(trail, known)
+    topic = attributes.topic_of(trace, known)
     server = Span(
         trace_id,
         span_id,
         0,
-        f"{trail.api.name} {topic}" if topic else trail.api.name,
+        f"{trace.api.name} {topic}" if topic else trace.api.name,
         Kind.SERVER,
-        trail.began_us * _NS_PER_US,
-        trail.ended_us * _NS_PER_US,
-        attributes.of_request(trail, topic),
-        failed=attributes.error_type(trail) is not None,
+        trace.began_us * _NS_PER_US,
+        trace.ended_us * _NS_PER_US,
+        attributes.of_request(trace, topic),
+        failed=attributes.error_type(trace) is not None,
     )
-    return [server, *(_child(part, server, new_span_id()) for part in _parts(trail, known))]
+    return [server, *(_child(part, server, new_span_id()) for part in _parts(trace, known))]
 
 
-def is_muted_after(trail: RequestTrace, unmuted_us: int) -> bool:
+def is_muted_after(trace: RequestTrace, unmuted_us: int) -> bool:
     """Return whether the throttle lasted longer than the reply (`RequestTrace.ended_us` is 0 before it)."""
-    return 0 < trail.ended_us < unmuted_us
+    return 0 < trace.ended_us < unmuted_us
 
 
-def mute_span(trail: RequestTrace, unmuted_us: int, new_trace_id: Callable[[], int]) -> Span:
+def mute_span(trace: RequestTrace, unmuted_us: int, new_trace_id: Callable[[], int]) -> Span:
     """Return the root span of a throttle that lasted from the reply until `unmuted_us`."""
-    trace_id, throttled = new_trace_id(), int(trail.trace_id, 16)
+    trace_id, throttled = new_trace_id(), int(trace.trace_id, 16)
     return Span(
         trace_id,
         trace_id & SPAN_ID_MASK,
         0,
         MUTE,
         Kind.INTERNAL,
-        trail.ended_us * _NS_PER_US,
+        trace.ended_us * _NS_PER_US,
         unmuted_us * _NS_PER_US,
-        attributes.of_mute(trail),
+        attributes.of_mute(trace),
         links=(Link(throttled, throttled & SPAN_ID_MASK),),
     )
 
@@ -149,12 +149,12 @@ def _child(part: _Part, server: Span, span_id: int) -> Span:
     )
 
 
-def _parts(trail: RequestTrace, known: KnownNames) -> list[_Part]:
+def _parts(trace: RequestTrace, known: KnownNames) -> list[_Part]:
     """Return the children in their order."""
     parts: list[_Part] = []
-    at_us = trail.began_us
+    at_us = trace.began_us
     run: list[Stage] = []
-    for stage in trail.stages:
+    for stage in trace.stages:
         if run and stage.began_us == at_us and _is_same(run[-1], stage):
             parts.pop()
         else:
@@ -162,16 +162,16 @@ def _parts(trail: RequestTrace, known: KnownNames) -> list[_Part]:
             _fill(parts, at_us, stage.began_us)
         run.append(stage)
         at_us = stage.ended_us
-        described = attributes.of_wait(trail, stage, len(run))
+        described = attributes.of_wait(trace, stage, len(run))
         parts.append(_Part(stage.kind, Kind.INTERNAL, run[0].began_us, at_us, described))
-    began_us, ended_us = trail.forwarded_us, trail.ended_us
+    began_us, ended_us = trace.forwarded_us, trace.ended_us
     if not began_us:
         _fill(parts, at_us, ended_us)
         return parts
     _fill(parts, at_us, began_us)
     if ended_us > began_us:  # else there is no reply to wait for
-        described = attributes.of_upstream(trail, known)
-        failed = trail.outcome.value in attributes.UPSTREAM_FAILED
+        described = attributes.of_upstream(trace, known)
+        failed = trace.outcome.value in attributes.UPSTREAM_FAILED
         parts.append(_Part(UPSTREAM, Kind.CLIENT, began_us, ended_us, described, failed))
     return parts
 

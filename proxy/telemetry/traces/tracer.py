@@ -4,7 +4,7 @@ Rules:
 - The loop does a few additions and one append; the thread does the rest.
 - The rate of spans is limited by a token bucket on the engine's time, with bursts of twice the rate. If the queue is
   full the oldest request is dropped. Dropped spans are counted.
-- `on_trail` sets `RequestTrace.trace_id` of a traced request, so observers that need it are called after this one.
+- `on_trace` sets `RequestTrace.trace_id` of a traced request, so observers that need it are called after this one.
 - A throttle that lasts longer than the reply is traced only if its request was.
 """
 
@@ -94,23 +94,23 @@ class Tracer(Observer):
 
     # -- on the loop -----------------------------------------------------------------------------
 
-    def on_trail(self, trail: RequestTrace) -> None:
+    def on_trace(self, trace: RequestTrace) -> None:
         """See Observer. Traces the request if the rate allows it."""
-        spans = span_count(trail)
-        if self._try_take(spans, trail.ended_us):
+        spans = span_count(trace)
+        if self._try_take(spans, trace.ended_us):
             # the lower half is a span's id, and not 0
-            trail.trace_id = f"{self._new_id(128) | 1:032x}"
-            kept = trail.kept
+            trace.trace_id = f"{self._new_id(128) | 1:032x}"
+            kept = trace.kept
             if kept is not None and (
                 not isinstance(kept, bytes | bytearray) or len(kept) > MAX_KEPT_BYTES
             ):
-                trail.kept = None  # thousands of partitions: too much to keep for a name
-            self._put(Job(trail, spans))
+                trace.kept = None  # thousands of partitions: too much to keep for a name
+            self._put(Job(trace, spans))
 
-    def on_unmuted(self, trail: RequestTrace, now_us: int) -> None:
+    def on_unmuted(self, trace: RequestTrace, now_us: int) -> None:
         """See Observer. Traces a throttle that lasted longer than the reply."""
-        if trail.trace_id and is_muted_after(trail, now_us) and self._try_take(1, now_us):
-            self._put(Job(trail, 1, now_us))
+        if trace.trace_id and is_muted_after(trace, now_us) and self._try_take(1, now_us):
+            self._put(Job(trace, 1, now_us))
 
     def _try_take(self, spans: int, now_us: int) -> bool:
         """Take tokens from the bucket. One request may overdraw it, so that a request with many spans can be traced."""

@@ -118,11 +118,11 @@ def test_charged_requests_are_those_that_the_buckets_recorded(steps, limits, bur
     assert ledger.by_second("charged") == play.recorded()
     assert ledger.sum("exempt") == 3
     assert ledger.sum("requests") == 3 + len(play.names)
-    held = {stage.kind for trail in ledger.trails for stage in trail.stages}
+    held = {stage.kind for trace in ledger.traces for stage in trace.stages}
     assert held <= {"throttle"}
-    unexcused = {trail.outcome for trail in ledger.trails if trail.excess is None}
+    unexcused = {trace.outcome for trace in ledger.traces if trace.excess is None}
     assert unexcused <= {Outcome.EXPIRED, Outcome.DISCONNECTED}
-    excused = [trail for trail in ledger.trails if trail.excess is not None]
+    excused = [trace for trace in ledger.traces if trace.excess is not None]
     assert (ledger.sum("throttled") > 0) == bool(excused)
 
 

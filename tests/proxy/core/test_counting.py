@@ -226,21 +226,21 @@ def check_charges(play: Play) -> None:
     assert ledger.by_second("exempt") == policy.exempt
 
 
-def check_trails(play: Play) -> None:
+def check_traces(play: Play) -> None:
     """Check that each notable request has a trace, whose waits and broker time add up to its whole time."""
-    told = Counter(trail.correlation_id for trail in play.ledger.trails)
+    told = Counter(trace.correlation_id for trace in play.ledger.traces)
     assert set(told.values()) <= {1}
     assert play.policy.worth_telling <= set(told)
-    for trail in play.ledger.trails:
-        waits = sorted(trail.stages, key=lambda stage: stage.began_us)
+    for trace in play.ledger.traces:
+        waits = sorted(trace.stages, key=lambda stage: stage.began_us)
         assert all(each.ended_us >= each.began_us for each in waits)
         assert all(one.ended_us <= other.began_us for one, other in pairwise(waits))
         waited_us = sum(each.ended_us - each.began_us for each in waits)
-        assert all(trail.began_us <= each.began_us for each in waits)
-        assert all(each.ended_us <= trail.ended_us for each in waits)
-        if trail.forwarded_us:
-            whole_us = waited_us + trail.ended_us - trail.forwarded_us
-            assert abs(whole_us - (trail.ended_us - trail.began_us)) <= EDGE_US
+        assert all(trace.began_us <= each.began_us for each in waits)
+        assert all(each.ended_us <= trace.ended_us for each in waits)
+        if trace.forwarded_us:
+            whole_us = waited_us + trace.ended_us - trace.forwarded_us
+            assert abs(whole_us - (trace.ended_us - trace.began_us)) <= EDGE_US
 
 
 def cleaned(step: Asked | Answered | Passed) -> Asked | Answered | Passed:
@@ -270,10 +270,10 @@ def test_every_request_is_counted_and_reported_once(steps, needs):
     assert play.ledger.sum("requests") == len(play.script)
     assert play.ledger.sum("request_bytes") == len(play.sent)
     assert play.ledger.sum("response_bytes") == len(play.wire.to_client)
-    check_trails(play)
-    told = {trail.correlation_id for trail in play.ledger.trails}
+    check_traces(play)
+    told = {trace.correlation_id for trace in play.ledger.traces}
     if needs is None:
-        assert {trail.outcome for trail in play.ledger.trails} <= {Outcome.EXPIRED}
+        assert {trace.outcome for trace in play.ledger.traces} <= {Outcome.EXPIRED}
     else:
         check_charges(play)
         assert told == play.policy.worth_telling
@@ -311,12 +311,12 @@ def test_no_request_is_counted_or_reported_twice_at_any_end(steps, needs, end, o
     play.wire.release()
     play.wire.end_seconds()
     check_counts(play)
-    check_trails(play)
+    check_traces(play)
     assert play.ledger.sum("requests") <= len(play.script)
     if options["meters_by_key"] and needs is not None:
         meters = play.engine.meters.by_api()
         assert sum(m.response_bytes for m in meters) <= play.ledger.sum("response_bytes")
-    for trail, now_us in play.ledger.unmuted:
-        assert trail.throttle_until_ms > 0
-        assert trail in play.ledger.trails
+    for trace, now_us in play.ledger.unmuted:
+        assert trace.throttle_until_ms > 0
+        assert trace in play.ledger.traces
         assert now_us <= play.engine.now_us

@@ -25,7 +25,7 @@ TELLINGS = {
     "on_bootstrap_closed": (PEER, "kafka-1:9092", "tls"),
     "on_node_learned": (1, "kafka-1", 9092),
     "on_unmapped_node": (99,),
-    "on_trail": (RequestTrace(0),),
+    "on_trace": (RequestTrace(0),),
     "on_unmuted": (RequestTrace(0), 1_000),
     "on_second": (1_000, ()),
     "on_expired": (PEER, "Fetch"),
@@ -42,7 +42,7 @@ TELLINGS = {
     "on_slow_step": (50, ["mine"]),
 }
 HOOKS = {name for name in vars(Observer) if name.startswith("on_")}
-OFTEN = {"on_trail", "on_unmuted", "on_second", "on_audited"}
+OFTEN = {"on_trace", "on_unmuted", "on_second", "on_audited"}
 """Reported very often or each second: for metrics, traces and the audit log, not for the log."""
 
 

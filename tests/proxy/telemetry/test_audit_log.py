@@ -18,8 +18,8 @@ from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
 from proxy.telemetry.broadcast import Broadcast
 from tests.support import frames as f
 from tests.support.policies import Recorder
+from tests.support.request_traces import EPOCH_US, PEER, trace
 from tests.support.sessions import Wire, make_engine
-from tests.support.trails import EPOCH_US, PEER, trail
 from wire.apis import ApiKey
 
 SECRET = b"topic-of-a-secret-project"
@@ -27,14 +27,14 @@ REFUSED = Reject(44, message="not today")
 NOW_MS = EPOCH_US // 1000
 
 
-class Trails(Observer):
+class Traces(Observer):
     """Another observer, which keeps its traces."""
 
     def __init__(self) -> None:
-        self.trails = []
+        self.traces = []
 
-    def on_trail(self, trail) -> None:
-        self.trails.append(trail)
+    def on_trace(self, trace) -> None:
+        self.traces.append(trace)
 
 
 class Book:
@@ -44,7 +44,7 @@ class Book:
         self.path = folder / "audit.jsonl"
         self.log = AuditLog(self.path, max_bytes)
         self.log.start()
-        self.others = Trails()
+        self.others = Traces()
 
     def wire(self, *policies) -> Wire:
         engine = make_engine(policies, keeps_traces=True, now_ms=NOW_MS)
@@ -106,7 +106,7 @@ def test_ordinary_requests_are_not_in_the_audit_log_and_cost_nothing(book):
         exchange.plan.simple for exchange in plain.session.queue
     ]
     wire.broker(f.heartbeat_reply(1) + f.metadata_reply(2, []) + f.heartbeat_reply(3))
-    assert book.others.trails == []
+    assert book.others.traces == []
     assert book.lines() == []
 
 
@@ -114,7 +114,7 @@ def test_an_ordinary_administrative_request_is_not_reported_to_other_observers(b
     """It makes no trace and no decision."""
     wire = book.wire()
     wire.client(widen(1)).broker(f.reply(1, b"", tagged=True))
-    assert book.others.trails == []
+    assert book.others.traces == []
     assert len(book.lines()) == 1
 
 
@@ -241,7 +241,7 @@ def test_a_file_that_cannot_be_opened_is_an_error_at_the_start(tmp_path):
 
 
 def ended(ident: int, *, peer: Peer = PEER, at_us: int = EPOCH_US):
-    made = trail(
+    made = trace(
         api_key=ApiKey.DELETE_TOPICS,
         version=4,
         peer=peer,

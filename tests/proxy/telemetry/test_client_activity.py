@@ -17,12 +17,12 @@ def row(user: str, requests: int, blocked_ms: int = 0) -> UsageRow:
 
 
 def throttled(user: str, ms: int, at_ms: int = NOW_MS) -> RequestTrace:
-    trail = RequestTrace(at_ms * 1000)
-    trail.peer = Peer(1, "h", 1, client_id="c", user=user)
-    trail.outcome = Outcome.REPLIED
-    trail.ended_us = at_ms * 1000
-    trail.throttle_until_ms = at_ms + ms
-    return trail
+    trace = RequestTrace(at_ms * 1000)
+    trace.peer = Peer(1, "h", 1, client_id="c", user=user)
+    trace.outcome = Outcome.REPLIED
+    trace.ended_us = at_ms * 1000
+    trace.throttle_until_ms = at_ms + ms
+    return trace
 
 
 def test_throttled_clients_come_first_then_the_busiest():
@@ -45,7 +45,7 @@ def test_throttle_times_are_kept_for_each_client():
     principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1), row("b", 1)])
     for ms in [100] * 98 + [1000] * 2:
-        principals.on_trail(throttled("a", ms))
+        principals.on_trace(throttled("a", ms))
     by_user = {each.row.user: each.throttles for each in principals.busiest(9, NOW_MS)}
     assert by_user["b"] is None
     throttles = by_user["a"]
@@ -60,7 +60,7 @@ def test_a_request_that_was_not_delayed_is_not_counted():
     """A slow request has a trace too."""
     principals = ClientActivity()
     principals.on_second(NOW_MS - 1000, [row("a", 1)])
-    principals.on_trail(throttled("a", 0))
+    principals.on_trace(throttled("a", 0))
     assert principals.busiest(1, NOW_MS)[0].throttles is None
 
 
@@ -78,11 +78,11 @@ def test_percentiles_cover_the_last_minute():
 def test_the_number_of_clients_with_throttle_times_is_bounded():
     """The client that was throttled longest ago is dropped."""
     principals = ClientActivity()
-    principals.on_trail(throttled("first", 5))
-    principals.on_trail(throttled("second", 5))
+    principals.on_trace(throttled("first", 5))
+    principals.on_trace(throttled("second", 5))
     for place in range(MAX_KEYS - 1):
-        principals.on_trail(throttled("first", 5))
-        principals.on_trail(throttled(f"other-{place}", 5))
+        principals.on_trace(throttled("first", 5))
+        principals.on_trace(throttled(f"other-{place}", 5))
     principals.on_second(NOW_MS - 1000, [row("first", 2), row("second", 1)])
     first, second = principals.busiest(2, NOW_MS)
     assert first.throttles is not None

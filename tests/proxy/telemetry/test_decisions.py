@@ -16,7 +16,7 @@ S_US = 1_000_000
 PEER = Peer(7, "10.0.0.9", 40000, client_id="billing-1", user="alice")
 
 
-def trail(outcome=Outcome.REPLIED, **fields) -> RequestTrace:
+def trace(outcome=Outcome.REPLIED, **fields) -> RequestTrace:
     """Return the trace of a Produce that arrived at 100 s and ended at 103 s."""
     made = RequestTrace(100 * S_US)
     made.peer = PEER
@@ -94,7 +94,7 @@ EXCESS = QuotaViolation("user alice", "request_rate", 263.44, 250)
 )
 def test_a_decision_has_its_kind_its_delay_and_its_reason(fields, what, ms, detail):
     """If several kinds apply, the first in the table is taken."""
-    said = decision_of(trail(**fields))
+    said = decision_of(trace(**fields))
     assert (said.what, said.ms, said.detail) == (what, ms, detail)
     assert (said.user, said.client_id, said.api, said.ts_ms) == (
         "alice",
@@ -107,7 +107,7 @@ def test_a_decision_has_its_kind_its_delay_and_its_reason(fields, what, ms, deta
 def test_a_sampled_request_without_a_decision_is_not_kept():
     """Its trace has no decision."""
     decisions = Decisions()
-    decisions.on_trail(trail(sampled=True))
+    decisions.on_trace(trace(sampled=True))
     assert decisions.latest(10) == []
 
 
@@ -156,7 +156,7 @@ def test_a_client_that_is_refused_at_connect_is_kept():
 def test_observed_decisions_do_not_replace_enforced_ones():
     """There are two rings, listed together, the newest first."""
     decisions = Decisions()
-    decisions.on_trail(trail(slow=True))
+    decisions.on_trace(trace(slow=True))
     for n in range(2 * KEPT):
         decisions.on_policy_observed(
             PolicyDecision("limits", Hold(1, ""), PEER, "Produce", 102_500 + n)
@@ -171,7 +171,7 @@ def test_decisions_are_listed_newest_first_and_the_oldest_are_dropped():
     """The ring is bounded."""
     decisions = Decisions()
     for place in range(KEPT + 5):
-        decisions.on_trail(trail(slow=True, trace_id=f"{place}"))
+        decisions.on_trace(trace(slow=True, trace_id=f"{place}"))
     assert [each.trace_id for each in decisions.latest(2)] == [f"{KEPT + 4}", f"{KEPT + 3}"]
     assert len(decisions.latest(10 * KEPT)) == KEPT
 
@@ -179,8 +179,8 @@ def test_decisions_are_listed_newest_first_and_the_oldest_are_dropped():
 def test_a_trace_id_that_is_set_later_is_shown():
     """The text is made when it is read, so the order of the observers does not matter."""
     decisions = Decisions()
-    told = trail(slow=True)
-    decisions.on_trail(told)
+    told = trace(slow=True)
+    decisions.on_trace(told)
     told.trace_id = "ab" * 16
     assert decisions.latest(1)[0].trace_id == "ab" * 16
 
@@ -188,12 +188,12 @@ def test_a_trace_id_that_is_set_later_is_shown():
 def test_names_are_shortened_and_made_printable():
     """A client's names cannot fill the page or control a terminal."""
     excess = EXCESS._replace(entity="a\x1b[2Jb" + "c" * 1000)
-    said = decision_of(trail(throttle_until_ms=104_500, excess=excess))
+    said = decision_of(trace(throttle_until_ms=104_500, excess=excess))
     assert "\x1b" not in said.detail
     assert len(said.detail) < 300
 
 
 def test_a_delay_is_the_hold_and_the_mute_together():
     """A request may wait, and its client may be muted after it."""
-    assert delayed_ms(trail(stages=[stage("throttle")], throttle_until_ms=104_000)) == 250 + 1000
-    assert delayed_ms(trail(slow=True)) == 0
+    assert delayed_ms(trace(stages=[stage("throttle")], throttle_until_ms=104_000)) == 250 + 1000
+    assert delayed_ms(trace(slow=True)) == 0

@@ -13,7 +13,7 @@ from tests.support.admin_room import roomy
 from tests.support.sessions import Wire, make_engine
 
 
-def trail(outcome: Outcome, client_id: str = "c", node: int | None = 1) -> RequestTrace:
+def trace(outcome: Outcome, client_id: str = "c", node: int | None = 1) -> RequestTrace:
     made = RequestTrace(0)
     made.peer = Peer(1, "h", 1, node, user="alice", client_id=client_id)
     made.outcome = outcome
@@ -30,7 +30,7 @@ def test_unanswered_requests_are_errors_of_the_broker_and_of_the_client():
     """A request that the broker or a policy answered is not an error."""
     signals = attached()
     for outcome in Outcome:
-        signals.on_trail(trail(outcome))
+        signals.on_trace(trace(outcome))
     assert signals.errors_of("alice", "c") == signals.node_errors[1] == 2
     assert signals.errors_in_second == 2
     assert signals.errors_of("alice", "d") == 0
@@ -55,9 +55,9 @@ def test_the_number_of_clients_with_errors_is_bounded():
     """The client that failed longest ago is dropped."""
     signals = attached()
     for n in range(MAX_KEYS):
-        signals.on_trail(trail(Outcome.EXPIRED, f"c{n}"))
-    signals.on_trail(trail(Outcome.EXPIRED, "c0"))
-    signals.on_trail(trail(Outcome.EXPIRED, "one more"))
+        signals.on_trace(trace(Outcome.EXPIRED, f"c{n}"))
+    signals.on_trace(trace(Outcome.EXPIRED, "c0"))
+    signals.on_trace(trace(Outcome.EXPIRED, "one more"))
     assert signals.errors_of("alice", "c0") == 2
     assert signals.errors_of("alice", "c1") == 0
     assert signals.errors_of("alice", "c2") == 1

@@ -17,10 +17,10 @@ from tests.support.sessions import Wire, make_engine
 
 class Ear(Observer):
     def __init__(self) -> None:
-        self.trails = []
+        self.traces = []
 
-    def on_trail(self, trail) -> None:
-        self.trails.append(trail)
+    def on_trace(self, trace) -> None:
+        self.traces.append(trace)
 
 
 def listening(*policies, **options) -> tuple[Wire, Ear]:
@@ -48,7 +48,7 @@ def test_one_request_in_sample_every_is_sampled():
     wire, ear = listening(sample_every=3)
     for number in range(9):
         wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
-    assert [trail.sampled for trail in ear.trails] == [True] * 3
+    assert [trace.sampled for trace in ear.traces] == [True] * 3
 
 
 def test_a_throttle_may_exempt_its_request():
@@ -130,7 +130,7 @@ def test_a_policys_reply_that_refuses_is_reported_like_any_refusal(needs):
     assert [(each.policy, each.kind, each.message) for each in told] == [
         ("p0", "reject", "it is late")
     ]
-    assert [(trail.refused, trail.refused_by) for trail in ear.trails if trail.is_news] == [
+    assert [(trace.refused, trace.refused_by) for trace in ear.traces if trace.is_news] == [
         (44, "p0")
     ]
     assert wire.to_client == f.reply(1, b"\x00\x2c") + f.reply(2, b"\x00\x00")
@@ -150,14 +150,14 @@ def test_a_refused_connection_is_reported_with_the_entry():
     assert (decision.peer.host, decision.closes) == ("10.0.0.9", True)
 
 
-def test_the_trail_of_a_refused_request_names_the_entry_and_its_reason():
+def test_the_trace_of_a_refused_request_names_the_entry_and_its_reason():
     """The list of decisions and the audit log read them there."""
     wire, ear = listening(Recorder(lambda _: REFUSED))
     wire.client(f.heartbeat(1))
-    (trail,) = ear.trails
-    assert (trail.refused, trail.refused_by) == (44, wire.engine.chain.entries[0].name)
-    assert trail.refused_because == "it is late"
-    assert trail.is_news
+    (trace,) = ear.traces
+    assert (trace.refused, trace.refused_by) == (44, wire.engine.chain.entries[0].name)
+    assert trace.refused_because == "it is late"
+    assert trace.is_news
 
 
 def test_a_throttle_follows_a_client_that_changes_its_name():

@@ -36,21 +36,21 @@ def test_the_trace_of_a_throttled_request_has_its_times():
     wire.client(f.beat(1))
     wire.pass_us(40_500)
     wire.broker(f.beat_reply(1))
-    (trail,) = ledger.trails
-    assert (trail.api.name, trail.correlation_id) == ("Heartbeat", 1)
-    assert (trail.peer.client_id, trail.size_bytes) == ("tests", len(f.beat(1)) - 4)
-    assert (trail.began_us, trail.forwarded_us, trail.ended_us) == (
+    (trace,) = ledger.traces
+    assert (trace.api.name, trace.correlation_id) == ("Heartbeat", 1)
+    assert (trace.peer.client_id, trace.size_bytes) == ("tests", len(f.beat(1)) - 4)
+    assert (trace.began_us, trace.forwarded_us, trace.ended_us) == (
         NOW_US,
         NOW_US,
         NOW_US + 40_500,
     )
-    assert (trail.outcome, trail.excess, trail.refused) == (Outcome.REPLIED, WHY, 0)
-    assert trail.reply_bytes == len(f.beat_reply(1)) - 4
-    assert trail.throttle_until_ms == NOW_MS + 300
-    assert trail.throttle_time_ms() == 300 - 40
+    assert (trace.outcome, trace.excess, trace.refused) == (Outcome.REPLIED, WHY, 0)
+    assert trace.reply_bytes == len(f.beat_reply(1)) - 4
+    assert trace.throttle_until_ms == NOW_MS + 300
+    assert trace.throttle_time_ms() == 300 - 40
     assert ledger.unmuted == []
     wire.pass_us(1_000_000)
-    assert ledger.unmuted == [(trail, NOW_US + 300_000)]
+    assert ledger.unmuted == [(trace, NOW_US + 300_000)]
 
 
 def test_a_wait_for_a_quota_and_a_wait_for_a_condition_are_told_apart():
@@ -64,17 +64,17 @@ def test_a_wait_for_a_quota_and_a_wait_for_a_condition_are_told_apart():
     wire.wake("key")
     wire.pass_us(7_000)
     wire.broker(f.heartbeat_reply(1))
-    (trail,) = ledger.trails
+    (trace,) = ledger.traces
     assert [
-        (each.kind, each.began_us - NOW_US, each.ended_us - NOW_US) for each in trail.stages
+        (each.kind, each.began_us - NOW_US, each.ended_us - NOW_US) for each in trace.stages
     ] == [
         ("throttle", 0, 200_000),
         ("purgatory", 200_000, 250_000),
     ]
-    assert [each.outcome for each in trail.stages] == ["condition", "condition"]
-    assert trail.stages[1].detail == "key"
-    assert trail.excess == WHY
-    assert (trail.forwarded_us, trail.ended_us) == (NOW_US + 250_000, NOW_US + 257_000)
+    assert [each.outcome for each in trace.stages] == ["condition", "condition"]
+    assert trace.stages[1].detail == "key"
+    assert trace.excess == WHY
+    assert (trace.forwarded_us, trace.ended_us) == (NOW_US + 250_000, NOW_US + 257_000)
 
 
 def test_a_hold_that_expires_is_marked_in_its_trace():
@@ -83,7 +83,7 @@ def test_a_hold_that_expires_is_marked_in_its_trace():
     wire.client(f.heartbeat(1))
     wire.pass_us(301_000)
     wire.broker(f.heartbeat_reply(1))
-    ((stage,),) = (trail.stages for trail in ledger.trails)
+    ((stage,),) = (trace.stages for trace in ledger.traces)
     assert (stage.outcome, stage.ended_us - stage.began_us) == ("expired", 300_000)
 
 
@@ -93,18 +93,18 @@ def test_a_request_whose_client_leaves_during_a_hold_is_not_forwarded():
     wire.client(f.heartbeat(1))
     wire.pass_us(20_000)
     wire.hang_up()
-    (trail,) = ledger.trails
-    assert (trail.outcome, trail.forwarded_us) == (Outcome.DISCONNECTED, 0)
-    assert trail.stages[0].outcome == "client_gone"
+    (trace,) = ledger.traces
+    assert (trace.outcome, trace.forwarded_us) == (Outcome.DISCONNECTED, 0)
+    assert trace.stages[0].outcome == "client_gone"
 
 
 def test_the_trace_of_a_refused_request_has_its_error():
     """The request is not forwarded."""
     wire, ledger = wired(once(Reject(ErrorCode.POLICY_VIOLATION)))
     wire.client(f.heartbeat(1))
-    (trail,) = ledger.trails
-    assert (trail.refused, trail.outcome, trail.forwarded_us) == (44, Outcome.ANSWERED, 0)
-    assert trail.reply_bytes == len(f.split(wire.to_client)[0]) - 4
+    (trace,) = ledger.traces
+    assert (trace.refused, trace.outcome, trace.forwarded_us) == (44, Outcome.ANSWERED, 0)
+    assert trace.reply_bytes == len(f.split(wire.to_client)[0]) - 4
 
 
 def test_a_fetch_answered_in_the_brokers_place_has_a_trace():
@@ -112,11 +112,11 @@ def test_a_fetch_answered_in_the_brokers_place_has_a_trace():
     wire, ledger = wired()
     wire.client(fetch_waiting(1))
     wire.pass_us((FETCH_MS + 1) * 1000)
-    (trail,) = ledger.trails
-    assert trail.outcome is Outcome.EXPIRED
-    assert trail.forwarded_us == NOW_US
-    assert trail.ended_us - trail.began_us == FETCH_MS * 1000
-    assert trail.reply_bytes > 0
+    (trace,) = ledger.traces
+    assert trace.outcome is Outcome.EXPIRED
+    assert trace.forwarded_us == NOW_US
+    assert trace.ended_us - trace.began_us == FETCH_MS * 1000
+    assert trace.reply_bytes > 0
 
 
 def test_a_slow_reply_has_a_trace_and_a_quick_one_has_none():
@@ -129,7 +129,7 @@ def test_a_slow_reply_has_a_trace_and_a_quick_one_has_none():
     wire.client(fetch_waiting(3))
     wire.pass_us(550_000)
     wire.broker(f.reply(3, bytes(40)))
-    assert [(trail.correlation_id, trail.slow) for trail in ledger.trails] == [(2, True)]
+    assert [(trace.correlation_id, trace.slow) for trace in ledger.traces] == [(2, True)]
 
 
 @pytest.mark.parametrize("policies", [(), (Recorder(),)], ids=["fast", "general"])
@@ -142,9 +142,9 @@ def test_one_request_in_sample_every_is_sampled(policies):
         wire = TimedWire(engine)
         for number in range(1, 31):
             wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
-    assert len(ledger.trails) == 60
-    assert all(trail.sampled for trail in ledger.trails)
-    first = {trail.correlation_id for trail in ledger.trails if trail.correlation_id <= 10}
+    assert len(ledger.traces) == 60
+    assert all(trace.sampled for trace in ledger.traces)
+    first = {trace.correlation_id for trace in ledger.traces if trace.correlation_id <= 10}
     assert len(first) > 5  # the samples are not at one place
 
 
@@ -154,7 +154,7 @@ def test_a_batch_is_sampled_once():
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     wire.client(b"".join(f.heartbeat(n) for n in range(2, 1002)))
     wire.broker(b"".join(f.heartbeat_reply(n) for n in range(2, 1002)))
-    assert [trail.correlation_id for trail in ledger.trails] == [1001]
+    assert [trace.correlation_id for trace in ledger.traces] == [1001]
 
 
 def test_an_ordinary_request_has_no_trace():
@@ -165,7 +165,7 @@ def test_an_ordinary_request_has_no_trace():
     assert isinstance(exchange, Exchange)
     assert exchange.trace is None
     wire.broker(f.heartbeat_reply(1))
-    assert ledger.trails == []
+    assert ledger.traces == []
 
 
 def test_without_an_exporter_no_trace_is_made():
@@ -175,7 +175,7 @@ def test_without_an_exporter_no_trace_is_made():
     wire.pass_us(50_000)
     wire.broker(f.beat_reply(1))
     wire.pass_us(1_000_000)
-    assert (ledger.trails, ledger.unmuted) == ([], [])
+    assert (ledger.traces, ledger.unmuted) == ([], [])
     assert wire.to_client == f.beat_reply(1, 250)
 
 
@@ -188,10 +188,10 @@ def test_the_trace_of_a_slow_request_has_the_time_it_took_to_arrive():
     wire.client(frame[100:])
     wire.pass_us(3_000)
     wire.broker(f.produce_reply(1))
-    (trail,) = ledger.trails
-    assert trail.stages == [Stage("receive", NOW_US, NOW_US + 150_000)]
-    assert trail.began_us == NOW_US
-    assert (trail.forwarded_us, trail.ended_us) == (NOW_US + 150_000, NOW_US + 153_000)
+    (trace,) = ledger.traces
+    assert trace.stages == [Stage("receive", NOW_US, NOW_US + 150_000)]
+    assert trace.began_us == NOW_US
+    assert (trace.forwarded_us, trace.ended_us) == (NOW_US + 150_000, NOW_US + 153_000)
 
 
 def test_the_end_of_a_throttle_that_grew_is_reported_once():
@@ -200,7 +200,7 @@ def test_the_end_of_a_throttle_that_grew_is_reported_once():
     wire, ledger = wired(lambda _: verdicts.pop())
     wire.client(f.produce(1, acks=0) + f.produce(2, acks=0))
     wire.pass_us(2_000_000)
-    told = [trail.correlation_id for trail, _ in ledger.unmuted]
+    told = [trace.correlation_id for trace, _ in ledger.unmuted]
     assert told == [1, 2]
 
 
@@ -211,12 +211,12 @@ def test_the_end_of_a_throttle_is_reported_when_its_client_leaves():
     wire.pass_us(10_000)
     wire.session.client_lost(wire.now_ms)
     wire.release()
-    assert [(trail.correlation_id, us - NOW_US) for trail, us in ledger.unmuted] == [(1, 10_000)]
+    assert [(trace.correlation_id, us - NOW_US) for trace, us in ledger.unmuted] == [(1, 10_000)]
 
 
 def test_the_rest_of_a_throttle_is_never_negative():
     """The reply arrived after its end."""
-    trail = RequestTrace(NOW_US)
-    trail.throttle_until_ms = NOW_MS + 10
-    trail.ended_us = NOW_US + 15_000
-    assert trail.throttle_time_ms() == 0
+    trace = RequestTrace(NOW_US)
+    trace.throttle_until_ms = NOW_MS + 10
+    trace.ended_us = NOW_US + 15_000
+    assert trace.throttle_time_ms() == 0

@@ -16,11 +16,11 @@ BEGAN_US = 1_700_000_000_000_000
 
 
 def trace_of(*waits: tuple[str, int], trace_id: str = ID) -> RequestTrace:
-    trail = RequestTrace(BEGAN_US)
-    trail.api = api_of(ApiKey.PRODUCE, 9)
-    trail.trace_id = trace_id
-    trail.stages = [Stage(kind, BEGAN_US, BEGAN_US + us) for kind, us in waits]
-    return trail
+    trace = RequestTrace(BEGAN_US)
+    trace.api = api_of(ApiKey.PRODUCE, 9)
+    trace.trace_id = trace_id
+    trace.stages = [Stage(kind, BEGAN_US, BEGAN_US + us) for kind, us in waits]
+    return trace
 
 
 def test_an_exemplar_stands_at_the_bucket_of_its_wait() -> None:

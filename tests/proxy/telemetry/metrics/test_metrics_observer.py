@@ -26,9 +26,9 @@ PAGE_MOST_BYTES = 1 << 20
 class Traced(MetricsObserver):
     """A metrics observer after a tracer that exports every trace."""
 
-    def on_trail(self, trail) -> None:
-        trail.trace_id = "ab" * 16
-        super().on_trail(trail)
+    def on_trace(self, trace) -> None:
+        trace.trace_id = "ab" * 16
+        super().on_trace(trace)
 
 
 class Sink:

@@ -11,7 +11,7 @@ from proxy.core.stats.request_trace import Stage
 from proxy.telemetry.traces import attributes
 from proxy.telemetry.traces.attributes import KnownNames
 from tests.support.frames import produce
-from tests.support.trails import EPOCH_US, PEER, trail, waits
+from tests.support.request_traces import EPOCH_US, PEER, trace, waits
 from wire import produce_partitions
 from wire.apis import ApiKey
 from wire.produce import ProduceWalker
@@ -21,7 +21,7 @@ NOTHING = KnownNames()
 
 def test_a_sampled_produce_has_all_its_attributes():
     """The request was forwarded and answered."""
-    made = trail(version=9)
+    made = trace(version=9)
     made.sampled = True
 
     assert attributes.of_request(made, "orders") == {
@@ -49,7 +49,7 @@ def test_a_sampled_produce_has_all_its_attributes():
 def test_an_unknown_value_has_no_attribute():
     """A Heartbeat at the bootstrap port without a client id has no operation type, topic or client id."""
     peer = replace(PEER, client_id="", node_id=None)
-    found = attributes.of_request(trail(api_key=ApiKey.HEARTBEAT, version=4, peer=peer), "")
+    found = attributes.of_request(trace(api_key=ApiKey.HEARTBEAT, version=4, peer=peer), "")
 
     assert found["sluice.node"] == "bootstrap"
     assert not found.keys() & {
@@ -62,7 +62,7 @@ def test_a_throttled_request_has_the_attributes_of_its_quota():
     """They are the entity, the quota, the observed and allowed values, and the times of wait and mute."""
     excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
     stages = waits(("throttle", 1500), ("throttle", 250), ("purgatory", 9))
-    found = attributes.of_request(trail(stages, excess=excess, quiet_ms=40), "")
+    found = attributes.of_request(trace(stages, excess=excess, quiet_ms=40), "")
 
     assert found["sluice.throttle.ms"] == 1.75
     assert found["sluice.throttle_time_ms"] == 40
@@ -75,7 +75,7 @@ def test_a_throttled_request_has_the_attributes_of_its_quota():
 
 def test_the_quota_is_on_the_throttle_and_not_on_other_waits():
     """A wait for a policy's condition has the condition."""
-    made = trail(excess=QuotaViolation("user alice", "request_rate", 12.5, 10.0))
+    made = trace(excess=QuotaViolation("user alice", "request_rate", 12.5, 10.0))
     held = Stage("purgatory", EPOCH_US, EPOCH_US + 5, "topic:orders", "condition")
 
     assert "sluice.quota.bound" in attributes.of_wait(made, *waits(("throttle", 5)), 1)
@@ -89,7 +89,7 @@ def test_a_watch_key_without_a_text_of_its_own_is_not_shown():
     """An object's address in memory is not information."""
     held = Stage("purgatory", EPOCH_US, EPOCH_US + 5, str(object()), "condition")
 
-    assert attributes.of_wait(trail(), held, 1) == {"sluice.purgatory.outcome": "condition"}
+    assert attributes.of_wait(trace(), held, 1) == {"sluice.purgatory.outcome": "condition"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_watch_key_without_a_text_of_its_own_is_not_shown():
 )
 def test_the_error_type_of_a_refusal_is_kafkas_name(code, name):
     """It is the number of a code that has no name."""
-    made = trail(upstream_us=None, outcome=Outcome.ANSWERED)
+    made = trace(upstream_us=None, outcome=Outcome.ANSWERED)
     made.refused, made.refused_by = code, "limits"
     found = attributes.of_request(made, "")
 
@@ -110,7 +110,7 @@ def test_the_error_type_of_a_refusal_is_kafkas_name(code, name):
 @pytest.mark.parametrize("outcome", [Outcome.EXPIRED, Outcome.DISCONNECTED])
 def test_a_request_without_the_brokers_reply_is_an_error(outcome):
     """Both the SERVER span and `upstream` have failed."""
-    made = trail(outcome=outcome)
+    made = trace(outcome=outcome)
 
     assert attributes.of_request(made, "")["error.type"] == outcome.value
     assert attributes.of_request(made, "")["sluice.reasons"] == (outcome.value,)
@@ -120,12 +120,12 @@ def test_a_request_without_the_brokers_reply_is_an_error(outcome):
 @pytest.mark.parametrize("outcome", [Outcome.REPLIED, Outcome.NO_REPLY, Outcome.ANSWERED])
 def test_ordinary_ends_are_not_errors(outcome):
     """A policy's own reply is one of them."""
-    assert attributes.error_type(trail(outcome=outcome)) is None
+    assert attributes.error_type(trace(outcome=outcome)) is None
 
 
 def test_all_reasons_that_apply_are_listed():
     """A request may be slow, sampled, short of memory and throttled at once."""
-    made = trail(waits(("memory", 5)), quiet_ms=10)
+    made = trace(waits(("memory", 5)), quiet_ms=10)
     made.slow = made.sampled = True
 
     assert attributes.reasons(made) == ("throttled", "out_of_memory", "slow", "sampled")
@@ -135,20 +135,20 @@ def test_upstream_has_the_brokers_real_address_if_it_is_known():
     """It is the address that the cluster reported for the node."""
     known = KnownNames({2: ("broker-2.internal", 9092)}.get)
 
-    assert attributes.of_upstream(trail(), known) == {
+    assert attributes.of_upstream(trace(), known) == {
         "messaging.system": "kafka",
         "messaging.operation.name": "Produce",
         "sluice.node": "2",
         "server.address": "broker-2.internal",
         "server.port": 9092,
     }
-    assert "server.address" not in attributes.of_upstream(trail(), NOTHING)
-    bootstrap = trail(peer=replace(PEER, node_id=None))
+    assert "server.address" not in attributes.of_upstream(trace(), NOTHING)
+    bootstrap = trace(peer=replace(PEER, node_id=None))
     assert "server.address" not in attributes.of_upstream(bootstrap, known)
 
 
 def kept(version, data):
-    made = trail(version=version)
+    made = trace(version=version)
     made.kept = data
     return made
 
@@ -196,8 +196,8 @@ def test_a_request_without_exactly_one_topic_has_no_topic(data):
 
 def test_names_that_a_client_chooses_are_made_printable_and_cut():
     """A client id may have control characters, or a megabyte."""
-    nasty = attributes.of_request(trail(peer=replace(PEER, client_id="a\n\x1b[31m\ud800b")), "")
-    long = attributes.of_request(trail(peer=replace(PEER, user="x" * (1 << 20))), "")
+    nasty = attributes.of_request(trace(peer=replace(PEER, client_id="a\n\x1b[31m\ud800b")), "")
+    long = attributes.of_request(trace(peer=replace(PEER, user="x" * (1 << 20))), "")
 
     assert nasty["messaging.client.id"] == "a??[31m?b"
     assert long["user.name"] == "x" * 249

@@ -12,12 +12,12 @@ import structlog
 from proxy.telemetry import log
 from proxy.telemetry.traces.attributes import KnownNames
 from proxy.telemetry.traces.batch_processor import Job, SpanBatchProcessor
-from tests.support.trails import Kept, trail, waits
+from tests.support.request_traces import Kept, trace, waits
 
 
 def job(trace_id=5, **options):
     """Return a job of two spans."""
-    made = trail(**options)
+    made = trace(**options)
     made.trace_id = f"{trace_id:032x}"
     return Job(made, 2)
 
@@ -88,7 +88,7 @@ def test_a_mute_is_one_span():
     """It is a job of a throttle that lasted longer than its request."""
     sink = Kept()
     made = job()
-    work(sink, [Job(made.trail, 1, made.trail.ended_us + 9)]).close(5)
+    work(sink, [Job(made.trace, 1, made.trace.ended_us + 9)]).close(5)
 
     assert [span.name for span in sink.spans] == ["mute"]
     assert sink.spans[0].trace_id not in {0, 5}
@@ -153,7 +153,7 @@ def test_an_exporter_that_is_stuck_does_not_delay_the_end(heeds):
 def test_a_job_that_cannot_be_converted_drops_its_batch():
     """An internal error does not end all traces."""
     sink = Kept()
-    broken = Job(trail(waits(("throttle", 1))), 3)  # it has no trace id
+    broken = Job(trace(waits(("throttle", 1))), 3)  # it has no trace id
     worker = work(sink, [broken, job()], max_batch_spans=3, delay_ms=60_000)
     worker.close(5)
 

@@ -11,7 +11,7 @@ from proxy.telemetry.traces.exporters import make_tracer
 from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.traces.resource import TracesError
-from tests.support.trails import trail
+from tests.support.request_traces import trace
 
 OTLP = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
@@ -81,7 +81,7 @@ def test_the_batch_variables_are_used(tmp_path):
     assert made is not None
     made.start()
     for _ in range(3):
-        made.on_trail(trail())
+        made.on_trace(trace())
     made.close()
 
     assert (made.delivered, made.dropped) == (4, 2)
@@ -93,7 +93,7 @@ def test_the_resource_is_taken_from_the_environment(tmp_path):
     made = tracer("file", tmp_path / "t.jsonl", OTEL_SERVICE_NAME="orders-proxy")
     assert made is not None
     made.start()
-    made.on_trail(trail())
+    made.on_trace(trace())
     made.close()
 
     text = (tmp_path / "t.jsonl").read_text()

@@ -12,7 +12,7 @@ import pytest
 from policies.api import Outcome, QuotaViolation
 from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.spans import mute_span, spans_of
-from tests.support.trails import EPOCH_US, trail, waits
+from tests.support.request_traces import EPOCH_US, trace, waits
 
 RESOURCE = {"service.name": "sluice"}
 SCOPE = {"name": "sluice", "version": "1.2.3"}
@@ -21,7 +21,7 @@ SCOPE = {"name": "sluice", "version": "1.2.3"}
 def spans(trace_id=0xABC5):
     """Return the spans of a throttled request that expired, and of its mute."""
     excess = QuotaViolation("user alice", "request_rate", 12.5, float("inf"))
-    made = trail(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
+    made = trace(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
     made.trace_id = f"{trace_id:032x}"
     mute = mute_span(made, made.ended_us + 5000, lambda: 0xD1)
     return [*spans_of(made, count(1).__next__), mute]

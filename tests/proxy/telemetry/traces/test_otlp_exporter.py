@@ -13,7 +13,7 @@ from policies.api import Outcome, QuotaViolation
 from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.traces.spans import mute_span, spans_of
 from tests.support.collectors import Collector, refusing
-from tests.support.trails import trail, waits
+from tests.support.request_traces import trace, waits
 
 SCOPE = {"name": "sluice", "version": "1.2.3"}
 SECRET = "hunter2"  # noqa: S105 - stands for one
@@ -31,7 +31,7 @@ def collector(monkeypatch):
 def spans():
     """Return the spans of a throttled request that expired, and of its mute."""
     excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
-    made = trail(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
+    made = trace(waits(("throttle", 1500)), outcome=Outcome.EXPIRED, excess=excess, quiet_ms=5)
     made.trace_id = f"{0xABC5:032x}"
     mute = mute_span(made, made.ended_us + 5000, lambda: 0xD1)
     return [*spans_of(made, count(1).__next__), mute]

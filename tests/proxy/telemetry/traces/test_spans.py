@@ -18,7 +18,7 @@ from proxy.telemetry.traces.spans import (
     span_count,
     spans_of,
 )
-from tests.support.trails import EPOCH_US, trail, waits
+from tests.support.request_traces import EPOCH_US, trace, waits
 from wire.apis import ApiKey
 
 TRACE_ID = 0x0123456789ABCDEF_FEDCBA9876543211
@@ -32,7 +32,7 @@ def told(made):
 
 def test_an_ordinary_request_is_a_server_span_with_one_child():
     """SERVER lasts from the first byte to the reply, CLIENT while the broker has the request."""
-    server, upstream = told(trail(upstream_us=5000))
+    server, upstream = told(trace(upstream_us=5000))
 
     assert (server.kind, server.parent_id, server.trace_id) == (Kind.SERVER, 0, TRACE_ID)
     assert (server.start_ns, server.end_ns) == (EPOCH_US * 1000, (EPOCH_US + 5000) * 1000)
@@ -44,7 +44,7 @@ def test_an_ordinary_request_is_a_server_span_with_one_child():
 def test_each_wait_is_a_child_span_in_order():
     """Receive, memory, throttle and purgatory are INTERNAL spans; upstream follows."""
     stages = waits(("receive", 300), ("memory", 200), ("throttle", 40_000), ("purgatory", 1000))
-    server, *children = told(trail(stages))
+    server, *children = told(trace(stages))
 
     assert [child.name for child in children] == [
         *("receive", "memory", "throttle", "purgatory", "upstream"),
@@ -56,13 +56,13 @@ def test_each_wait_is_a_child_span_in_order():
 
 def test_the_server_spans_id_is_half_of_its_trace_id():
     """A link to the span can be made from the trace id alone."""
-    assert told(trail())[0].span_id == TRACE_ID & SPAN_ID_MASK
+    assert told(trace())[0].span_id == TRACE_ID & SPAN_ID_MASK
 
 
 def test_a_hold_that_is_renewed_at_once_is_one_span():
     """A quota that holds a request again has made one wait, with a count."""
     again = waits(("throttle", 100), ("throttle", 200), ("throttle", 50))
-    _, throttle, _ = told(trail(again))
+    _, throttle, _ = told(trace(again))
 
     assert throttle.end_ns - throttle.start_ns == 350_000
     assert throttle.attributes["sluice.waits"] == 3
@@ -72,7 +72,7 @@ def test_holds_of_different_policies_are_two_spans():
     """They are not joined."""
     first = Stage("purgatory", EPOCH_US, EPOCH_US + 10, "topic:a", "condition")
     second = Stage("purgatory", EPOCH_US + 10, EPOCH_US + 30, "topic:b", "expired")
-    _, one, other, _ = told(trail([first, second]))
+    _, one, other, _ = told(trace([first, second]))
 
     assert [one.attributes["sluice.condition"], other.attributes["sluice.condition"]] == [
         *("topic:a", "topic:b"),
@@ -82,7 +82,7 @@ def test_holds_of_different_policies_are_two_spans():
 
 def test_a_local_reply_that_waits_for_its_turn_has_a_span():
     """The request was refused after a slow one: `turn` lasts until the earlier replies are sent."""
-    server, turn = told(trail(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=700))
+    server, turn = told(trace(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=700))
 
     assert (turn.name, turn.kind) == ("turn", Kind.INTERNAL)
     assert (turn.start_ns, turn.end_ns) == (server.start_ns, server.end_ns)
@@ -90,7 +90,7 @@ def test_a_local_reply_that_waits_for_its_turn_has_a_span():
 
 def test_sluices_own_time_between_two_waits_has_a_span():
     """A held request is forwarded in its session's next turn: that time is neither a wait nor a gap."""
-    made = trail(waits(("purgatory", 1000)))
+    made = trace(waits(("purgatory", 1000)))
     made.forwarded_us += 40
     _, purgatory, turn, upstream = told(made)
 
@@ -101,24 +101,24 @@ def test_sluices_own_time_between_two_waits_has_a_span():
 
 def test_a_local_reply_that_is_sent_at_once_has_no_child_span():
     """The request is refused and answered in one step."""
-    assert len(told(trail(upstream_us=None, outcome=Outcome.ANSWERED))) == 1
+    assert len(told(trace(upstream_us=None, outcome=Outcome.ANSWERED))) == 1
 
 
 def test_a_request_without_a_reply_has_no_upstream_span():
     """With acks=0 it ends when it is forwarded."""
-    assert len(told(trail(upstream_us=0, outcome=Outcome.NO_REPLY))) == 1
+    assert len(told(trace(upstream_us=0, outcome=Outcome.NO_REPLY))) == 1
 
 
 def test_an_expired_request_and_its_upstream_span_have_failed():
     """The spans of its waits have not failed."""
-    spans = told(trail(waits(("throttle", 10)), outcome=Outcome.EXPIRED))
+    spans = told(trace(waits(("throttle", 10)), outcome=Outcome.EXPIRED))
 
     assert [span.failed for span in spans] == [True, False, True]
 
 
 def test_a_refused_request_has_failed_and_its_waits_have_not():
     """The span of the wait for its turn has no error."""
-    made = trail(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=10)
+    made = trace(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=10)
     made.refused = 44
 
     assert [span.failed for span in told(made)] == [True, False]
@@ -126,13 +126,13 @@ def test_a_refused_request_has_failed_and_its_waits_have_not():
 
 def test_the_server_span_is_named_after_its_api():
     """The topic of this Fetch is unknown."""
-    assert told(trail(api_key=ApiKey.FETCH, version=12))[0].name == "Fetch"
+    assert told(trace(api_key=ApiKey.FETCH, version=12))[0].name == "Fetch"
 
 
 def test_a_mute_is_a_root_linked_to_its_request():
     """It lasts from the reply to the end of the mute, in a trace of its own."""
     excess = QuotaViolation("user alice", "request_rate", 12.5, 10.0)
-    made = trail(quiet_ms=250, excess=excess)
+    made = trace(quiet_ms=250, excess=excess)
     made.trace_id = f"{TRACE_ID:032x}"
     mute = mute_span(made, made.ended_us + 250_000, lambda: 0x5_0000_0000_0000_0007)
 
@@ -149,7 +149,7 @@ def test_a_mute_is_a_root_linked_to_its_request():
 
 def test_a_mute_has_a_span_only_if_it_lasts_longer_than_the_reply():
     """There is none if the broker took longer than the throttle, or if the reply is not sent yet."""
-    made = trail()
+    made = trace()
     assert is_muted_after(made, made.ended_us + 1)
     assert not is_muted_after(made, made.ended_us)
     made.ended_us = 0
@@ -169,7 +169,7 @@ kinds = st.sampled_from(["receive", "memory", "throttle", "purgatory"])
 )
 def test_child_spans_add_up_to_the_server_span(waited, upstream, turn_us, outcome):
     """For any request there is no gap and no overlap between them, and `span_count` is their number plus one."""
-    made = trail(upstream_us=None, outcome=outcome)
+    made = trace(upstream_us=None, outcome=outcome)
     at_us = made.began_us
     for gap_us, kind, took_us, detail in waited:
         made.stages.append(Stage(kind, at_us + gap_us, at_us + gap_us + took_us, detail))

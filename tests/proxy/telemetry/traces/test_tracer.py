@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from policies.api import Outcome
 from proxy.telemetry.traces.tracer import Tracer
+from tests.support.request_traces import EPOCH_US, Kept, trace, waits
 from tests.support.sessions import make_engine
-from tests.support.trails import EPOCH_US, Kept, trail, waits
 from wire.produce import ProduceWalker
 
 
@@ -26,34 +26,34 @@ def tracer(sink=None, *, rate=1000, **options):
 def test_a_request_gets_the_trace_id_of_its_spans():
     """The id is in its request trace."""
     sink = Kept()
-    traces, made = tracer(sink), trail()
-    traces.on_trail(made)
-    traces.close()
+    tracing, made = tracer(sink), trace()
+    tracing.on_trace(made)
+    tracing.close()
 
     assert re.fullmatch("[0-9a-f]{32}", made.trace_id)
     assert {span.trace_id for span in sink.spans} == {int(made.trace_id, 16)}
-    assert (traces.delivered, traces.dropped) == (2, 0)
+    assert (tracing.delivered, tracing.dropped) == (2, 0)
 
 
 def test_trace_ids_differ():
     """Each request has its own, and each half of it is unique."""
-    traces = tracer()
-    trails = [trail() for _ in range(200)]
-    for each in trails:
-        traces.on_trail(each)
-    traces.close()
+    tracing = tracer()
+    traces = [trace() for _ in range(200)]
+    for each in traces:
+        tracing.on_trace(each)
+    tracing.close()
 
-    assert len({each.trace_id for each in trails}) == 200
-    assert all(int(each.trace_id[16:], 16) for each in trails)
+    assert len({each.trace_id for each in traces}) == 200
+    assert all(int(each.trace_id[16:], 16) for each in traces)
 
 
 def test_a_mute_is_exported_with_its_request():
     """Its span follows and is linked."""
     sink = Kept()
-    traces, made = tracer(sink), trail(quiet_ms=100)
-    traces.on_trail(made)
-    traces.on_unmuted(made, made.ended_us + 100_000)
-    traces.close()
+    tracing, made = tracer(sink), trace(quiet_ms=100)
+    tracing.on_trace(made)
+    tracing.on_unmuted(made, made.ended_us + 100_000)
+    tracing.close()
 
     server, _, mute = sink.spans
     assert (mute.name, mute.links) == ("mute", ((server.trace_id, server.span_id),))
@@ -62,51 +62,51 @@ def test_a_mute_is_exported_with_its_request():
 def test_a_mute_without_a_trace_of_its_request_is_not_exported():
     """The throttle ended before the reply, or the request got no trace."""
     sink = Kept()
-    traces = tracer(sink)
-    early, unnamed = trail(quiet_ms=1), trail(quiet_ms=1)
-    traces.on_trail(early)
-    traces.on_unmuted(early, early.ended_us)
-    traces.on_unmuted(unnamed, unnamed.ended_us + 5000)
-    traces.close()
+    tracing = tracer(sink)
+    early, unnamed = trace(quiet_ms=1), trace(quiet_ms=1)
+    tracing.on_trace(early)
+    tracing.on_unmuted(early, early.ended_us)
+    tracing.on_unmuted(unnamed, unnamed.ended_us + 5000)
+    tracing.close()
 
     assert [span.name for span in sink.spans] == ["Produce", "upstream"]
-    assert traces.dropped == 0
+    assert tracing.dropped == 0
 
 
 def test_spans_over_the_rate_are_dropped_and_counted():
     """A burst of twice the rate passes; further requests have no trace id and are counted in spans."""
-    traces = tracer(rate=10)
-    trails = [trail() for _ in range(15)]
-    for each in trails:
-        traces.on_trail(each)
-    traces.close()
+    tracing = tracer(rate=10)
+    traces = [trace() for _ in range(15)]
+    for each in traces:
+        tracing.on_trace(each)
+    tracing.close()
 
-    assert [bool(each.trace_id) for each in trails] == [True] * 10 + [False] * 5
-    assert (traces.delivered, traces.dropped) == (20, 10)
+    assert [bool(each.trace_id) for each in traces] == [True] * 10 + [False] * 5
+    assert (tracing.delivered, tracing.dropped) == (20, 10)
 
 
 def test_the_token_bucket_fills_with_time():
     """At ten spans a second, half a second allows five more: two requests of two spans."""
-    traces = tracer(rate=10)
+    tracing = tracer(rate=10)
     for _ in range(10):
-        traces.on_trail(trail())
-    later = [trail(began_us=EPOCH_US + 500_000) for _ in range(4)]
+        tracing.on_trace(trace())
+    later = [trace(began_us=EPOCH_US + 500_000) for _ in range(4)]
     for each in later:
-        traces.on_trail(each)
-    traces.close()
+        tracing.on_trace(each)
+    tracing.close()
 
     assert [bool(each.trace_id) for each in later] == [True, True, False, False]
 
 
 def test_a_request_with_more_spans_than_the_bucket_passes():
     """At one span a second a request of five is exported, and paid for afterwards."""
-    traces = tracer(rate=1)
-    long = trail(waits(("receive", 1), ("memory", 1), ("throttle", 1), ("purgatory", 1)))
-    traces.on_trail(long)
-    after = [trail(began_us=EPOCH_US + seconds * 1_000_000) for seconds in (3, 4, 7)]
+    tracing = tracer(rate=1)
+    long = trace(waits(("receive", 1), ("memory", 1), ("throttle", 1), ("purgatory", 1)))
+    tracing.on_trace(long)
+    after = [trace(began_us=EPOCH_US + seconds * 1_000_000) for seconds in (3, 4, 7)]
     for each in after:
-        traces.on_trail(each)
-    traces.close()
+        tracing.on_trace(each)
+    tracing.close()
 
     assert long.trace_id
     assert [bool(each.trace_id) for each in after] == [False, False, True]
@@ -114,13 +114,13 @@ def test_a_request_with_more_spans_than_the_bucket_passes():
 
 def test_the_rate_can_be_changed():
     """A reload may do so."""
-    traces = tracer(rate=1)
-    traces.on_trail(trail())
-    traces.set_rate(1000)
-    much_later = [trail(began_us=EPOCH_US + 10_000_000) for _ in range(100)]
+    tracing = tracer(rate=1)
+    tracing.on_trace(trace())
+    tracing.set_rate(1000)
+    much_later = [trace(began_us=EPOCH_US + 10_000_000) for _ in range(100)]
     for each in much_later:
-        traces.on_trail(each)
-    traces.close()
+        tracing.on_trace(each)
+    tracing.close()
 
     assert all(each.trace_id for each in much_later)
 
@@ -128,15 +128,15 @@ def test_the_rate_can_be_changed():
 def test_a_full_queue_drops_its_oldest_request():
     """It is counted."""
     sink = Kept()
-    traces = tracer(sink, max_queued_spans=3)
-    trails = [trail() for _ in range(5)]
-    for each in trails:
-        traces.on_trail(each)
-    traces.close()
+    tracing = tracer(sink, max_queued_spans=3)
+    traces = [trace() for _ in range(5)]
+    for each in traces:
+        tracing.on_trace(each)
+    tracing.close()
 
     told = {f"{span.trace_id:032x}" for span in sink.spans}
-    assert told == {each.trace_id for each in trails[2:]}
-    assert (traces.delivered, traces.dropped) == (6, 4)
+    assert told == {each.trace_id for each in traces[2:]}
+    assert (tracing.delivered, tracing.dropped) == (6, 4)
 
 
 @pytest.mark.parametrize(
@@ -145,32 +145,32 @@ def test_a_full_queue_drops_its_oldest_request():
 )
 def test_the_queue_does_not_keep_large_requests(kept, stays):
     """A Produce of a hundred thousand partitions waits without them for a collector that hangs."""
-    traces, made = tracer(), trail()
+    tracing, made = tracer(), trace()
     made.kept = kept
-    traces.on_trail(made)
+    tracing.on_trace(made)
 
     assert (made.kept is not None) is stays
-    traces.close()
+    tracing.close()
 
 
 def test_a_closed_tracer_drops_everything():
     """A second `close` does nothing."""
-    traces, made = tracer(), trail()
-    traces.close()
-    traces.on_trail(made)
-    traces.close()
+    tracing, made = tracer(), trace()
+    tracing.close()
+    tracing.on_trace(made)
+    tracing.close()
 
-    assert (made.trace_id, traces.delivered, traces.dropped) == ("", 0, 2)
+    assert (made.trace_id, tracing.delivered, tracing.dropped) == ("", 0, 2)
 
 
 def test_addresses_that_the_engine_learns_are_used():
     """They are learnt after the tracer was made."""
     sink, engine = Kept(), make_engine()
-    traces = tracer(sink)
-    traces.attach(engine)
+    tracing = tracer(sink)
+    tracing.attach(engine)
     engine.topology.learn({2: (b"broker-2", 9092)})
-    traces.on_trail(trail())
-    traces.close()
+    tracing.on_trace(trace())
+    tracing.close()
 
     assert sink.spans[1].attributes["server.address"] == "broker-2"
 
@@ -192,7 +192,7 @@ def test_every_span_is_delivered_or_dropped_once(
 ):
     """This holds for any rate of requests, a worker that runs now and then, and an exporter that may refuse."""
     sink = Kept()
-    traces = Tracer(
+    tracing = Tracer(
         sink,
         max_spans_per_second=rate,
         max_queued_spans=max_queued_spans,
@@ -203,22 +203,22 @@ def test_every_span_is_delivered_or_dropped_once(
     for place, (passed_us, kinds, outcome, muted) in enumerate(happened):
         now_us += passed_us
         stages = waits(*((kind, 10) for kind in kinds), began_us=now_us)
-        made = trail(stages, 30, outcome=outcome, began_us=now_us)
+        made = trace(stages, 30, outcome=outcome, began_us=now_us)
         runs = sum(a != b for a, b in zip([None, *kinds], kinds, strict=False))
         offered += 2 + runs
-        traces.on_trail(made)
+        tracing.on_trace(made)
         if muted and made.trace_id:
             offered += 1
-            traces.on_unmuted(made, made.ended_us + 1)
+            tracing.on_unmuted(made, made.ended_us + 1)
         if place == pause_at:  # the processor takes a batch, here and not in its thread
             sink.why = "refused" if refuses else ""
-            traces._worker._deliver(traces._worker._take())
+            tracing._worker._deliver(tracing._worker._take())
             sink.why = ""
-    traces.start()
-    traces.close()
+    tracing.start()
+    tracing.close()
 
-    assert traces.delivered == len(sink.spans)
-    assert traces.delivered + traces.dropped == offered
+    assert tracing.delivered == len(sink.spans)
+    assert tracing.delivered + tracing.dropped == offered
 
 
 def test_spans_are_made_in_another_thread():
@@ -230,9 +230,9 @@ def test_spans_are_made_in_another_thread():
             threads.append(threading.current_thread())
             return super().send(spans)
 
-    traces = tracer(Noting())
-    traces.on_trail(trail())
-    traces.close()
+    tracing = tracer(Noting())
+    tracing.on_trace(trace())
+    tracing.close()
 
     assert threads
     assert threading.current_thread() not in threads

@@ -27,7 +27,7 @@ def waits(*lengths: tuple[str, int], began_us: int = EPOCH_US) -> list[Stage]:
     return stages
 
 
-def trail(
+def trace(
     stages: Sequence[Stage] = (),
     upstream_us: int | None = 5000,
     *,
