@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from proxy.core.session.exchange import ObservedExchange
+
 if TYPE_CHECKING:
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.session import Session
@@ -31,4 +33,6 @@ def timer_of(session: Session) -> Timer | None:
 
 def mute_until(session: Session, until_ms: int) -> None:
     """Throttle its client until then, beside all policies."""
-    session._mutes_now().mute_until(until_ms)
+    plan = next(iter(session.plans.by_kind.values()), None)
+    exchange = ObservedExchange(plan, 0, 0, 0, 0)
+    session._mutes_now().throttle(exchange, until_ms, session.shared.now_ms)

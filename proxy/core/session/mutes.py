@@ -78,13 +78,22 @@ class Mutes:
         """Remove a reason; after the last one the bytes that were read before the mute are handled in a later turn."""
         self.wanted &= ~reason
         owner, client = self._owner, self._owner.client
-        if client.muted & reason:
-            owner.count_muted_time(reason & client.muted, -1)
-            client.muted &= ~reason
-            if not client.muted & STOPS_PARSING and (client.carry or owner.has_pending):
-                client.mute(Mute.PACED)
-            owner.shared.schedule(owner)
-        self.look_again()
+        held = client.muted & reason
+        if not held:
+            self.look_again()
+            return
+        if (
+            held == Mute.THROTTLED
+        ):  # what `count_muted_time` does, written out: a throttle ends here
+            owner.usage.blocked.change(-1, owner.shared.now_ms)
+        else:
+            owner.count_muted_time(held, -1)
+        muted = client.muted = client.muted & ~reason
+        is_kept_off = owner.keeps_off_fast_loop
+        if not muted & STOPS_PARSING and (client.carry or (is_kept_off and owner.has_pending)):
+            client.muted = muted | Mute.PACED
+        owner.shared.schedule(owner)
+        self.unusual = bool(self.wanted or muted & STOPS_PARSING or is_kept_off)
 
     def look_again(self) -> None:
         """Set `unusual` if requests must not take the fast loop now, else clear it."""
@@ -125,34 +134,33 @@ class Mutes:
         if until_ms <= now_ms:
             return
         owner = self._owner
-        trace = exchange.trace
-        if owner.shared.keeps_traces:
-            trace = trace_of(owner.shared, exchange)
+        shared, trace = owner.shared, exchange.trace
+        if shared.keeps_traces:
+            trace = trace_of(shared, exchange)
             if trace is not None:
                 trace.throttle_until_ms = max(trace.throttle_until_ms, until_ms)
                 trace.excess = why or trace.excess
         if until_ms <= self.throttled_until_ms:
             return
-        more_ms = until_ms - max(now_ms, self.throttled_until_ms)
+        known_ms = self.throttled_until_ms
+        # A call of max is slower.
+        since_ms = known_ms if known_ms > now_ms else now_ms  # noqa: FURB136 - see above
+        more_ms = until_ms - since_ms
         owner.usage.throttle(more_ms, first=not exchange.delayed)
         exchange.delayed = True
         self._throttle_trace = trace
         self.throttled_by = why
-        self.mute_until(until_ms)
-
-    def mute_until(self, until_ms: int) -> None:
-        """Mute the client from the end of the request that is passing until `until_ms`."""
-        owner = self._owner
         self.throttled_until_ms = until_ms
         self.unusual = True
+        client = owner.client
         if owner.is_inside_request:
             self.wanted |= Mute.THROTTLED
-        elif not owner.client.muted & Mute.THROTTLED:
-            owner.client.muted |= Mute.THROTTLED
-            owner.usage.blocked.change(1, owner.shared.now_ms)
-            owner.shared.schedule(owner)
+        elif not client.muted & Mute.THROTTLED:
+            client.muted |= Mute.THROTTLED
+            owner.usage.blocked.change(1, shared.now_ms)
+            shared.schedule(owner)
         if self._throttle_timer is None:
-            self._throttle_timer = owner.shared.timers.arm(until_ms, self._on_throttle_due)
+            self._throttle_timer = shared.timers.arm(until_ms, self._on_throttle_due)
 
     def shorten_throttle(self, until_ms: float, now_ms: int) -> None:
         """Let the client send from `until_ms` on, if that is earlier than it was told."""
