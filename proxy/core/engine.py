@@ -19,12 +19,11 @@ from proxy.core.session.shared_state import SharedState, within
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable
 
     from policies.api import QuotaViolation
     from policies.chain import Chain
     from proxy.core.memory.pool_limits import PoolLimits
-    from proxy.core.memory.reply_reservations import Taker
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
     from proxy.core.session.grace_times import GraceTimes
@@ -84,6 +83,7 @@ class Engine(SharedState):
         self.calls = PolicyCalls(self)
         self.moves = HeldMoves(self.timers)
         self.sessions: set[Session] = set()
+        self.takers = self.sessions
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
         self._look_at_chain()
@@ -122,11 +122,6 @@ class Engine(SharedState):
         for session in tuple(self.sessions):
             session.drain()
             self.attend(session)
-
-    @property
-    def takers(self) -> Iterable[Taker]:
-        """Return all sessions, whose clients may be slow to read their replies."""
-        return self.sessions
 
     # -- memory ----------------------------------------------------------------------------------
 

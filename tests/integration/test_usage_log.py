@@ -210,7 +210,7 @@ def black_hole() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("reachable", [True, False], ids=["silent", "refused"])
-def test_silent_brokers_delay_the_shutdown_by_two_seconds_at_most(
+def test_silent_brokers_delay_the_shutdown_by_no_more_than_two_seconds(
     black_hole: str, tmp_path: Path, *, reachable: bool
 ) -> None:
     """Rows wait to be published: after SIGTERM the files are whole all the same."""

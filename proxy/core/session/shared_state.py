@@ -107,11 +107,8 @@ class SharedState:
         self.ready: deque[Scheduled] = deque()
         """Sessions that wait for the event loop, each once: see `schedule`."""
         self.no_hooks = Hooks()
-
-    @property
-    def takers(self) -> Iterable[Taker]:
-        """Return the sessions as takers of replies, to find clients that do not read theirs."""
-        raise NotImplementedError
+        self.takers: Iterable[Taker] = ()
+        """The sessions: their clients take replies, or do not. `Engine` makes them."""
 
     def schedule(self, session: Scheduled) -> None:
         """Queue this session for a turn, first come first served, in this step or a later one."""

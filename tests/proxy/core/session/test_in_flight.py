@@ -14,7 +14,13 @@ from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
-from proxy.core.session.in_flight import EXCHANGE_BYTES, MAX_BYTES, UNCOUNTED, InFlight
+from proxy.core.session.in_flight import (
+    EXCHANGE_BYTES,
+    MAX_BYTES,
+    SWALLOWED_BYTES,
+    UNCOUNTED,
+    InFlight,
+)
 from tests.support import frames as f
 from tests.support.policies import Silent
 from tests.support.sessions import Wire, make_engine
@@ -200,11 +206,14 @@ def test_a_pool_held_by_a_silent_broker_is_free_again_after_the_deadlines():
     wire.client(fetch(1)).broker(fetch_reply(1))
     pour(wire, b"".join(fetch(n) for n in range(10_000)))
     assert engine.request_pool.is_out_of_memory()
+    full_bytes = wire.held_bytes
     wire.advance(FETCH_MS)
     for _ in range(40):
         wire.advance(1)
     assert sum(isinstance(each, Exchange) for each in wire.session.queue) <= 1  # half sent
     assert not wire.engine.request_pool.is_out_of_memory()
+    left_bytes = full_bytes * SWALLOWED_BYTES / EXCHANGE_BYTES
+    assert wire.engine.request_pool.used_bytes < 1.01 * left_bytes
     assert not wire.session.client.muted
     wire.advance(60_000)
     assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
