@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from policies.type_names import describe_value
 from policies.validation import Problem
+from proxy.config.security import ListenSasl, ListenTls, UpstreamSasl, UpstreamTls
 from proxy.config.values import (
     ANY_ADDRESS,
     DAY_MS,
@@ -59,6 +60,15 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
             "request.timeout.ms). Requests with a deadline of their own are exempt. 0 = no limit."
         ),
     ] = 120_000
+    tls: Annotated[
+        UpstreamTls | None, Meta(description="TLS to the brokers; absent = plain connections.")
+    ] = None
+    sasl: Annotated[
+        UpstreamSasl | None,
+        Meta(
+            description="Sluice's own credentials; absent = each client authenticates to the brokers itself."
+        ),
+    ] = None
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """Return (host, port) of each bootstrap server."""
@@ -86,6 +96,15 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             extra={"check": check_advertised_host},
         ),
     ] = ""
+    tls: Annotated[
+        ListenTls | None, Meta(description="TLS for clients; absent = plain connections.")
+    ] = None
+    sasl: Annotated[
+        ListenSasl | None,
+        Meta(
+            description="Authentication of clients by Sluice; absent = by the brokers, or none."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if not self.advertised_host and self.address not in ANY_ADDRESS:

@@ -1,0 +1,187 @@
+"""The settings of TLS and SASL, below `listen` and `upstream`.
+
+- A section that is absent is off: no `tls` is a plain connection, no `upstream.sasl` passes the client's own
+  authentication to the brokers, no `listen.sasl` asks for none here.
+- A secret is never a value of the file: a setting names the file that has it, or an environment variable has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from policies.validation import Problem
+from proxy.config.values import Milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ClientMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+"""How Sluice can authenticate to brokers."""
+ServerMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+"""How clients can authenticate to Sluice."""
+
+
+class UpstreamTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """TLS to the brokers. All settings are optional: `{}` verifies the brokers with the system's certificates."""
+
+    ca_file: Annotated[
+        str,
+        Meta(
+            description="Certificates (PEM) that sign the brokers' certificates (Kafka: ssl.truststore.location). "
+            "Empty = the system's."
+        ),
+    ] = ""
+    cert_file: Annotated[
+        str,
+        Meta(
+            description="Sluice's own certificate chain (PEM) for brokers that ask for one (Kafka: "
+            "ssl.keystore.location)."
+        ),
+    ] = ""
+    key_file: Annotated[
+        str, Meta(description="The private key (PEM, not encrypted) of `cert_file`.")
+    ] = ""
+    server_name: Annotated[
+        str | None,
+        Meta(
+            description="Name that the brokers' certificates must have, if it is not the host that is dialled."
+        ),
+    ] = None
+    verify: Annotated[
+        bool,
+        Meta(
+            description="Whether the certificate and its name are verified (Kafka: "
+            "ssl.endpoint.identification.algorithm). false = anybody between can read the traffic."
+        ),
+    ] = True
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for a certificate without its key, or a key without its certificate."""
+        if bool(self.cert_file) != bool(self.key_file):
+            missing, other = (
+                ("key_file", "cert_file") if self.cert_file else ("cert_file", "key_file")
+            )
+            yield Problem(missing, "nothing", f"a file, because {other} is set")
+
+
+class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Credentials by which Sluice itself authenticates to the brokers, for all clients (credential custody)."""
+
+    mechanism: Annotated[
+        ClientMechanism, Meta(description="How to authenticate (Kafka: sasl.mechanism).")
+    ]
+    username: Annotated[str, Meta(description="User of PLAIN and SCRAM.")] = ""
+    password_file: Annotated[
+        str,
+        Meta(
+            description="File with the password of PLAIN and SCRAM; a line break at its end is ignored. Empty = the "
+            "variable SLUICE_UPSTREAM_SASL_PASSWORD."
+        ),
+    ] = ""
+    token_file: Annotated[
+        str,
+        Meta(
+            description="File with the token of OAUTHBEARER (Kafka: a file: URL as "
+            "sasl.oauthbearer.token.endpoint.url). It is read again before each authentication."
+        ),
+    ] = ""
+    token_endpoint_url: Annotated[
+        str,
+        Meta(
+            description="HTTPS address that gives tokens for client credentials (Kafka: "
+            "sasl.oauthbearer.token.endpoint.url)."
+        ),
+    ] = ""
+    client_id: Annotated[
+        str, Meta(description="Client id for `token_endpoint_url` (Kafka: clientId).")
+    ] = ""
+    client_secret_file: Annotated[
+        str,
+        Meta(
+            description="File with the client secret for `token_endpoint_url`. Empty = the variable "
+            "SLUICE_UPSTREAM_SASL_CLIENT_SECRET."
+        ),
+    ] = ""
+    scope: Annotated[str, Meta(description="Scope of the token (Kafka: scope).")] = ""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for each setting that the mechanism needs or does not use."""
+        if self.mechanism == "OAUTHBEARER":
+            if bool(self.token_file) == bool(self.token_endpoint_url):
+                found = "both" if self.token_file else "nothing"
+                yield Problem("token_file", found, "either token_file or token_endpoint_url")
+            if self.token_endpoint_url and not self.client_id:
+                yield Problem("client_id", "nothing", "the client id for token_endpoint_url")
+        elif not self.username:
+            yield Problem("username", "nothing", f"a user, because mechanism is {self.mechanism}")
+
+
+class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """TLS for clients. Changed files are loaded by a reload; open connections stay."""
+
+    cert_file: Annotated[
+        str,
+        Meta(min_length=1, description="Certificate chain (PEM) of the listener."),
+    ]
+    key_file: Annotated[
+        str, Meta(min_length=1, description="Private key (PEM, not encrypted) of `cert_file`.")
+    ]
+    client_ca_file: Annotated[
+        str, Meta(description="Certificates (PEM) that sign the clients' certificates.")
+    ] = ""
+    client_auth: Annotated[
+        Literal["none", "requested", "required"],
+        Meta(description="Whether clients show a certificate (Kafka: ssl.client.auth)."),
+    ] = "none"
+    principal_mapping_rules: Annotated[
+        tuple[str, ...],
+        Meta(
+            min_length=1,
+            description="Rules from a certificate's subject to the user (Kafka: "
+            "ssl.principal.mapping.rules). The first that matches applies.",
+            examples=["RULE:^CN=([^,]+).*$/$1/L", "DEFAULT"],
+        ),
+    ] = ("DEFAULT",)
+    sni_pattern: Annotated[
+        str | None,
+        Meta(
+            description="Host name of each broker, with $(node) for its id: one port serves all brokers, and the "
+            "name that the client asks for in its TLS handshake selects one. null = a port for each broker.",
+            examples=["broker-$(node).kafka.example.com"],
+        ),
+    ] = None
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield the settings that do not fit each other."""
+        if self.client_auth != "none" and not self.client_ca_file:
+            words = f"a file, because client_auth is {self.client_auth}"
+            yield Problem("client_ca_file", "nothing", words)
+
+
+class ListenSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Authentication of clients by Sluice itself. Nothing but ApiVersions is answered before it succeeds."""
+
+    users_file: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="Users and their salted, hashed passwords; `sluice users add` writes it.",
+        ),
+    ]
+    mechanisms: Annotated[
+        tuple[ServerMechanism, ...],
+        Meta(
+            min_length=1,
+            description="How clients may authenticate (Kafka: sasl.enabled.mechanisms).",
+        ),
+    ] = ("SCRAM-SHA-512",)
+    max_reauth_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="How long an authentication holds until the client must authenticate again (Kafka: "
+            "connections.max.reauth.ms). 0 = as long as the connection."
+        ),
+    ] = 0
