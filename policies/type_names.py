@@ -128,6 +128,16 @@ def extra(info: inspect.Type) -> Mapping[str, object]:
     return info.extra or {} if isinstance(info, inspect.Metadata) else {}
 
 
+def struct_of(info: inspect.Type) -> inspect.StructType | None:
+    """Return the Struct of a type that is one, or one or None; else None."""
+    match strip(info):
+        case inspect.StructType() as struct:
+            return struct
+        case inspect.UnionType(types=types) if inspect.NoneType() in types and len(types) == 2:
+            return struct_of(next(each for each in types if each != inspect.NoneType()))
+    return None
+
+
 def strip(info: inspect.Type) -> inspect.Type:
     """Return the type without its `Annotated` metadata."""
     return strip(info.type) if isinstance(info, inspect.Metadata) else info

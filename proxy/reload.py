@@ -202,7 +202,7 @@ def hash_of(config: Config) -> str:
 def _differing(before: object, after: object, path: str) -> Iterator[str]:
     if before == after:
         return
-    if isinstance(before, dict) and isinstance(after, dict) and path.count(".") < 1:
+    if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             yield from _differing(before.get(key), after.get(key), join_path(path, str(key)))
     else:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from msgspec import NODEFAULT, inspect
 
-import msgspec
-from msgspec import inspect
-
+from policies.type_names import struct_of
 from proxy.config import Config
-from proxy.config.sources import load, variables
+from proxy.config.sources import variables
 from proxy.config.values import INT64_MAX
 from proxy.dynamic_config import LIVE_SETTINGS
 
-UPSTREAM = {"upstream.bootstrap_servers": ("kafka:9092", "--upstream")}
 DEPENDS = {
-    "upstream.bootstrap_servers": "required",
     "listen.advertised_host": "`listen.address`",
     "usage_log.instance": "the host's name",
 }
@@ -23,6 +19,10 @@ DEPENDS = {
 
 def shown(value: object) -> str:
     """Return a default as a reader writes it in the YAML file."""
+    if value is NODEFAULT:
+        return "required"
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -47,6 +47,8 @@ def allowed(kind: inspect.Type) -> str:
             return f"list of {allowed(item)}"
         case inspect.UnionType(types=types):
             return " or ".join(map(allowed, types))
+        case inspect.NoneType():
+            return "null"
         case inspect.StructType():
             return "entries"
     return "text"
@@ -54,36 +56,35 @@ def allowed(kind: inspect.Type) -> str:
 
 def is_live(path: str) -> bool:
     """Return whether a reload changes the setting without a restart."""
-    return path in LIVE_SETTINGS or path.partition(".")[0] in LIVE_SETTINGS
+    return any(path == each or path.startswith(f"{each}.") for each in LIVE_SETTINGS)
 
 
-def fields() -> dict[str, inspect.Type]:
-    """Return the type of every setting with its metadata, by key path."""
-    found: dict[str, inspect.Type] = {}
-    for section in msgspec.structs.fields(Config):
-        info = inspect.type_info(section.type)
-        bare = info.type if isinstance(info, inspect.Metadata) else info
-        if isinstance(bare, inspect.StructType):
-            found |= {f"{section.name}.{each.name}": each.type for each in bare.fields}
-        else:
-            found[section.name] = info
-    return found
+def meaning(info: inspect.Type) -> str:
+    """Return the description of a setting or section."""
+    extra = info.extra_json_schema or {} if isinstance(info, inspect.Metadata) else {}
+    return str(extra.get("description", "")).replace("|", "\\|")
+
+
+def section(path: str) -> str:
+    """Return the heading of a section, and the meaning of one that is optional."""
+    info = inspect.type_info(Config)
+    for key in path.split("."):
+        struct = struct_of(info)
+        (info,) = (each.type for each in (struct.fields if struct else ()) if each.name == key)
+    return f"## {path}\n" + (f"\n{meaning(info)}\n" if meaning(info) else "")
 
 
 def settings_reference() -> str:
     """Return a table for each section: key, meaning, default, allowed values; a live setting says so."""
-    config = load(None, {}, UPSTREAM).config
-    types = fields()
     rows: dict[str, list[str]] = {}
-    for variable in variables().values():
-        info = types[variable.path]
-        extra = info.extra_json_schema or {} if isinstance(info, inspect.Metadata) else {}
-        default = DEPENDS.get(variable.path) or shown(attrgetter(variable.path)(config))
-        section = variable.path.partition(".")[0] if "." in variable.path else "The chain"
-        meaning = str(extra.get("description", "")).replace("|", "\\|")
-        live = " *Live.*" if is_live(variable.path) else ""
-        rows.setdefault(section, []).append(
-            f"| `{variable.path}` | {meaning}{live} | {default} | {allowed(info)} |"
+    for each in variables().values():
+        default = DEPENDS.get(each.path) or shown(each.default)
+        live = " *Live.*" if is_live(each.path) else ""
+        rows.setdefault(each.path.rpartition(".")[0], []).append(
+            f"| `{each.path}` | {meaning(each.kind)}{live} | {default} | {allowed(each.kind)} |"
         )
     head = ["| key | meaning | default | values |", "|---|---|---|---|"]
-    return "\n".join("\n".join([f"## {name}\n", *head, *lines, ""]) for name, lines in rows.items())
+    return "\n".join(
+        "\n".join([section(name) if name else "## The chain\n", *head, *lines, ""])
+        for name, lines in rows.items()
+    )

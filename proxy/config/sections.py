@@ -15,7 +15,12 @@ from msgspec import Meta
 
 from policies.type_names import describe_value
 from policies.validation import Problem
-from proxy.config.security import ListenSasl, ListenTls, UpstreamSasl, UpstreamTls
+from proxy.config.security import (  # noqa: TC001 - msgspec reads them at run time
+    ListenSasl,
+    ListenTls,
+    UpstreamSasl,
+    UpstreamTls,
+)
 from proxy.config.values import (
     ANY_ADDRESS,
     DAY_MS,
@@ -101,9 +106,7 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     ] = None
     sasl: Annotated[
         ListenSasl | None,
-        Meta(
-            description="Authentication of clients by Sluice; absent = by the brokers, or none."
-        ),
+        Meta(description="Authentication of clients by Sluice; absent = by the brokers, or none."),
     ] = None
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from policies.validation import Problem
-from proxy.config.values import Milliseconds
+from proxy.config.values import Milliseconds  # noqa: TC001 - msgspec reads it at run time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,6 +143,7 @@ class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             description="Rules from a certificate's subject to the user (Kafka: "
             "ssl.principal.mapping.rules). The first that matches applies.",
             examples=["RULE:^CN=([^,]+).*$/$1/L", "DEFAULT"],
+            extra={"separator": r",\s*(?=RULE:|DEFAULT)"},  # a pattern may have a comma
         ),
     ] = ("DEFAULT",)
     sni_pattern: Annotated[

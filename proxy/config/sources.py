@@ -3,7 +3,7 @@
 - A flag overrides an environment variable, a variable the file, the file the default. A list is replaced
   whole, never joined; `policies` too.
 - Each setting has one variable, SLUICE_<SECTION>_<KEY>; lists are comma separated, SLUICE_POLICIES
-  takes YAML. An empty variable counts as not set.
+  takes YAML. An empty variable counts as not set. A variable of an optional section creates the section.
 - An unknown SLUICE_ variable is no error, because Kubernetes sets some; one that resembles a setting
   gives a hint.
 - All problems of all sources are in one `SettingsError`, before anything is bound or dialled.
@@ -22,13 +22,13 @@ from msgspec import inspect
 
 from policies.registry import PolicyEntry, discard, hints, transfer_drafts
 from policies.registry import inspect as inspect_policies
-from policies.type_names import nearest, strip
+from policies.type_names import extra, nearest, strip, struct_of
 from policies.validation import Problem, SettingsError, join_path, try_convert
 from proxy.config import Config
 from proxy.config.container import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 PREFIX = "SLUICE_"
@@ -59,6 +59,9 @@ class Variable:
     name: str
     path: str
     kind: inspect.Type
+    """With its metadata."""
+    default: object
+    """`msgspec.NODEFAULT` if the setting is required in its section."""
 
 
 NOT_EXPANDED = "Sluice expands no variables in the file: leave it out, and set the SLUICE_ variable of this setting"
@@ -67,17 +70,17 @@ NOT_EXPANDED = "Sluice expands no variables in the file: leave it out, and set t
 @cache
 def variables() -> Mapping[str, Variable]:
     """Return the variable of every setting, by its name."""
-    found: dict[str, Variable] = {}
-    for section in msgspec.structs.fields(Config):
-        info = strip(inspect.type_info(section.type))
-        if isinstance(info, inspect.StructType):
-            pairs = [(f"{section.name}.{each.name}", each.type) for each in info.fields]
+    return {each.name: each for each in _variables_below(inspect.type_info(Config), "")}
+
+
+def _variables_below(info: inspect.Type, path: str) -> Iterator[Variable]:
+    struct = struct_of(info)
+    for each in struct.fields if struct else ():
+        below = join_path(path, each.name)
+        if struct_of(each.type):
+            yield from _variables_below(each.type, below)
         else:
-            pairs = [(section.name, info)]
-        for path, kind in pairs:
-            name = PREFIX + path.replace(".", "_").upper()
-            found[name] = Variable(name, path, strip(kind))
-    return found
+            yield Variable(PREFIX + below.replace(".", "_").upper(), below, each.type, each.default)
 
 
 def load(
@@ -133,12 +136,19 @@ class _Merge:
     def take_text(self, variable: Variable, text: str, origin: str) -> None:
         """Replace one setting by the value of a text."""
         value = self._parse(variable, text, origin)
-        section, _, key = variable.path.rpartition(".")
-        if not isinstance(self.data, MutableMapping):
-            return
-        place = self.data.setdefault(section, {}) if section else self.data
+        *sections, key = variable.path.split(".")
+        place, path = self.data, ""
+        for section in sections:
+            if not isinstance(place, MutableMapping):
+                return  # a problem of the file, reported there
+            optional, path = bool(path), join_path(path, section)
+            if section not in place or (optional and place[section] is None):
+                place[section] = {}
+                if optional:
+                    self.origins[path] = origin
+            place = place[section]
         if not isinstance(place, MutableMapping):
-            return  # a problem of the file, reported there
+            return
         place[key] = value
         for path in [each for each in self.origins if _is_below(each, variable.path)]:
             del self.origins[path]
@@ -184,23 +194,21 @@ class _Merge:
 
         Problems that show only then (two settings that do not fit each other) join the others.
         """
-        if not isinstance(self.data, Mapping):
+        data = _copied(self.data)
+        if not isinstance(data, dict):
             return None
-        data = {
-            section: dict(value) if isinstance(value, Mapping) else value
-            for section, value in self.data.items()
-        }
         wrong = list(problems)
-        for _ in range(3):
+        required = {each.path for each in variables().values() if each.default is msgspec.NODEFAULT}
+        for _ in range(4):
+            _add_server(data)  # a missing one must not hide the rest of its section
             for each in wrong:
                 _forget(data, each.path)
-            upstream = data.setdefault("upstream", {})
-            if isinstance(upstream, dict):
-                upstream.setdefault("bootstrap_servers", ["localhost:9092"])
+            _add_server(data)
             config, wrong = try_convert(Config, data)
             if config is not None:
                 return config
-            problems += [each for each in wrong if each not in problems]
+            known = required | {each.path for each in problems}  # removed above, so missing now
+            problems += [each for each in wrong if each.path not in known]
         return None
 
     def _at(self, problem: Problem) -> Problem:
@@ -236,9 +244,10 @@ def _inspected(entries: list[PolicyEntry | None]) -> list[Problem]:
 
 def parse_text(kind: inspect.Type, text: str) -> object:
     """Return the value of a variable or flag as YAML has it. Text that does not fit the type is returned as text."""
-    match kind:
+    match strip(kind):
         case inspect.VarTupleType(item_type=item):
-            return [parse_text(strip(item), part.strip()) for part in text.split(",")]
+            separator = str(extra(kind).get("separator", ","))
+            return [parse_text(item, part) for part in re.split(separator, text)]
         case inspect.IntType():
             return int(text) if re.fullmatch(r"\s*-?\d{1,20}\s*", text, re.ASCII) else text
         case inspect.BoolType() if text.strip().lower() in {"true", "false"}:
@@ -251,14 +260,28 @@ def parse_text(kind: inspect.Type, text: str) -> object:
     return text.strip()
 
 
+def _copied(value: object) -> object:
+    """Return a copy of the mappings inside mappings."""
+    return (
+        {key: _copied(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+    )
+
+
+def _add_server(data: dict[str, object]) -> None:
+    upstream = data.setdefault("upstream", {})
+    if isinstance(upstream, dict):
+        upstream.setdefault("bootstrap_servers", ["localhost:9092"])
+
+
 def _forget(data: dict[str, object], path: str) -> None:
-    """Remove the setting at `path`: the key of a section, or a section that is no mapping."""
-    section, *rest = re.split(r"[.\[]", path, maxsplit=2)
-    values = data.get(section)
-    if rest and isinstance(values, dict) and rest[0] in values:
-        del values[rest[0]]
-    else:  # a required key may be missing in it
-        data.pop(section, None)
+    """Remove the setting at `path`; if there is none, the section that lacks it or is no mapping."""
+    holder, name = data, ""
+    value: object = data
+    for key in path.partition("[")[0].split("."):
+        if not isinstance(value, dict) or key not in value:
+            break
+        holder, name, value = value, key, value[key]
+    holder.pop(name, None)
 
 
 def _is_below(path: str, top: str) -> bool:

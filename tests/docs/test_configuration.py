@@ -34,6 +34,11 @@ def test_every_setting_is_on_the_page_with_its_meaning(monkeypatch: pytest.Monke
 
     assert [key for key, _ in rows] == [each.path for each in variables().values()]
     assert dict(rows)["listen.port"] == "19092"
+    assert (
+        dict(rows)["listen.tls.cert_file"] == dict(rows)["upstream.bootstrap_servers"] == "required"
+    )
+    assert dict(rows)["listen.tls.client_auth"] == "none"
+    assert dict(rows)["upstream.tls.server_name"] == "null"
     assert dict(rows)["listen.advertised_host"] == "`listen.address`"
 
 

@@ -6,9 +6,9 @@ from enum import Enum
 from typing import Annotated, Literal
 
 import pytest
-from msgspec import Meta, inspect
+from msgspec import Meta, Struct, inspect
 
-from policies.type_names import convert_units, describe_type, describe_value, nearest
+from policies.type_names import convert_units, describe_type, describe_value, nearest, struct_of
 
 
 class Colour(Enum):
@@ -38,6 +38,20 @@ class Colour(Enum):
 def test_a_type_in_words(kind: object, words: str) -> None:
     """Each kind of type is named by what it accepts."""
     assert describe_type(inspect.type_info(kind)) == words
+
+
+def test_a_struct_is_one_also_if_it_may_be_none() -> None:
+    """Other unions and types are no section of settings."""
+
+    class Section(Struct):
+        pass
+
+    for kind in (Section, Section | None, Annotated[Section | None, Meta(title="t")]):
+        struct = struct_of(inspect.type_info(kind))
+        assert struct is not None
+        assert struct.cls is Section
+    for other in (int, int | None, int | str | None, tuple[Section, ...]):
+        assert struct_of(inspect.type_info(other)) is None
 
 
 @pytest.mark.parametrize(

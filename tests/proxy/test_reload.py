@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
 import pytest
 import structlog
 import trio
@@ -12,7 +13,8 @@ import trio.testing
 from policies.api import Policy
 from policies.chain import Chain, Entry
 from policies.validation import Problem, SettingsError
-from proxy.config.sections import DrainSettings, LogSettings
+from proxy.config.sections import DrainSettings, ListenSettings, LogSettings
+from proxy.config.security import ListenTls
 from proxy.config.telemetry import MetricsSettings
 from proxy.core.session.held_moves import MOVED_AT_ONCE
 from proxy.reload import Reloader, ReloadRunningError, changes, hash_of
@@ -62,6 +64,21 @@ def test_changes_are_named_by_their_path():
     )
     assert list(changes(before, after)) == ["drain.timeout_ms", "log.level", "policies"]
     assert list(changes(before, config_of())) == []
+
+
+def test_a_change_inside_an_optional_section_has_the_path_of_its_key():
+    """A section that is added or removed is one change."""
+
+    def with_tls(**settings):
+        tls = ListenTls(cert_file="a", key_file="b", **settings)
+        return msgspec.structs.replace(config_of(), listen=ListenSettings(nodes="0-3", tls=tls))
+
+    assert list(changes(with_tls(), with_tls(client_ca_file="c", client_auth="required"))) == [
+        "listen.tls.client_auth",
+        "listen.tls.client_ca_file",
+    ]
+    assert list(changes(config_of(), with_tls())) == ["listen.tls"]
+    assert list(changes(with_tls(), config_of())) == ["listen.tls"]
 
 
 def test_the_hash_depends_on_the_settings_and_not_on_their_source():

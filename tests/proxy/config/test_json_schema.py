@@ -44,6 +44,8 @@ def test_every_example_fits_the_schema(
         UPSTREAM + "pass_unknown_apis: [Vote, 32767]\n",
         UPSTREAM + "identity: {user: billing}\n",
         UPSTREAM + "purgatory: {produce_grace_ms: -500, fetch_grace_ms: 0}\n",
+        UPSTREAM + "listen: {tls: {cert_file: c, key_file: k}, sasl: null}\n",
+        "upstream: {bootstrap_servers: [a:1], tls: {}, sasl: {mechanism: PLAIN, username: u}}\n",
     ],
 )
 def test_valid_files_fit_the_schema(schema: jsonschema.Draft202012Validator, text: str) -> None:
@@ -80,6 +82,9 @@ def test_valid_files_fit_the_schema(schema: jsonschema.Draft202012Validator, tex
         UPSTREAM + "policies: [{use: limits, config: 1}]",
         UPSTREAM + "pass_unknown_apis: [70000]",
         UPSTREAM + "pass_unknown_apis: [true]",
+        UPSTREAM + "listen: {tls: {}}",
+        UPSTREAM + "listen: {tls: {cert_file: c, key_file: k, ca: a}}",
+        UPSTREAM + "listen: {sasl: {users_file: u, mechanisms: [OAUTHBEARER]}}",
     ],
 )
 def test_invalid_files_do_not_fit_the_schema(

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from policies.validation import SettingsError
+from policies.validation import Problem, SettingsError
 from proxy.config import Config
+from proxy.config.security import ListenSasl, ListenTls, UpstreamSasl, UpstreamTls
 from proxy.config.sources import load, variables
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yaml"))
@@ -67,6 +68,17 @@ def test_the_full_example_shows_every_setting_with_its_default() -> None:
     assert effective.config == default
 
 
+def test_the_comments_of_the_full_example_show_every_optional_section(tmp_path: Path) -> None:
+    """Without the comment marks it has each setting of the sections of TLS and SASL, and is valid."""
+    (full,) = (path for path in EXAMPLES if path.name == "sluice.yaml")
+    shown = re.sub(r"^  (tls|sasl): null.*\n", "", full.read_text("utf-8"), flags=re.MULTILINE)
+    file = tmp_path / "all.yaml"
+    file.write_text(re.sub(r"^  # ", "  ", shown, flags=re.MULTILINE), "utf-8")
+    origins = load(file, {}, {}).origins
+    assert [path for path, origin in origins.items() if not origin.startswith(str(file))] == []
+    assert {"upstream.tls.verify", "upstream.sasl.scope", "listen.tls.sni_pattern"} <= set(origins)
+
+
 def test_a_flag_beats_a_variable_beats_the_file_beats_the_default(file: Path) -> None:
     """Each value has the source that it came from."""
     environ = {
@@ -96,15 +108,25 @@ def test_a_list_is_replaced_whole(file: Path) -> None:
 
 
 def test_every_setting_has_a_variable() -> None:
-    """Each field of each section, and each list at the top level, has one."""
+    """Each field of each section has one, optional sections included, and each list at the top level."""
+    sections = {
+        "upstream.tls": UpstreamTls,
+        "upstream.sasl": UpstreamSasl,
+        "listen.tls": ListenTls,
+        "listen.sasl": ListenSasl,
+    }
     config = load(None, {}, UPSTREAM).config
     paths = {each.path for each in variables().values()}
-    expected = set()
+    expected = {
+        f"{path}.{key}" for path, kind in sections.items() for key in kind.__struct_fields__
+    }
     for section, value in msgspec.structs.asdict(config).items():
         fields = value.__struct_fields__ if isinstance(value, msgspec.Struct) else ()
         expected |= {f"{section}.{field}" for field in fields} or {section}
-    assert paths == expected
+    assert paths == expected - set(sections)
+    assert len(variables()) == len(paths)
     assert "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS" in variables()
+    assert variables()["SLUICE_LISTEN_TLS_CERT_FILE"].path == "listen.tls.cert_file"
 
 
 def test_every_variable_takes_effect() -> None:
@@ -130,12 +152,37 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_ADMIN_LISTEN": "a:1",
         "SLUICE_ADMIN_CONTROL": "a:1",
         "SLUICE_ADMIN_TRACE_URL": "http://a/{trace_id}",
+        "SLUICE_UPSTREAM_TLS_VERIFY": "false",
+        "SLUICE_UPSTREAM_SASL_MECHANISM": "PLAIN",
+        "SLUICE_LISTEN_TLS_CLIENT_AUTH": "requested",
+        "SLUICE_LISTEN_TLS_SNI_PATTERN": "b-$(node).a",
+        "SLUICE_LISTEN_SASL_MECHANISMS": "PLAIN,SCRAM-SHA-256",
     }
+    required = {
+        "SLUICE_ADMIN_CONTROL": {"SLUICE_ADMIN_TOKEN_FILE": "t"},
+        "SLUICE_UPSTREAM_TLS_CERT_FILE": {"SLUICE_UPSTREAM_TLS_KEY_FILE": "k"},
+        "SLUICE_UPSTREAM_TLS_KEY_FILE": {"SLUICE_UPSTREAM_TLS_CERT_FILE": "c"},
+        "SLUICE_UPSTREAM_SASL_": {
+            "SLUICE_UPSTREAM_SASL_MECHANISM": "SCRAM-SHA-256",
+            "SLUICE_UPSTREAM_SASL_USERNAME": "u",
+        },
+        "SLUICE_UPSTREAM_SASL_TOKEN": {"SLUICE_UPSTREAM_SASL_MECHANISM": "OAUTHBEARER"},
+        "SLUICE_UPSTREAM_SASL_TOKEN_ENDPOINT": {"SLUICE_UPSTREAM_SASL_CLIENT_ID": "c"},
+        "SLUICE_LISTEN_TLS_": {
+            "SLUICE_LISTEN_TLS_CERT_FILE": "c",
+            "SLUICE_LISTEN_TLS_KEY_FILE": "k",
+            "SLUICE_LISTEN_TLS_CLIENT_CA_FILE": "a",
+        },
+        "SLUICE_LISTEN_SASL_": {"SLUICE_LISTEN_SASL_USERS_FILE": "u"},
+    }
+    """By the beginning of a variable's name, which others it needs."""
     before = load(None, {}, UPSTREAM)
     for name, variable in variables().items():
         flags = {} if name == "SLUICE_UPSTREAM_BOOTSTRAP_SERVERS" else UPSTREAM
-        needed = {"SLUICE_ADMIN_TOKEN_FILE": "t"} if name == "SLUICE_ADMIN_CONTROL" else {}
-        after = load(None, {name: texts.get(name, "77"), **needed}, flags)
+        needed: dict[str, str] = {}
+        for start, others in required.items():
+            needed |= others if name.startswith(start) else {}
+        after = load(None, {**needed, name: texts.get(name, "77")}, flags)
         assert after.config != before.config, name
         assert after.origins[variable.path] == name
 
@@ -147,6 +194,72 @@ def test_a_yes_or_no_is_spelt_as_in_yaml(text: str, *, on: bool) -> None:
     assert refused(None, {"SLUICE_METRICS_OTLP": "yes"}) == [
         "metrics.otlp (SLUICE_METRICS_OTLP): found 'yes', expected true or false"
     ]
+
+
+def test_a_variable_creates_its_optional_section(tmp_path: Path) -> None:
+    """So it does if the file has the section as null, and a key that is missing there names the variable."""
+    file = tmp_path / "s.yaml"
+    file.write_text("upstream: {bootstrap_servers: [a:1], tls: null}\nlisten: {tls: }\n", "utf-8")
+    effective = load(file, {"SLUICE_UPSTREAM_TLS_CA_FILE": "ca.pem"}, {})
+    assert effective.config.upstream.tls == UpstreamTls(ca_file="ca.pem")
+    assert effective.origins["upstream.tls"] == "SLUICE_UPSTREAM_TLS_CA_FILE"
+    assert effective.origins["upstream.tls.verify"] == "default"
+    assert effective.config.listen.tls is None
+    assert effective.origins["listen.tls"] == f"{file}:2"
+    (text,) = refused(file, {"SLUICE_LISTEN_TLS_CERT_FILE": "c"}, {})
+    assert text.startswith(
+        "listen.tls.key_file (SLUICE_LISTEN_TLS_CERT_FILE): found nothing, expected"
+    )
+
+
+def test_a_variable_joins_the_section_of_the_file(tmp_path: Path) -> None:
+    """The other settings keep their values and their lines."""
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "upstream:\n  bootstrap_servers: [a:1]\n  tls:\n    ca_file: a\n    verify: true\n", "utf-8"
+    )
+    effective = load(file, {"SLUICE_UPSTREAM_TLS_VERIFY": "false"}, {})
+    assert effective.config.upstream.tls == UpstreamTls(ca_file="a", verify=False)
+    assert effective.origins["upstream.tls.ca_file"] == f"{file}:4"
+    assert effective.origins["upstream.tls.verify"] == "SLUICE_UPSTREAM_TLS_VERIFY"
+
+
+def test_rules_with_a_comma_inside_are_told_apart_in_a_variable() -> None:
+    """A comma separates two rules only before RULE: or DEFAULT."""
+    environ = {
+        "SLUICE_LISTEN_TLS_CERT_FILE": "c",
+        "SLUICE_LISTEN_TLS_KEY_FILE": "k",
+        "SLUICE_LISTEN_TLS_PRINCIPAL_MAPPING_RULES": "RULE:^CN=([^,]+),.*$/$1/L, DEFAULT",
+    }
+    tls = load(None, environ, UPSTREAM).config.listen.tls
+    assert tls is not None
+    assert tls.principal_mapping_rules == ("RULE:^CN=([^,]+),.*$/$1/L", "DEFAULT")
+
+
+def test_a_wrong_setting_hides_no_problem_of_files_beside_it() -> None:
+    """`look` gets each section without the settings that are wrong, optional sections too."""
+    seen: list[Config] = []
+
+    def look(config: Config) -> list[Problem]:
+        seen.append(config)
+        return [Problem("upstream.tls.ca_file", "'a'", "a file")]
+
+    environ = {
+        "SLUICE_UPSTREAM_TLS_CA_FILE": "a",
+        "SLUICE_UPSTREAM_TLS_VERIFY": "maybe",
+        "SLUICE_UPSTREAM_SASL_MECHANISM": "NTLM",
+    }
+    with pytest.raises(SettingsError) as caught:
+        load(None, environ, {}, look)
+    assert [each.path for each in caught.value.problems] == [
+        "upstream.tls.verify",
+        "upstream.sasl.mechanism",
+        "upstream.bootstrap_servers",
+        "upstream.tls.ca_file",
+    ]
+    (config,) = seen
+    assert config.upstream.tls == UpstreamTls(ca_file="a")
+    assert config.upstream.sasl is None
 
 
 def test_an_empty_variable_is_not_set() -> None:

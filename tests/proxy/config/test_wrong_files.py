@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 UP = "upstream: {bootstrap_servers: [a:1]}\n"
+UPSTREAM = "upstream:\n  bootstrap_servers: [a:1]\n"
+TLS = UP + "listen: {tls: {cert_file: c, key_file: k, "
 POLICY = UP + "policies:\n- use: "
 LIMITS = POLICY + "limits\n  config: "
 QUOTAS = POLICY + "quota\n  config:\n    quotas:\n    - "
@@ -87,6 +89,17 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
     (QUOTAS + "{user: a, producer_byte_rate: 1.5}\n", "policies[0].config.quotas[0].producer_byte_rate", 6, "whole"),
     (LIMITS + "{required_acks: most}\n", "policies[0].config.required_acks", 4, "found 'most'"),
     (LIMITS + "{forbidden_apis: [DeleteTopic]}\n", "policies[0].config.forbidden_apis[0]", 4, "DeleteTopics?"),
+    (UP + "listen: {tls: {cert_file: c, keyfile: k}}\n", "listen.tls.keyfile", 2, "did you mean key_file?"),
+    (UP + "listen:\n  tls:\n    cert_file: c\n", "listen.tls.key_file", 3, "a text that is not empty"),
+    (UP + "listen: {tls: true}\n", "listen.tls", 2, "a mapping with cert_file"),
+    (TLS + "client_auth: require}}\n", "listen.tls.client_auth", 2, "required?"),
+    (TLS + "client_auth: required}}\n", "listen.tls.client_ca_file", 2, "because"),
+    (UP + "listen: {sasl: {users_file: u, mechanisms: [SCRAM]}}\n", "listen.sasl.mechanisms[0]", 2, "one of PLAIN"),
+    (UP + "listen: {sasl: {users_file: u, max_reauth_ms: 1h}}\n", "listen.sasl.max_reauth_ms", 2, "3600000?"),
+    (UPSTREAM + "  tls:\n    ca_fil: a\n", "upstream.tls.ca_fil", 4, "did you mean ca_file?"),
+    (UPSTREAM + "  tls: {cert_file: a}\n", "upstream.tls.key_file", 3, "cert_file is set"),
+    (UPSTREAM + "  sasl: {mechanism: SCRAM}\n", "upstream.sasl.mechanism", 3, "one of"),
+    (UPSTREAM + "  sasl: {mechanism: PLAIN}\n", "upstream.sasl.username", 3, "a user"),
     (UP + "\tlog: {}\n", "", 2, "a tab cannot indent YAML"),
     (UP + "log: {level: info\n", "", 3, "this is not YAML"),
 )  # fmt: skip

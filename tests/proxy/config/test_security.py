@@ -1,0 +1,97 @@
+"""The settings of TLS and SASL: which of them need each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.validation import try_convert
+from proxy.config import Config
+
+SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
+SERVER_FILES = {"cert_file": "tls.crt", "key_file": "tls.key"}
+
+
+def problems_of(section: str, settings: dict[str, object]) -> list[str]:
+    """Return the problems of `upstream.tls` and the like."""
+    top, _, inner = section.partition(".")
+    data: dict[str, dict[str, object]] = {"upstream": dict(SERVERS)}
+    data.setdefault(top, {})[inner] = settings
+    value, problems = try_convert(Config, data)
+    assert (value is None) == bool(problems)
+    return [str(each) for each in problems]
+
+
+@pytest.mark.parametrize(
+    ("section", "settings"),
+    [
+        ("upstream.tls", {}),
+        ("upstream.tls", {"cert_file": "c", "key_file": "k", "server_name": None}),
+        ("upstream.sasl", {"mechanism": "PLAIN", "username": "u"}),
+        ("upstream.sasl", {"mechanism": "OAUTHBEARER", "token_file": "t"}),
+        (
+            "upstream.sasl",
+            {"mechanism": "OAUTHBEARER", "token_endpoint_url": "https://a/b", "client_id": "c"},
+        ),
+        ("listen.tls", SERVER_FILES),
+        ("listen.tls", {**SERVER_FILES, "client_auth": "requested", "client_ca_file": "ca"}),
+        ("listen.sasl", {"users_file": "users", "mechanisms": ["PLAIN", "SCRAM-SHA-512"]}),
+    ],
+)
+def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str, object]) -> None:
+    """These are enough; a section that is null is off."""
+    assert problems_of(section, settings) == []
+
+
+@pytest.mark.parametrize(
+    ("section", "settings", "problem"),
+    [
+        (
+            "upstream.tls",
+            {"cert_file": "c"},
+            "upstream.tls.key_file: found nothing, expected a file, because cert_file is set",
+        ),
+        (
+            "upstream.tls",
+            {"key_file": "k"},
+            "upstream.tls.cert_file: found nothing, expected a file, because key_file is set",
+        ),
+        (
+            "upstream.sasl",
+            {"mechanism": "SCRAM-SHA-256"},
+            "upstream.sasl.username: found nothing, expected a user, because mechanism is SCRAM-SHA-256",
+        ),
+        (
+            "upstream.sasl",
+            {"mechanism": "OAUTHBEARER"},
+            "upstream.sasl.token_file: found nothing, expected either token_file or token_endpoint_url",
+        ),
+        (
+            "upstream.sasl",
+            {"mechanism": "OAUTHBEARER", "token_endpoint_url": "https://a/b"},
+            "upstream.sasl.client_id: found nothing, expected the client id for token_endpoint_url",
+        ),
+        (
+            "listen.tls",
+            {**SERVER_FILES, "client_auth": "required"},
+            "listen.tls.client_ca_file: found nothing, expected a file, because client_auth is required",
+        ),
+        (
+            "listen.tls",
+            {**SERVER_FILES, "principal_mapping_rules": []},
+            (
+                "listen.tls.principal_mapping_rules: found a list, expected a list that is not empty,"
+                " each a text"
+            ),
+        ),
+        (
+            "listen.sasl",
+            {},
+            "listen.sasl.users_file: found nothing, expected a text that is not empty",
+        ),
+    ],
+)
+def test_what_is_missing_is_named_by_its_path(
+    section: str, settings: dict[str, object], problem: str
+) -> None:
+    """The message says which other setting needs it."""
+    assert problems_of(section, settings) == [problem]
