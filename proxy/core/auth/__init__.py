@@ -1,0 +1,1 @@
+"""Authentication: the names and the proofs of clients and of Sluice itself, without I/O."""
