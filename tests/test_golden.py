@@ -1,7 +1,5 @@
 """The table of golden cases is complete, and every proof that it names exists."""
 
-from __future__ import annotations
-
 import ast
 import datetime as dt
 import io

@@ -3,13 +3,11 @@
 ruff, mypy and import-linter check what they can; these tests check the rest.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from setuptools import find_packages
@@ -24,9 +22,6 @@ from tests.support.house import (
     files_below,
     name,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOP_LEVEL = {
     *("pyproject.toml", "README.md", "LICENSE", "Makefile", "Dockerfile", "requirements"),

@@ -1,14 +1,14 @@
 """The C programs: they build, and what they say is Kafka."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
 import socket
 import struct
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from kio.schema.produce.v9.request import ProduceRequest
@@ -19,11 +19,6 @@ from bench.build import build, maybe_compiler
 from bench.harness import BenchError
 from bench.harness.ports import free_ports
 from bench.harness.processes import Program
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from types import ModuleType
 
 pytestmark = pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")
 

@@ -1,7 +1,5 @@
 """The SVG writer."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

@@ -1,9 +1,7 @@
 """The comparison of two revisions: the worktree of the base, the table, and one short run."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from bench.figures import Sample, Samples
 from bench.harness import BenchError
 from bench.measure import Bench, measure
 from bench.shapes import Shape
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHAPE = Shape("small-1", "100 B, 1 connection", 1)
 MAKEFILE = ".venv/.stamp-run:\n\tmkdir -p .venv/bin && cp sluice .venv/bin/sluice && touch $@\n"

@@ -1,7 +1,5 @@
 """Bulk flows beside a small client: what is computed, what is written, and one short run."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.build import maybe_compiler

@@ -1,7 +1,5 @@
 """Samples, spreads and what compares two variants."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.figures import Footprint, Sample, Samples

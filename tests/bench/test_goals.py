@@ -1,7 +1,5 @@
 """Goals are met, missed, or not measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.figures import Footprint, Sample, Samples

@@ -1,8 +1,6 @@
 """The command."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from bench.__main__ import _choose, main
 from bench.build import maybe_compiler
 from bench.harness import BenchError
 from bench.variants import DIRECT, Variant
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOUND = [Variant(name, "", None) for name in (DIRECT, "a", "b")]
 

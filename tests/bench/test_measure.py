@@ -1,8 +1,7 @@
 """Runs through live programs, as short as they can be."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +10,6 @@ from bench.harness.machine import raise_descriptor_limit
 from bench.measure import Bench, measure
 from bench.shapes import Shape
 from bench.variants import DIRECT, RELAY, Variant, parse_peer, relay_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")
 SHAPE = Shape("s", "s", 2)

@@ -1,7 +1,5 @@
 """The cost of policies on the request path: every case is really run, and compared with its own yardstick."""
 
-from __future__ import annotations
-
 from bench.path import CASES, NOTHING, THROTTLED, measure
 
 

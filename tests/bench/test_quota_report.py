@@ -1,7 +1,5 @@
 """The quotas' section of RESULTS.md."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.quota_report import LIMIT, Both, Client, Found, Way, section

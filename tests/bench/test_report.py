@@ -1,7 +1,5 @@
 """RESULTS.md."""
 
-from __future__ import annotations
-
 from bench.figures import Footprint, Sample, Samples
 from bench.report import Results, markdown, picture
 

@@ -1,7 +1,5 @@
 """Shapes and the load generator's arguments."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.shapes import SHAPES, Shape, choose

@@ -1,16 +1,11 @@
 """The cost of being seen: every case is really run, and what was meant to be measured has happened."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bench import telemetry as module
 from bench.telemetry import ALONE, CASES, NOTHING, QUIET, main, measure, measure_once
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 YARDSTICKS = [NOTHING, ALONE, QUIET]
 

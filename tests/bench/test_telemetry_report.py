@@ -1,7 +1,5 @@
 """The section: every row as it was found, the goal where it is one."""
 
-from __future__ import annotations
-
 from bench.harness.figures import Spread
 from bench.in_process import Cost
 from bench.telemetry_report import Found, Once, section

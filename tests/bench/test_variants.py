@@ -1,8 +1,6 @@
 """Which proxies are compared, and how each is started."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +15,6 @@ from bench.variants import (
     nginx_command,
     parse_peer,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Documents: their commands can be typed, their links lead somewhere, and their configurations are valid."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import os

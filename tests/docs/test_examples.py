@@ -2,8 +2,6 @@
 the example files are valid settings, and the timeline of the quotas matches the policy.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

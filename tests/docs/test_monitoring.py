@@ -1,7 +1,5 @@
 """Alerts, runbooks and dashboard name existing metrics, and alerts fire when they should."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,13 +1,11 @@
 """A running Sluice keeps the promises that the documents make of their configurations."""
 
-from __future__ import annotations
-
 import re
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -16,9 +14,6 @@ from tests.support import frames as f
 from tests.support.raw import receive
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)

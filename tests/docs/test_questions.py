@@ -1,7 +1,5 @@
 """docs/questions.md: every file and every name that it gives as an answer exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

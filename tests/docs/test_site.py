@@ -1,24 +1,18 @@
 """The site in a browser, on a desk and on a phone: nothing is cut off, no key breaks, every page leads on."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Page, ViewportSize
 
 from tests.support.browser import NARROW, NoBrowserError, chromium
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Page, ViewportSize
 
 ROOT = Path(__file__).resolve().parents[2]
 DESK: ViewportSize = {"width": 1280, "height": 900}

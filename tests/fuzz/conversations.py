@@ -3,8 +3,6 @@
 A line is `client HEX` or `broker HEX` (the next bytes of that side), `again` (on a new connection) or a comment.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final, NamedTuple
 

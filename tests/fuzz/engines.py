@@ -1,9 +1,8 @@
 """The engines of the fuzzer: every kind of chain and setting, small pools, a policy with random verdicts."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Hashable
+from typing import Final
 
 from msgspec import convert, structs
 
@@ -14,17 +13,23 @@ from policies.api import (
     Forward,
     Hold,
     Need,
+    Outcome,
     Patch,
+    Peer,
     Policy,
     Reject,
+    Request,
     Respond,
+    Response,
     Throttle,
+    Verdict,
 )
 from policies.fetch_floor import FetchFloor, FetchFloorConfig, FloorRule
 from policies.limits import Limits, LimitsConfig
 from policies.quota.config import QuotaConfig
 from policies.quota.policy import Quota
 from policies.testing import BenchHost
+from proxy.core.engine import Engine
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.stats.topic_usage import TopicUsage
@@ -34,12 +39,6 @@ from tests.fuzz.stock import Stock
 from tests.support.sessions import make_engine
 from wire import messages
 from wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from policies.api import Outcome, Peer, Request, Response, Verdict
-    from proxy.core.engine import Engine
 
 STOCK: Final = Stock()
 OUR_HOST: Final = Host(OURS.encode(), 19093)

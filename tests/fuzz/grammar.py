@@ -4,24 +4,18 @@ The writer is the tests' own, so that it can write what the codec would refuse. 
 is the broker's real address, a port its real port: if one of these reaches a client, it leaks.
 """
 
-from __future__ import annotations
-
+import random
 import struct
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.support import frames as f
 from tests.support.stub_broker import ADDRESS
 from wire import messages
-from wire.apis import BY_KEY_AND_VERSION
+from wire.apis import BY_KEY_AND_VERSION, Api
 from wire.primitives import encode_compact, encode_compact_count, encode_string, encode_uvarint
-
-if TYPE_CHECKING:
-    import random
-
-    from wire.apis import Api
-    from wire.schema import FieldShape, Shape
+from wire.schema import FieldShape, Shape
 
 LYING_ADDRESS: Final = "127.0.20.9"
 """Where the broker of a reply says it is that is mutated afterwards: a mutation may move it into a field that is no

@@ -7,8 +7,6 @@ FIN, inside a frame, or with a RST; or stand still. Sluice's replies are decoded
 The last output is one line of JSON: connections, frames, replies, problems.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import select
@@ -17,17 +15,15 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.fuzz import conversations
 from tests.fuzz.lying_broker import CLIENT_SHIFT, FIRST_CLIENT
 from tests.fuzz.mutation import mutated
 from tests.fuzz.peers import Answered
 from tests.fuzz.stock import Stock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 THREADS: Final = 3
 STANDING_MAX: Final = 40

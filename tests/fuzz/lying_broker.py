@@ -8,8 +8,6 @@ grammatical replies, with this broker's true address wherever a broker is named,
 client asks is in the correlation id (`CLIENT_SHIFT`).
 """
 
-from __future__ import annotations
-
 import random
 import struct
 import sys

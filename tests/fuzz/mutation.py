@@ -1,13 +1,9 @@
 """Mutations of a frame by a broken or hostile peer: lengths, counts, tags, cuts, random bytes, repeated slices."""
 
-from __future__ import annotations
-
+import random
 import struct
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Final
 
 INT32_MAX: Final = 2_147_483_647
 _INTEGERS: Final = (-1, 0, 1, INT32_MAX, -INT32_MAX - 1, 65_536, 0x00FF_FFFF, -2, 104_857_600)

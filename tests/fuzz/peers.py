@@ -3,23 +3,17 @@
 `Asked` reads requests out of a byte stream as a broker does, `Answered` reads replies as a client does.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tests.support.stub_broker import ADDRESS
 from wire import messages
-from wire.apis import BY_KEY_AND_VERSION, ApiKey
+from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.errors import WireError
 from wire.primitives import skip_compact, skip_string, skip_tags
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from wire.apis import Api
 
 OURS: Final = "127.0.0.1"
 """The host that clients are told to dial."""

@@ -9,22 +9,18 @@ An episode is a few sessions that share one engine; its seed decides all of its 
 - When all sessions have ended the pools are empty, no request is held, no client waits and no timer is left.
 """
 
-from __future__ import annotations
-
 import random
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
+from tests.fuzz.conversations import Conversation
 from tests.fuzz.engines import KINDS, STOCK, Whim, engine_of
 from tests.fuzz.grammar import LYING_HOST, TRUE_HOST
 from tests.fuzz.mutation import mutated
 from tests.fuzz.peers import Answered, Asked
 from tests.support.sessions import Watcher, Wire
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
-    from tests.fuzz.conversations import Conversation
 
 CHUNKS: Final = (1, 2, 3, 7, 50, 300, 4096, 64 << 10, 256 << 10)
 STEPS_MAX: Final = 30

@@ -1,16 +1,12 @@
 """Ready-made frames by grammar, so that writing frames does not slow down the fuzzer."""
 
-from __future__ import annotations
-
 import random
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.fuzz import grammar
 from tests.fuzz.grammar import TRUE_HOST, Host
-
-if TYPE_CHECKING:
-    from wire.apis import Api
+from wire.apis import Api
 
 _KINDS: Final = 4
 _USUAL: Final = ((0, 0.25), (1, 0.15), (3, 0.12), (12, 0.1), (10, 0.06), (48, 0.03), (49, 0.03))

@@ -1,16 +1,11 @@
 """`sluice run` between hostile clients and a lying broker; `process_fuzz` lists the rules."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.fuzz.process_fuzz import fuzz
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECONDS = float(os.environ.get("SECONDS", "30"))
 SEED = int(os.environ.get("SEED", "1"))

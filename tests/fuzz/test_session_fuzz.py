@@ -1,7 +1,5 @@
 """`Session` against peers of every kind; `session_fuzz` lists the rules."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

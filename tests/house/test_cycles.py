@@ -1,16 +1,11 @@
 """No import cycles, imports for type checking and inside of functions counted."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from tests.support.house import ROOM_MODULES, ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 # The arrows between rooms that are part of a cycle. The list may only become shorter.
 ARROWS_IN_CYCLES = {

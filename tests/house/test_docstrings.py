@@ -1,15 +1,10 @@
 """Public docstrings name what is raised, where the body raises it."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from tests.support.house import ROOM_MODULES, ROOT, name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # How many public functions of a room do not name what they raise. The figures may only go down.
 SILENT = {"wire": 23, "policies": 2, "proxy": 4}

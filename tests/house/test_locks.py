@@ -1,18 +1,13 @@
 """The lock files: every requirement is pinned with hashes, and the locks agree."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.house import ROOT, files_below, name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 

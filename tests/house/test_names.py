@@ -1,15 +1,10 @@
 """One name, one thing: no public class name and no file stem twice."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.support.house import ROOM_MODULES, ROOT, name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STEMS_BY_FOLDER = {
     "__init__",  # Python's own

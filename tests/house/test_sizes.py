@@ -1,7 +1,5 @@
 """A file is one noun, and short: the number of longer ones may only go down (hard limit: tests/test_house.py)."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tests.support.house import MODULES, name

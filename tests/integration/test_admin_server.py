@@ -1,7 +1,5 @@
 """The admin server of a real `sluice run`: its OpenAPI document by schemathesis, and the permissions (T14)."""
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import json
@@ -11,7 +9,9 @@ import stat
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +20,6 @@ from proxy.cli.admin_client import AdminAddress, AdminClient
 from tests.support.load import await_that
 from tests.support.sluice_process import COMMAND, SluiceProcess
 from tests.support.stub_broker import StubBroker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
 POLICIES = [{"use": "quota", "config": {"quotas": [{"user": "alice", "request_rate": 100}]}}]

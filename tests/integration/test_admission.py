@@ -1,34 +1,28 @@
 """`admission` and `fetch_floor` before a real Kafka: the broker's load, and how often a consumer fetches."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition
 
 from tests.support import frames as f
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.long_polls import PRODUCE_VERSION, Talk, batch, read_produce
 from tests.support.slow_relay import SlowRelay
 from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
 from tests.support.witness import install
 from wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.kafka_cluster import KafkaCluster
-    from tests.support.topics import Topics
 
 pytestmark = pytest.mark.kafka
 

@@ -1,23 +1,17 @@
 """A broker with a small heap survives, through Sluice, clients that announce large requests and send little."""
 
-from __future__ import annotations
-
 import socket
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bench.memory.frames import error_of, produce_frame
+from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.java import Java
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

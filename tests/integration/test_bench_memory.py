@@ -4,23 +4,16 @@ they measure their figures, and no honest client is refused.
 The benchmark judges its goals itself, on an idle machine and with the full load.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from bench.harness import BenchError
 from bench.memory import burst, container, mixed, slowloris, unread
-from bench.memory.kafka import running_kafka
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from bench.memory.figures import Case
-    from bench.memory.kafka import Kafka
+from bench.memory.figures import Case
+from bench.memory.kafka import Kafka, running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -4,13 +4,13 @@ The states are made up by the feed, so that each situation can be shown; `test_d
 shows a real proxy's. Skipped, with the reason, where there is no browser.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from tests.support.browser import (
     NARROW,
@@ -18,18 +18,11 @@ from tests.support.browser import (
     keep,
     violations,
 )
+from tests.support.dashboard_feed import DashboardFeed
+from tests.support.made_up_states import State
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Page, ViewportSize
-
-    from tests.support.dashboard_feed import DashboardFeed
-    from tests.support.made_up_states import State
-
-    Open = Callable[..., Page]
-    Serve = Callable[..., DashboardFeed]
+Open = Callable[..., Page]
+Serve = Callable[..., DashboardFeed]
 
 SHARED = 2
 """Buckets that several clients share, in the made-up states."""

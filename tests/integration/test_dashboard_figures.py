@@ -1,26 +1,19 @@
 """The dashboard's figures about clients, limits and brokers, and their use on a phone."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page
 
 from proxy.telemetry.escaping import escaped
 from tests.support.browser import NARROW, keep
+from tests.support.dashboard_feed import DashboardFeed
+from tests.support.made_up_states import State
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from playwright.sync_api import Page
-
-    from tests.support.dashboard_feed import DashboardFeed
-    from tests.support.made_up_states import State
-
-    Open = Callable[..., Page]
-    Serve = Callable[..., DashboardFeed]
+Open = Callable[..., Page]
+Serve = Callable[..., DashboardFeed]
 
 
 def cells(page: Page, table: str, column: int) -> list[str]:

@@ -3,16 +3,17 @@
 It must show what the clients did, and viewing it must cost the proxy almost nothing.
 """
 
-from __future__ import annotations
-
 import resource
 import socket
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import psutil
 import pytest
+from playwright.sync_api import Page
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import module_process
@@ -21,13 +22,7 @@ from tests.support.browser import WIDE, Complaints, NoBrowserError, chromium, ke
 from tests.support.raw import receive
 from tests.support.sluice_process import SluiceProcess
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Page
-
-    Open = Callable[..., Page]
+Open = Callable[..., Page]
 
 CONNECTIONS = 5000
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

@@ -1,12 +1,11 @@
 """A Sluice that writes a usage log is killed while clients are busy, and started again."""
 
-from __future__ import annotations
-
 import random
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +15,6 @@ from tests.support.raw import receive
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
 from tests.support.usage_log import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,5 @@
 """The writer of the usage log is killed at its work again and again, and started again."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

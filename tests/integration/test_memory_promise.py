@@ -2,8 +2,6 @@
 of the promised size: no kill, and all memory is released.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import selectors
@@ -14,8 +12,9 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from selectors import EVENT_READ, EVENT_WRITE
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -25,11 +24,6 @@ from bench.memory.cgroup import Cgroup, NoCgroupError, memory_cgroup
 from tests.support import frames as f
 from tests.support.rewritten import share_fetch
 from tests.support.sluice_process import COMMAND, SluiceProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench.memory.cgroup import Cgroup
 
 MIB: Final = 1 << 20
 USABLE_PART: Final = 0.85

@@ -1,10 +1,8 @@
 """The metrics page before a real promtool and a real Prometheus, and the push before a real collector (rotel)."""
 
-from __future__ import annotations
-
 import time
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +18,7 @@ from proxy.telemetry.process import read_process
 from tests.support import frames as f
 from tests.support.collectors import rotel_agent
 from tests.support.holding import Holding
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.load import await_that
 from tests.support.metrics_collector import Heard, attributes, listening
 from tests.support.metrics_page import FakeFactsSource, hear
@@ -27,12 +26,7 @@ from tests.support.prometheus import check_metrics, scraping, serving
 from tests.support.python_clients import CLIENTS
 from tests.support.sessions import Wire, make_engine
 from tests.support.sluice_process import SluiceProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.kafka_cluster import KafkaCluster
-    from tests.support.topics import Topics
+from tests.support.topics import Topics
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 REQUESTS = 5

@@ -4,14 +4,13 @@ out, reconnects or loses its group; brokers' quotas join.
 All clients run at once, for twenty seconds, on one broker, through a tap that reads Sluice's replies.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.franz_go import FranzUnavailableError, franz_program
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.quota_joined import LIMITS, Joined, measure_joined
 from tests.support.quota_together import (
     FRANZ,
@@ -24,10 +23,6 @@ from tests.support.quota_together import (
     Together,
     measure_together,
 )
-
-if TYPE_CHECKING:
-    from tests.support.java import Java
-    from tests.support.kafka_cluster import KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -5,24 +5,18 @@ gets the rate of Kafka's own rule. Beside each row the same clients ask without 
 that is too slow for the rate is too slow for both, so the verdict does not depend on its speed.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.quota_load import Load, run
 from tests.support.quota_rows import BURST_SECONDS, Row, Tally
 from tests.support.quota_rule import answered_by_rule
 from tests.support.quota_setup import CHANNEL, ENTITY, introduce, quota_sluice, quota_users
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.kafka_cluster import KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -1,20 +1,14 @@
 """Collectors that refuse, hang or are slow: requests are not delayed, shutdown is in time, every span is counted."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+import pytest
+
+from proxy.telemetry.traces.tracer import Tracer
 from tests.support.collectors import BlackHole, Collector, exporting, refusing
 from tests.support.request_traces import trace
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pytest
-
-    from proxy.telemetry.traces.tracer import Tracer
 
 CLOSE_S = 2.0
 

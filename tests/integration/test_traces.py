@@ -4,28 +4,21 @@ The core runs with a clock turned by hand, so that every duration is known to th
 proxy as a process is in `test_traces_process.py`, faulty collectors in `test_trace_collectors.py`.
 """
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.api import FORWARD, Hold, QuotaViolation, Reject, Throttle
+from policies.api import FORWARD, Hold, Policy, QuotaViolation, Reject, Request, Throttle, Verdict
 from policies.chain import Chain, Entry
 from proxy.core.engine import Engine
 from proxy.core.topology import Topology
+from proxy.telemetry.traces.tracer import Tracer
 from tests.support.collectors import Collector, Seen, children, exporting, rotel
 from tests.support.frames import FETCH, beat, beat_reply, produce, produce_reply, request
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from policies.api import Policy, Request, Verdict
-    from proxy.telemetry.traces.tracer import Tracer
 
 EPOCH_MS = 1_790_000_000_000
 MS = 1_000_000  # nanoseconds

@@ -1,15 +1,15 @@
 """Traces of the proxy as a process: the collector's spans against the clients' own clocks."""
 
-from __future__ import annotations
-
 import json
 import socket
 import struct
 import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import requests
@@ -17,16 +17,11 @@ from kafka import KafkaProducer
 
 from tests.support import frames as f
 from tests.support.collectors import BlackHole, Collector, Seen, children, refusing, rotel
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.raw import receive
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from tests.support.kafka_cluster import KafkaCluster
-    from tests.support.topics import Topics
+from tests.support.topics import Topics
 
 MS = 1_000_000  # nanoseconds
 SERVER = 2

@@ -1,30 +1,25 @@
 """The usage log of a real Sluice before a real Kafka: the sums of its rows are the clients' own counts."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from tests.support import frames as f
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.python_clients import KafkaPython, Librdkafka
 from tests.support.raw import receive
 from tests.support.replay import recorded, replay
 from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
 from tests.support.usage_log import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.kafka_cluster import KafkaCluster
-    from tests.support.topics import Topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -1,7 +1,5 @@
 """`admission`: the bound, the queue and its order, which request is shed, and which requests are not counted."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.admission import NEVER_HELD, SHED, Admission, AdmissionConfig

@@ -1,7 +1,5 @@
 """`admission`: in any sequence of events the bound holds, and no request waits while there is room."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """`admission` in the core: held bytes, ending sessions, and the bound as a broker sees it."""
 
-from __future__ import annotations
-
 import struct
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The contract: a policy that overrides nothing, and the fields of verdicts."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The chain: which policies are called, in which order, which learn of the end, and the cost."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import (

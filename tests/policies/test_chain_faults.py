@@ -1,7 +1,5 @@
 """The chain: the effect of a bug, and which policies learn of clients, ticks and the end."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import Outcome

@@ -1,7 +1,5 @@
 """The chain: a hold pauses the calls, and they continue from there."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Forward, Hold, Outcome, Patch, Respond, Throttle

@@ -1,7 +1,5 @@
 """The report of a verdict that refuses, or that would in mode observe."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Patch, Peer, Reject, Respond, Throttle

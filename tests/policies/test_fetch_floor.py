@@ -1,7 +1,5 @@
 """`fetch_floor`: whose fetches are raised, how far, and their effect in the core."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The hook runner: no exception of a hook gets past it."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.hook_runner import SLOW_US, HookRunner, PolicyFault

@@ -1,7 +1,5 @@
 """Hooks: the position that a request keeps in the chain, and the cost of an API without policies."""
 
-from __future__ import annotations
-
 from policies.api import FORWARD, Need
 from policies.hooks import ASKED_ALL, COMPLETED, ChainPosition, Hooks
 

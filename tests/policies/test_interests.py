@@ -1,7 +1,5 @@
 """The interests of a policy are read once and checked."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

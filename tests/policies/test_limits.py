@@ -1,7 +1,5 @@
 """`limits`: refusals and their codes, the requests it does not see, and the settings it refuses."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Need, PolicyConfigError, Reject

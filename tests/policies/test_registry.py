@@ -1,7 +1,5 @@
 """How policies are found, checked and built."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 from importlib.metadata import EntryPoint, EntryPoints

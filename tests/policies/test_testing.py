@@ -1,7 +1,5 @@
 """The bench for plug-in authors behaves as the proxy does, and its clock moves only by hand."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

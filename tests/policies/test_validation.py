@@ -1,8 +1,7 @@
 """The strict conversion of settings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 import msgspec
 import pytest
@@ -11,9 +10,6 @@ from hypothesis import strategies as st
 
 from policies.api import PolicyConfigError
 from policies.validation import Problem, SettingsError, join_path, try_convert
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 

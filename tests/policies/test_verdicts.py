@@ -1,7 +1,5 @@
 """The return values a hook may have, and the message about any other."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,18 +1,12 @@
 """Fixtures that the tests of more than one room of the proxy share."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.core.engine import Engine
 from tests.support.sockets import Bench
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from proxy.core.engine import Engine
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A bench with one `admission` policy, where each request has a connection of its own."""
 
-from __future__ import annotations
-
 from policies.admission import Admission
 from policies.api import FORWARD, Hold, Outcome, Peer, Reject
 from policies.testing import PolicyBench

@@ -1,21 +1,29 @@
 """A policy with a bug of each kind: the client id of a request says which. Beside requests every hook raises."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Hold, Patch, Policy, Reject, Respond, Throttle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from policies.api import Host, Outcome, Peer, Request, Response, Verdict
+from policies.api import (
+    FORWARD,
+    Forward,
+    Hold,
+    Host,
+    Outcome,
+    Patch,
+    Peer,
+    Policy,
+    Reject,
+    Request,
+    Respond,
+    Response,
+    Throttle,
+    Verdict,
+)
 
 ROOT = Path(__file__).parents[2]
 

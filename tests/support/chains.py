@@ -1,18 +1,11 @@
 """Chains of policies that keep one diary, so that a test can read who was called in which order."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from policies.api import FORWARD, Forward, Need, Outcome, Peer, Policy, Reject
+from policies.api import FORWARD, Forward, Need, Outcome, Peer, Policy, Reject, Throttle, Verdict
 from policies.chain import Chain, Entry
 from policies.testing import BenchHost, BenchReporter, BenchRequest, BenchResponse
 from wire import apis
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from policies.api import Throttle, Verdict
 
 PEER = Peer(1, "10.0.0.9", 40000)
 REFUSED = Reject(ErrorCode.POLICY_VIOLATION)

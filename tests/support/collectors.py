@@ -1,32 +1,26 @@
 """OTLP collectors for tests: one that decodes what it gets, real `rotel` before it, and those that misbehave."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.util
 import socket
 import subprocess
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import end, wait_accepting
 from proxy.telemetry.traces.exporters import make_tracer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
-
-    from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-    from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
-
-    from proxy.telemetry.traces.tracer import Tracer
+from proxy.telemetry.traces.tracer import Tracer
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 20.0

@@ -1,17 +1,10 @@
 """`sluice` as it is typed."""
 
-from __future__ import annotations
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from proxy.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
 
 
 def invoke(*arguments: str | Path, **environ: str) -> Result:

@@ -4,28 +4,23 @@ It is for states that would need thousands of clients, or that a real proxy cann
 a state before it is sent. It runs in a thread of its own.
 """
 
-from __future__ import annotations
-
 import json
 import threading
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from bench.harness.ports import free_ports
 from tests.support.made_up_states import State, made_up
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from starlette.requests import Request
 
 TYPES = {
     ".html": "text/html; charset=utf-8",

@@ -1,22 +1,17 @@
 """Fixtures of tests that look at the dashboard: a browser, made-up feeds, and pages without console messages."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from tests.support.browser import WIDE, Complaints, NoBrowserError, chromium
 from tests.support.dashboard_feed import DashboardFeed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from playwright.sync_api import Browser, Page, ViewportSize
-
-    Open = Callable[..., Page]
-    Serve = Callable[..., DashboardFeed]
+Open = Callable[..., Page]
+Serve = Callable[..., DashboardFeed]
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,7 @@
 """One script, run by a real session and by the reference model at once, and compared after every event."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from random import Random
 
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
@@ -11,10 +10,6 @@ from tests.support import frames as f
 from tests.support.reference_model import Model
 from tests.support.scripts import HANG_MS, Listening, Script, Scripted
 from tests.support.sessions import Wire, make_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
 
 CHUNKS = (1, 2, 5, 13, 50, 64, 65, 300, 1 << 18, 1 << 18, 1 << 18)
 

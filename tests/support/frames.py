@@ -1,7 +1,5 @@
 """Kafka frames made by hand, so that tests do not depend on the code they test."""
 
-from __future__ import annotations
-
 import struct
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, HEARTBEAT, API_VERSIONS, DELETE_TOPICS = (

@@ -3,8 +3,6 @@
 Go fetches the modules that `go.sum` pins. Where there is no Go, or they cannot be had, `FranzUnavailableError` says so.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 Everything lies in `tests/golden/`; its README says where it comes from.
 """
 
-from __future__ import annotations
-
 import csv
 import tomllib
 from functools import cache

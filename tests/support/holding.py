@@ -1,7 +1,5 @@
 """Sessions with a held request, and the policy that holds it."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Hold, Need, Reject

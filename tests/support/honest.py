@@ -5,8 +5,6 @@ On a shared machine a wait has many causes, and only the proxy's own work is its
 CPU seconds that the proxy spent in it: never more than its longest turn for another client.
 """
 
-from __future__ import annotations
-
 import itertools
 import socket
 import struct

@@ -1,7 +1,5 @@
 """The files of the project, as the tests of the house see them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]

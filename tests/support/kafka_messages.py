@@ -1,12 +1,10 @@
 """Random messages of any API, made from the codec's own schema for property tests."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
@@ -14,11 +12,7 @@ from wire import messages
 from wire.apis import BY_KEY_AND_VERSION, Api, known
 from wire.errors import WireError
 from wire.primitives import encode_uvarint, skip_tags
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from wire.schema import FieldShape, Shape
+from wire.schema import FieldShape, Shape
 
 _INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),

@@ -4,21 +4,15 @@
 does: events on the way happen at their own time. It integrates by itself how long its client was muted.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from policies.api import Policy
+from proxy.core.engine import Engine
 from proxy.core.session.channel import Mute
+from proxy.core.stats.request_trace import RequestTrace
+from proxy.core.stats.usage import UsageRow
 from tests.support.sessions import Watcher, Wire, make_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from policies.api import Policy
-    from proxy.core.engine import Engine
-    from proxy.core.stats.request_trace import RequestTrace
-    from proxy.core.stats.usage import UsageRow
 
 
 class Ledger(Watcher):

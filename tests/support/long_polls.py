@@ -4,8 +4,6 @@ Frames are made by hand (Produce v7, Fetch v11: the last versions without tags t
 read by the codec. Everything is one thread: a reply's time is when this process could read it.
 """
 
-from __future__ import annotations
-
 import selectors
 import socket
 import struct

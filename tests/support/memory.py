@@ -1,21 +1,15 @@
 """Sessions that share a small pool: requests that are kept whole, brokers that stop reading, the counts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from policies.api import Need
+from policies.api import Need, Policy
+from proxy.core.engine import Engine
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.session.channel import Mute
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
-
-if TYPE_CHECKING:
-    from policies.api import Policy
-    from proxy.core.engine import Engine
 
 PATIENT = ReadLimits(0, 0)
 """No client is slow."""

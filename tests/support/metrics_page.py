@@ -1,22 +1,16 @@
 """MetricsObserver on an engine of the tests' own, and the page as the parser of prometheus_client reads it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from policies.api import Policy
+from proxy.core.engine import Engine
 from proxy.telemetry.facts import Facts
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.process import ProcessFacts
 from tests.support.sessions import Wire, make_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from policies.api import Policy
-    from proxy.core.engine import Engine
 
 PROCESS = ProcessFacts(50_000_000, 1.5, 12, 1024, 1.7e9)
 FACTS = Facts("1.2.3", PROCESS)

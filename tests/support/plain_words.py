@@ -4,8 +4,6 @@
 - A question ("Who is throttled?") and a list of steps ("Who: ...") are not headless subjects.
 """
 
-from __future__ import annotations
-
 import re
 
 _BEGIN = r"(?:^|[.!?|] |^ *[-*#] |\"\"\"|# )"

@@ -1,16 +1,20 @@
 """Small policies for tests: each does one thing, and remembers its calls."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterable
 
-from typing import TYPE_CHECKING
-
-from policies.api import FORWARD, Need, Outcome, Policy
+from policies.api import (
+    FORWARD,
+    Forward,
+    Need,
+    Outcome,
+    Peer,
+    Policy,
+    Request,
+    Response,
+    Throttle,
+    Verdict,
+)
 from policies.testing import BenchHost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from policies.api import Forward, Peer, Request, Response, Throttle, Verdict
 
 
 class Recorder(Policy):

@@ -1,27 +1,23 @@
 """A real Prometheus and its promtool (Debian package `prometheus`); tests that need them are skipped without them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import end
 from proxy.telemetry.metrics.exposition import OPENMETRICS, TEXT, wants_openmetrics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 START_TIMEOUT_SECONDS: Final = 20.0
 FOUND_TIMEOUT_SECONDS: Final = 15.0

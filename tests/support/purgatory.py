@@ -1,7 +1,5 @@
 """Operations for tests of the purgatory, and a purgatory on real timers for them."""
 
-from __future__ import annotations
-
 from proxy.core.purgatory.purgatory import DelayedOperation, Purgatory
 from proxy.core.purgatory.timers import Timers
 

@@ -1,17 +1,10 @@
 """Sessions whose client is throttled."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from policies.api import FORWARD, Need, Policy, Throttle
+from policies.api import FORWARD, Forward, Need, Policy, Respond, Throttle, Verdict
 from tests.support.policies import Recorder
 from tests.support.session_state import is_throttled, is_unusual
 from tests.support.sessions import Wire, make_engine
-
-if TYPE_CHECKING:
-    from policies.api import Forward, Respond, Verdict
-    from tests.support.throttled import Kind
+from tests.support.throttled import Kind
 
 
 class Quiet(Recorder):

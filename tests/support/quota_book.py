@@ -4,16 +4,15 @@ The server understands `SERVED`; any other request ends the connection. With `us
 SCRAM with this module's own arithmetic), and the last login of any connection counts for all.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from policies.api import Respond
 from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
+from policies.quota.alter import Change
 from policies.quota.entity import ClientQuotas
 from policies.quota.overrides import apply_changes, encode
 from policies.quota.sensors import BucketMetrics
@@ -23,11 +22,6 @@ from tests.support.kafka_messages import api_of
 from tests.support.quota_messages import ALTER, DESCRIBE
 from tests.support.stub_broker import CLOSE, StubBroker
 from wire.header import body_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from policies.quota.alter import Change
 
 SERVED = {f.SASL_HANDSHAKE, f.SASL_AUTHENTICATE, DESCRIBE, ALTER}
 SALT, ITERATIONS, SERVER_NONCE = b"salt", 4096, "3rfcNHYJY1ZVvWVs7j"

@@ -4,20 +4,20 @@ Each reports its acks, its errors, and the throttle times that it saw itself. A 
 Java's tool takes a number of records instead of a time, and gets what the quota allows.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re
 import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Semaphore
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer, ThrottleEvent
 from kafka import KafkaProducer
 
+from tests.support.java import Java
 from tests.support.kafka_sasl import (
     PLAIN,
     java_properties,
@@ -25,11 +25,6 @@ from tests.support.kafka_sasl import (
     librdkafka_config,
 )
 from tests.support.verifiable import config_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.java import Java
 
 VALUE: Final = b"0123456789" * 20
 IN_FLIGHT: Final = 5

@@ -3,21 +3,17 @@
 The members poll all the time, so that fetches use the quota that heartbeats leave.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer
 
 from tests.support.kafka_sasl import PLAIN, kafka_python_config, librdkafka_config
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MEMBERS: Final = 2
 HEARTBEAT_MS: Final = 500

@@ -4,17 +4,17 @@ The load uses the bootstrap port, and between Sluice and the broker is a tap: it
 broker wrote, the client sees the one that Sluice made of it.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from bench.harness.ports import free_ports
 from tests.support import frames as f
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.quota_load import Load, run
 from tests.support.quota_messages import ALTER, alter_body, read_alter_reply
 from tests.support.quota_rows import Row, Tally
@@ -22,11 +22,6 @@ from tests.support.quota_setup import quota_sluice, quota_users
 from tests.support.quota_tap import Tap, answered
 from tests.support.raw import receive
 from tests.support.topics import Topics
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.kafka_cluster import KafkaCluster
 
 LOW: Final = 5.0
 HIGH: Final = 20.0

@@ -5,23 +5,19 @@ group that does not exist, which a broker answers at once, or the row's own. A c
 the next request as soon as it is answered, and logs in by SASL PLAIN at each connection.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import selectors
 import socket
 import struct
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.quota_rows import Row, Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _CHUNK: Final = 65_536
 _HEARTBEAT: Final = f.string("no group") + struct.pack(">i", 1) + f.string("none") + f.string(None)

@@ -1,17 +1,13 @@
 """Bodies of the quota APIs (48, 49), written and read by the codec as a client does."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple, get_args, get_type_hints
+from collections.abc import Iterable
+from typing import NamedTuple, get_args, get_type_hints
 
 from kio.index import load_request_schema
 
 from tests.support.kafka_messages import api_of
 from wire import messages
 from wire.apis import ApiKey
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DESCRIBE = ApiKey.DESCRIBE_CLIENT_QUOTAS
 ALTER = ApiKey.ALTER_CLIENT_QUOTAS

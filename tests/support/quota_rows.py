@@ -1,14 +1,10 @@
 """The behaviours of users under a quota (`Row`), and the result of each (`Tally`)."""
 
-from __future__ import annotations
-
 import bisect
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 BURST_SECONDS: Final = 2  # the policy's default
 

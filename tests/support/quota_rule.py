@@ -5,14 +5,11 @@ one second on whole seconds, the violating request stays recorded, only its own 
 most.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from tests.support.quota_rows import Row
+from tests.support.quota_rows import Row
 
 _WINDOWS: Final = 11
 _ROUND_TRIP_MS: Final = 4.0

@@ -3,20 +3,15 @@
 The brokers' SASL listener must know `quota_users()`; limits are given by user, one user for each measurement.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.sasl import plain
 from tests.support.sasl_talk import Talk
 from tests.support.sluice_process import SluiceProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.support.kafka_cluster import KafkaCluster
 
 ENTITY: Final = "entity"
 CHANNEL: Final = "channel"

@@ -11,15 +11,13 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from tests.support.kafka_messages import api_of
 from wire import messages
 from wire.primitives import skip_tags
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _CHUNK: Final = 65_536
 _API_VERSIONS: Final = 18

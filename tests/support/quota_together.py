@@ -1,13 +1,15 @@
 """All real clients at once, each with a quota of its own, before one Sluice, with a tap between them and it."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.quota_clients import (
     Errand,
     Told,
@@ -28,13 +30,6 @@ from tests.support.quota_setup import quota_sluice, quota_users
 from tests.support.quota_tap import Talk, Tap, answered
 from tests.support.sluice_process import NODES
 from tests.support.topics import Topics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.java import Java
-    from tests.support.kafka_cluster import KafkaCluster
 
 PRODUCER_LIMIT: Final = 20.0
 GROUP_LIMIT: Final = 10.0

@@ -4,19 +4,13 @@ It is written from the documents, not from the code it is compared with. Time is
 count.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from policies.api import Need
 from tests.support import frames as f
-from tests.support.scripts import ANSWER, HEADER_BYTES, OTHER_BODY, REFUSAL, Asked
-
-if TYPE_CHECKING:
-    from tests.support.scripts import Script
+from tests.support.scripts import ANSWER, HEADER_BYTES, OTHER_BODY, REFUSAL, Asked, Script
 
 LAST_REPLIES_MS = 30_000
 

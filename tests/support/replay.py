@@ -1,9 +1,8 @@
 """The replay of a capture: the same policy gets the same questions in the same order at the same times."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -11,9 +10,6 @@ from policies.api import EXEMPT, Hold, Peer, Throttle
 from policies.quota.policy import Quota
 from policies.testing import BenchHost, BenchRequest, BenchResponse
 from wire import apis
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Row = dict[str, Any]
 

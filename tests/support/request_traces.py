@@ -1,18 +1,11 @@
 """Request traces made by hand, and an exporter that remembers, for tests of telemetry."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
-from policies.api import Outcome, Peer
+from policies.api import Outcome, Peer, QuotaViolation
 from proxy.core.stats.request_trace import RequestTrace, Stage
+from proxy.telemetry.traces.spans import Span
 from wire import apis
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from policies.api import QuotaViolation
-    from proxy.telemetry.traces.spans import Span
 
 EPOCH_US = 1_790_000_000_000_000
 PEER = Peer(7, "10.0.0.9", 40000, node_id=2, client_id="billing-1", user="alice")

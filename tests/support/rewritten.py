@@ -1,23 +1,18 @@
 """Replies with broker addresses, and engines whose pool of replies is small."""
 
-from __future__ import annotations
-
 import struct
 import uuid
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode as KioErrorCode
 
+from proxy.core.engine import Engine
 from proxy.core.memory.pool_limits import PoolLimits
 from tests.support import frames as f
+from tests.support.policies import Recorder
 from tests.support.sessions import make_engine
 from wire.messages import encode
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
-    from tests.support.policies import Recorder
 
 SHARE_FETCH = 78
 

@@ -6,8 +6,6 @@ It prints a line after each second that it has handed to the files: how many row
 quickly as they can be written. CHUNK_BYTES is the most that the disk takes at once, so that a kill hits half a line.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

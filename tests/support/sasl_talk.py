@@ -10,14 +10,12 @@ import socket
 import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from tests.support import frames as f
 from tests.support import sasl
+from tests.support.sasl import Scram
 from wire.sasl import AuthenticateReply, authenticate_reply, handshake_error
-
-if TYPE_CHECKING:
-    from tests.support.sasl import Scram
 
 TIMEOUT_SECONDS: Final = 20
 _CREATE_TOKEN: Final = 38

@@ -3,23 +3,31 @@
 A script has no chunks: the same script must end the same way under any chunking.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from random import Random
 
-from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Patch, Policy, Reject, Respond
+from policies.api import (
+    EXEMPT,
+    FORWARD,
+    Forward,
+    Hold,
+    Need,
+    Outcome,
+    Patch,
+    Peer,
+    Policy,
+    Reject,
+    Request,
+    Respond,
+    Response,
+    Verdict,
+)
 from policies.api import Throttle as ThrottleVerdict
 from policies.testing import BenchHost
 from tests.support import frames as f
 from tests.support.throttled import KINDS, fetch, fetch_reply
 from wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from policies.api import Outcome, Peer, Request, Response, Verdict
 
 HEADER_BYTES = 19
 """Of every frame here: the client id is "tests"."""

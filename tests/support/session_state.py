@@ -1,14 +1,8 @@
 """Read the state of a session from its parts, which are made when they are needed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from proxy.core.purgatory.timers import Timer
 from proxy.core.session.exchange import ObservedExchange
-
-if TYPE_CHECKING:
-    from proxy.core.purgatory.timers import Timer
-    from proxy.core.session.session import Session
+from proxy.core.session.session import Session
 
 
 def is_unusual(session: Session) -> bool:

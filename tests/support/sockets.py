@@ -1,23 +1,17 @@
 """Real TCP pairs on loopback, and an event loop between two of them."""
 
-from __future__ import annotations
-
 import socket
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
+from proxy.core.session.channel import Channel
+from proxy.core.session.session import Session
 from proxy.shell.event_loop import EventLoop
 from proxy.shell.transport import PlainTransport
 from tests.support.sessions import make_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from proxy.core.engine import Engine
-    from proxy.core.session.channel import Channel
-    from proxy.core.session.session import Session
 
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:

@@ -18,15 +18,13 @@ import struct
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from tests.support import frames as f
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Answer = Callable[[bytes], bytes | None]
+Answer = Callable[[bytes], bytes | None]
 
 ADDRESS: Final = "127.0.20.1"
 NODE: Final = 1

@@ -3,16 +3,12 @@
 The process is a real one; only its `os.fsync` takes a lock first, as on a network file system whose server is away.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 _SHIM: Final = """
 import fcntl, os

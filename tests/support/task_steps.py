@@ -1,14 +1,9 @@
 """Counts how often a task lets other tasks run."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import trio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class TaskSteps(trio.abc.Instrument):

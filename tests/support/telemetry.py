@@ -1,11 +1,13 @@
 """All observers on an engine of the tests' own, and the code that runs on the event loop meanwhile."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import FrameType
 
+from policies.api import Policy
+from proxy.core.observer import Observer
 from proxy.core.stats.topic_usage import TopicUsage
 from proxy.telemetry.broadcast import Broadcast
 from proxy.telemetry.client_activity import ClientActivity
@@ -15,19 +17,10 @@ from proxy.telemetry.history import History
 from proxy.telemetry.log import LogObserver
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.traces.exporters import make_tracer
+from proxy.telemetry.traces.tracer import Tracer
 from proxy.telemetry.usage_log.usage_log import UsageLogObserver
 from tests.support.metrics_page import FakeFactsSource
 from tests.support.sessions import Watcher, make_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-    from types import FrameType
-
-    from policies.api import Policy
-    from proxy.core.observer import Observer
-    from proxy.telemetry.traces.tracer import Tracer
-
 
 PARTS = ("metrics", "traces", "views")
 """`views`: the data of the dashboard and the admin server. The log is always there."""

@@ -4,16 +4,11 @@
 rewritten. `SILENT` is the one without a reply.
 """
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tests.support import frames as f
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RENEW_TOKEN = 39
 REAL = [(1, "kafka-1.internal", 9092)]

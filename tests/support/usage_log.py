@@ -1,22 +1,16 @@
 """An engine with a usage log, without a thread, and the rows that a reader of the files sees."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from policies.api import EffectiveQuota, Policy
 from policies.chain import Chain, Entry
 from proxy.core.engine import Engine
 from proxy.core.observer import Observer
+from proxy.core.stats.capture import Capture
 from proxy.core.topology import Topology
 from proxy.telemetry.usage_log.usage_log import UsageLogObserver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from policies.api import EffectiveQuota, Policy
-    from proxy.core.stats.capture import Capture
 
 START_MS = 1_763_683_200_000  # a whole second, and the first of a day
 

@@ -1,7 +1,5 @@
 """Requests that wait at the broker, made by hand, and the content of the replies made in the broker's place."""
 
-from __future__ import annotations
-
 import struct
 
 from policies.api import Forward, Need, Patch, Throttle

@@ -4,20 +4,15 @@
 entry point. `Sightings` reads the file while Sluice runs.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from policies.api import FORWARD, Policy
-
-if TYPE_CHECKING:
-    from policies.api import Forward, Host, Peer, Request
-    from tests.support.sluice_process import SluiceProcess
+from policies.api import FORWARD, Forward, Host, Peer, Policy, Request
+from tests.support.sluice_process import SluiceProcess
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 

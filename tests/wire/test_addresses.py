@@ -1,7 +1,5 @@
 """Every response that names brokers names, in every version, only the advertised addresses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Which APIs are administrative: a new API must be classified before a client may send it."""
 
-from __future__ import annotations
-
 from wire.administrative import ADMINISTRATIVE
 from wire.apis import OFFERED, name_of
 

@@ -3,11 +3,9 @@
 No other exception escapes. `throttle_at` has the same property in its own test.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
 from struct import pack
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -31,9 +29,6 @@ from wire.fetch_topics import FetchTopics
 from wire.produce import ProduceWalker, read_acks
 from wire.produce_topics import ProduceTopics
 from wire.record_batches import BatchCounter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SMALL = st.sampled_from(
     [b"\x00", b"\x01", b"\x02", b"\x03", b"\xff", b"\x00\x00\x00\x01", b"\xff\xff\xff\xff"]

@@ -1,7 +1,5 @@
 """The names of the API keys."""
 
-from __future__ import annotations
-
 from tests.support.golden import facts
 from wire.api_keys import ApiKey
 

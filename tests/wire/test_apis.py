@@ -1,10 +1,9 @@
 """The table of APIs against two other witnesses: the checked-in facts and kio's schemas."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -15,9 +14,6 @@ from kio.schema.index import api_key_map, schema_name_map
 from tests.support.golden import cases, facts
 from wire import apis
 from wire.apis import ApiKey, ThrottleField
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 

@@ -1,7 +1,5 @@
 """Broker lists: the parts that replace a segment, and when a list counts as unchanged."""
 
-from __future__ import annotations
-
 import pytest
 
 from wire.broker_lists import (

@@ -6,11 +6,9 @@ which a walker reads that body must equal the count of the elements that the wal
 A walker that does not charge for a list or a tag section needs less, and fails here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable
 from struct import pack
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,7 +25,7 @@ from wire import (
     versions,
 )
 from wire import fetch_topics as fetch_topics_module
-from wire.apis import OFFERED, ApiKey
+from wire.apis import OFFERED, Api, ApiKey
 from wire.errors import BudgetError
 from wire.fetch_topics import FetchTopics
 from wire.primitives import (
@@ -39,12 +37,7 @@ from wire.primitives import (
 )
 from wire.produce import ProduceWalker, read_acks
 from wire.produce_partitions import read_topics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from wire.apis import Api
-    from wire.schema import FieldShape, Shape
+from wire.schema import FieldShape, Shape
 
 EACH = 2
 TAGS = 3

@@ -1,7 +1,5 @@
 """The quota messages are read and written as the codec reads and writes them."""
 
-from __future__ import annotations
-
 import math
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """The Kafka error codes that Sluice uses."""
 
-from __future__ import annotations
-
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 

@@ -5,8 +5,6 @@ can show how it treats its own sessions (`sess-full-then-incremental`, `sess-bad
 `sess-unknown-id`). Client cases are put to a real client, kafka-python's `FetchSessionHandler`.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The reader of a Fetch reply's topics: their names, partitions, bytes and records."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Headers are located across any cut, and a hostile header causes nothing but a WireError."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from struct import pack
 

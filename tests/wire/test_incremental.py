@@ -1,7 +1,5 @@
 """Incremental readers return a value, ask for more bytes, or raise."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """`wire.messages` converts any API's bodies to objects and back, and raises only WireError."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

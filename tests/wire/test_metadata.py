@@ -1,7 +1,5 @@
 """Sluice's own Metadata request, its response, and topic names from other clients' responses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID

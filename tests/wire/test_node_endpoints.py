@@ -1,7 +1,5 @@
 """NodeEndpoints are found after any topics and rewritten inside their tag; nothing else changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID

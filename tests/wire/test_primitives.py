@@ -1,7 +1,5 @@
 """The primitive readers and writers: accepted values, refused values, and the bytes they read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A Produce request in any chunks gives acks, timeout, topics and partitions, and no byte of a record."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The topics and partitions of whole Produce bodies, and the error reply that repeats them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """The walker of a Produce body's topics: their partitions, bytes and records."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """The count of record batches and records in a field, fed in any chunks."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Error replies: every API refuses in its own shape, with a code for each item of the request."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import fields
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The readers of SASL: Kafka's two messages, and the user names inside the mechanisms' messages."""
 
-from __future__ import annotations
-
 import datetime as dt
 import io
 from struct import pack

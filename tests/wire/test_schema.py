@@ -1,7 +1,5 @@
 """Shapes read from the codec's classes, and the check that must pass before decoding."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The place of throttle_time_ms in every response, compared with kio."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 import io

@@ -1,7 +1,5 @@
 """Topic names read from chunks of a Metadata reply equal those of the whole reply, and nothing raises."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Tags that the codec does not know are dropped at every level; everything else is kept."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Narrowing an ApiVersions response: which ranges are kept, dropped or passed byte for byte."""
 
-from __future__ import annotations
-
 import io
 from datetime import timedelta
 from struct import iter_unpack, pack

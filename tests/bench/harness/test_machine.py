@@ -1,7 +1,5 @@
 """The description of the machine."""
 
-from __future__ import annotations
-
 from bench.harness.machine import describe, processor
 
 

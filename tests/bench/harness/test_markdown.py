@@ -1,7 +1,5 @@
 """Sections of RESULTS.md."""
 
-from __future__ import annotations
-
 from bench.harness.markdown import keep_sections, put_section
 
 

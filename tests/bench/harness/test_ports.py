@@ -1,7 +1,5 @@
 """Free ports, and ports that accept connections."""
 
-from __future__ import annotations
-
 import socket
 
 from bench.harness.ports import accepts, free_ports

@@ -1,20 +1,15 @@
 """Child processes: where they run, when they accept, how they end."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bench.harness import BenchError
 from bench.harness.ports import free_ports
 from bench.harness.processes import Program, end, module_process, wait_accepting
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEAF = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); sys.stdin.read()"
 

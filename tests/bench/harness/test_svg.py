@@ -1,7 +1,5 @@
 """The parts that all charts share."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 from bench.harness import svg

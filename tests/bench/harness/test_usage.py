@@ -1,7 +1,5 @@
 """CPU time and memory of process trees."""
 
-from __future__ import annotations
-
 import os
 
 from bench.harness.usage import cpu_ns, field_bytes, peak_bytes, reset_peak, resident_bytes, tree

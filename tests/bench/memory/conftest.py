@@ -1,9 +1,8 @@
 """A Sluice that needs each Produce whole, before a stub broker, for loads that need no real one."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +10,7 @@ from bench.memory import whole
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    Behind = tuple[SluiceProcess, StubBroker]
+Behind = tuple[SluiceProcess, StubBroker]
 
 
 @pytest.fixture

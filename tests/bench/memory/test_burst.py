@@ -1,21 +1,16 @@
 """Case d: its load, before a stub broker."""
 
-from __future__ import annotations
-
 import itertools
 import socket
 import threading
-from typing import TYPE_CHECKING
 
 from bench.memory.burst import HEADS, REQUEST, row, variants
 from bench.memory.figures import Case, Resident
 from bench.memory.frames import KIB, MIB, produce_frame
 from bench.memory.load import Load, Outcome, Planned
 from bench.variants import DIRECT, SLUICE
+from tests.bench.memory.conftest import Behind
 from tests.support.sockets import receive
-
-if TYPE_CHECKING:
-    from tests.bench.memory.conftest import Behind
 
 SMALL = produce_frame("t", KIB)
 LARGE = [produce_frame("t", MIB), produce_frame("t", MIB, 1)]

@@ -1,17 +1,12 @@
 """A memory limit of the bench's own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bench.memory.cgroup import NoCgroupError, memory_cgroup
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMIT = 64 << 20
 GREEDY = "held = bytearray(b'x') * (256 << 20); print('alive')"

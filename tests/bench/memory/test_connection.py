@@ -1,21 +1,16 @@
 """One connection of the bench's client."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from bench.memory.connection import Connection, Lost
 from tests.support import frames as f
 from tests.support.sockets import receive, reset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Pair = tuple[Connection, socket.socket]
 

@@ -1,19 +1,14 @@
 """Case e: the memory budget that Sluice prints, and the case without a cgroup."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from bench.memory import container
 from bench.memory.cgroup import NoCgroupError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pytest
 
 
 def test_the_memory_budget_is_read() -> None:

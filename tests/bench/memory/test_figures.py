@@ -1,7 +1,5 @@
 """Figures of the memory cases."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The frames of our own."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

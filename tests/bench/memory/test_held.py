@@ -1,7 +1,5 @@
 """The bytes that a proxy holds, from the kernel's figures."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket

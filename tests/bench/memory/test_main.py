@@ -1,9 +1,7 @@
 """The command."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from bench.harness import BenchError
 from bench.memory import __main__ as command
 from bench.memory.__main__ import CASES, main
 from bench.memory.figures import Case, max_goal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class NoKafka:

@@ -1,18 +1,13 @@
 """Case a: its load, before a stub broker."""
 
-from __future__ import annotations
-
 import socket
 import threading
-from typing import TYPE_CHECKING
 
 from bench.memory.figures import Resident
 from bench.memory.frames import KIB, LARGE, MIB, SMALL, produce_frame
 from bench.memory.load import Load, Outcome
 from bench.memory.mixed import HEADS, MixedPlan, goals, row
-
-if TYPE_CHECKING:
-    from tests.bench.memory.conftest import Behind
+from tests.bench.memory.conftest import Behind
 
 CLIENTS = 8
 FRAMES = {SMALL: [produce_frame("t", KIB)], LARGE: [produce_frame("t", MIB)]}

@@ -1,10 +1,8 @@
 """The measured proxies."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from bench.memory.connection import Connection
 from bench.memory.proxies import SluiceSetup, Watch, no_proxy, said_by
 from bench.running import Running
 from bench.variants import Place, Variant
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UPSTREAM = 9  # no process listens there
 LISTENER = """\

@@ -1,7 +1,5 @@
 """The sections of RESULTS.md."""
 
-from __future__ import annotations
-
 from bench.memory.figures import Case, max_goal
 from bench.memory.report import section, with_cases
 

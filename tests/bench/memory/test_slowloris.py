@@ -1,21 +1,16 @@
 """Case c: its attack, and the measure of the pool from outside."""
 
-from __future__ import annotations
-
 import socket
 import threading
-from typing import TYPE_CHECKING
+
+import pytest
 
 from bench.memory import slowloris
 from bench.memory.frames import MIB, produce_frame
 from bench.memory.slowloris import HEAD_BYTES, Slowloris, free_share
+from tests.bench.memory.conftest import Behind
 from tests.support import frames as f
 from tests.support.sockets import receive
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.bench.memory.conftest import Behind
 
 FRAME = produce_frame("t", MIB)
 

@@ -1,15 +1,9 @@
 """The policy that needs every Produce whole."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from bench.memory.connection import Connection
 from bench.memory.frames import KIB, error_of, produce_frame
+from tests.bench.memory.conftest import Behind
 from tests.support import frames as f
-
-if TYPE_CHECKING:
-    from tests.bench.memory.conftest import Behind
 
 
 def test_a_produce_is_forwarded_when_it_is_complete(behind: Behind) -> None:

@@ -1,7 +1,5 @@
 """The compiled modules."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

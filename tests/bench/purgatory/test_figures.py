@@ -1,7 +1,5 @@
 """Goals, and the rates that candidates held."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.purgatory.figures import COMPILED, KAFKA, SOURCE_RATE, WHEEL, Found, Run, goals

@@ -1,7 +1,5 @@
 """Kafka's own benchmark: its arguments and its output."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The wheel with linked lists equals the project's, entry for entry, in the same order."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

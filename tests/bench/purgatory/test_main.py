@@ -1,7 +1,5 @@
 """The command."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.harness import BenchError

@@ -1,7 +1,5 @@
 """The workload is played on time, and every request ends."""
 
-from __future__ import annotations
-
 from array import array
 
 import pytest

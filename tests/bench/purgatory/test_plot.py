@@ -1,7 +1,5 @@
 """The picture."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree as ET
 
 from bench.purgatory.figures import CANDIDATES, Found, Run

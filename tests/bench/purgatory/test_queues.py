@@ -1,7 +1,5 @@
 """The timers that are compared: different costs, the same effect."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Its section of RESULTS.md."""
 
-from __future__ import annotations
-
 from bench.purgatory.figures import KAFKA, SOURCE_RATE, WHEEL, Found, Run
 from bench.purgatory.report import section
 

@@ -1,7 +1,5 @@
 """One run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

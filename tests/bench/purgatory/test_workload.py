@@ -1,7 +1,5 @@
 """The draws are those of Kafka's benchmark."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from array import array

@@ -3,13 +3,9 @@
 The golden area quota.admin (Kafka's ClientQuotasRequestTest) holds here; R, its request quota, is request_rate.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from policies.api import FORWARD, Reject, Respond
+from policies.api import FORWARD, Reject, Respond, Verdict
 from policies.quota import admin
 from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
 from policies.quota.describe import USAGE
@@ -31,9 +27,6 @@ from tests.support.quota_messages import (
     read_describe_reply,
 )
 from wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from policies.api import Verdict
 
 P, C, R = "producer_byte_rate", "consumer_byte_rate", "request_rate"
 BOTH: Named = (("user", "user"), ("client-id", "client-id"))

@@ -1,9 +1,5 @@
 """Managing quotas through the policy: a change over the protocol is saved, and holds from the next request on."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from policies.api import FORWARD, Hold, Peer, PolicyConfigError, Respond, Throttle
@@ -11,7 +7,7 @@ from policies.chain import Chain, Entry
 from policies.quota.entity import QuotaEntity
 from policies.quota.overrides import decode
 from policies.quota.policy import Quota
-from policies.testing import BenchHost, BenchReporter, PolicyBench
+from policies.testing import BenchHost, BenchReporter, BenchRequest, PolicyBench
 from policies.validation import try_convert
 from tests.support.quota_messages import (
     Named,
@@ -20,9 +16,6 @@ from tests.support.quota_messages import (
     read_alter_reply,
     read_describe_reply,
 )
-
-if TYPE_CHECKING:
-    from policies.testing import BenchRequest
 
 FILE = "quotas.json"
 ME: Named = (("client-id", "bench"),)

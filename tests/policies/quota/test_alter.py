@@ -1,7 +1,5 @@
 """Alterations are judged by Kafka's rules and messages, each by itself and as a whole."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

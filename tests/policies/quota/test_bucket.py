@@ -1,7 +1,5 @@
 """A bucket: the queue of its held requests, and the bucket of each quota key."""
 
-from __future__ import annotations
-
 from policies.api import Peer
 from policies.quota.bucket import ClientBuckets, QuotaBucket, Waiter
 from policies.quota.entity import KEYS, QuotaEntity, ResolvedLimit

@@ -1,7 +1,5 @@
 """The status of a client's buckets: the used share of each limit, and the requests that wait."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.quota.bucket_status import BucketStatus, bucket_statuses

@@ -1,7 +1,5 @@
 """The settings of the quota policy: which mistakes are found, and how they are reported."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Describing: Kafka's filters over the quotas in force, and Sluice's two views of its own."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

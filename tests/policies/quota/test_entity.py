@@ -1,7 +1,5 @@
 """The quota of each client: eight levels, two layers, and the values and names that are allowed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The bounds on a Fetch's max_bytes and min_bytes under a byte quota."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Patch

@@ -1,7 +1,5 @@
 """Enforcement `channel`: Kafka's own figures, its sawtooth and its gaps."""
 
-from __future__ import annotations
-
 import heapq
 
 import pytest

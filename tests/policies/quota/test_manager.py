@@ -1,7 +1,5 @@
 """The buckets: which clients share one, what a change keeps, and when a bucket is forgotten."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

@@ -1,7 +1,5 @@
 """The state file is read as it was written, and any other content is refused with a reason."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`quota`: the requests it sees, the effect of a live change, and what a reload keeps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The arithmetic of quotas: Kafka's own figures, and the guarantees of a release schedule."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Throttle times of a bucket cover real delays only, and expire a minute after the last."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.quota.sensors import ThrottleTime

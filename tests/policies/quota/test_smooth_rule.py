@@ -1,7 +1,5 @@
 """Enforcement `entity`: when and in which order requests pass, and that no client escapes it."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import count

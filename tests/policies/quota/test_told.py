@@ -1,7 +1,5 @@
 """The reports of the quotas: the reason of a throttle, which requests are not counted, and the limits in force."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import EXEMPT, FORWARD, EffectiveQuota, Hold, Peer, QuotaViolation, Throttle

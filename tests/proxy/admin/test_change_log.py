@@ -1,7 +1,5 @@
 """The change log: one line for each change that is made through the admin server."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The dashboard serves its own files and no others."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 import pytest

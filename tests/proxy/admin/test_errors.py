@@ -1,7 +1,5 @@
 """The errors that the admin server answers with."""
 
-from __future__ import annotations
-
 from proxy.admin.errors import AdminError
 
 

@@ -1,7 +1,5 @@
 """Probes, metrics and the version: the paths that need no token."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

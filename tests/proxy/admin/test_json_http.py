@@ -1,7 +1,5 @@
 """Reading a request's parameters and body, and writing an answer."""
 
-from __future__ import annotations
-
 import pytest
 from starlette.requests import Request
 

@@ -1,7 +1,5 @@
 """Latency percentiles of the last minute, by client and by broker, from the core's meters."""
 
-from __future__ import annotations
-
 from proxy.admin.latency import (
     HALF_MS,
     MAX_KEYS,

@@ -1,7 +1,5 @@
 """Live changes of quotas, and the quota that binds a client; the HTTP side is tested in test_control."""
 
-from __future__ import annotations
-
 import pytest
 import structlog
 

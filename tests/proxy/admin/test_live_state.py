@@ -1,7 +1,5 @@
 """The state of a proxy for the dashboard and the API, and how often it is collected."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

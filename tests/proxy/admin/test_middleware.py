@@ -1,7 +1,5 @@
 """The middleware of the admin server: hosts, origins, tokens, content types, sizes, times, rates."""
 
-from __future__ import annotations
-
 import pytest
 import structlog
 import trio

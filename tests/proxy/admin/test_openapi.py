@@ -1,7 +1,5 @@
 """The OpenAPI document matches the routes; an integration test (schemathesis) compares it with the answers."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """The principals of a state: the binding limit of each, its bucket's use, and those that share a bucket."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 

@@ -1,7 +1,5 @@
 """The handlers of the /v1 API, called without a server."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """The schemas of the admin API: input is strict, and every schema has a description."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """A stream that limits the time of a send."""
 
-from __future__ import annotations
-
 import os
 import socket
 

@@ -1,7 +1,5 @@
 """The server on real sockets: what each listener serves, and that a slow client delays no other."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

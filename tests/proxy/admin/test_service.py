@@ -1,7 +1,5 @@
 """The service below the admin server and the metrics; the HTTP side is tested in test_control."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """A snapshot of all connections: the counts, and the rows that are listed."""
 
-from __future__ import annotations
-
 import trio
 
 from policies.api import Hold, QuotaViolation

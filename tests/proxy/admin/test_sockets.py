@@ -1,7 +1,5 @@
 """The listening sockets of the admin server, and the path of the Unix socket."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

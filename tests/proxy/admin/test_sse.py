@@ -1,20 +1,15 @@
 """Server-sent events: one a second, the same for all viewers, and at most so many viewers."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from starlette.types import Message
 
 from proxy.admin.live_state import LiveState
 from proxy.admin.sse import MAX_STREAMS, EventStreams
 from tests.support.admin_room import everything, roomy
 from tests.support.asgi import ask
-
-if TYPE_CHECKING:
-    from starlette.types import Message
 
 
 class Viewer:

@@ -1,7 +1,5 @@
 """The dump of tasks: grouped by the place where they wait, bounded, without any client's data."""
 
-from __future__ import annotations
-
 import msgspec
 import trio
 

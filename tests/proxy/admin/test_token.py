@@ -1,7 +1,5 @@
 """The token is the present content of a file."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.admin.token import Token

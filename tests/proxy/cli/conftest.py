@@ -1,20 +1,14 @@
 """Fixtures of the tests of the command line."""
 
-from __future__ import annotations
-
 import sys
 import types
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from proxy import broker_probe
 from proxy.broker_probe import BrokerReport
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from proxy.config import Config
+from proxy.config import Config
 
 
 @pytest.fixture

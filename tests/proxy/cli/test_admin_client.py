@@ -1,7 +1,5 @@
 """The HTTP client of the admin server: a Unix socket or an address with a token, and its errors."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import socket

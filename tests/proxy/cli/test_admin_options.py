@@ -1,7 +1,5 @@
 """The choice of the admin server: by options, by the environment, by the configuration."""
 
-from __future__ import annotations
-
 import json
 
 import click

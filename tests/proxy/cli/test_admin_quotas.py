@@ -1,7 +1,5 @@
 """`sluice quotas` over the admin server: the same commands, and the same output, as over Kafka."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

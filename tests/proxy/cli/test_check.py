@@ -1,19 +1,14 @@
 """`sluice check`: what it finds, and with which exit code it ends."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+import types
+from pathlib import Path
 
 import pytest
 
 from proxy.config import sizing
 from proxy.config.container import MemoryLimit
 from tests.support.command_line import invoke, written
-
-if TYPE_CHECKING:
-    import types
-    from pathlib import Path
 
 
 def test_check_accepts_a_file_or_names_every_error(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Each command against a real admin server."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

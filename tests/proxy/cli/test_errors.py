@@ -1,7 +1,5 @@
 """How a command ends when Sluice refuses or cannot be reached."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.cli.errors import RefusedError, UnreachableError, exits_on_failure

@@ -1,7 +1,5 @@
 """The Kafka connection of the command line: requests, logins, and an error in words for each failure."""
 
-from __future__ import annotations
-
 import socket
 import struct
 

@@ -1,10 +1,8 @@
 """Quotas over the Kafka protocol, from Sluice and from a plain broker."""
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +19,6 @@ from tests.support.quota_messages import DESCRIBE
 from tests.support.stub_broker import StubBroker
 from wire.client_quotas import DescribedEntity, describe_reply, read_describe
 from wire.header import body_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EVERYONE = QuotaEntity()
 ALICE, BOB = QuotaEntity("alice"), QuotaEntity("bob", "report")

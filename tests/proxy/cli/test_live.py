@@ -1,15 +1,10 @@
 """The live table: what it draws, and when it ends."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from rich.text import Text
 
 from proxy.cli import live
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROWS = [(("alice", "5"), False), (("bob", "7"), True), (("eve", "9"), False)]
 

@@ -1,7 +1,5 @@
 """The commands of `sluice`: their output and their exit codes."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

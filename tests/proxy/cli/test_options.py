@@ -1,18 +1,13 @@
 """One vocabulary: an option means the same in every command."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import click
 from click.testing import CliRunner
 
 from proxy.cli import options
 from proxy.cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def commands(group: click.Group) -> Iterator[click.Command]:

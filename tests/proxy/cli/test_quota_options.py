@@ -1,7 +1,5 @@
 """The options of all commands of `sluice quotas`; their effect is tested in test_quotas."""
 
-from __future__ import annotations
-
 import click
 from click.testing import CliRunner
 

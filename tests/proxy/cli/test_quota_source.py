@@ -1,7 +1,5 @@
 """The order in which quotas are listed, over Kafka and over the admin server."""
 
-from __future__ import annotations
-
 from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from proxy.cli.quota_source import QuotaRow, by_entity
 

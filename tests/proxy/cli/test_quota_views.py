@@ -1,7 +1,5 @@
 """The output of quotas: columns for a pipe, JSON for a program, a table that fits its terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,14 +1,12 @@
 """`sluice quotas` over Kafka: output, refusals and exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
@@ -19,9 +17,6 @@ from policies.quota.sensors import BucketMetrics
 from proxy.cli import live
 from proxy.cli.main import main
 from tests.support.quota_book import QuotaServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RATE = "request_rate"
 

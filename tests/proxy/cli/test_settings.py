@@ -1,16 +1,11 @@
 """The settings of a command line: by file, variable and option."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import types
+from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import invoke, written
-
-if TYPE_CHECKING:
-    import types
-    from pathlib import Path
 
 
 def test_listen_needs_a_port() -> None:

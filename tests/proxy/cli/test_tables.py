@@ -1,7 +1,5 @@
 """Tables at every width: cut names, folded rows, and complete lines in a pipe."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import struct

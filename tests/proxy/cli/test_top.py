@@ -1,7 +1,5 @@
 """`sluice top` against a real admin server."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The output of `sluice ctl` and `sluice top`: plain columns, and the live display."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

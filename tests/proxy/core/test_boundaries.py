@@ -1,7 +1,5 @@
 """The end of a read does not matter: a fault discards no earlier frame, under any chunking."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

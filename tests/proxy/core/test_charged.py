@@ -1,7 +1,5 @@
 """The core's usage rows compared with the quota policy: charged requests are those that its buckets recorded."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -3,8 +3,6 @@
 The policy records each call, and the test's wire integrates time itself, so nothing here depends on the counters.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Under any chunking a session does the same as a plain model that handles one frame at a time."""
 
-from __future__ import annotations
-
 import os
 from random import Random
 

@@ -1,14 +1,11 @@
 """The engine: sessions that begin and end, request timeouts, and ticks of policies."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from policies.api import FORWARD, Policy, Reject
 from policies.chain import Chain
 from policies.testing import BenchHost
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from tests.support import frames as f
@@ -17,9 +14,6 @@ from tests.support.sessions import Watcher, Wire, make_engine
 from wire import apis
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
 
 
 class Doorman(Policy):

@@ -1,17 +1,15 @@
 """The engine's part in replies: which are rewritten, and what is learnt from them for all sessions."""
 
-from __future__ import annotations
-
 import struct
 import uuid
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
 from policies.api import Need
+from proxy.core.engine import Engine
 from proxy.core.session import rewrites
 from tests.support import frames as f
 from tests.support.policies import Recorder
@@ -20,9 +18,6 @@ from wire import apis
 from wire import metadata as wire_metadata
 from wire.apis import Api, ApiKey
 from wire.messages import encode
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
 
 ONE, TWO, THREE = bytes(15) + b"\x01", bytes(15) + b"\x02", bytes(15) + b"\x03"
 

@@ -1,19 +1,13 @@
 """The engine: waking held requests by key, and policies whose needs change."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from policies.api import FORWARD, Hold, Need, Outcome, Throttle
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
 
 
 def keys(*watched: str) -> tuple[Engine, list[Wire], Recorder]:

@@ -1,7 +1,5 @@
 """Faults and close reasons: the side at fault, and the reason that a session ends with."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The metadata lookup: the request for a node's address, and its reply in any chunks."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """No real broker address reaches a client: every API that carries one, any chunking, with and without hooks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Node health: since when a broker has been silent, shared by all its connections."""
 
-from __future__ import annotations
-
 import gc
 
 from proxy.core.node_health import NodeHealth, Nodes

@@ -1,7 +1,5 @@
 """The observer: every hook is optional, and none is called for an ordinary request."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

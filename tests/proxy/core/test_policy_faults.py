@@ -1,7 +1,5 @@
 """Faults of policies: the cost is what `on_error` says, and each request's end is reported exactly once."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The time that policies take: which calls are measured, and the cost of measuring."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.chain import Chain, Entry

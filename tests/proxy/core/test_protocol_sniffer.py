@@ -1,7 +1,5 @@
 """Hints for the log about the protocol of a client with an invalid frame size."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.protocol_sniffer import guess_protocol

@@ -1,7 +1,5 @@
 """Throttles that begin with a reply, throttles that overlap, and their end."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Need, Throttle

@@ -1,7 +1,5 @@
 """Throttled requests are forwarded at once; then the client is muted, and the reply carries the throttle time."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """Topology: the addresses that clients see, the broker addresses that are learnt, and those that are hidden."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.errors import BrokerProtocolError

@@ -1,18 +1,11 @@
 """Shares of the pool, combined with a bound on requests and with other waiting clients."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import HEAD_BYTES
 from proxy.core.memory.slow_clients import ReadLimits
 from tests.support import frames as f
 from tests.support.memory import Link, begun, finish, kept, small_engine
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
-
 
 # -- shares and a bound on requests -------------------------------------------------------------
 

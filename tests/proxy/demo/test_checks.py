@@ -1,8 +1,6 @@
 """Checks: a good run passes each of them, and each fault fails its own check."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -10,9 +8,6 @@ import pytest
 from proxy.demo.checks import Evidence, Finding, judge
 from proxy.demo.experiment import Comparison, Condition, Sample
 from proxy.demo.processes import ClientResult
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ADVERTISED = {1: "127.0.0.1:20002", 2: "127.0.0.1:20003"}
 

@@ -1,9 +1,6 @@
 """Clients: what is acked or consumed is entered, what is not has failed; they report regularly and on command."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +13,16 @@ from proxy.demo.clients import (
     read_value,
     record_value,
 )
-from proxy.demo.processes import ClientReady, ClientResult, ClientStatus, Commands, Message
-
-if TYPE_CHECKING:
-    from proxy.demo.libraries import OnAck
-    from proxy.demo.processes import Brokers, Command
+from proxy.demo.libraries import OnAck
+from proxy.demo.processes import (
+    Brokers,
+    ClientReady,
+    ClientResult,
+    ClientStatus,
+    Command,
+    Commands,
+    Message,
+)
 
 STEADY, FLOOD = PRODUCERS["producer-1"], PRODUCERS["noisy"]
 

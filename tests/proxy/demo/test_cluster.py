@@ -1,12 +1,12 @@
 """Cluster: three brokers, each of them a leader, and Sluice in front with its dashboard and quotas."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -18,10 +18,6 @@ from proxy.demo import cluster
 from proxy.demo.cluster import ANSWER_MS, BROKERS, HOST, NODES, Sluice, free_ports, start_brokers
 from proxy.demo.processes import DemoError
 from tests.support.made_up_states import made_up
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 def test_every_broker_leads_and_listens() -> None:

@@ -1,7 +1,5 @@
 """Comparison: what happened between two statuses, and medians that one disturbed sample does not move."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

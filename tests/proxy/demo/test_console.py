@@ -1,7 +1,5 @@
 """Console: figures come from statuses alone; a terminal and a log show the same ones, and the verdict last."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Drawing: each value is a mark at its place."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

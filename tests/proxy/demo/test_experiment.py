@@ -1,10 +1,9 @@
 """Experiment: conditions alternate, the quota holds in one of them only, and is gone at the end."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
+from trio.testing import MockClock
 
 from proxy.demo.experiment import (
     BURST,
@@ -16,12 +15,7 @@ from proxy.demo.experiment import (
     Schedule,
     schedule_of,
 )
-from proxy.demo.processes import ClientStatus, DemoError
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
-
-    from proxy.demo.processes import ChildProcess, Command
+from proxy.demo.processes import ChildProcess, ClientStatus, Command, DemoError
 
 SECOND_NS = 1_000_000_000
 POLITE_MS = {Condition.ALONE: 7.0, Condition.NO_QUOTA: 30.0, Condition.QUOTA: 7.1}

@@ -1,19 +1,14 @@
 """Kernel: sockets and CPU time, read from a made-up /proc and from the real one."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from proxy.demo.checks import maybe_remote_ports
 from proxy.demo.experiment import CpuTicks, maybe_cpu_ticks, maybe_others_share
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when  uid  timeout inode"
 

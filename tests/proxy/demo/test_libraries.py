@@ -1,23 +1,16 @@
 """Libraries: both against the mock cluster; acks are reported in the caller's thread, requests are counted."""
 
-from __future__ import annotations
-
 import json
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.demo.clients import PRODUCERS, NumberingProducer
+from proxy.demo.clients import PRODUCERS, Library, NumberingProducer
 from proxy.demo.cluster import start_brokers
 from proxy.demo.libraries import KafkaPython, Librdkafka, RequestRate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from proxy.demo.clients import Library
-    from proxy.demo.processes import ClusterReady
+from proxy.demo.processes import ClusterReady
 
 RECORDS = 200
 ROLE = PRODUCERS["producer-1"]

@@ -1,7 +1,5 @@
 """Pace: a steady rate that catches up, and a flood that keeps its depth while it runs."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

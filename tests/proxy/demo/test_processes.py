@@ -1,12 +1,11 @@
 """Processes: messages arrive as they were sent; children are asked to end, and explained when they fail."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -25,10 +24,6 @@ from proxy.demo.processes import (
     environment,
     send,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MESSAGES: list[Message] = [
     ClusterReady({1: "127.0.0.1:1"}, "orders-1", 4),

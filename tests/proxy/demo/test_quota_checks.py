@@ -1,7 +1,5 @@
 """Checks of the quota: a busy machine fails no check that its load may explain."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.demo.checks import Evidence, Finding, judge

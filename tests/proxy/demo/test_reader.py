@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+
+import pytest
 
 from proxy.demo import clients
 from proxy.demo.clients import PRODUCERS, NumberingProducer, read, record_value
 from proxy.demo.cluster import start_brokers
 from proxy.demo.libraries import GroupReader, Librdkafka
-from proxy.demo.processes import ClientReady, ClientResult, ClientStatus, Message
-
-if TYPE_CHECKING:
-    import pytest
-
-    from proxy.demo.processes import Brokers
+from proxy.demo.processes import Brokers, ClientReady, ClientResult, ClientStatus, Message
 
 
 class FakeReader:

@@ -1,7 +1,5 @@
 """Checks of the records: losses, swaps and repeats are told apart, by an oracle of plain sets and lists."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,10 +1,8 @@
 """Report: one file that shows a whole run, to a person and to a screen reader, and loads nothing."""
 
-from __future__ import annotations
-
 import random
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,9 +17,6 @@ from proxy.demo.report import (
     write_page,
 )
 from tests.support.made_up_states import made_up
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOSTILE = "<script>alert(1)</script>"
 VOID = {"meta", "link", "path", "polygon", "circle"}

@@ -1,10 +1,8 @@
 """Scenario: the demo passes through Sluice, and detects clients that bypass it."""
 
-from __future__ import annotations
-
 import io
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -14,13 +12,8 @@ from proxy.demo import clients, run, scenario
 from proxy.demo.cluster import Sluice
 from proxy.demo.console import Screen
 from proxy.demo.experiment import Schedule
-from proxy.demo.processes import DemoError
+from proxy.demo.processes import Brokers, DemoError
 from proxy.demo.scenario import CONTESTANTS, PRODUCERS, play
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from proxy.demo.processes import Brokers
 
 
 class Direct(Sluice):

@@ -1,7 +1,5 @@
 """The audit log: administrative requests and refusals with their user; bounded, and without payloads."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

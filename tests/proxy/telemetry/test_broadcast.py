@@ -1,7 +1,5 @@
 """A broadcast to several observers: each is called in order, and none can harm another or a session."""
 
-from __future__ import annotations
-
 from policies.api import Peer
 from proxy.core.observer import Observer
 from proxy.telemetry.broadcast import Broadcast

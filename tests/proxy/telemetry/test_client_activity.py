@@ -1,7 +1,5 @@
 """The most active clients, and their throttle times."""
 
-from __future__ import annotations
-
 from policies.api import Outcome, Peer
 from proxy.core.stats.request_trace import RequestTrace
 from proxy.core.stats.usage import UsageRow

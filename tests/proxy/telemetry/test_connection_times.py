@@ -1,7 +1,5 @@
 """The opening times of connections."""
 
-from __future__ import annotations
-
 from policies.api import Peer
 from proxy.core.errors import CloseReason
 from proxy.telemetry.connection_times import ConnectionTimes

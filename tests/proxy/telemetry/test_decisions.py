@@ -1,7 +1,5 @@
 """Decisions about requests, and their texts."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import Forward, Hold, Outcome, Peer, QuotaViolation, Reject, Respond, Throttle

@@ -1,7 +1,5 @@
 """Escaping of text that a client chose."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

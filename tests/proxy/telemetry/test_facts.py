@@ -1,7 +1,5 @@
 """The defaults of the figures that the application supplies."""
 
-from __future__ import annotations
-
 from proxy.telemetry.facts import Facts, Reloads
 from tests.support.metrics_page import PROCESS
 

@@ -1,7 +1,5 @@
 """Golden signals: errors by client, and bytes, errors and failed dials by broker."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import Outcome, Peer

@@ -1,7 +1,5 @@
 """The history: a point a second for fifteen minutes, without gaps."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.stats.usage import UsageRow

@@ -1,7 +1,5 @@
 """The log stays small under any input: one table has every event, with its cause and its limit."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -1,7 +1,5 @@
 """Log lines: their levels, their format, and the lines that are suppressed."""
 
-from __future__ import annotations
-
 import json
 import re
 

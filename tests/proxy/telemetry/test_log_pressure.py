@@ -1,7 +1,5 @@
 """The log under pressure: lines that may be lost, lines of libraries, limits of the system."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

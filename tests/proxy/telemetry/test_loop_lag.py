@@ -1,7 +1,5 @@
 """The event loop's lag and the process's CPU use."""
 
-from __future__ import annotations
-
 import pytest
 import trio
 

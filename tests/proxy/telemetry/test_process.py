@@ -1,20 +1,15 @@
 """Memory, descriptors, CPU time and start of this process, as the system reports them."""
 
-from __future__ import annotations
-
 import os
 import resource
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
 
 from proxy.telemetry import process
 from proxy.telemetry.process import read_process
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_figures_agree_with_psutil() -> None:

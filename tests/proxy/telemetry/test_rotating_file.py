@@ -1,7 +1,5 @@
 """A bounded file of whole lines; test_audit_log and traces/test_file_exporter test its users."""
 
-from __future__ import annotations
-
 import errno
 import os
 

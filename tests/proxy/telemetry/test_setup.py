@@ -1,10 +1,8 @@
 """The observers of a configuration: the log always, the others when configured, and imported only then."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from policies.api import Peer
 from proxy.config import Config
@@ -12,9 +10,6 @@ from proxy.config.sections import UpstreamSettings
 from proxy.config.telemetry import AdminSettings, AuditSettings, TracesSettings, UsageLogSettings
 from proxy.shell.clock import Clock
 from proxy.telemetry.setup import Telemetry
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UPSTREAM = UpstreamSettings(bootstrap_servers=("127.0.0.1:9092",))
 

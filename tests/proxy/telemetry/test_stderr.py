@@ -1,7 +1,5 @@
 """Standard error as a file object that never blocks and never raises."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

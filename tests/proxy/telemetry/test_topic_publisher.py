@@ -1,10 +1,8 @@
 """Rows of the usage log in a Kafka topic."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from threading import Event
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 import structlog
@@ -17,9 +15,6 @@ from proxy.telemetry.topic_publisher import (
     TopicPublisher,
     connect_producer,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OWN = OwnAddresses(("127.0.0.1", "proxy.example"), frozenset({19092, 19093}))
 BROKERS = [("kafka-1", 9092)]

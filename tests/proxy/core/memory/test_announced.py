@@ -1,7 +1,5 @@
 """Announced bytes: the bound on bytes that a broker was promised and not sent, and the queue for it."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

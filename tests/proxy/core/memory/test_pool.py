@@ -1,7 +1,5 @@
 """MemoryPool: Kafka's rules for what is granted; every byte granted is counted and released once."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

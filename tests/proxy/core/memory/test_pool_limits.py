@@ -1,7 +1,5 @@
 """PoolLimits: the bounds that an engine derives from them."""
 
-from __future__ import annotations
-
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, OWN_BYTES
 from tests.support.memory import Link, kept, small_engine

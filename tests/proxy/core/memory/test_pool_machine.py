@@ -7,8 +7,6 @@ reason to wait. At the end every open session has sent all its requests in order
 `SLUICE_MACHINE_STEPS=10000` sets the length of the long runs.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from random import Random

@@ -1,7 +1,5 @@
 """Read limits: while memory is short, reads are so small that they never use up the pool."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Reservations of replies that are kept whole: the queue for them, and slow clients that are closed."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.errors import CloseReason

@@ -1,7 +1,5 @@
 """Reservations of requests: the queue for memory, its order, and clients that never wait."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import Throttle

@@ -1,7 +1,5 @@
 """Slow clients: a frame that holds memory must arrive by a deadline and at a least rate."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import Hold

@@ -1,7 +1,5 @@
 """The purgatory with Kafka's own cases: its order and its counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.purgatory.purgatory import DelayedOperation

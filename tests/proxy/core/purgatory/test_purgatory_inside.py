@@ -1,7 +1,5 @@
 """Calls into the purgatory from inside its own callbacks, and the memory that an operation costs."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.purgatory.purgatory import DelayedOperation

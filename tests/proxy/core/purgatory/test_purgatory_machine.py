@@ -1,7 +1,5 @@
 """A stateful machine: an operation completes exactly once under any interleaving, and the counts are right."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test

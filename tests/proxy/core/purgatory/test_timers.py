@@ -1,7 +1,5 @@
 """Timers: due ones fire once and in order; cancelled ones never fire."""
 
-from __future__ import annotations
-
 import heapq
 from itertools import count
 

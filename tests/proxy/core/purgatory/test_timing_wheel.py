@@ -1,7 +1,5 @@
 """The timing wheel: Kafka's arithmetic to the millisecond, and the behaviour of a sorted list."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st

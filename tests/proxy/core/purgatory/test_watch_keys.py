@@ -1,7 +1,5 @@
 """Watch keys: a policy's own key types run none of their code inside the purgatory."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.purgatory.watch_keys import held_key, text_of, watch_key

@@ -1,21 +1,14 @@
 """A capture has every request and each question to the policies about it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from policies.api import EXEMPT, FORWARD, Hold, Need, Outcome, Reject, Throttle
 from proxy.core.stats import capture as captures
-from proxy.core.stats.capture import Capture
+from proxy.core.stats.capture import Capture, Seen
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import versions, versions_reply
-
-if TYPE_CHECKING:
-    from proxy.core.stats.capture import Seen
 
 
 def captured(*policies: Recorder, **options) -> tuple[Wire, Capture]:

@@ -1,7 +1,5 @@
 """Histograms of durations: the bucket of each duration, and the statistics read from the buckets."""
 
-from __future__ import annotations
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 

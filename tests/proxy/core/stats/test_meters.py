@@ -1,7 +1,5 @@
 """Meters count requests, by API or by API and client."""
 
-from __future__ import annotations
-
 from policies.api import Outcome
 from proxy.core.stats.histogram import bucket_of
 from proxy.core.stats.meters import STAGES, Meter, MeterBook

@@ -1,7 +1,5 @@
 """Request traces: which requests have one, and what it contains."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Hold, Outcome, QuotaViolation, Reject, Throttle

@@ -1,7 +1,5 @@
 """The use of each topic by each user in the current second."""
 
-from __future__ import annotations
-
 import struct
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Usage rows: the use of each user and client id in each second; nothing is lost between two seconds."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """The families read from a running engine: every value compared with what was done to it."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Reject, Respond, Throttle

@@ -1,7 +1,5 @@
 """Exemplars: for each bucket of waits the last request that has a trace."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.stats.request_trace import RequestTrace, Stage

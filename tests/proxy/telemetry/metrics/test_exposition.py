@@ -1,7 +1,5 @@
 """The metrics page in both formats, as the parsers of prometheus_client read it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

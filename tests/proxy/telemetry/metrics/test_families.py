@@ -1,7 +1,5 @@
 """Metrics with values: histograms as the exporters need them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

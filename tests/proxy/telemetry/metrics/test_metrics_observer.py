@@ -1,7 +1,5 @@
 """The metrics observer as a whole: the values it keeps, and that the event loop never waits for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import Hold, Peer, Reject

@@ -1,7 +1,5 @@
 """The table of metrics follows Prometheus' conventions and Kafka's names."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

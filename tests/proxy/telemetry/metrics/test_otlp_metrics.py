@@ -1,11 +1,9 @@
 """The push of metrics as a collector decodes it: OTLP over HTTP, set up by the SDK's variables."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -16,9 +14,6 @@ from proxy.telemetry.metrics.otlp_metrics import OtlpMetricExporter
 from proxy.telemetry.metrics.push import load_otlp
 from proxy.telemetry.process import STARTED_S
 from tests.support.metrics_collector import Heard, attributes, listening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 AT_MS = 1_700_000_000_123
 BELOW = tuple(range(1, len(names.STEP.edges) + 1))

@@ -1,7 +1,5 @@
 """The metrics of the memory pools, after KIP-72's sensors."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.metrics_page import listen, read

@@ -1,7 +1,5 @@
 """The thread that pushes metrics: the event loop never waits for the collector."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Totals by user: every request counts once while users come and go."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The attributes of spans, each compared with what the request did."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

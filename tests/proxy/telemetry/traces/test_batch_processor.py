@@ -1,7 +1,5 @@
 """The batch processor: every span is delivered or counted as dropped, for any behaviour of the exporter."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import deque

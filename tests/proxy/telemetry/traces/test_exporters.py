@@ -1,7 +1,5 @@
 """The settings and variables that choose the exporter of traces."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The trace file: whole lines of OTLP/JSON on a bounded disk."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

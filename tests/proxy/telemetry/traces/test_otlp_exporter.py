@@ -1,7 +1,5 @@
 """Export of traces by OTLP: the spans that a collector decodes, and the errors when it refuses."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

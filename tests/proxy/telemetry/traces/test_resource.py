@@ -1,7 +1,5 @@
 """The environment variables of traces, as OpenTelemetry specifies them."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.telemetry.traces.resource import (

@@ -1,7 +1,5 @@
 """Spans of a request trace: their tree, their times, their number."""
 
-from __future__ import annotations
-
 from itertools import count
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The tracer on the event loop: requests that get a trace, dropped spans, and their count."""
 
-from __future__ import annotations
-
 import re
 import threading
 

@@ -1,7 +1,5 @@
 """The families `api` and `instance`: differences between two readings of counters."""
 
-from __future__ import annotations
-
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st

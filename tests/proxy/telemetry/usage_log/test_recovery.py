@@ -1,7 +1,5 @@
 """Recovery of segments that a process left open when it died."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

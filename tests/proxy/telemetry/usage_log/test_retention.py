@@ -1,7 +1,5 @@
 """Segments of an instance: how they rotate, and how the oldest are deleted."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import Counter

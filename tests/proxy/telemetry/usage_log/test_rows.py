@@ -1,7 +1,5 @@
 """Rows: columns, sequence numbers, and the families `entity`, `topic` and `capture`."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,10 +1,8 @@
 """Segments: file names, and one file from its first row to its rename."""
 
-from __future__ import annotations
-
 import errno
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,9 +17,6 @@ from proxy.telemetry.usage_log.segment import (
     new_boot,
     parse_name,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = SegmentName("entity", "pod-7", "0195a3c2b1000042", 3)
 

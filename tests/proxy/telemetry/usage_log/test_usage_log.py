@@ -1,9 +1,8 @@
 """The loop's part of the usage log."""
 
-from __future__ import annotations
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,11 +14,6 @@ from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire
 from tests.support.usage_log import START_MS, Recording
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 LIMIT = EffectiveQuota("entity", "user=ANONYMOUS", 50.0, "r1")
 

@@ -1,11 +1,11 @@
 """The thread that writes rows."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
+import pytest
 import structlog
 
 from proxy.core.stats.usage import UsageRow
@@ -13,12 +13,6 @@ from proxy.telemetry.usage_log.retention import SegmentWriter
 from proxy.telemetry.usage_log.rows import Sequencer
 from proxy.telemetry.usage_log.writer_thread import Second, WriterThread
 from tests.support.usage_log import START_MS, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    import pytest
 
 
 def second(number: int, rows: int = 1) -> Second:
