@@ -30,7 +30,7 @@ from starlette.exceptions import HTTPException
 
 from proxy.admin.change_log import ChangeLog
 from proxy.admin.dashboard import DashboardFiles
-from proxy.admin.errors import AdminError
+from proxy.admin.errors import NO_PATH, AdminError
 from proxy.admin.health import Probes
 from proxy.admin.json_http import error
 from proxy.admin.live_state import LiveState
@@ -208,9 +208,7 @@ async def _failed(request: Request, failed: Exception) -> Response:  # noqa: ARG
     status, headers = 500, None
     if isinstance(failed, HTTPException):
         status, headers = failed.status_code, failed.headers
-    response = error(
-        status, {404: "there is no such path", 405: "method not allowed"}.get(status, "")
-    )
+    response = error(status, {404: NO_PATH, 405: "method not allowed"}.get(status, ""))
     response.headers.update(headers or {})
     return response
 

@@ -16,7 +16,7 @@ from proxy.cli.errors import FAILED, exits_on_failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.cli.admin_client import AdminAddress
+    from proxy.admin.client import AdminAddress
 
 
 def with_admin_client(command: Callable[..., None]) -> Callable[..., None]:
@@ -31,7 +31,7 @@ def with_admin_client(command: Callable[..., None]) -> Callable[..., None]:
         file: Path | None,
         **others: object,
     ) -> None:
-        from proxy.cli.admin_client import AdminClient  # noqa: PLC0415 - start-up of other commands
+        from proxy.admin.client import AdminClient  # noqa: PLC0415 - start-up of other commands
 
         place = find_admin_server(socket, address, token_file, file)
         with exits_on_failure():
@@ -48,7 +48,7 @@ def find_admin_server(
     Without any, or with `auto`, it is this user's Sluice on this machine. Raises click.UsageError.
     """
     from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
-    from proxy.cli.admin_client import AdminAddress  # noqa: PLC0415 - as above
+    from proxy.admin.client import AdminAddress  # noqa: PLC0415 - as above
     from proxy.config.telemetry import AUTO, NO_SOCKET  # noqa: PLC0415 - as above
 
     port = None

@@ -14,7 +14,7 @@ from proxy.cli.quota_source import QuotaRow, by_entity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from proxy.cli.admin_client import AdminClient
+    from proxy.admin.client import AdminClient
 
 PATH = "/v1/quotas"
 

@@ -18,7 +18,7 @@ from proxy.cli.tables import terminal_width
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from proxy.cli.admin_client import AdminClient
+    from proxy.admin.client import AdminClient
 
 LEVELS = ("debug", "info", "warning", "error")
 

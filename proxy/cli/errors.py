@@ -1,4 +1,4 @@
-"""The two errors of a request to a running Sluice, over Kafka or its admin server, and the exit code after them."""
+"""How a command ends after a request to a running Sluice failed, over Kafka or its admin server."""
 
 from __future__ import annotations
 
@@ -8,29 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from proxy.admin.errors import RefusedError, UnreachableError
 from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 FAILED = 1
 """The exit code."""
-
-
-class UnreachableError(Exception):
-    """There was no answer, or none of the expected protocol. The message names the address and the reason."""
-
-
-class RefusedError(Exception):
-    """The server answered and refused. `code` is Kafka's error code, or the HTTP status.
-
-    `problems` lists what is wrong, one by one; that of a setting begins with its key path.
-    """
-
-    def __init__(self, code: int, message: str, problems: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.code = code
-        self.problems = tuple(problems)
 
 
 @contextmanager

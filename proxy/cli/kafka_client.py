@@ -13,7 +13,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from proxy.cli.errors import UnreachableError
+from proxy.admin.errors import UnreachableError
 from proxy.config.values import split_server
 from wire.errors import ErrorCode
 

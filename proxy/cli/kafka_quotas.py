@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from policies.quota.describe import ORIGIN, USAGE, named_entity
 from policies.quota.entity import DEFAULT_NAME, KEYS, QuotaEntity
 from policies.quota.sensors import BucketMetrics
-from proxy.cli.errors import RefusedError
+from proxy.admin.errors import RefusedError
 from proxy.cli.kafka_client import error_name
 from proxy.cli.quota_source import QuotaRow, by_entity
 from wire.client_quotas import CLIENT_ID, USER, Match

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
+from proxy.admin.errors import UnreachableError
 from proxy.cli import options
-from proxy.cli.errors import UnreachableError, exits_on_failure
+from proxy.cli.errors import exits_on_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,7 +99,7 @@ def open_source(where: Where) -> Iterator[QuotaSource]:
         return
     if where.bootstrap is not None or where.login is not None:
         raise click.UsageError(f"Give one of the two: {WAYS}.")
-    from proxy.cli.admin_client import AdminClient  # noqa: PLC0415 - start-up of other commands
+    from proxy.admin.client import AdminClient  # noqa: PLC0415 - start-up of other commands
     from proxy.cli.admin_options import find_admin_server  # noqa: PLC0415 - as above
     from proxy.cli.admin_quotas import AdminQuotas  # noqa: PLC0415 - as above
 

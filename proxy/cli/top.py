@@ -13,7 +13,7 @@ from proxy.cli.admin_options import with_admin_client
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
-    from proxy.cli.admin_client import AdminClient
+    from proxy.admin.client import AdminClient
 
 
 @click.command()

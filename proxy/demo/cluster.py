@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from proxy.admin.client import AdminAddress, AdminClient
+from proxy.admin.errors import RefusedError, UnreachableError
 from proxy.admin.schemas import State
-from proxy.cli.admin_client import AdminAddress, AdminClient
-from proxy.cli.errors import RefusedError, UnreachableError
 from proxy.demo.processes import (
     Brokers,
     ChildProcess,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench.harness.ports import free_ports
-from proxy.cli.admin_client import AdminAddress, AdminClient
+from proxy.admin.client import AdminAddress, AdminClient
 from tests.support.load import await_that
 from tests.support.sluice_process import COMMAND, SluiceProcess
 from tests.support.stub_broker import StubBroker

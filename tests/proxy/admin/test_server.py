@@ -13,11 +13,12 @@ import trio
 import trio.testing
 
 from bench.harness.ports import free_ports
+from proxy.admin.client import AdminAddress, AdminClient
+from proxy.admin.errors import NO_PATH
 from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import QuotaLimits
 from proxy.admin.server import log_fault, serve
 from proxy.admin.snapshot import SLICE
-from proxy.cli.admin_client import NO_PATH, AdminAddress, AdminClient
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, AdminSettings
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS

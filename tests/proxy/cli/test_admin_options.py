@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from proxy import admin_socket
+from proxy.admin.client import AdminAddress
+from proxy.admin.errors import RefusedError, UnreachableError
 from proxy.cli import admin_options
-from proxy.cli.admin_client import AdminAddress
-from proxy.cli.errors import RefusedError, UnreachableError
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 import pytest
 
-from proxy.cli.errors import RefusedError, UnreachableError, exits_on_failure
+from proxy.admin.errors import RefusedError, UnreachableError
+from proxy.cli.errors import exits_on_failure
 
 
 @pytest.mark.parametrize(

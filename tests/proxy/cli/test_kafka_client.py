@@ -7,7 +7,7 @@ import pytest
 from kafka.protocol.admin import DescribeClientQuotasRequest
 
 from bench.harness.ports import free_ports
-from proxy.cli.errors import UnreachableError
+from proxy.admin.errors import UnreachableError
 from proxy.cli.kafka_client import Connection, Login, error_name
 from tests.support import frames as f
 from tests.support.quota_book import QuotaServer

@@ -8,7 +8,7 @@ import pytest
 
 from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
-from proxy.cli.errors import RefusedError
+from proxy.admin.errors import RefusedError
 from proxy.cli.kafka_client import Connection
 from proxy.cli.kafka_quotas import KafkaQuotas
 from proxy.cli.quota_source import QuotaRow

@@ -13,7 +13,7 @@ import pytest
 import trio
 from confluent_kafka import Producer
 
-from proxy.cli.admin_client import AdminAddress, AdminClient
+from proxy.admin.client import AdminAddress, AdminClient
 from proxy.demo import cluster
 from proxy.demo.cluster import ANSWER_MS, BROKERS, HOST, NODES, Sluice, free_ports, start_brokers
 from proxy.demo.processes import DemoError

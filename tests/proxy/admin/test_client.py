@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from proxy.cli.admin_client import NO_PATH, AdminAddress, AdminClient
-from proxy.cli.errors import RefusedError, UnreachableError
+from proxy.admin.client import AdminAddress, AdminClient
+from proxy.admin.errors import NO_PATH, RefusedError, UnreachableError
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -143,7 +143,7 @@ def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(dead)
         silent.listen()
-        monkeypatch.setattr("proxy.cli.admin_client.TIMEOUT_S", 0.01)
+        monkeypatch.setattr("proxy.admin.client.TIMEOUT_S", 0.01)
         assert "did not answer in time" in said(AdminAddress(path=dead))
     assert "refused. Start" in said(AdminAddress(path=dead))
     assert "host name is unknown" in said(AdminAddress(address="no-such-host.invalid:1"))
@@ -151,7 +151,7 @@ def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):
     def forbidden(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("proxy.cli.admin_client._UnixConnection.connect", forbidden)
+    monkeypatch.setattr("proxy.admin.client._UnixConnection.connect", forbidden)
     assert "Ask as the user that runs Sluice, or as root" in said(AdminAddress(path=dead))
 
 

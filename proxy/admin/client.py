@@ -10,7 +10,7 @@ import json
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from proxy.cli.errors import RefusedError, UnreachableError
+from proxy.admin.errors import NO_PATH, RefusedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +19,6 @@ TIMEOUT_S = 70.0
 """A reload may take a minute."""
 EVENT_S = 10.0
 """A server without an event for so long has ended."""
-NO_PATH = "there is no such path"
-"""The error of a listener without control: with control every path that a command asks for exists."""
 _EVENT = b"data: "
 _WORDS = {
     401: "the token is not the one in the file of admin.token_file",
