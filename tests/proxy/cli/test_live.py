@@ -1,6 +1,6 @@
 """The live table: what it draws, and when it ends."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.text import Text
 
@@ -31,7 +31,7 @@ def test_rows_that_do_not_fit_are_counted() -> None:
 def test_watching_ends_with_the_frames_or_with_ctrl_c() -> None:
     """It returns whether the frames ended."""
 
-    def stopped() -> Iterator[Text]:
+    def stopped() -> Iterator[Callable[..., Text]]:
         yield lambda *_: Text("one")
         raise KeyboardInterrupt
 
