@@ -148,7 +148,7 @@ def _client(together: Together, name: str) -> Client:
 
 @contextmanager
 def _cluster(folder: Path, size: int, network: int) -> Iterator[KafkaCluster]:
-    cluster = KafkaCluster(folder, size, network, sasl=SaslListener(quota_users()))
+    cluster = KafkaCluster(folder, size, network, listeners=SaslListener(quota_users()))
     try:
         cluster.start()
         yield cluster

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.certificates import Authority
 from tests.support.dashboard_pages import browser, open_page, serve  # noqa: F401 - fixtures
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_listeners import EveryListener
 from tests.support.kafka_sasl import PLAIN, SCRAM_256, SaslListener, usual_users
 from tests.support.quota_setup import quota_users
+from tests.support.security_setups import CAROL, SLUICE, Files
 from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
 from tests.support.witness import Witnessed, install
@@ -70,6 +73,34 @@ def kafka_sasl(java: Java, work: Path) -> Iterator[KafkaCluster]:
     lifetimes_ms = {PLAIN: 3_600_000, SCRAM_256: 6_000}
     listener = SaslListener(usual_users() | quota_users(), lifetimes_ms)
     yield from _running(KafkaCluster(work / "sasl", 1, 14, java, listener))
+
+
+@pytest.fixture(scope="session")
+def authority(work: Path) -> Authority:
+    """The authority of all certificates."""
+    return Authority(work / "certificates")
+
+
+@pytest.fixture(scope="session")
+def security_files(authority: Authority, work: Path) -> Files:
+    """Certificates for Sluice and for a client; `directory` is for a test to replace."""
+    return Files(
+        authority.ca_file,
+        authority.issue("127.0.0.1", "localhost", common_name="proxy", file_name="proxy"),
+        authority.issue("sluice.test", common_name=SLUICE[0]),
+        authority.issue("carol.test", common_name=CAROL),
+        work / "users",
+        work,
+    )
+
+
+@pytest.fixture(scope="session")
+def kafka_secure(java: Java, authority: Authority, work: Path) -> Iterator[KafkaCluster]:
+    """One broker with a listener for every security protocol."""
+    listener = SaslListener(usual_users() | dict([SLUICE]))
+    yield from _running(
+        KafkaCluster(work / "secure", 1, 16, java, EveryListener(authority, listener))
+    )
 
 
 @pytest.fixture(scope="session")

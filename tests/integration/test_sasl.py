@@ -7,7 +7,6 @@ no name changes afterwards. `tests/faults/test_sasl_lies.py` covers a lying brok
 from __future__ import annotations
 
 import base64
-import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +22,16 @@ from confluent_kafka.admin import (
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
-from tests.support.sasl import FAILED, ILLEGAL_STATE, UNSUPPORTED, Scram, plain, saslname
+from tests.support.sasl import (
+    FAILED,
+    ILLEGAL_STATE,
+    UNSUPPORTED,
+    Scram,
+    bearer,
+    plain,
+    saslname,
+    unsigned_token,
+)
 from tests.support.sasl_talk import Talk, Token
 
 if TYPE_CHECKING:
@@ -91,15 +99,6 @@ def by_token(world: World, mechanism: str) -> Scram:
     return Scram(
         mechanism, world.token.token_id, world.token_password, extensions=",tokenauth=true"
     )
-
-
-def bearer(subject: str, *, lives_seconds: int) -> bytes:
-    """Return a first message of OAUTHBEARER with an unsigned token."""
-    now = int(time.time())
-    claims = {"sub": subject, "iat": now - 3600, "exp": now + lives_seconds}
-    parts = (json.dumps(each).encode() for each in ({"alg": "none"}, claims))
-    jwt = ".".join(base64.urlsafe_b64encode(each).decode().rstrip("=") for each in parts)
-    return f"n,,\x01auth=Bearer {jwt}.\x01\x01".encode()
 
 
 # --- the exchanges -------------------------------------------------------------------------------
@@ -174,7 +173,7 @@ def all_at_once(talk: Talk, _: World) -> None:
 def complaint(talk: Talk, _: World) -> None:
     """The broker's refusal of a bearer token begins with a success that carries a reason."""
     assert talk.handshake(OAUTH) == 0
-    challenge = talk.token(bearer("alice", lives_seconds=-60))
+    challenge = talk.token(bearer(unsigned_token("alice", -60)))
     assert challenge is not None
     assert (challenge.error_code, challenge.auth_bytes[:1]) == (0, b"{")
     acknowledged = talk.token(b"\x01")
@@ -305,7 +304,7 @@ EXCHANGES: dict[str, tuple[Callable[[Talk, World], object], Outcome]] = {
     ),
     # the rest
     "bearer": (
-        lambda t, _: after_handshake(t, OAUTH, bearer("alice", lives_seconds=600)),
+        lambda t, _: after_handshake(t, OAUTH, bearer(unsigned_token("alice", 600))),
         Outcome(UNKNOWN, "alice"),
     ),
     "bearer, expired": (complaint, CLOSED),

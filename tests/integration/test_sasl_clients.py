@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 
-from tests.support import kafka_sasl
+from tests.support.client_security import ClientSecurity
 from tests.support.kafka_sasl import MECHANISMS, SCRAM_256
 from tests.support.python_clients import poll_records
 from tests.support.topics import Topics
@@ -48,7 +48,7 @@ def by_kafka_python(bootstrap: str, topic: str, client_id: str, *login: str) -> 
             client_id=client_id,
             max_block_ms=5_000,
             api_version=(2, 8),  # or it would ask at once, and leave a socket behind when refused
-            **kafka_sasl.kafka_python_config(*login),
+            **ClientSecurity(*login).kafka_python(),
         )
         try:
             for number in range(COUNT):
@@ -68,7 +68,7 @@ def by_librdkafka(bootstrap: str, topic: str, client_id: str, *login: str) -> bo
             "bootstrap.servers": bootstrap,
             "client.id": client_id,
             "error_cb": errors.append,
-            **kafka_sasl.librdkafka_config(*login),
+            **ClientSecurity(*login).librdkafka(),
         }
     )
 
@@ -95,7 +95,7 @@ def by_java(java: Java, tmp_path: Path) -> Write:
 
     def write(bootstrap: str, topic: str, client_id: str, *login: str) -> bool:
         patience = {"max.block.ms": "5000", "reconnect.backoff.max.ms": "100"}
-        config = {"client.id": client_id, **patience, **kafka_sasl.java_properties(*login)}
+        config = {"client.id": client_id, **patience, **ClientSecurity(*login).java()}
         arguments = (
             *("--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", str(COUNT)),
             *("--command-config", config_file(tmp_path / f"{client_id}.properties", config)),
@@ -185,7 +185,7 @@ def test_librdkafka_re_authenticates(sluice_sasl: Witnessed, topics: Topics) -> 
         "bootstrap.servers": sluice_sasl.sluice.bootstrap,
         "client.id": client_id,
         "error_cb": errors.append,
-        **kafka_sasl.librdkafka_config(SCRAM_256, "alice", "alice-secret"),
+        **ClientSecurity(SCRAM_256, "alice", "alice-secret").librdkafka(),
     }
     producer = Producer(config)
     sent = 0
@@ -213,7 +213,7 @@ def test_java_re_authenticates(
 ) -> None:
     """Kafka's own client uses other correlation ids for it."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
-    login = kafka_sasl.java_properties(SCRAM_256, "alice", "alice-secret")
+    login = ClientSecurity(SCRAM_256, "alice", "alice-secret").java()
     config = {"client.id": client_id, **login}
     said = java.run_tool(
         PRODUCER,

@@ -2,7 +2,7 @@
 
 Each broker listens on a loopback address of its own (`127.0.N.1`, `.2`, `.3`), so that a broker's address can be told
 from Sluice's in any byte a client receives. Node 1 is the controller too. A broker is ready when its log says so.
-With `sasl` each has a second listener, which requires authentication; the brokers talk to each other by the plain one.
+With `listeners` each has further ones, for TLS or authentication; the brokers talk to each other by the plain one.
 
 Stopping: brokers first, the controller last, because a broker's controlled shutdown waits for its controller. A broker
 that does not end in time is killed. SIGTERM ends a broker with exit code 143.
@@ -14,16 +14,16 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import end
 from tests.support.java import Java, kafka_java
-from tests.support.kafka_sasl import LISTENER, SaslListener
+from tests.support.kafka_sasl import LISTENER
 
 START_TIMEOUT_SECONDS: Final = 90.0
 STOP_TIMEOUT_SECONDS: Final = 20.0
@@ -59,9 +59,26 @@ broker.heartbeat.interval.ms=500
 num.network.threads=2
 num.io.threads=4
 log.cleaner.dedupe.buffer.size=8388608
-{sasl}
+{secured}
 {settings}
 """
+
+
+class Listeners(Protocol):
+    """Further listeners of every broker."""
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """Listener name to security protocol."""
+        ...
+
+    def properties(self, host: str) -> Iterator[str]:
+        """Yield the lines of the server.properties of the broker at `host`."""
+        ...
+
+    def format_arguments(self) -> Iterable[str]:
+        """Return further arguments of `kafka-storage format`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -72,7 +89,8 @@ class Broker:
     host: str
     port: int
     directory: Path
-    sasl_port: int | None = None
+    further: dict[str, int] = field(default_factory=dict)
+    """Listener name to port."""
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
 
@@ -81,11 +99,9 @@ class Broker:
         """`host:port` as it is advertised."""
         return f"{self.host}:{self.port}"
 
-    @property
-    def sasl_address(self) -> str:
-        """`host:port` of the listener that requires authentication."""
-        assert self.sasl_port is not None, "a broker without SASL"
-        return f"{self.host}:{self.sasl_port}"
+    def address_of(self, listener: str) -> str:
+        """Return `host:port` of one of the further listeners."""
+        return f"{self.host}:{self.further[listener]}"
 
     @property
     def log(self) -> Path:
@@ -109,7 +125,7 @@ class KafkaCluster:
     size: int
     network: int
     java: Java = field(default_factory=kafka_java)
-    sasl: SaslListener | None = None
+    listeners: Listeners | None = None
     settings: dict[str, str] = field(default_factory=dict)
     heap: str = "256m"
     brokers: dict[int, Broker] = field(init=False)
@@ -119,9 +135,10 @@ class KafkaCluster:
         for node_id in range(1, self.size + 1):
             host = f"127.0.{self.network}.{node_id}"
             home = self.directory / f"broker{node_id}"
-            port = free_ports(host, 2)
-            sasl_port = None if self.sasl is None else port + 1
-            self.brokers[node_id] = Broker(node_id, host, port, home, sasl_port)
+            names = [] if self.listeners is None else list(self.listeners.protocols)
+            port = free_ports(host, 1 + len(names))
+            further = {name: port + 1 + place for place, name in enumerate(names)}
+            self.brokers[node_id] = Broker(node_id, host, port, home, further)
 
     @property
     def bootstrap(self) -> str:
@@ -130,8 +147,12 @@ class KafkaCluster:
 
     @property
     def sasl_bootstrap(self) -> str:
-        """Return every broker's address for clients that authenticate, comma-separated."""
-        return ",".join(broker.sasl_address for broker in self.brokers.values())
+        """Return every broker's address for clients that authenticate without TLS, comma-separated."""
+        return self.bootstrap_of(LISTENER)
+
+    def bootstrap_of(self, listener: str) -> str:
+        """Return every broker's address of one of the further listeners, comma-separated."""
+        return ",".join(broker.address_of(listener) for broker in self.brokers.values())
 
     @property
     def address_prefix(self) -> bytes:
@@ -149,7 +170,7 @@ class KafkaCluster:
                     "format",
                     f"--cluster-id={cluster_id}",  # which may begin with a dash
                     *("-c", str(broker.config)),
-                    *(self.sasl.format_arguments() if self.sasl is not None else ()),
+                    *(() if self.listeners is None else self.listeners.format_arguments()),
                 ),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -204,8 +225,7 @@ class KafkaCluster:
         controller = f"{self.brokers[1].host}:{free_ports(self.brokers[1].host)}"
         for broker in self.brokers.values():
             listeners = f"PLAINTEXT://{broker.address}"
-            if self.sasl is not None:
-                listeners += f",{LISTENER}://{broker.sasl_address}"
+            listeners += "".join(f",{each}://{broker.address_of(each)}" for each in broker.further)
             advertised = listeners
             roles = "broker"
             if broker.node_id == 1:
@@ -219,13 +239,25 @@ class KafkaCluster:
                     controller=controller,
                     listeners=listeners,
                     advertised=advertised,
-                    sasl="" if self.sasl is None else self.sasl.properties(),
+                    secured=self._secured(broker.host),
                     settings="\n".join(f"{key}={value}" for key, value in self.settings.items()),
                     data=broker.directory / "data",
                     replicas=self.size,
                     in_sync=max(1, self.size - 1),
                 )
             )
+
+    def _secured(self, host: str) -> str:
+        if self.listeners is None:
+            return ""
+        protocols = {
+            "PLAINTEXT": "PLAINTEXT",
+            "CONTROLLER": "PLAINTEXT",
+            **self.listeners.protocols,
+        }
+        names = ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
+        lines = (f"listener.security.protocol.map={names}", *self.listeners.properties(host))
+        return "\n".join(lines)
 
     def _launch(self, broker: Broker) -> None:
         broker.starts += 1

@@ -5,13 +5,9 @@ default, for tests only). `lifetimes_ms` makes a mechanism's sessions end unless
 authenticates again (KIP-368); without it the broker refuses any second authentication. Delegation tokens are on.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final
 
 PLAIN: Final = "PLAIN"
 SCRAM_256: Final = "SCRAM-SHA-256"
@@ -22,7 +18,9 @@ MECHANISMS: Final = (PLAIN, *SCRAMS)
 OAUTH: Final = "OAUTHBEARER"
 LISTENER: Final = "SASL_PLAINTEXT"
 ITERATIONS: Final = 4096
-_MODULES: Final = {
+TOKENS: Final = "delegation.token.secret.key=of-this-test-only"
+"""Delegation tokens are on: by one, a broker tells a client its principal."""
+MODULES: Final = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     SCRAM_256: "org.apache.kafka.common.security.scram.ScramLoginModule",
     SCRAM_512: "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -43,28 +41,29 @@ class SaslListener:
     lifetimes_ms: dict[str, int] = field(default_factory=dict)
     """Mechanism to `connections.max.reauth.ms`."""
 
-    def properties(self) -> str:
-        """The lines of server.properties."""
-        prefix = f"listener.name.{LISTENER.lower()}"
+    @property
+    def protocols(self) -> dict[str, str]:
+        """Listener name to security protocol."""
+        return {LISTENER: LISTENER}
+
+    def properties(self, host: str) -> Iterator[str]:
+        """Yield the lines of the server.properties of the broker at `host`."""
+        del host
+        yield from self.of_listener(LISTENER)
+        yield TOKENS
+
+    def of_listener(self, name: str) -> Iterator[str]:
+        """Yield the lines that let the listener `name` authenticate clients."""
+        prefix = f"listener.name.{name.lower()}"
         own_token = 'unsecuredLoginStringClaim_sub="broker"'  # noqa: S105 - not a secret, the token is unsigned
         known = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
-        protocols = f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LISTENER}:{LISTENER}"
-        lines = [
-            f"listener.security.protocol.map={protocols}",
-            f"{prefix}.sasl.enabled.mechanisms={','.join((*MECHANISMS, OAUTH))}",
-            f"{prefix}.plain.sasl.jaas.config={_MODULES[PLAIN]} required {known};",
-            *(
-                f"{prefix}.{each.lower()}.sasl.jaas.config={_MODULES[each]} required;"
-                for each in SCRAMS
-            ),
-            f"{prefix}.oauthbearer.sasl.jaas.config={_MODULES[OAUTH]} required {own_token};",
-            *(
-                f"{prefix}.{each.lower()}.connections.max.reauth.ms={lifetime_ms}"
-                for each, lifetime_ms in self.lifetimes_ms.items()
-            ),
-            "delegation.token.secret.key=of-this-test-only",
-        ]
-        return "\n".join(lines) + "\n"
+        yield f"{prefix}.sasl.enabled.mechanisms={','.join((*MECHANISMS, OAUTH))}"
+        yield f"{prefix}.plain.sasl.jaas.config={MODULES[PLAIN]} required {known};"
+        for each in SCRAMS:
+            yield f"{prefix}.{each.lower()}.sasl.jaas.config={MODULES[each]} required;"
+        yield f"{prefix}.oauthbearer.sasl.jaas.config={MODULES[OAUTH]} required {own_token};"
+        for each, lifetime_ms in self.lifetimes_ms.items():
+            yield f"{prefix}.{each.lower()}.connections.max.reauth.ms={lifetime_ms}"
 
     def format_arguments(self) -> Iterable[str]:
         """Return the arguments of `kafka-storage format` that create the SCRAM users before the first start."""
@@ -72,33 +71,3 @@ class SaslListener:
             for name, password in self.users.items():
                 yield "--add-scram"
                 yield f"{mechanism}=[name={name},password={password},iterations={ITERATIONS}]"
-
-
-def java_properties(mechanism: str, user: str, password: str, more: str = "") -> dict[str, str]:
-    """A Java client's configuration; `more` goes behind the login module's options."""
-    login = f'{_MODULES[mechanism]} required username="{user}" password="{password}" {more};'
-    return {
-        "security.protocol": LISTENER,
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": login,
-    }
-
-
-def librdkafka_config(mechanism: str, user: str, password: str) -> dict[str, str]:
-    """A librdkafka client's configuration."""
-    return {
-        "security.protocol": LISTENER,
-        "sasl.mechanism": mechanism,
-        "sasl.username": user,
-        "sasl.password": password,
-    }
-
-
-def kafka_python_config(mechanism: str, user: str, password: str) -> dict[str, str]:
-    """A kafka-python client's configuration."""
-    return {
-        "security_protocol": LISTENER,
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": user,
-        "sasl_plain_password": password,
-    }

@@ -1,13 +1,13 @@
 """kafka-python and librdkafka with one common interface, so that a test is written once for both.
 
 Both write a list of values to partitions that the test names, and read a topic from its beginning without a group.
-Their exceptions are not caught: a test fails on the first error.
+`settings` are a library's own words. Their exceptions are not caught: a test fails on the first error.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
@@ -39,11 +39,14 @@ class Client(Protocol):
         partitions: int,
         acks: str,
         compression: str,
+        **settings: Any,
     ) -> None:
         """Value i goes to partition i % partitions; returns when all are sent (and acked, if acks say so)."""
         ...
 
-    def read(self, bootstrap: str, topic: str, partitions: int, count: int) -> list[Read]:
+    def read(
+        self, bootstrap: str, topic: str, partitions: int, count: int, **settings: Any
+    ) -> list[Read]:
         """The first `count` records of the topic; AssertionError when they do not come in time."""
         ...
 
@@ -59,6 +62,7 @@ class KafkaPython:
         partitions: int,
         acks: str,
         compression: str,
+        **settings: Any,
     ) -> None:
         producer = KafkaProducer(
             bootstrap_servers=bootstrap,
@@ -66,6 +70,7 @@ class KafkaPython:
             enable_idempotence=acks == "all",
             compression_type=None if compression == "none" else compression,
             linger_ms=5,
+            **settings,
         )
         try:
             sent = [
@@ -78,9 +83,11 @@ class KafkaPython:
         finally:
             producer.close()
 
-    def read(self, bootstrap: str, topic: str, partitions: int, count: int) -> list[Read]:
+    def read(
+        self, bootstrap: str, topic: str, partitions: int, count: int, **settings: Any
+    ) -> list[Read]:
         consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap, enable_auto_commit=False, group_id=None
+            bootstrap_servers=bootstrap, enable_auto_commit=False, group_id=None, **settings
         )
         try:
             places = [PythonTopicPartition(topic, partition) for partition in range(partitions)]
@@ -110,6 +117,7 @@ class Librdkafka:
         partitions: int,
         acks: str,
         compression: str,
+        **settings: Any,
     ) -> None:
         producer = Producer(
             {
@@ -118,6 +126,7 @@ class Librdkafka:
                 "enable.idempotence": acks == "all",
                 "compression.type": compression,
                 "linger.ms": 5,
+                **settings,
             }
         )
         failures: list[KafkaError] = []
@@ -131,13 +140,16 @@ class Librdkafka:
         assert producer.flush(TIMEOUT_SECONDS) == 0, "records were not sent in time"
         assert not failures, failures
 
-    def read(self, bootstrap: str, topic: str, partitions: int, count: int) -> list[Read]:
+    def read(
+        self, bootstrap: str, topic: str, partitions: int, count: int, **settings: Any
+    ) -> list[Read]:
         consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
+                **settings,
             }
         )
         try:

@@ -17,13 +17,9 @@ from typing import Final
 from confluent_kafka import KafkaError, Message, Producer, ThrottleEvent
 from kafka import KafkaProducer
 
+from tests.support.client_security import ClientSecurity
 from tests.support.java import Java
-from tests.support.kafka_sasl import (
-    PLAIN,
-    java_properties,
-    kafka_python_config,
-    librdkafka_config,
-)
+from tests.support.kafka_sasl import PLAIN
 from tests.support.verifiable import config_file
 
 VALUE: Final = b"0123456789" * 20
@@ -65,7 +61,7 @@ def kafka_python(errand: Errand) -> Told:
         client_id=errand.user,
         batch_size=0,
         metrics_num_samples=20,  # so that its averages are over the whole run
-        **kafka_python_config(PLAIN, errand.user, errand.password),
+        **ClientSecurity(PLAIN, errand.user, errand.password).kafka_python(),
     )
 
     def succeed(_: object) -> None:
@@ -120,7 +116,7 @@ def librdkafka(errand: Errand) -> Told:
             "linger.ms": 0,
             "error_cb": on_error,
             "throttle_cb": on_throttle,
-            **librdkafka_config(PLAIN, errand.user, errand.password),
+            **ClientSecurity(PLAIN, errand.user, errand.password).librdkafka(),
         }
     )
     ends = time.monotonic() + errand.seconds
@@ -143,7 +139,7 @@ def java_producer(errand: Errand, java: Java, directory: Path) -> Told:
         "batch.size": "0",
         "linger.ms": "0",
         "metrics.num.samples": "20",
-        **java_properties(PLAIN, errand.user, errand.password),
+        **ClientSecurity(PLAIN, errand.user, errand.password).java(),
     }
     said = java.run_tool(
         "org.apache.kafka.tools.ProducerPerformance",

@@ -13,7 +13,8 @@ from typing import Final, Self
 from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer
 
-from tests.support.kafka_sasl import PLAIN, kafka_python_config, librdkafka_config
+from tests.support.client_security import ClientSecurity
+from tests.support.kafka_sasl import PLAIN
 
 MEMBERS: Final = 2
 HEARTBEAT_MS: Final = 500
@@ -67,7 +68,7 @@ class KafkaPythonMember(Member):
             auto_offset_reset="earliest",
             heartbeat_interval_ms=HEARTBEAT_MS,
             session_timeout_ms=10_000,
-            **kafka_python_config(PLAIN, self.user, self.password),
+            **ClientSecurity(PLAIN, self.user, self.password).kafka_python(),
         )
         try:
             consumer.partitions_for_topic(self.topic)  # known before it joins: see test_groups
@@ -93,7 +94,7 @@ class LibrdkafkaMember(Member):
                 "group.protocol": "consumer",
                 "auto.offset.reset": "earliest",
                 "error_cb": on_error,
-                **librdkafka_config(PLAIN, self.user, self.password),
+                **ClientSecurity(PLAIN, self.user, self.password).librdkafka(),
             }
         )
         try:

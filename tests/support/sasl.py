@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import struct
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,6 +79,19 @@ class Scram:
         signature = hmac.digest(hashlib.new(kind, key).digest(), said, kind)
         proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+
+def unsigned_token(subject: str, lives_seconds: int) -> str:
+    """A token of OAUTHBEARER without a signature (RFC 7515, appendix A.5); one with a negative life is expired."""
+    now = int(time.time())
+    claims = {"sub": subject, "iat": now - 3600, "exp": now + lives_seconds}
+    parts = (json.dumps(each).encode() for each in ({"alg": "none"}, claims))
+    return ".".join(base64.urlsafe_b64encode(each).decode().rstrip("=") for each in parts) + "."
+
+
+def bearer(token: str) -> bytes:
+    """A client's first message of OAUTHBEARER (RFC 7628)."""
+    return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
 
 
 def handshake(correlation_id: int, mechanism: str) -> bytes:

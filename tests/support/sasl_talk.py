@@ -7,6 +7,7 @@ Sluice's.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,16 +32,22 @@ class Token(NamedTuple):
 
 @dataclass(slots=True)
 class Talk:
-    """A client at `port` of `host`. None as an answer means that the other side has closed the connection."""
+    """A client at `port` of `host`, by TLS with a `context`.
+
+    None as an answer means that the other side has closed the connection.
+    """
 
     port: int
     host: str = "127.0.0.1"
+    context: ssl.SSLContext | None = None
     socket: socket.socket = field(init=False)
     _serial: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.socket = socket.create_connection((self.host, self.port), TIMEOUT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.context is not None:
+            self.socket = self.context.wrap_socket(self.socket, server_hostname=self.host)
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +121,8 @@ class Talk:
     def who(self) -> Token | None:
         """Return the broker's principal for this client, in a new delegation token.
 
-        None means also that the broker waits for authentication: it refuses, and closes.
+        A client without authentication gets its principal and no token. None means also that the broker waits for
+        authentication: it refuses, and closes.
         """
         body = struct.pack(">iq", 0, 60_000)
         self.send(f.request(_CREATE_TOKEN, 1, self.next_id(), body))

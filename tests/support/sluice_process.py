@@ -27,7 +27,8 @@ NODES: Final = 8
 class SluiceProcess:
     """A Sluice before `upstream` (host:port, comma-separated); node n listens on `port` + 1 + n.
 
-    `upstream_settings` are further keys of `upstream` in its configuration; `advertise` is the host clients are told.
+    `upstream_settings` and `listen_settings` are further keys of these sections of its configuration; `advertise` is
+    the host clients are told.
     `variables` are SLUICE_ variables of its environment, `descriptors` its limit of open files. `stderr` is a
     descriptor for its log in place of the file, or a shell's word for what becomes of it (">&-"). `settings` are
     further sections of its configuration, which `reload` changes.
@@ -35,7 +36,8 @@ class SluiceProcess:
 
     upstream: str
     directory: Path
-    upstream_settings: dict[str, int] = field(default_factory=dict)
+    upstream_settings: dict[str, object] = field(default_factory=dict)
+    listen_settings: dict[str, object] = field(default_factory=dict)
     advertise: str = "127.0.0.1"
     address: str = "127.0.0.1"
     variables: dict[str, str] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class SluiceProcess:
 
     @property
     def file(self) -> Path:
-        """Its configuration, if it has `settings` or `upstream_settings`."""
+        """Its configuration, if it has further settings of any kind."""
         return self.directory / "sluice.yaml"
 
     @property
@@ -147,7 +149,8 @@ class SluiceProcess:
         return ["sh", "-c", f'{limit}exec "$@"{stderr}', "sh"] if limit or stderr else []
 
     def _arguments(self) -> list[str]:
-        if not (self.upstream_settings or self.settings) and self.advertise == self.address:
+        plain = not (self.upstream_settings or self.listen_settings or self.settings)
+        if plain and self.advertise == self.address:
             listen = f"{self.address}:{self.port}"
             return ["--upstream", self.upstream, "--listen", listen, "--nodes", f"0-{NODES - 1}"]
         self._write_settings()
@@ -159,6 +162,7 @@ class SluiceProcess:
             "port": self.port,
             "nodes": f"0-{NODES - 1}",
             "advertised_host": self.advertise,
+            **self.listen_settings,
         }
         upstream = {"bootstrap_servers": self.upstream.split(","), **self.upstream_settings}
         sections = {"upstream": upstream, "listen": listener, **self.settings}

@@ -1,0 +1,199 @@
+"""Three client libraries through every claimed combination of TLS and SASL, on both sides of Sluice.
+
+Each writes and reads records; Sluice and the broker see the user that they should. The table in
+docs/combinations.md is written here: `SLUICE_WRITE_TABLES=1` replaces it by what this run has seen.
+"""
+
+import itertools
+import os
+import ssl
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.support.client_security import ClientSecurity
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_listeners import PLAINTEXT
+from tests.support.python_clients import CLIENTS
+from tests.support.sasl import plain
+from tests.support.sasl_talk import Talk
+from tests.support.security_setups import (
+    ALICE,
+    BEGIN,
+    END,
+    LIBRARIES,
+    NONE,
+    SETUPS,
+    Files,
+    SetUp,
+    table,
+)
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
+from tests.support.verifiable import config_file
+from tests.support.witness import Sightings, install
+
+COUNT: Final = 20
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "combinations.md"
+BEFORE_A_NAME: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+LATENCY: Final = "org.apache.kafka.tools.EndToEndLatency"
+worked: dict[SetUp, None] = {}
+"""The set-ups that this run has seen work."""
+
+
+class Running(NamedTuple):
+    """A Sluice in one set-up."""
+
+    setup: SetUp
+    sluice: SluiceProcess
+    seen: Sightings
+    files: Files
+
+
+@pytest.fixture(params=SETUPS, ids=lambda setup: setup.name)
+def running(
+    request: pytest.FixtureRequest,
+    kafka_secure: KafkaCluster,
+    security_files: Files,
+    tmp_path: Path,
+) -> Iterator[Running]:
+    """Each set-up in turn."""
+    setup: SetUp = request.param
+    if setup.missing:
+        pytest.skip(f"not there yet: {sorted(setup.missing)}")
+    upstream = kafka_secure.bootstrap
+    if setup.upstream != PLAINTEXT:
+        upstream = kafka_secure.bootstrap_of(setup.upstream)
+    variables, seen = install(tmp_path)
+    files = security_files._replace(directory=tmp_path)
+    with SluiceProcess(
+        upstream,
+        tmp_path,
+        upstream_settings=setup.upstream_settings(files),
+        listen_settings=setup.listen_settings(files),
+        variables=variables,
+    ) as sluice:
+        yield Running(setup, sluice, seen, files)
+
+
+@pytest.fixture(scope="module")
+def topics(kafka_secure: KafkaCluster) -> Topics:
+    """Topics by the listener without authentication."""
+    return Topics(kafka_secure.bootstrap, 1)
+
+
+def by_java(java: Java, bootstrap: str, topic: str, properties: str) -> None:
+    """Kafka's EndToEndLatency: a producer, a consumer and an admin client; it compares each record that it reads."""
+    said = java.run_tool(LATENCY, bootstrap, topic, str(COUNT), "all", "20", properties)
+    assert "Percentiles" in said, said
+
+
+def by_python(library: str, bootstrap: str, topic: str, settings: dict[str, object]) -> None:
+    """A producer and a consumer of kafka-python or librdkafka."""
+    values = [b"%d" % number for number in range(COUNT)]
+    CLIENTS[library].write(bootstrap, topic, values, 1, "all", "none", **settings)
+    read = CLIENTS[library].read(bootstrap, topic, 1, COUNT, **settings)
+    assert [each.value for each in read] == values
+
+
+def move(
+    library: str, java: Java, bootstrap: str, topic: str, security: ClientSecurity, folder: Path
+) -> str:
+    """Write and read COUNT records; return the client id."""
+    client_id = f"c-{uuid.uuid4()}"
+    if library == "Java":
+        config = {"client.id": client_id, **security.java()}
+        by_java(java, bootstrap, topic, config_file(folder / f"{client_id}.properties", config))
+    elif library == "librdkafka":
+        settings = {"client.id": client_id, **security.librdkafka()}
+        by_python(library, bootstrap, topic, settings)
+    else:
+        by_python(library, bootstrap, topic, {"client_id": client_id, **security.kafka_python()})
+    return client_id
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_every_client_gets_through_every_combination(
+    running: Running, java: Java, topics: Topics, tmp_path: Path
+) -> None:
+    """Each library writes and reads its records, Sluice sees its user, and the broker sees the user it should."""
+    setup, files = running.setup, running.files
+    with ThreadPoolExecutor(len(LIBRARIES)) as pool:
+        moved = [
+            pool.submit(
+                move,
+                library,
+                java,
+                running.sluice.bootstrap,
+                topics.make(),
+                setup.security(mechanism, files),
+                tmp_path,
+            )
+            for library, mechanism in zip(LIBRARIES, setup.mechanisms, strict=True)
+        ]
+        client_ids = [each.result() for each in moved]
+
+    for client_id, mechanism in zip(client_ids, setup.mechanisms, strict=True):
+        seen = running.seen.of_client(client_id)
+        assert {"Produce", "Fetch"} <= {each.api for each in seen}
+        spoken = {each.principal for each in seen if each.api not in BEFORE_A_NAME}
+        assert spoken == {setup.principal(mechanism)}
+    assert owner_at_the_broker(running) == setup.owner
+    worked[setup] = None
+
+
+def owner_at_the_broker(running: Running) -> str | None:
+    """Return the broker's name for a client that goes through this Sluice."""
+    setup, files = running.setup, running.files
+    context = None
+    if setup.listen != "plain":
+        context = ssl.create_default_context(cafile=str(files.ca))
+    if setup.listen == "mTLS":
+        assert context is not None
+        context.load_cert_chain(files.client.cert_file, files.client.key_file)
+    with Talk(running.sluice.port, context=context) as talk:
+        if setup.login != NONE:
+            answer = talk.plain(plain(*ALICE))
+            assert answer is not None
+            assert not answer.error_code
+        token = talk.who()
+    return None if token is None else token.owner
+
+
+def test_the_table_shows_what_worked() -> None:
+    """The table in the document has the rows that this run has seen work, or all of them without a Kafka."""
+    claimed = [each for each in SETUPS if not each.missing]
+    text = PAGE.read_text("utf-8")
+    before, _, rest = text.partition(BEGIN)
+    shown, _, after = rest.partition(END)
+    if os.environ.get("SLUICE_WRITE_TABLES") == "1":
+        assert worked, "no set-up has worked in this run"
+        PAGE.write_text(f"{before}{table([*worked])}{after}", "utf-8")
+        return
+
+    assert f"{BEGIN}{shown}{END}" == table(claimed)
+
+
+def test_the_set_ups_cover_the_pairs() -> None:
+    """Client sides with broker sides, libraries with mechanisms, and every mechanism of Sluice's own."""
+    listens = {each.listen for each in SETUPS}
+    upstreams = {each.upstream for each in SETUPS}
+    assert {(each.listen, each.upstream) for each in SETUPS} == set(
+        itertools.product(listens, upstreams)
+    )
+    assert len(listens) * len(upstreams) == 15
+    assert len({(each.listen, each.login) for each in SETUPS}) == 9
+    spoken = {
+        (each.login, library, mechanism)
+        for each in SETUPS
+        for library, mechanism in zip(LIBRARIES, each.mechanisms, strict=True)
+        if mechanism
+    }
+    assert len(spoken) == len(LIBRARIES) * (4 + 3)
+    assert len({each.custody for each in SETUPS if each.custody}) == 4

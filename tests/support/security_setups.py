@@ -1,0 +1,199 @@
+"""The combinations of a secured client side and a secured broker side that Sluice claims, and their table.
+
+A set-up is one Sluice: how clients reach it (`listen`), how they authenticate (`login`), the broker's listener
+(`upstream`) and Sluice's own mechanism there (`custody`). All three client libraries go through each.
+
+- SASL at the broker: the client's own (passthrough) or Sluice's (custody), so exactly one of the two is there.
+- No SASL at the broker: a client can authenticate to Sluice only.
+- TLS ends at Sluice. A broker that asks for a certificate sees Sluice's and none of a client's.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.support.certificates import Pair
+from tests.support.client_security import ClientSecurity
+from tests.support.kafka_listeners import MTLS, PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL
+from tests.support.kafka_sasl import MECHANISMS, OAUTH, PLAIN, SCRAM_256, SCRAM_512
+from tests.support.sasl import unsigned_token
+
+NONE, PASSTHROUGH, OURS = "none", "to the broker", "to Sluice"
+"""Where a client authenticates by SASL."""
+LIBRARIES: Final = ("kafka-python", "librdkafka", "Java")
+WORKS: Final[frozenset[str]] = frozenset()
+ALICE: Final = ("alice", "alice-secret")
+SLUICE: Final = ("sluice", "sluice-secret")
+CAROL: Final = "carol"
+"""The common name of the clients' certificate."""
+BEGIN, END = "<!-- combinations: begin -->", "<!-- combinations: end -->"
+
+
+class Files(NamedTuple):
+    """The files that all set-ups share."""
+
+    ca: Path
+    server: Pair
+    """Sluice's certificate for clients."""
+    sluice: Pair
+    """Sluice's certificate for brokers."""
+    client: Pair
+    users: Path
+    directory: Path
+
+
+class SetUp(NamedTuple):
+    """One Sluice."""
+
+    listen: str
+    login: str
+    upstream: str
+    custody: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return a name for the test."""
+        words = (self.listen, self.login, self.upstream, self.custody or "no custody")
+        return ", ".join(words)
+
+    @property
+    def missing(self) -> set[str]:
+        """Return what it needs and Sluice does not have."""
+        needed = {
+            "listen.tls": self.listen != "plain",
+            "listen.sasl": self.login == OURS,
+            "upstream.tls": self.upstream in (SSL, MTLS, SASL_SSL),
+            "upstream.sasl": bool(self.custody),
+        }
+        return {name for name, is_needed in needed.items() if is_needed} - WORKS
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Return the mechanism of each library; they differ from set-up to set-up."""
+        if self.login == NONE:
+            return ("",) * len(LIBRARIES)
+        known = (*MECHANISMS, OAUTH) if self.login == PASSTHROUGH else MECHANISMS
+        alike = [each for each in SETUPS if each.login == self.login]
+        shift = alike.index(self)
+        return tuple(known[(shift + place) % len(known)] for place in range(len(LIBRARIES)))
+
+    def principal(self, mechanism: str) -> tuple[str, str]:
+        """Return the user that Sluice must see, and its source."""
+        if mechanism == OAUTH:
+            return "UNKNOWN", "unknown"  # only the broker can read a token
+        if mechanism:
+            return ALICE[0], "sasl"
+        return (CAROL, "tls") if self.listen == "mTLS" else ("ANONYMOUS", "none")
+
+    @property
+    def owner(self) -> str:
+        """Return the user that the broker must see."""
+        if self.login == PASSTHROUGH:
+            return ALICE[0]
+        return SLUICE[0] if self.custody or self.upstream == MTLS else "ANONYMOUS"
+
+    def security(self, mechanism: str, files: Files) -> ClientSecurity:
+        """Return the settings of a client."""
+        return ClientSecurity(
+            mechanism,
+            *(ALICE if mechanism else ("", "")),
+            ca_file=None if self.listen == "plain" else files.ca,
+            certificate=files.client if self.listen == "mTLS" else None,
+        )
+
+    def listen_settings(self, files: Files) -> dict[str, object]:
+        """Return further keys of Sluice's `listen`."""
+        found: dict[str, object] = {}
+        if self.listen != "plain":
+            tls: dict[str, object] = {
+                "cert_file": str(files.server.cert_file),
+                "key_file": str(files.server.key_file),
+            }
+            if self.listen == "mTLS":
+                tls |= {
+                    "client_ca_file": str(files.ca),
+                    "client_auth": "required",
+                    "principal_mapping_rules": ["RULE:^.*CN=([^,]+).*$/$1/", "DEFAULT"],
+                }
+            found["tls"] = tls
+        if self.login == OURS:
+            found["sasl"] = {"mechanisms": list(MECHANISMS), "users_file": str(files.users)}
+        return found
+
+    def upstream_settings(self, files: Files) -> dict[str, object]:
+        """Return further keys of Sluice's `upstream`."""
+        found: dict[str, object] = {}
+        if self.upstream in (SSL, MTLS, SASL_SSL):
+            tls = {"ca_file": str(files.ca)}
+            if self.upstream == MTLS:
+                tls |= {
+                    "cert_file": str(files.sluice.cert_file),
+                    "key_file": str(files.sluice.key_file),
+                }
+            found["tls"] = tls
+        if self.custody == OAUTH:
+            token = files.directory / "token"
+            token.write_text(unsigned_token(SLUICE[0], 3600) + "\n")
+            found["sasl"] = {"mechanism": OAUTH, "token_file": str(token)}
+        elif self.custody:
+            password = files.directory / "password"
+            password.write_text(SLUICE[1] + "\n")
+            found["sasl"] = {
+                "mechanism": self.custody,
+                "username": SLUICE[0],
+                "password_file": str(password),
+            }
+        return found
+
+    @property
+    def row(self) -> str:
+        """Return its row in the table."""
+        principals = {self.principal(each)[0]: None for each in self.mechanisms}
+        cells = (
+            self.listen,
+            self.login,
+            *(each or "yes" for each in self.mechanisms),
+            self.upstream,
+            self.custody or "none",
+            ", ".join(f"`{each}`" for each in principals),
+            f"`{self.owner}`",
+        )
+        return f"| {' | '.join(cells)} |"
+
+
+SETUPS: Final = (
+    SetUp("plain", NONE, PLAINTEXT),
+    SetUp("TLS", NONE, PLAINTEXT),
+    SetUp("mTLS", OURS, PLAINTEXT),
+    SetUp("plain", NONE, SSL),
+    SetUp("TLS", OURS, SSL),
+    SetUp("mTLS", NONE, SSL),
+    SetUp("plain", OURS, MTLS),
+    SetUp("TLS", NONE, MTLS),
+    SetUp("mTLS", NONE, MTLS),
+    SetUp("plain", PASSTHROUGH, SASL_PLAINTEXT),
+    SetUp("TLS", PASSTHROUGH, SASL_PLAINTEXT),
+    SetUp("mTLS", PASSTHROUGH, SASL_PLAINTEXT),
+    SetUp("plain", PASSTHROUGH, SASL_SSL),
+    SetUp("TLS", PASSTHROUGH, SASL_SSL),
+    SetUp("mTLS", PASSTHROUGH, SASL_SSL),
+    SetUp("plain", OURS, SASL_PLAINTEXT, SCRAM_256),
+    SetUp("TLS", NONE, SASL_PLAINTEXT, PLAIN),
+    SetUp("mTLS", NONE, SASL_PLAINTEXT, OAUTH),
+    SetUp("plain", NONE, SASL_SSL, PLAIN),
+    SetUp("TLS", OURS, SASL_SSL, OAUTH),
+    SetUp("mTLS", OURS, SASL_SSL, SCRAM_512),
+)
+
+HEAD: Final = (
+    "| client to Sluice | client's SASL | "
+    + " | ".join(LIBRARIES)
+    + " | broker's listener | Sluice's SASL | user here | user at the broker |\n"
+    + "|---" * (6 + len(LIBRARIES))
+    + "|"
+)
+
+
+def table(setups: Sequence[SetUp]) -> str:
+    """Return the table of these set-ups between its two marks, as it stands in the documents."""
+    return "\n".join((BEGIN, "", HEAD, *(each.row for each in setups), "", END))
