@@ -95,29 +95,27 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 )
 
     def _overlapping_ports(self) -> Iterator[Problem]:
-        ports = self._client_ports()
+        ports = self.listen.client_ports()
         for name in ("listen", "control"):
             address = getattr(self.admin, name)
             host, _, port = address.rpartition(":")
             if port.isdecimal() and int(port) in ports and _overlap(host, self.listen.address):
-                words = f"a port outside {ports[0]}..{ports[-1]}, which clients connect to"
+                shown = f"{ports[0]}..{ports[-1]}" if len(ports) > 1 else str(ports[0])
+                words = f"a port other than {shown}, which clients connect to"
                 yield Problem(f"admin.{name}", repr(address), words)
 
     def _upstream_loops(self) -> Iterator[Problem]:
         """A Sluice that is its own broker would connect to itself without end."""
-        here = {self.listen.address, self.listen.advertised_host}
+        here = {self.listen.address, *self.listen.advertised_hosts()}
         if here & _LOOPBACK or here & ANY_ADDRESS:
             here |= _LOOPBACK
         for place, (host, port) in enumerate(self.upstream.addresses()):
-            if host in here and port in self._client_ports():
+            if host in here and port in self.listen.client_ports():
                 server = self.upstream.bootstrap_servers[place]
                 path = f"upstream.bootstrap_servers[{place}]"
                 yield Problem(
                     path, f"{server!r}, where Sluice itself listens", "a broker's address"
                 )
-
-    def _client_ports(self) -> range:
-        return range(self.listen.port, self.listen.port + 1 + len(self.listen.node_ids()))
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -33,6 +33,7 @@ from proxy.config.values import (
     check_advertised_host,
     check_host,
     check_user,
+    host_of_node,
     parse_nodes,
     split_server,
 )
@@ -81,7 +82,7 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The ports for clients: a bootstrap port, followed by one port for each broker id."""
+    """The ports for clients: a bootstrap port, followed by one for each broker id unless SNI selects the broker."""
 
     address: Annotated[
         str,
@@ -117,13 +118,37 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         """Return the declared broker ids in the order of their ports."""
         return parse_nodes(self.nodes)
 
+    @property
+    def serves_by_sni(self) -> bool:
+        """Whether one port serves all brokers: the host name in a client's TLS handshake selects one."""
+        return self.tls is not None and self.tls.sni_pattern is not None
+
     def node_ports(self) -> dict[int, int]:
-        """Return the port of each broker id: `port` + 1 + the id's place in `nodes`."""
+        """Return the port of each broker id: `port` + 1 + the id's place in `nodes`. None has one if SNI selects."""
+        if self.serves_by_sni:
+            return {}
         return {node: self.port + 1 + place for place, node in enumerate(self.node_ids())}
+
+    def node_addresses(self) -> dict[int, tuple[str, int]]:
+        """Return the host and port that clients connect to for each broker id."""
+        if self.tls is not None and self.tls.sni_pattern is not None:
+            hosts = {node: host_of_node(self.tls.sni_pattern, node) for node in self.node_ids()}
+            return {node: (host, self.port) for node, host in hosts.items()}
+        return {node: (self.advertised_host, port) for node, port in self.node_ports().items()}
+
+    def advertised_hosts(self) -> frozenset[str]:
+        """Return every host that clients connect to."""
+        return frozenset(
+            (self.advertised_host, *(host for host, _ in self.node_addresses().values()))
+        )
+
+    def client_ports(self) -> range:
+        """Return every port that is bound for clients."""
+        return range(self.port, self.port + 1 + len(self.node_ports()))
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for ports beyond 65535 and for a host that no client can connect to."""
-        last = self.port + len(self.node_ids())
+        last = self.client_ports()[-1]
         if last > LAST_PORT:
             words = f"1..{LAST_PORT - len(self.node_ids())}, so that every node has a port"
             yield Problem("port", f"{self.port} (the last node would have {last})", words)

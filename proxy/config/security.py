@@ -13,7 +13,14 @@ import msgspec
 from msgspec import Meta
 
 from policies.validation import Problem
-from proxy.config.values import Milliseconds  # noqa: TC001 - msgspec reads it at run time
+from proxy.config.values import (
+    SNI_WORDS,
+    Milliseconds,
+    check_host,
+    check_sni_pattern,
+    check_token_url,
+    check_user,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +52,7 @@ class UpstreamTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         str, Meta(description="The private key (PEM, not encrypted) of `cert_file`.")
     ] = ""
     server_name: Annotated[
-        str | None,
+        Annotated[str, Meta(extra={"check": check_host})] | None,
         Meta(
             description="Name that the brokers' certificates must have, if it is not the host that is dialled."
         ),
@@ -73,7 +80,9 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     mechanism: Annotated[
         ClientMechanism, Meta(description="How to authenticate (Kafka: sasl.mechanism).")
     ]
-    username: Annotated[str, Meta(description="User of PLAIN and SCRAM.")] = ""
+    username: Annotated[
+        str, Meta(description="User of PLAIN and SCRAM.", extra={"check": check_user})
+    ] = ""
     password_file: Annotated[
         str,
         Meta(
@@ -92,7 +101,8 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         str,
         Meta(
             description="HTTPS address that gives tokens for client credentials (Kafka: "
-            "sasl.oauthbearer.token.endpoint.url)."
+            "sasl.oauthbearer.token.endpoint.url).",
+            extra={"check": check_token_url},
         ),
     ] = ""
     client_id: Annotated[
@@ -147,7 +157,7 @@ class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         ),
     ] = ("DEFAULT",)
     sni_pattern: Annotated[
-        str | None,
+        Annotated[str, Meta(extra={"expected": SNI_WORDS, "check": check_sni_pattern})] | None,
         Meta(
             description="Host name of each broker, with $(node) for its id: one port serves all brokers, and the "
             "name that the client asks for in its TLS handshake selects one. null = a port for each broker.",

@@ -192,13 +192,13 @@ class _Merge:
     def _usable_part(self, problems: list[Problem]) -> Config | None:
         """Return the settings without those that have a problem; None if the rest cannot be used either.
 
-        Problems that show only then (two settings that do not fit each other) join the others.
+        Problems that show only then (two settings that do not fit each other) join the others, unless something is
+        missing in a section that has a problem already.
         """
         data = _copied(self.data)
         if not isinstance(data, dict):
             return None
         wrong = list(problems)
-        required = {each.path for each in variables().values() if each.default is msgspec.NODEFAULT}
         for _ in range(4):
             _add_server(data)  # a missing one must not hide the rest of its section
             for each in wrong:
@@ -207,8 +207,14 @@ class _Merge:
             config, wrong = try_convert(Config, data)
             if config is not None:
                 return config
-            known = required | {each.path for each in problems}  # removed above, so missing now
-            problems += [each for each in wrong if each.path not in known]
+            known = {each.path for each in problems}
+            known |= {_section_of(path) for path in known}  # what is removed is missing there now
+            problems += [
+                each
+                for each in wrong
+                if each.path not in known
+                and not (each.found == "nothing" and _section_of(each.path) in known)
+            ]
         return None
 
     def _at(self, problem: Problem) -> Problem:
@@ -282,6 +288,10 @@ def _forget(data: dict[str, object], path: str) -> None:
             break
         holder, name, value = value, key, value[key]
     holder.pop(name, None)
+
+
+def _section_of(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
 def _is_below(path: str, top: str) -> bool:

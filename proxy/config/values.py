@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -24,16 +25,22 @@ MAX_NODES = 1000
 """Each node has a listening socket from the start."""
 LAST_NODE = 2**31 - 1
 MAX_USER_CHARS = 249
+MAX_HOST_CHARS = 253
+NODE_SIGN = "$(node)"
+"""Stands for a broker's id in `listen.tls.sni_pattern`."""
 ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named here to be refused as an address to dial
 
 _PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 SERVER_PATTERN = rf"^(?:\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/@]+):{_PORT}$"
+_LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 NODES_PATTERN = r"^\d{1,10}(?:-\d{1,10})?(?: *, *\d{1,10}(?:-\d{1,10})?)*$"
 
 SERVER_WORDS = "HOST:PORT with a port from 1 to 65535 (an IPv6 address in brackets)"
 _HOST_WORDS = "a host name or an IP address, without brackets and port"
 _NODES_WORDS = 'node ids and ranges such as "0-31" or "0-2,10-12"'
 _USER_WORDS = "a user's bare name as the brokers know it"
+SNI_WORDS = "a host name with $(node) in it once, such as broker-$(node).kafka.example.com"
+_URL_WORDS = "https://HOST/PATH, or http:// to a loopback address"
 _API_WORDS = "an API key from 0 to 32767, or Kafka's name of an API"
 
 
@@ -84,6 +91,35 @@ def check_host(value: object) -> tuple[str, str] | None:
 def check_advertised_host(value: object) -> tuple[str, str] | None:
     """Check a host or an empty text."""
     return None if value == "" else check_host(value)
+
+
+def host_of_node(pattern: str, node: int) -> str:
+    """Return the host of a broker id: `broker-7.example.com` for `broker-$(node).example.com`, in lower case."""
+    return pattern.replace(NODE_SIGN, str(node)).lower()
+
+
+def check_sni_pattern(value: object) -> tuple[str, str] | None:
+    """Check that the host of every broker id would be a host name of RFC 1123."""
+    text = str(value)
+    labels = host_of_node(text, LAST_NODE).split(".")
+    legal = all(_LABEL.fullmatch(label) for label in labels) and not labels[-1].isdigit()
+    fits = sum(map(len, labels)) + len(labels) - 1 <= MAX_HOST_CHARS
+    return None if text.count(NODE_SIGN) == 1 and legal and fits else (SNI_WORDS, "")
+
+
+def check_token_url(value: object) -> tuple[str, str] | None:
+    """Check an address that a client secret is sent to, or an empty text. It must not have the secret itself."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - start-up: only with OAUTHBEARER
+
+    text = str(value)
+    try:
+        url = urlsplit(text)
+        host, _ = url.hostname or "", url.port
+    except ValueError:
+        return _URL_WORDS, ""
+    is_safe = url.scheme == "https" or (url.scheme == "http" and is_loopback(host))
+    good = host and is_safe and "@" not in url.netloc and text.isprintable() and " " not in text
+    return None if good or not text else (_URL_WORDS, "")
 
 
 def check_user(value: object) -> tuple[str, str] | None:

@@ -167,8 +167,7 @@ class Telemetry:
         settings, listen = config.usage_log, config.listen
         self.capture = Capture() if "capture" in settings.families else None
         self.topic_usage = TopicUsage() if "topic" in settings.families else None
-        ports = frozenset((listen.port, *listen.node_ports().values()))
-        own = OwnAddresses((listen.address, listen.advertised_host), ports)
+        own = OwnAddresses({listen.address, *listen.advertised_hosts()}, listen.client_ports())
         tracer = self.tracer
         return UsageLogObserver(
             settings.directory,

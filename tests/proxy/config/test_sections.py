@@ -7,6 +7,7 @@ import pytest
 from policies.validation import try_convert
 from proxy.config import Config
 from proxy.config.sections import ListenSettings
+from proxy.config.security import ListenTls
 
 SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
 
@@ -30,6 +31,27 @@ def test_ports_follow_the_order_of_the_nodes() -> None:
     """A node's port is the bootstrap port + 1 + the node's index in the list."""
     listen = ListenSettings(port=9092, nodes="0-2,10-11")
     assert listen.node_ports() == {0: 9093, 1: 9094, 2: 9095, 10: 9096, 11: 9097}
+
+
+def test_one_port_serves_all_nodes_if_sni_selects_the_broker() -> None:
+    """Clients connect to a host for each node, and only the bootstrap port is bound."""
+    tls = ListenTls(cert_file="c", key_file="k", sni_pattern="Broker-$(node).a.com")
+    listen = ListenSettings(port=65535, nodes="0-1", advertised_host="a.com", tls=tls)
+    assert listen.serves_by_sni
+    assert listen.node_ports() == {}
+    assert list(listen.client_ports()) == [65535]
+    assert listen.node_addresses() == {0: ("broker-0.a.com", 65535), 1: ("broker-1.a.com", 65535)}
+    assert listen.advertised_hosts() == {"a.com", "broker-0.a.com", "broker-1.a.com"}
+    assert list(listen.mistakes()) == []
+
+
+def test_without_sni_every_node_has_a_port_at_the_advertised_host() -> None:
+    """TLS changes nothing about the ports."""
+    for tls in (None, ListenTls(cert_file="c", key_file="k")):
+        listen = ListenSettings(port=9092, nodes="3-4", advertised_host="a.com", tls=tls)
+        assert not listen.serves_by_sni
+        assert listen.node_addresses() == {3: ("a.com", 9093), 4: ("a.com", 9094)}
+        assert list(listen.client_ports()) == [9092, 9093, 9094]
 
 
 def test_every_nodes_port_must_be_valid() -> None:

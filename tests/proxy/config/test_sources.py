@@ -154,6 +154,7 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_ADMIN_TRACE_URL": "http://a/{trace_id}",
         "SLUICE_UPSTREAM_TLS_VERIFY": "false",
         "SLUICE_UPSTREAM_SASL_MECHANISM": "PLAIN",
+        "SLUICE_UPSTREAM_SASL_TOKEN_ENDPOINT_URL": "https://a/b",
         "SLUICE_LISTEN_TLS_CLIENT_AUTH": "requested",
         "SLUICE_LISTEN_TLS_SNI_PATTERN": "b-$(node).a",
         "SLUICE_LISTEN_SASL_MECHANISMS": "PLAIN,SCRAM-SHA-256",

@@ -18,7 +18,10 @@ from proxy.config.values import (
     check_host,
     check_nodes,
     check_server,
+    check_sni_pattern,
+    check_token_url,
     check_user,
+    host_of_node,
     parse_nodes,
     split_server,
 )
@@ -146,3 +149,68 @@ def test_a_user_may_have_almost_any_name(name: str) -> None:
 def test_a_malformed_user_is_refused(name: str) -> None:
     """Refused are control characters, surrounding blanks, `<default>` and Kafka's prefix."""
     assert check_user(name) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["broker-$(node).kafka.example.com", "$(node).a", "a.b$(node)", "B$(node)", "a.$(node)-b.c"],
+)
+def test_a_pattern_of_hosts_has_the_nodes_id_once(text: str) -> None:
+    """Each broker has the host with its id, in lower case."""
+    assert check_sni_pattern(text) is None
+    assert host_of_node(text, 17) == text.replace("$(node)", "17").lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "kafka.example.com",
+        "broker-$(node).$(node).com",
+        "broker-$(nodeId).com",
+        "broker_$(node).com",
+        "-$(node).com",
+        "$(node).com.",
+        "$(node)..com",
+        "$(node).com:9092",
+        "*.$(node).com",
+        "10.0.0.$(node)",
+        f"{'a' * 54}$(node).com",
+        f"$(node).{'.'.join(['a' * 60] * 4)}",
+    ],
+)
+def test_a_pattern_that_gives_no_legal_host_is_refused(text: str) -> None:
+    """A label has at most 63 characters for every id, a host 253; an address is no host name."""
+    assert check_sni_pattern(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "https://idp.example.com/oauth2/token?a=b",
+        "https://[fd00::1]:8443/t",
+        "http://127.0.0.1:8080/t",
+    ],
+)
+def test_a_client_secret_is_sent_over_https_or_stays_on_the_machine(text: str) -> None:
+    """No address is allowed too."""
+    assert check_token_url(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://idp.example.com/token",
+        "idp.example.com/token",
+        "file:///token",
+        "https:///token",
+        "https://user:password@idp.example.com/token",
+        "https://idp.example.com:99999/token",
+        "https://[::1/token",
+        "https://idp.example.com/to ken",
+    ],
+)
+def test_an_address_that_would_reveal_a_client_secret_is_refused(text: str) -> None:
+    """So are addresses that are none, or that have a password themselves."""
+    assert check_token_url(text) is not None

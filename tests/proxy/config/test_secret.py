@@ -1,0 +1,193 @@
+"""Secrets are read from files and variables, and never shown."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+import subprocess
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+import structlog
+
+from proxy.config.secret import (
+    MAX_SECRET_BYTES,
+    Secret,
+    SecretError,
+    is_open_to_others,
+    read_secret,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CANARY = "canary-8d1f6a70c2"
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        repr,
+        str,
+        "{}".format,
+        "{:>40}".format,
+        "{!r:s}".format,
+        lambda secret: "%s %r" % (secret, secret),  # noqa: UP031 - one of the ways to show it
+        lambda secret: repr([secret, {"password": secret}]),
+        lambda secret: str(ValueError(secret)),
+        lambda secret: structlog.processors.JSONRenderer()(None, "", {"password": secret}),
+        lambda secret: structlog.dev.ConsoleRenderer()(
+            None, "", {"event": "e", "password": secret}
+        ),
+    ],
+)
+def test_no_way_to_show_a_secret_has_its_text(show: object) -> None:
+    """Printing, formatting and logging show that there is a secret, and no part of it."""
+    assert callable(show)
+    shown = str(show(Secret(CANARY)))
+    assert "Secret(...)" in shown
+    assert CANARY not in shown
+
+
+def test_a_traceback_with_local_variables_has_no_secret() -> None:
+    """A dump of tasks shows the variables of a frame by `repr`."""
+
+    def fail(password: Secret) -> None:
+        raise RuntimeError(f"no user for {password}")
+
+    try:
+        fail(Secret(CANARY))
+    except RuntimeError as error:
+        lines = traceback.TracebackException.from_exception(error, capture_locals=True).format()
+        text = "".join(lines)
+    assert "Secret(...)" in text
+    assert CANARY not in text
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        pickle.dumps,
+        copy.copy,
+        copy.deepcopy,
+        json.dumps,
+        msgspec.json.encode,
+        msgspec.to_builtins,
+        hash,
+        vars,
+    ],
+)
+def test_a_secret_cannot_be_encoded_or_copied(encode: object) -> None:
+    """Each of these raises TypeError, and the error does not have the text."""
+    assert callable(encode)
+    with pytest.raises(TypeError) as caught:
+        encode(Secret(CANARY))
+    assert CANARY not in str(caught.value)
+
+
+def test_secrets_can_be_compared() -> None:
+    """A rotated secret differs from the one before; a secret does not equal its text."""
+    assert Secret("a\u00e9") == Secret("a\u00e9")
+    assert Secret("a") != Secret("b")
+    assert Secret("a") != "a"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"pass word", "pass word"),
+        (b" p\n", " p"),
+        (b"p\r\n", "p"),
+        ("p\u00e4ss\n".encode(), "p\u00e4ss"),
+        (b"x" * MAX_SECRET_BYTES, "x" * MAX_SECRET_BYTES),
+    ],
+)
+def test_a_line_break_at_the_end_is_ignored(content: bytes, text: str, tmp_path: Path) -> None:
+    """Editors and `echo` add one. Spaces are a part of the secret."""
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    assert read_secret(str(file)).reveal() == text
+
+
+def test_a_variable_has_the_secret_if_no_file_is_named(tmp_path: Path) -> None:
+    """A named file has priority."""
+    environ = {"SECRET": f"{CANARY}\n"}
+    assert read_secret("", "SECRET", environ).reveal() == CANARY
+    file = tmp_path / "password"
+    file.write_text("other")
+    assert read_secret(str(file), "SECRET", environ).reveal() == "other"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "No such file or directory"),
+        (b"", "which is empty"),
+        (b"\n", "which is empty"),
+        (CANARY.encode() + b"\n\n", "several lines"),
+        (CANARY.encode() + b"\0", "a NUL character"),
+        (CANARY.encode() + b"\xff", f"not UTF-8 at byte {len(CANARY)}"),
+        (CANARY.encode() * 4000, f"more than {MAX_SECRET_BYTES} bytes"),
+    ],
+)
+def test_an_unusable_file_is_named_and_its_content_is_not(
+    content: bytes | None, words: str, tmp_path: Path
+) -> None:
+    """The error says what is wrong with the file."""
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SecretError) as caught:
+        read_secret(str(file))
+    text = "".join(traceback.format_exception(caught.value))
+    assert repr(str(file)) in caught.value.found
+    assert words in caught.value.found
+    assert CANARY not in text
+
+
+def test_a_fifo_or_a_folder_does_not_block_the_start(tmp_path: Path) -> None:
+    """A secret is in a regular file."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path in (fifo, tmp_path):
+        with pytest.raises(SecretError, match=r"not a regular file|Is a directory"):
+            read_secret(str(path))
+    with pytest.raises(SecretError, match="null"):
+        read_secret("a\0b")
+
+
+@pytest.mark.parametrize("environ", [{}, {"SECRET": ""}])
+def test_a_missing_secret_names_the_variable(environ: dict[str, str]) -> None:
+    """An empty variable counts as not set."""
+    with pytest.raises(SecretError) as caught:
+        read_secret("", "SECRET", environ)
+    assert str(caught.value) == "found nothing, expected a file, or the variable SECRET"
+
+
+def test_a_file_that_every_user_may_read_is_recognised(tmp_path: Path) -> None:
+    """The modes of owner and group do not matter; a missing file is open to none."""
+    file = tmp_path / "password"
+    assert not is_open_to_others(str(file))
+    file.touch()
+    for mode, is_open in ((0o644, True), (0o604, True), (0o640, False), (0o400, False)):
+        file.chmod(mode)
+        assert is_open_to_others(str(file)) is is_open
+
+
+def test_a_process_with_secrets_leaves_no_core_dump() -> None:
+    """The limit cannot be raised again by a process without privileges, and calling it twice does no harm."""
+    script = (
+        "import resource\n"
+        "from proxy.config.secret import forbid_core_dumps\n"
+        "forbid_core_dumps(); forbid_core_dumps()\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() in {"(1, 1)", "(0, 0)"}  # 0: it was so before
