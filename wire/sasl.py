@@ -1,6 +1,7 @@
-"""Reads SASL messages as an observer: the mechanism, the user's name, and whether the exchange is complete.
+"""Reads SASL messages as an observer: the mechanism, the user's name, and whether the exchange is complete. Writes the
+requests by which Sluice itself authenticates.
 
-- Messages are only read, never judged: the broker alone decides whether a password is right.
+- A client's messages are only read, never judged: the broker alone decides whether a password is right.
 - They are read as the broker reads them, no stricter. A user that the broker accepts as alice must be alice here too;
   otherwise a client could hide its name with a message that only Sluice refuses. So bytes after the known fields are
   ignored.
@@ -12,13 +13,19 @@ Sources: KIP-43, KIP-152, KIP-368; RFC 4616 (PLAIN), RFC 5802 (SCRAM); Kafka's `
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final, NamedTuple
 
+from wire.api_keys import ApiKey
 from wire.errors import WireError
+from wire.metadata import CLIENT_ID
 from wire.primitives import (
     Buffer,
+    array_count,
     bytes_length,
     compact_length,
+    encode_count,
+    encode_string,
     int16_at,
     int64_at,
     skip,
@@ -30,8 +37,22 @@ from wire.primitives import (
 SCRAM_FINAL: Final = b"v="
 """The first bytes of the server's last SCRAM message, its signature: the exchange is complete."""
 
+REQUEST_VERSION: Final = 1
+"""The version of Sluice's own SaslHandshake and SaslAuthenticate. It is the oldest that says how long a session lasts
+(KIP-368, Kafka 2.2), and Kafka 4 still accepts it."""
+MAX_MECHANISMS: Final = 64
+"""The most mechanisms that a broker may name."""
+
+_HEADER: Final = Struct(">hhi").pack
 _FLEXIBLE_FROM: Final = 2  # SaslAuthenticate
 _LIFETIME_FROM: Final = 1
+
+
+class HandshakeReply(NamedTuple):
+    """A SaslHandshake response: the mechanisms that the broker has enabled, also with an error."""
+
+    error_code: int
+    mechanisms: tuple[str, ...]
 
 
 class AuthenticateReply(NamedTuple):
@@ -73,6 +94,36 @@ def handshake_error(body: Buffer) -> int:
     skip(0, 2, len(body))
     code: int = int16_at(body, 0)[0]
     return code
+
+
+def handshake_reply(body: Buffer) -> HandshakeReply:
+    """Return what a SaslHandshake response (v0, v1) says. Raises `WireError` if it is malformed."""
+    end = len(body)
+    code = handshake_error(body)
+    count, pos = array_count(body, 2, end, 2)
+    if not 0 <= count <= MAX_MECHANISMS:
+        raise WireError(f"{count} mechanisms in SaslHandshake, expected 0..{MAX_MECHANISMS}")
+    names = []
+    for _ in range(count):
+        length, pos = string_length(body, pos, end)
+        names.append(_text(body[pos : pos + max(length, 0)]))
+        pos += max(length, 0)
+    return HandshakeReply(code, tuple(names))
+
+
+def handshake_request(mechanism: str, correlation_id: int) -> bytes:
+    """Return a whole SaslHandshake request frame (v1) of Sluice itself."""
+    return _request(ApiKey.SASL_HANDSHAKE, correlation_id, encode_string(mechanism.encode()))
+
+
+def authenticate_request(token: bytes, correlation_id: int) -> bytes:
+    """Return a whole SaslAuthenticate request frame (v1) of Sluice itself."""
+    return _request(ApiKey.SASL_AUTHENTICATE, correlation_id, encode_count(len(token)) + token)
+
+
+def _request(api_key: int, correlation_id: int, body: bytes) -> bytes:
+    head = _HEADER(api_key, REQUEST_VERSION, correlation_id) + encode_string(CLIENT_ID)
+    return encode_count(len(head) + len(body)) + head + body
 
 
 def auth_bytes(body: Buffer, version: int) -> bytes:

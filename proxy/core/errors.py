@@ -22,6 +22,8 @@ class CloseReason(Enum):
     PRINCIPAL_CHANGED = "principal_changed"
     UPSTREAM_REFUSED = "upstream_refused"
     UPSTREAM_DIAL_TIMEOUT = "upstream_dial_timeout"
+    UPSTREAM_AUTHENTICATION_FAILED = "upstream_authentication_failed"
+    UPSTREAM_SESSION_EXPIRED = "upstream_session_expired"
     UPSTREAM_REQUEST_TIMEOUT = "upstream_request_timeout"
     REQUEST_READ_TIMEOUT = "request_read_timeout"
     REPLY_WRITE_TIMEOUT = "reply_write_timeout"
@@ -65,3 +67,15 @@ class PrincipalChangedError(SessionFault):
     """A re-authentication ended in another user or mechanism, which Kafka forbids (KIP-368)."""
 
     reason = CloseReason.PRINCIPAL_CHANGED
+
+
+class UpstreamAuthenticationError(SessionFault):
+    """A broker has refused Sluice's own credentials, or cannot prove that it knows them. The text has no secret."""
+
+    reason = CloseReason.UPSTREAM_AUTHENTICATION_FAILED
+
+
+class UpstreamSessionExpiredError(SessionFault):
+    """The lifetime of Sluice's own authentication has ended before it could be renewed (KIP-368)."""
+
+    reason = CloseReason.UPSTREAM_SESSION_EXPIRED

@@ -30,7 +30,13 @@ MAX_PARTS: Final = 2000
 SWEEP_EVERY: Final = 10
 """Seconds between two sweeps of the meters of clients that are gone."""
 _ERRORS: Final = frozenset({Outcome.EXPIRED, Outcome.DISCONNECTED})
-_DIALS: Final = frozenset({CloseReason.UPSTREAM_REFUSED, CloseReason.UPSTREAM_DIAL_TIMEOUT})
+_DIALS: Final = frozenset(
+    {
+        CloseReason.UPSTREAM_REFUSED,
+        CloseReason.UPSTREAM_DIAL_TIMEOUT,
+        CloseReason.UPSTREAM_AUTHENTICATION_FAILED,
+    }
+)
 _LOST: Final = frozenset(
     {
         CloseReason.BROKER_RESET,

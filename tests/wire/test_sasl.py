@@ -257,3 +257,42 @@ def test_no_error_message_repeats_the_bytes_received() -> None:
         with pytest.raises(WireError) as raised:
             read(data)
         assert "hunter2" not in str(raised.value)
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=40), st.integers(0, 2**31 - 1))
+def test_our_handshake_is_read_as_one(name: str, correlation_id: int) -> None:
+    """The frame has its size, the header of v1 with our client id, and the mechanism."""
+    frame = sasl.handshake_request(name, correlation_id)
+    assert frame[:12] == pack(">ihhi", len(frame) - 4, ApiKey.SASL_HANDSHAKE, 1, correlation_id)
+    assert frame[12:20] == b"\0\6sluice"
+    assert frame[20:] == encoded(load_request_schema(ApiKey.SASL_HANDSHAKE, 1)(mechanism=name))
+
+
+@given(TOKENS, st.integers(0, 2**31 - 1))
+def test_our_token_is_read_as_one(token: bytes, correlation_id: int) -> None:
+    """The frame has its size, the header of v1 with our client id, and the token."""
+    frame = sasl.authenticate_request(token, correlation_id)
+    key = ApiKey.SASL_AUTHENTICATE
+    assert frame[:12] == pack(">ihhi", len(frame) - 4, key, 1, correlation_id)
+    assert frame[12:20] == b"\0\6sluice"
+    assert frame[20:] == authenticate_body(1, token)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=64))
+def test_the_mechanisms_of_a_handshake_are_read(names: list[str]) -> None:
+    """All names are returned, with the error code."""
+    body = encoded(
+        load_response_schema(ApiKey.SASL_HANDSHAKE, 1)(
+            error_code=KioErrorCode(33), mechanisms=tuple(names)
+        )
+    )
+    assert sasl.handshake_reply(body) == (33, tuple(names))
+    with pytest.raises(WireError):
+        sasl.handshake_reply(body[:-1])
+
+
+@pytest.mark.parametrize("count", [-1, 65, 2**31 - 1])
+def test_too_many_mechanisms_are_refused(count: int) -> None:
+    """Null and more than 64 are malformed."""
+    with pytest.raises(WireError):
+        sasl.handshake_reply(pack(">hi", 0, count) + bytes(200))

@@ -32,6 +32,7 @@ _MUTES = {getattr(Mute, name): name.lower() for name in vars(Mute) if not name.s
 _DIAL_FAILURES = (
     CloseReason.UPSTREAM_REFUSED,
     CloseReason.UPSTREAM_DIAL_TIMEOUT,
+    CloseReason.UPSTREAM_AUTHENTICATION_FAILED,
     CloseReason.UNKNOWN_NODE,
 )
 

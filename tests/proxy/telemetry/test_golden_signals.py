@@ -66,7 +66,11 @@ def test_failed_dials_and_broken_connections_are_counted_apart(reason):
     """A client that disconnects is neither."""
     signals = attached()
     signals.on_session_closed(Peer(1, "h", 1, 2), reason, "")
-    dial = reason in {CloseReason.UPSTREAM_REFUSED, CloseReason.UPSTREAM_DIAL_TIMEOUT}
+    dial = reason in {
+        CloseReason.UPSTREAM_REFUSED,
+        CloseReason.UPSTREAM_DIAL_TIMEOUT,
+        CloseReason.UPSTREAM_AUTHENTICATION_FAILED,
+    }
     lost = reason in {
         CloseReason.BROKER_RESET,
         CloseReason.BROKER_PROTOCOL,

@@ -195,6 +195,7 @@ def test_open_opened_and_closed_connections_are_counted() -> None:
     [
         CloseReason.UPSTREAM_REFUSED,
         CloseReason.UPSTREAM_DIAL_TIMEOUT,
+        CloseReason.UPSTREAM_AUTHENTICATION_FAILED,
         CloseReason.UNKNOWN_NODE,
     ],
 )
