@@ -4,12 +4,11 @@ Everything runs on loopback, and every process started here is ended. The result
 met; the exit code is 1 only if Sluice could not be measured.
 """
 
-from __future__ import annotations
-
+import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from bench import path
+from bench.figures import Footprint
 from bench.goals import goals, tell
 from bench.harness import BenchError
 from bench.harness.command import options, prints_errors
@@ -19,11 +18,6 @@ from bench.measure import measure, running_bench
 from bench.report import Results, markdown, picture
 from bench.shapes import choose
 from bench.variants import DIRECT, SLUICE, Variant, installed
-
-if TYPE_CHECKING:
-    import argparse
-
-    from bench.figures import Footprint
 
 QUICK = {"rounds": 2, "seconds": 0.3, "warm": 0.1, "starts": 2, "idle_seconds": 2.0}
 FULL = {"rounds": 5, "seconds": 1.0, "warm": 0.3, "starts": 5, "idle_seconds": 10.0}

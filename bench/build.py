@@ -3,17 +3,12 @@
 A program is rebuilt when its source or a header is newer. Compiler warnings are errors.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from bench.harness import FOLDER, BenchError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOURCES = FOLDER / "c"
 BIN = FOLDER / "bin"

@@ -3,18 +3,12 @@
 A thin line on each bar is the spread; a dashed line marks the yardstick at 1.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bench.harness import svg
+from bench.harness.figures import Spread
 from bench.harness.svg import text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from bench.harness.figures import Spread
 
 WIDTH, LEFT, RIGHT, TOP = 860, 236, 72, 76
 BAR, GAP, GROUP_GAP = 13, 3, 16

@@ -5,30 +5,24 @@ shuffled order. CPU is the first quartile over the rounds, which disturbances mo
 taken inside each round; then the median over the rounds is taken.
 """
 
-from __future__ import annotations
-
+import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from bench.figures import Sample, Samples
 from bench.harness import ROOT, BenchError
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import quantile
 from bench.harness.machine import describe, today
 from bench.harness.markdown import facts_table, table
 from bench.measure import measure, running_bench
-from bench.shapes import choose
+from bench.shapes import Shape, choose
 from bench.variants import Variant, first_line, sluice_command
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from bench.figures import Sample, Samples
-    from bench.shapes import Shape
 
 SHAPES: Final = "small-1,small-10,small-100,deep-10,deep-16,fetch-10,produce-10"
 ROUNDS: Final = 24

@@ -5,29 +5,22 @@ counts for every request due meanwhile. All proxies run at once; each round take
 compares two variants is computed inside a round. A proxy that is not installed is left out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from bench.goals import Goal, goal_table, max_goal, tell
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import spread
 from bench.harness.machine import describe, today
 from bench.harness.markdown import columns, facts_table, write_section
-from bench.measure import running_bench
+from bench.harness.processes import Program
+from bench.measure import Bench, running_bench
 from bench.shapes import MIB, Shape
 from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, installed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bench.harness.processes import Program
-    from bench.measure import Bench
 
 COMPARED = (DIRECT, SLUICE, RELAY, HAPROXY)
 SMALL = Shape("small", "100 B", 1, rate=200)

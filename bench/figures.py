@@ -4,17 +4,10 @@ A sample is one run of one shape through one variant in one round. A figure that
 inside each round first; then the median over the rounds is taken, so that what slows a whole round cancels out.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from bench.harness.figures import maybe_spread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from bench.harness.figures import Spread
+from bench.harness.figures import Spread, maybe_spread
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,21 +3,16 @@
 `must` decides whether a goal is met; `aim` is only shown. A goal without a measurement is "not measured", never met.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from bench.figures import Footprint, Samples
 from bench.harness.figures import Spread, maybe_spread, spread
 from bench.harness.markdown import table
+from bench.in_process import Cost
 from bench.path import THROTTLED, UNTHROTTLED
 from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, SLUICE_QUOTA
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.figures import Footprint, Samples
-    from bench.in_process import Cost
 
 MB: Final = 1e6
 _WORDS: Final = {True: "met", False: "NOT MET", None: "not measured"}

@@ -6,20 +6,15 @@ that a slow machine slows all of them. A figure that compares two cases is compu
 over the rounds is taken.
 """
 
-from __future__ import annotations
-
 import gc
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import pack
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from bench.harness.figures import Spread, spread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from proxy.core.engine import Engine
+from proxy.core.engine import Engine
 
 BATCH: Final = 16
 SLICES: Final = 20

@@ -5,16 +5,14 @@ time is read while no request is in flight, before the first measured request an
 fails is recorded with the reason and skipped for that shape from then on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random
 import socket
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.build import build
 from bench.figures import Footprint, Sample, Samples
@@ -25,11 +23,7 @@ from bench.harness.processes import Program
 from bench.harness.usage import cpu_ns, resident_bytes
 from bench.running import Running
 from bench.shapes import Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from bench.variants import Variant
+from bench.variants import Variant
 
 # ApiVersions v0, correlation id 0, client id `bench`: the smallest request that every Kafka proxy answers.
 FIRST_REQUEST = bytes.fromhex("0000000f 0012 0000 00000000 0005") + b"bench"

@@ -1,9 +1,8 @@
 """The CPU cost of a policy on the request path, in one process (`bench.in_process`)."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.in_process import BATCH, REQUESTS, Cost, SessionLoop
 from bench.in_process import measure as measure_all
@@ -13,9 +12,6 @@ from policies.testing import BenchHost, BenchReporter
 from proxy.core.engine import Engine
 from proxy.core.observer import Observer
 from proxy.core.topology import Topology
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
 
 ROUNDS: Final = 15
 UNREACHED: Final = {"user": "<default>", "request_rate": 1e9}

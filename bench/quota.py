@@ -4,15 +4,13 @@ The exit code is 1 if a bound of `entity` enforcement was not kept. Tests run th
 (`tests/integration/test_quota_rates.py`, `test_quota_clients.py`).
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.harness.command import options
 from bench.harness.machine import describe, today
@@ -37,9 +35,6 @@ from tests.support.quota_together import (
     Together,
     measure_together,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WAYS = {
     Row("sync"): "one connection, one request at a time",

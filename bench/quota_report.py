@@ -3,8 +3,6 @@
 Every row is written; a row outside its bounds is marked.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from bench.harness.markdown import columns, facts_table, table

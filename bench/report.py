@@ -3,24 +3,17 @@
 Every figure has its spread. The goals come first; failures are listed in full.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from bench.chart import Group, chart
+from bench.figures import Footprint, Sample, Samples
 from bench.goals import MB, goal_table, goals
-from bench.harness.figures import maybe_spread
+from bench.harness.figures import Spread, maybe_spread
 from bench.harness.markdown import columns, facts_table, one_line, table
+from bench.in_process import Cost
 from bench.shapes import SHAPES, Shape
 from bench.variants import DIRECT, HAPROXY, RELAY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from bench.figures import Footprint, Sample, Samples
-    from bench.harness.figures import Spread
-    from bench.in_process import Cost
 
 METHOD = """\
 Made by `make bench` (see [README.md](README.md)). The load generator and the broker stub are C programs on one

@@ -1,16 +1,12 @@
 """A running proxy: a variant as a process on the first core, in front of one broker."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from bench.harness.machine import cores
 from bench.harness.ports import free_ports
 from bench.harness.processes import Program
 from bench.variants import SLUICE, Place, Variant
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Running:

@@ -3,8 +3,6 @@
 The figure to read is MB/s for a `bulk` shape, and the added latency for a shape with a `rate` (open loop).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 MIB = 1024 * 1024

@@ -5,17 +5,16 @@ the threads that encode and write, once they are idle. The session's clock advan
 16,000 requests are a second and include what happens once a second.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.harness.command import options
 from bench.harness.machine import describe, today
@@ -23,18 +22,13 @@ from bench.harness.markdown import write_section
 from bench.in_process import BATCH, PRODUCE, REQUESTS, Cost, SessionLoop
 from bench.in_process import measure as measure_all
 from bench.telemetry_report import Found, Once, section
-from policies.api import Peer, Policy, QuotaViolation, Throttle
+from policies.api import Peer, Policy, QuotaViolation, Request, Throttle
 from policies.testing import BenchHost
 from proxy.core.stats.usage import MAX_KEYS, UsageRow
 from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.traces import batch_processor
 from tests.support.sessions import make_engine
 from tests.support.telemetry import PARTS, Listeners
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from policies.api import Request
 
 ROUNDS: Final = 25
 SLOW_SHARE: Final = 10

@@ -3,15 +3,11 @@
 Every row is written; a goal that was not met is marked.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.harness.markdown import facts_table, table
-
-if TYPE_CHECKING:
-    from bench.in_process import Cost
+from bench.in_process import Cost
 
 GOAL_US: Final = 0.5
 METHOD: Final = """\

@@ -5,20 +5,15 @@ it). A peer that is not installed is left out. A peer given on the command line 
 {upstream}, {dir} and {config:PATH}, a template file in which the first three are filled in too.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DIRECT, SLUICE, RELAY, HAPROXY = "direct", "sluice", "relay", "haproxy"
 SLUICE_QUOTA = "sluice+quota"

@@ -1,17 +1,12 @@
 """The command line that all benchmarks share: options, and errors as an exit code."""
 
-from __future__ import annotations
-
 import argparse
 import sys
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.harness import FOLDER, BenchError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def options(module: str, doc: str | None, **numbers: float) -> argparse.ArgumentParser:

@@ -3,15 +3,10 @@
 A spread is a median with the least and the greatest value; a table shows all three.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 Only what helps another person to judge the figures; no host name and no path.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import platform

@@ -4,14 +4,10 @@ Each benchmark owns one section at the end of the file, between two comments tha
 and leaves the others.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 Row = TypeVar("Row")
 _SECTION = re.compile(r"<!-- (?P<name>[a-z]+) -->\n.*?<!-- /(?P=name) -->\n", re.DOTALL)

@@ -5,8 +5,6 @@ its owner listens. The search starts at a random port, so that concurrent runs r
 returned are not returned again, because their owners may not listen yet.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 from collections import deque

@@ -4,23 +4,19 @@ A child is pinned by moving this process to the core first, so that the child's 
 that were started here are ended, by their id.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from bench.harness import ROOT, BenchError
 from bench.harness.ports import LOOPBACK, accepts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 STOP_SECONDS: Final = 3.0
 _POLL_SECONDS: Final = 0.001

@@ -4,8 +4,6 @@ No library and no script. One style sheet has the colours of light and dark page
 searched and read aloud.
 """
 
-from __future__ import annotations
-
 from typing import Final
 from xml.sax.saxutils import escape
 

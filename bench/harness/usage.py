@@ -4,8 +4,6 @@ CPU time is the scheduler's nanoseconds, summed over all threads. The peak is th
 miss; `reset_peak` sets it to the current resident size. The sum of the peaks is never less than the peak of the sum.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -4,13 +4,12 @@ The exit code is 1 if a goal was not met. A case that cannot be measured here is
 measures some cases and keeps the sections of the others.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.goals import tell
 from bench.harness import BenchError
@@ -19,14 +18,9 @@ from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import read_results, write_results
 from bench.memory import burst, container, mixed, slowloris, unread
 from bench.memory.figures import Case
-from bench.memory.kafka import running_kafka
+from bench.memory.kafka import Kafka, running_kafka
 from bench.memory.report import with_cases
 from tests.support.kafka_jars import KAFKA_VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bench.memory.kafka import Kafka
 
 CASES: Final[dict[str, Callable[[Kafka, Path], Case]]] = {
     "a": mixed.measure,

@@ -5,10 +5,9 @@ streaming), through the installed peers, and directly to the broker. The unbound
 not shrink its heap. Clients wait for five minutes.
 """
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from bench.build import build
 from bench.goals import max_goal
@@ -17,16 +16,11 @@ from bench.harness.figures import median, quantile
 from bench.harness.usage import peak_bytes, reset_peak
 from bench.memory.figures import Case, Resident, base_and_peak, mib, seconds
 from bench.memory.frames import FRAMING, MIB, SMALL, produce_frame
-from bench.memory.kafka import FLEETING
+from bench.memory.kafka import FLEETING, Kafka
 from bench.memory.load import Load, Outcome, Planned, through
 from bench.memory.proxies import SluiceSetup, no_proxy
 from bench.running import Running
 from bench.variants import SLUICE, Variant, installed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench.memory.kafka import Kafka
 
 CONNECTIONS: Final = 200
 REQUEST: Final = 10 * MIB

@@ -4,18 +4,14 @@ It is created at the top of the mounted hierarchy (in a container, the container
 `NoCgroupError` gives the reason if that is not permitted.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 MOUNTS: Final = Path("/proc/mounts")
 _REMOVE_SECONDS: Final = 5.0

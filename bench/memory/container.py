@@ -4,28 +4,22 @@ The limit is a real cgroup's; the case is left out if none can be created. Sluic
 the limit; `sluice check` prints them.
 """
 
-from __future__ import annotations
-
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from bench.goals import max_goal
 from bench.harness import BenchError
 from bench.harness.figures import quantile
 from bench.memory import burst, mixed
 from bench.memory.cgroup import Cgroup, NoCgroupError, memory_cgroup
-from bench.memory.figures import Case, base_and_peak, mib, seconds
+from bench.memory.figures import Case, Resident, base_and_peak, mib, seconds
 from bench.memory.frames import LARGE, MIB
+from bench.memory.kafka import Kafka
+from bench.memory.load import Outcome
 from bench.memory.proxies import SluiceSetup, said_by
 from bench.running import Running
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench.memory.figures import Resident
-    from bench.memory.kafka import Kafka
-    from bench.memory.load import Outcome
 
 LIMIT: Final = 256 * MIB
 HEADS: Final = [

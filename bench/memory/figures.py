@@ -4,20 +4,14 @@ Bytes are shown in MiB or KiB, times in seconds or milliseconds; a dash is a fig
 an event that never happened (no connection closed, no answer) is not met, never "not measured".
 """
 
-from __future__ import annotations
-
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from bench.goals import max_goal
+from bench.goals import Goal, max_goal
 from bench.memory.frames import MIB
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.goals import Goal
 
 ALLOWANCE: Final = 1.1
 """Resident memory may exceed the accounted bytes by a tenth."""

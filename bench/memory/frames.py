@@ -4,8 +4,6 @@ All connections share one frame of each kind: each has one request in flight, so
 The versions are the oldest of Kafka 4: Produce 3, Fetch 4.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import Final
 

@@ -8,8 +8,6 @@ A client's connection and its broker connection are paired by their descriptors.
 after another, each with a reply before the next.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each client has its own partition. A round writes a record, waits for its acknow
 client's consumer has read the record. They connect from 127.0.0.1 and run until the block ends.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass, field

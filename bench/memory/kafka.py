@@ -4,20 +4,16 @@ It listens on 127.0.0.1, as the peers of `bench.variants` expect. Its heap is la
 log is deleted early, because a minute of load would fill the disk.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from bench.harness import BenchError
 from bench.memory.frames import MIB
 from tests.support.java import KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import Broker, KafkaCluster
 from tests.support.topics import Topics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 HEAP: Final = "6g"
 """An unbounded burst puts 200 requests of 16 MiB into it at once; a third of the heap cannot hold such."""

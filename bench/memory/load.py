@@ -6,25 +6,19 @@ depend on the wait. So long waits are not missing from the figures. A connection
 are problems; in the closed loop the client connects again.
 """
 
-from __future__ import annotations
-
 import random
 import select
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bench.memory.connection import Connection, Lost
-from bench.memory.figures import longest_gap
+from bench.memory.figures import Resident, longest_gap
 from bench.memory.frames import MIB, error_of
 from bench.memory.proxies import Watch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bench.memory.figures import Resident
-    from bench.running import Running
+from bench.running import Running
 
 
 class Planned(NamedTuple):

@@ -1,25 +1,18 @@
 """Case a: 200 clients with requests of 1 KiB and 16 MiB that disconnect at random, and a pool of one large request."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from bench.goals import max_goal
+from bench.goals import Goal, max_goal
 from bench.harness.figures import median, quantile
 from bench.memory.figures import Case, Resident, base_and_peak, seconds
 from bench.memory.frames import FRAMING, LARGE, SMALL, produce_frame
-from bench.memory.kafka import FLEETING
+from bench.memory.kafka import FLEETING, Kafka
 from bench.memory.load import Load, Outcome, Planned, through
 from bench.memory.proxies import SluiceSetup, no_proxy
 from bench.running import Running
 from bench.variants import SLUICE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench.goals import Goal
-    from bench.memory.kafka import Kafka
 
 Frames = dict[int, list[bytes]]
 CLIENTS: Final = 200

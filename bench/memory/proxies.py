@@ -1,27 +1,22 @@
 """The proxies under test: Sluice with the settings of a case, and the resident memory of any."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.harness import BenchError
 from bench.harness.usage import peak_bytes, reset_peak, resident_bytes
 from bench.memory import whole
+from bench.memory.cgroup import Cgroup
 from bench.memory.figures import Resident
+from bench.running import Running
 from bench.variants import DIRECT, SLUICE, Place, Variant
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bench.memory.cgroup import Cgroup
-    from bench.running import Running
 
 COMMAND: Final = Path(sys.executable).with_name("sluice")
 DRAIN_MS: Final = 1000

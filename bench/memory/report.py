@@ -1,17 +1,12 @@
 """The sections of RESULTS.md: a common one, and one for each case, so that a case can be measured alone."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from bench.goals import goal_table
 from bench.harness.markdown import one_line, put_section, table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.memory.figures import Case
+from bench.memory.figures import Case
 
 _PATH: Final = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
 NAME: Final = "memory"

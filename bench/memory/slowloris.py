@@ -5,13 +5,12 @@ API is known. The honest clients connect from 127.0.0.1. The figure is the time 
 hostile connection; one that is never closed counts as the whole time. Afterwards the whole pool must be free.
 """
 
-from __future__ import annotations
-
 import select
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from bench.goals import max_goal, min_goal
 from bench.harness.figures import median, quantile
@@ -19,13 +18,9 @@ from bench.memory.connection import Connection, Lost
 from bench.memory.figures import Case, milliseconds, seconds
 from bench.memory.frames import FRAMING, KIB, LARGE, MIB, SMALL, error_of, produce_frame
 from bench.memory.honest_clients import HonestClients
+from bench.memory.kafka import Kafka
 from bench.memory.proxies import SluiceSetup, Watch
 from bench.running import Running
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench.memory.kafka import Kafka
 
 ATTACKERS: Final = 500
 HOSTILE: Final = "127.0.0.2"

@@ -6,13 +6,13 @@ clients write and read records. Their baseline is measured before the first cons
 which all consumers are connected.
 """
 
-from __future__ import annotations
-
 import select
 import statistics
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from bench.goals import max_goal
 from bench.harness import BenchError
@@ -22,16 +22,10 @@ from bench.memory.connection import Connection
 from bench.memory.figures import Case, mib, milliseconds
 from bench.memory.frames import KIB, MIB, fetch_frame, produce_frame
 from bench.memory.held import held_bytes
-from bench.memory.honest_clients import HonestClients
+from bench.memory.honest_clients import HonestClients, Took
+from bench.memory.kafka import Kafka
 from bench.memory.proxies import SluiceSetup
 from bench.running import Running
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from bench.memory.honest_clients import Took
-    from bench.memory.kafka import Kafka
 
 CONSUMERS: Final = 1000
 HOSTILE: Final = "127.0.0.2"

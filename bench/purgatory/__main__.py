@@ -5,8 +5,7 @@ rule), in shuffled order. A candidate that does not reach 90 % of a rate skips t
 it. The exit code is 1 only if Sluice's wheel could not be measured.
 """
 
-from __future__ import annotations
-
+import argparse
 import json
 import os
 import random
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.goals import tell
 from bench.harness import ROOT, BenchError
@@ -45,9 +43,6 @@ from bench.purgatory.workload import (
     interval_samples,
     latency_samples,
 )
-
-if TYPE_CHECKING:
-    import argparse
 
 FULL_RATES = "10000,40000,105000,200000,300000,400000"
 QUICK_RATES = "40000,105000"

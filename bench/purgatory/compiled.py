@@ -4,20 +4,15 @@ The sources are copied unchanged, and rebuilt when one has changed. The folder h
 process that has it first on its path runs the compiled modules.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from bench.build import BIN, maybe_compiler
 from bench.harness import ROOT, BenchError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER = BIN / "compiled"
 PACKAGES = ("proxy/__init__.py", "proxy/core/__init__.py")

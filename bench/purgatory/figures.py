@@ -3,8 +3,6 @@
 A rate is held if requests came at 99 % of it or more. A goal whose runs are missing is "not measured", never met.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final
 

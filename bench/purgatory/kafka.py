@@ -6,17 +6,12 @@ figures separated by tabs: elapsed ms, target and actual rate, CPU ms of the pro
 not report lateness.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bench.harness import ROOT, BenchError
-from bench.purgatory.workload import KEY_SPACE, KEYS, TIMEOUT_MS
-
-if TYPE_CHECKING:
-    from bench.purgatory.workload import Load
+from bench.purgatory.workload import KEY_SPACE, KEYS, TIMEOUT_MS, Load
 
 MAIN: Final = "kafka.TestPurgatoryPerformance"
 VERSION: Final = "3.9.2"

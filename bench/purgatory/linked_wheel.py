@@ -5,16 +5,12 @@ of the entry, so that adding and removing allocate nothing. Entries from a coars
 added directly, so that entries of the same millisecond fire in the order they were added, as there.
 """
 
-from __future__ import annotations
-
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from bench.purgatory.play import Book, Request
 from proxy.core.purgatory.timers import Timers
-
-if TYPE_CHECKING:
-    from proxy.core.purgatory.timing_wheel import TimingWheel
+from proxy.core.purgatory.timing_wheel import TimingWheel
 
 NOT_QUEUED = -1
 

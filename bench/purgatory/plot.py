@@ -3,19 +3,12 @@
 One line for each candidate, in the same colour in every panel. An empty circle is a run that did not hold its rate.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from bench.harness import svg
 from bench.harness.svg import STYLE, text
-from bench.purgatory.figures import TITLES
+from bench.purgatory.figures import TITLES, Found, Run
 from bench.purgatory.workload import LOADS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bench.purgatory.figures import Found, Run
 
 WIDTH, PANEL_WIDTH, PANEL_HEIGHT = 860, 340, 220
 LEFT, TOP, BETWEEN_X, BETWEEN_Y = 64, 128, 78, 74

@@ -6,18 +6,12 @@
 - An entry whose time has passed fires at the next tick.
 """
 
-from __future__ import annotations
-
+from collections.abc import Collection, Hashable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 from bench.purgatory.play import Request
 from proxy.core.purgatory.purgatory import DelayedOperation, Purgatory
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable
-
-    from proxy.core.purgatory.timing_wheel import TimerEntry
+from proxy.core.purgatory.timing_wheel import TimerEntry
 
 
 class TimerList:

@@ -1,16 +1,9 @@
 """The section of RESULTS.md: goals, the highest rates, every run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from bench.goals import MB, goal_table
 from bench.harness.markdown import columns, facts_table, one_line, table
-from bench.purgatory.figures import BUSY, HELD, SOURCE_RATE, TITLES, Run, goals
+from bench.purgatory.figures import BUSY, HELD, SOURCE_RATE, TITLES, Found, Run, goals
 from bench.purgatory.workload import LOADS
-
-if TYPE_CHECKING:
-    from bench.purgatory.figures import Found
 
 METHOD = f"""\
 Made by `make bench-purgatory`: the benchmark of [the design]\

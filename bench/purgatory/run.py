@@ -4,8 +4,6 @@ So memory and CPU belong to that run alone. CPU is that of the whole process, fr
 left. The garbage collector has the proxy's settings.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -13,19 +11,14 @@ import random
 import sys
 import time
 from array import array
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.harness.usage import peak_bytes
-from bench.purgatory.play import Book, Player, Request
+from bench.purgatory.play import Book, Player, Queue, Request
 from bench.purgatory.workload import TIMEOUT_MS, draw_keys, saved
 from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bench.purgatory.play import Queue
 
 SIMPLE_SIZE = 256
 """Buckets of the simple wheel; must exceed the timeout in milliseconds."""

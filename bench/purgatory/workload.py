@@ -8,14 +8,12 @@
 from __future__ import annotations
 
 import math
+import random
 from array import array
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import random
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 TIMEOUT_MS: Final = 200
 KEYS: Final = 3
