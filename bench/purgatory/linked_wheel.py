@@ -6,13 +6,10 @@ added directly, so that entries of the same millisecond fire in the order they w
 """
 
 from heapq import heappop, heappush
-from typing import cast
 
 from bench.purgatory.play import Book, Request
 from proxy.core.purgatory.timers import Timers
-from proxy.core.purgatory.timing_wheel import TimingWheel
-
-NOT_QUEUED = -1
+from proxy.core.purgatory.timing_wheel import Bucket, TimingWheel, Wheel
 
 
 class LinkedRequest(Request):
@@ -54,45 +51,24 @@ ALONE = Sentinel()
 """Not None, which every step would have to check; not the entry itself, which would be a reference cycle."""
 
 
-class Bucket:
+class LinkedBucket(Bucket):
     """The entries of one interval."""
 
-    __slots__ = ("expires_ms", "sentinel")
+    __slots__ = ("sentinel",)
 
     def __init__(self) -> None:
-        self.expires_ms = NOT_QUEUED
+        super().__init__()
         self.sentinel = Sentinel()
 
 
-class Wheel:
-    """One level."""
-
-    __slots__ = ("buckets", "interval_ms", "overflow", "tick_ms", "turns_ms", "until_ms")
-
-    def __init__(self, tick_ms: int, size: int, now_ms: int) -> None:
-        self.tick_ms = tick_ms
-        self.interval_ms = tick_ms * size
-        self.buckets = [Bucket() for _ in range(size)]
-        self.overflow: Wheel | None = None
-        self.turn(now_ms)
-
-    def turn(self, now_ms: int) -> None:
-        """Set the clock, rounded down to a tick."""
-        begun_ms = now_ms - now_ms % self.tick_ms
-        self.turns_ms = begun_ms + self.tick_ms
-        self.until_ms = begun_ms + self.interval_ms
-
-
-class LinkedWheel:
+class LinkedWheel(TimingWheel):
     """All levels and the queue of their filled buckets."""
 
-    __slots__ = ("_finest", "_queue", "_size", "_time_ms")
+    __slots__ = ()
 
-    def __init__(self, start_ms: int, tick_ms: int = 1, wheel_size: int = 20) -> None:
-        self._size = wheel_size
-        self._time_ms = start_ms
-        self._finest = Wheel(tick_ms, wheel_size, start_ms)
-        self._queue: list[tuple[int, int, Bucket]] = []
+    def __init__(self, start_ms: int) -> None:
+        super().__init__(start_ms)
+        _link(self._finest)
 
     def add(self, entry: LinkedRequest) -> bool:
         """Add an entry; return False if it is due now or was cancelled."""
@@ -108,9 +84,9 @@ class LinkedWheel:
             wheel = wheel.overflow or self._grow(wheel)
         tick_ms = wheel.tick_ms
         bucket = wheel.buckets[at_ms // tick_ms % self._size]
-        if bucket.expires_ms == NOT_QUEUED:
-            bucket.expires_ms = at_ms - at_ms % tick_ms
-            heappush(self._queue, (bucket.expires_ms, -tick_ms, bucket))
+        if not bucket.queued:
+            bucket.queued = True
+            heappush(self._queue, (at_ms - at_ms % tick_ms, -tick_ms, bucket))
         after = bucket.sentinel
         before = after.before
         entry.before = before
@@ -126,7 +102,7 @@ class LinkedWheel:
             self._time_ms = expires_ms = queue[0][0]
             while queue and queue[0][0] == expires_ms:
                 _, width, bucket = heappop(queue)
-                bucket.expires_ms = NOT_QUEUED
+                bucket.queued = False
                 if width == -self._finest.tick_ms:
                     _take_out(bucket.sentinel, due)
                 else:
@@ -156,9 +132,9 @@ class LinkedWheel:
                 wheel = wheel.overflow or self._grow(wheel)
             tick_ms = wheel.tick_ms
             bucket = wheel.buckets[at_ms // tick_ms % self._size]
-            if bucket.expires_ms == NOT_QUEUED:
-                bucket.expires_ms = at_ms - at_ms % tick_ms
-                heappush(self._queue, (bucket.expires_ms, -tick_ms, bucket))
+            if not bucket.queued:
+                bucket.queued = True
+                heappush(self._queue, (at_ms - at_ms % tick_ms, -tick_ms, bucket))
             before = bucket.sentinel
             after = before.after
             entry.before = before
@@ -169,16 +145,14 @@ class LinkedWheel:
         come.reverse()
         due.extend(come)
 
-    def _turn(self) -> None:
-        now_ms = self._time_ms
-        wheel: Wheel | None = self._finest
-        while wheel is not None and now_ms >= wheel.turns_ms:
-            wheel.turn(now_ms)
-            wheel = wheel.overflow
-
     def _grow(self, wheel: Wheel) -> Wheel:
-        wheel.overflow = Wheel(wheel.interval_ms, self._size, self._time_ms)
-        return wheel.overflow
+        return _link(super()._grow(wheel))
+
+
+def _link(wheel: Wheel) -> Wheel:
+    """Give a level buckets of linked entries."""
+    wheel.buckets = [LinkedBucket() for _ in wheel.buckets]
+    return wheel
 
 
 def _take_out(sentinel: LinkedRequest, into: list[LinkedRequest]) -> None:
@@ -199,4 +173,4 @@ class LinkedTimers(Timers):
 
     def __init__(self, start_ms: int = 0) -> None:
         super().__init__(start_ms)
-        self._wheel = cast("TimingWheel", LinkedWheel(start_ms))
+        self._wheel = LinkedWheel(start_ms)
