@@ -20,6 +20,7 @@ from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
     Buffer,
     check_tag_count,
+    decode_text,
     spend,
 )
 from wire.produce_topics import TopicBytes
@@ -128,7 +129,7 @@ class FetchTopics:
         if not self._by_id:
             length = yield from self._length()
         name = yield _ASK, length
-        self.per_topic.append(TopicBytes(name if self._by_id else _decoded(name)))
+        self.per_topic.append(TopicBytes(name if self._by_id else decode_text(name, "topic name")))
         for _ in range((yield from self._count())):
             yield from partition()
         if self._flexible:
@@ -197,7 +198,7 @@ class FetchTopics:
         value, shift = byte & 0x7F, 7
         while byte >= 0x80:
             if shift == 35:
-                raise WireError("varint is longer than 5 bytes")
+                raise WireError("varint has more than 5 bytes, expected 1..5")
             byte = (yield _ASK, 1)[0]
             value |= (byte & 0x7F) << shift
             shift += 7
@@ -212,10 +213,3 @@ class FetchTopics:
         for _ in range(count):
             yield from self._uvarint()
             yield _STEP_OVER, (yield from self._uvarint())
-
-
-def _decoded(name: bytes) -> str:
-    try:
-        return name.decode()
-    except UnicodeDecodeError as error:
-        raise WireError("topic name is not valid UTF-8") from error

@@ -29,8 +29,6 @@ REQUEST_FIXED_BYTES: Final = 12
 RESPONSE_FIXED_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 64 * 1024
 """The largest accepted header in bytes, size field included: a maximal client id (32 KiB) and its tags."""
-_CUT_CLIENT_ID: Final = "request header ends inside its client id"
-_TOO_LONG: Final = f"header extends beyond its frame, or is longer than {MAX_HEADER_BYTES} bytes"
 
 
 def body_at(buf: Buffer, pos: int, end: int, request_header_version: int) -> int | None:
@@ -45,7 +43,7 @@ def body_at(buf: Buffer, pos: int, end: int, request_header_version: int) -> int
     if request_header_version:
         if end < body + 2:
             if stop < body + 2:
-                raise WireError(_CUT_CLIENT_ID)
+                raise _cut_client_id(stop - pos)
             return None
         length: int = int16_at(buf, body)[0]
         body += 2
@@ -68,7 +66,7 @@ def client_id_of(buf: Buffer, pos: int, end: int) -> bytes:
     Raises `WireError` if the client id extends beyond `end`.
     """
     if end - pos < REQUEST_FIXED_BYTES + 2:
-        raise WireError(_CUT_CLIENT_ID)
+        raise _cut_client_id(end - pos)
     start = pos + REQUEST_FIXED_BYTES + 2
     length: int = int16_at(buf, pos + REQUEST_FIXED_BYTES)[0]
     if length <= 0:
@@ -76,7 +74,7 @@ def client_id_of(buf: Buffer, pos: int, end: int) -> bytes:
             raise WireError(f"client id length {length} is outside -1..{0x7FFF}")
         return b""
     if start + length > end:
-        raise WireError(_CUT_CLIENT_ID)
+        raise _cut_client_id(end - pos)
     return bytes(buf[start : start + length])
 
 
@@ -109,7 +107,7 @@ def _after_tags(buf: Buffer, start: int, pos: int, end: int, stop: int) -> int |
         while True:
             if pos >= end:
                 if pos >= stop:
-                    raise WireError(_TOO_LONG)
+                    raise _too_long(pos - start, stop - start)
                 return None
             byte = buf[pos]
             pos += 1
@@ -118,7 +116,7 @@ def _after_tags(buf: Buffer, start: int, pos: int, end: int, stop: int) -> int |
                 break
             shift += 7
             if shift == 35:
-                raise WireError("varint is longer than 5 bytes")
+                raise WireError("varint has more than 5 bytes, expected 1..5")
         if value > 0xFFFF_FFFF:
             raise WireError(f"varint {value} is outside 0..{0xFFFF_FFFF}")
         if left < 0:
@@ -134,5 +132,13 @@ def _after_tags(buf: Buffer, start: int, pos: int, end: int, stop: int) -> int |
         if left == 0:
             break
     if pos > stop:
-        raise WireError(_TOO_LONG)
+        raise _too_long(pos - start, stop - start)
     return pos if pos <= end else None
+
+
+def _too_long(size_bytes: int, max_bytes: int) -> WireError:
+    return WireError(f"header has {size_bytes} bytes or more, expected {max_bytes} at most")
+
+
+def _cut_client_id(size_bytes: int) -> WireError:
+    return WireError(f"request of {size_bytes} bytes ends inside its client id")

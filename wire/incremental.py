@@ -31,7 +31,7 @@ def try_uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
             return value, pos
         shift += 7
         if shift == 35:
-            raise WireError("varint is longer than 5 bytes")
+            raise WireError("varint has more than 5 bytes, expected 1..5")
     return _INCOMPLETE
 
 

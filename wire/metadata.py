@@ -20,6 +20,7 @@ from wire.primitives import (
     array_count,
     compact_count,
     compact_length,
+    decode_text,
     encode_count,
     encode_string,
     int32_at,
@@ -109,19 +110,12 @@ def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[b
         pos = skip(id_at, _TOPIC_ID_BYTES + 1, end)  # id, is internal
         topic_id = bytes(buf[id_at : id_at + _TOPIC_ID_BYTES])
         if 0 < length <= MAX_NAME_BYTES and any(topic_id):
-            names[topic_id] = _name(buf, at, id_at)
+            names[topic_id] = decode_text(buf[at:id_at], "topic name")
         partitions, pos = compact_count(buf, pos, end, _MIN_PARTITION_BYTES)
         budget = spend(budget, partitions)
         pos, budget = _after_partitions(buf, pos, end, partitions, budget)
         pos, budget = spend_tags(buf, skip(pos, 4, end), end, budget)  # authorized operations
     return names
-
-
-def _name(buf: Buffer, start: int, end: int) -> str:
-    try:
-        return buf[start:end].decode()
-    except UnicodeDecodeError as error:
-        raise WireError("topic name is not valid UTF-8") from error
 
 
 def _after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple[int, int]:

@@ -206,8 +206,8 @@ def _share(
             pos, budget = after_partition(buf, pos, end, budget)
         pos, budget = spend_tags(buf, pos, end, budget)
     new, after = compact_brokers(buf, pos, end, 0, advertise, budget)
-    if skip_tags(buf, after, end) != end:
-        raise WireError("bytes follow the last field of the response")
+    if (stop := skip_tags(buf, after, end)) != end:
+        raise WireError(f"{end - stop} bytes follow the last field of the response")
     return splice(buf, start, end, new, pos, after)
 
 

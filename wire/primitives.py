@@ -68,7 +68,7 @@ def uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
             return value, pos
         shift += 7
         if shift == 35:
-            raise WireError("varint is longer than 5 bytes")
+            raise WireError("varint has more than 5 bytes, expected 1..5")
     raise WireError(f"varint is cut off at offset {end}")
 
 
@@ -224,6 +224,15 @@ def encode_uvarint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def decode_text(data: Buffer, what: str) -> str:
+    """Return the text of a field, which errors call `what`. Raises `WireError` if it is not valid UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        place = f"byte {error.start} of {len(data)}"
+        raise WireError(f"{what} is not valid UTF-8, at {place}") from error
 
 
 def encode_string(value: bytes | None) -> bytes:

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Final
 
 from wire.errors import WireError
 from wire.incremental import try_size, try_string, try_uvarint
-from wire.primitives import ELEMENT_BUDGET, Buffer, check_tag_count, int16_at, int32_at, spend
+from wire.primitives import (
+    ELEMENT_BUDGET,
+    Buffer,
+    check_tag_count,
+    decode_text,
+    int16_at,
+    int32_at,
+    spend,
+)
 
 if TYPE_CHECKING:
     from wire.record_batches import BatchCounter
@@ -209,7 +217,7 @@ class ProduceWalker:
         if after < 0:
             return -1
         name = bytes(buf[pos : pos + length])
-        self.topics.append((name if self._by_id else _decoded(name), []))
+        self.topics.append((name if self._by_id else decode_text(name, "topic name"), []))
         self._topics_left -= 1
         self._partitions_left = self._counted(count)
         if count:
@@ -290,10 +298,3 @@ class ProduceWalker:
         if not self._tags_left:
             self._struct_end()
         return after
-
-
-def _decoded(name: bytes) -> str:
-    try:
-        return name.decode()
-    except UnicodeDecodeError as error:
-        raise WireError("topic name is not valid UTF-8") from error

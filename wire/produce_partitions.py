@@ -47,7 +47,6 @@ _INDEX_AND_SIZE: Final = Struct(">ii").unpack_from
 _TOPIC: Final = Struct(">Hi")  # length of its name or id, number of partitions
 _NO_OFFSETS: Final = Struct(">ihq")  # index, error code, base offset
 _NO_TIME: Final = INT32.pack(-1) * 2
-_CUT_BODY: Final = "Produce request ends inside its fields"
 _NULL_NAME: Final = "topic name is null, expected 0 or more bytes"
 
 
@@ -85,7 +84,7 @@ def read_topics(
             return _flexible(buf, at, end, version, budget)
         return _classic(buf, at, end, budget)
     except (IndexError, struct_error) as error:
-        raise WireError(_CUT_BODY) from error
+        raise WireError(f"Produce request of {end - at} bytes ends inside its fields") from error
 
 
 def _flexible(
@@ -120,7 +119,9 @@ def _flexible(
             else:
                 pos, budget = spend_tags(buf, pos, end, budget)
             if pos > end:
-                raise WireError(_CUT_BODY)
+                raise WireError(
+                    f"partition {partitions[-1]} ends {pos - end} bytes beyond its request"
+                )
         if buf[pos] == 0:
             pos += 1
         else:
@@ -151,7 +152,9 @@ def _classic(
             partitions.append(index)
             pos += 8 + max(length, 0)
             if pos > end:
-                raise WireError(_CUT_BODY)
+                raise WireError(
+                    f"partition {partitions[-1]} ends {pos - end} bytes beyond its request"
+                )
         found.append((name.decode(errors="replace"), partitions))
     if pos != end:
         raise WireError(f"{end - pos} bytes follow the last field of a Produce request")

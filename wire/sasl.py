@@ -24,6 +24,7 @@ from wire.primitives import (
     array_count,
     bytes_length,
     compact_length,
+    decode_text,
     encode_count,
     encode_string,
     int16_at,
@@ -199,12 +200,11 @@ def _scram_name(name: bytes) -> str:
     if b"=" in bare.replace(b"=3D", b""):
         raise WireError("SCRAM name has an unknown escape, expected =2C or =3D")
     if not name or b"\0" in name:
-        raise WireError("SCRAM name is empty or contains NUL")
+        raise WireError(
+            f"SCRAM name of {len(name)} bytes is empty or contains NUL, expected 1 or more other bytes"
+        )
     return _text(bare.replace(b"=3D", b"="))
 
 
 def _text(data: Buffer) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise WireError("SASL name is not valid UTF-8") from error
+    return decode_text(data, "SASL name")

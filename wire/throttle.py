@@ -46,7 +46,8 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
         return None
     body = response_body_at(buf, frame_start, frame_end, api.response_header_version)
     if body is None:
-        raise WireError(f"{api.name} response ends inside its header")
+        size_bytes = frame_end - frame_start
+        raise WireError(f"{api.name} response of {size_bytes} bytes ends inside its header")
     if api.throttle is not ThrottleField.LAST:
         pos = body + (api.throttle_offset or 0)
     elif api.key == ApiKey.API_VERSIONS and _is_unsupported(buf, body, frame_end):
@@ -59,8 +60,10 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
         return frame_end - 5  # only an empty tag section follows it: no need to walk
     elif api.flexible:
         pos, budget = _LAST_FLEXIBLE[api.key](buf, body, frame_end, api.version)
-        if spend_tags(buf, skip(pos, 4, frame_end), frame_end, budget)[0] != frame_end:
-            raise WireError(f"bytes follow the last field of a {api.name} response")
+        after, _ = spend_tags(buf, skip(pos, 4, frame_end), frame_end, budget)
+        if after != frame_end:
+            rest = frame_end - after
+            raise WireError(f"{rest} bytes follow the last field of a {api.name} response")
     else:
         pos = frame_end - 4
         skip(body, 4, frame_end)
