@@ -20,10 +20,10 @@ from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
     Buffer,
     check_tag_count,
-    decode_text,
     spend,
 )
 from wire.produce_topics import TopicBytes
+from wire.topic_names import topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -129,7 +129,7 @@ class FetchTopics:
         if not self._by_id:
             length = yield from self._length()
         name = yield _ASK, length
-        self.per_topic.append(TopicBytes(name if self._by_id else decode_text(name, "topic name")))
+        self.per_topic.append(TopicBytes(name if self._by_id else topic_name(name)))
         for _ in range((yield from self._count())):
             yield from partition()
         if self._flexible:

@@ -20,7 +20,6 @@ from wire.primitives import (
     array_count,
     compact_count,
     compact_length,
-    decode_text,
     encode_count,
     encode_string,
     int32_at,
@@ -31,6 +30,7 @@ from wire.primitives import (
     spend_tags,
     string_length,
 )
+from wire.topic_names import topic_name
 
 CLIENT_ID: Final = b"sluice"
 REQUEST_VERSION: Final = 1
@@ -110,7 +110,7 @@ def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[b
         pos = skip(id_at, _TOPIC_ID_BYTES + 1, end)  # id, is internal
         topic_id = bytes(buf[id_at : id_at + _TOPIC_ID_BYTES])
         if 0 < length <= MAX_NAME_BYTES and any(topic_id):
-            names[topic_id] = decode_text(buf[at:id_at], "topic name")
+            names[topic_id] = topic_name(buf[at:id_at])
         partitions, pos = compact_count(buf, pos, end, _MIN_PARTITION_BYTES)
         budget = spend(budget, partitions)
         pos, budget = _after_partitions(buf, pos, end, partitions, budget)

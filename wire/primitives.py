@@ -226,15 +226,6 @@ def encode_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-def decode_text(data: Buffer, what: str) -> str:
-    """Return the text of a field, which errors call `what`. Raises `WireError` if it is not valid UTF-8."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        place = f"byte {error.start} of {len(data)}"
-        raise WireError(f"{what} is not valid UTF-8, at {place}") from error
-
-
 def encode_string(value: bytes | None) -> bytes:
     """Return a classic string: int16 length, then the bytes; None is null. Raises `WireError` if it is too long."""
     if value is None:

@@ -20,11 +20,11 @@ from wire.primitives import (
     ELEMENT_BUDGET,
     Buffer,
     check_tag_count,
-    decode_text,
     int16_at,
     int32_at,
     spend,
 )
+from wire.topic_names import topic_name
 
 if TYPE_CHECKING:
     from wire.record_batches import BatchCounter
@@ -217,7 +217,7 @@ class ProduceWalker:
         if after < 0:
             return -1
         name = bytes(buf[pos : pos + length])
-        self.topics.append((name if self._by_id else decode_text(name, "topic name"), []))
+        self.topics.append((name if self._by_id else topic_name(name), []))
         self._topics_left -= 1
         self._partitions_left = self._counted(count)
         if count:

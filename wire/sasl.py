@@ -24,7 +24,6 @@ from wire.primitives import (
     array_count,
     bytes_length,
     compact_length,
-    decode_text,
     encode_count,
     encode_string,
     int16_at,
@@ -207,4 +206,8 @@ def _scram_name(name: bytes) -> str:
 
 
 def _text(data: Buffer) -> str:
-    return decode_text(data, "SASL name")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        at = f"byte {error.start} of {len(data)}"
+        raise WireError(f"SASL name is not valid UTF-8, at {at}") from error

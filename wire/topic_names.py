@@ -116,3 +116,12 @@ def _after_partition(buf: bytearray, pos: int, end: int) -> int:
         count, pos = compact_count(buf, pos, end, 4)
         pos += 4 * max(count, 0)
     return skip_tags(buf, pos, end)
+
+
+def topic_name(data: Buffer) -> str:
+    """Return the name in these bytes. Raises `WireError` if they are not valid UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        at = f"byte {error.start} of {len(data)}"
+        raise WireError(f"topic name is not valid UTF-8, at {at}") from error

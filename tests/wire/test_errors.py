@@ -7,8 +7,9 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 
 from wire.errors import ErrorCode, WireError
 from wire.header import client_id_of, response_body_at
-from wire.primitives import decode_text, uvarint
+from wire.primitives import uvarint
 from wire.produce_partitions import read_topics
+from wire.topic_names import topic_name
 
 
 @pytest.mark.parametrize("code", ErrorCode)
@@ -20,7 +21,7 @@ def test_codes_have_kafkas_numbers_and_names(code: ErrorCode) -> None:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda: decode_text(b"a\xff", "name"), "name is not valid UTF-8, at byte 1 of 2"),
+        (lambda: topic_name(b"a\xff"), "topic name is not valid UTF-8, at byte 1 of 2"),
         (lambda: uvarint(b"\x80" * 6, 0, 6), "varint has more than 5 bytes, expected 1..5"),
         (lambda: client_id_of(bytes(8), 0, 8), "request of 8 bytes ends inside its client id"),
         (
