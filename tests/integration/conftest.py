@@ -18,7 +18,7 @@ from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import EveryListener
 from tests.support.kafka_sasl import PLAIN, SCRAM_256, SaslListener, usual_users
 from tests.support.quota_setup import quota_users
-from tests.support.security_setups import CAROL, SLUICE, Files
+from tests.support.security_setups import CANARY, CAROL, SLUICE, Files
 from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
 from tests.support.witness import Witnessed, install
@@ -97,7 +97,7 @@ def security_files(authority: Authority, work: Path) -> Files:
 @pytest.fixture(scope="session")
 def kafka_secure(java: Java, authority: Authority, work: Path) -> Iterator[KafkaCluster]:
     """One broker with a listener for every security protocol."""
-    listener = SaslListener(usual_users() | dict([SLUICE]))
+    listener = SaslListener(usual_users() | dict([SLUICE, CANARY]))
     yield from _running(
         KafkaCluster(work / "secure", 1, 16, java, EveryListener(authority, listener))
     )

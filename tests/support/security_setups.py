@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.support.canaries import new_secret
 from tests.support.certificates import Pair
 from tests.support.client_security import ClientSecurity
 from tests.support.kafka_listeners import MTLS, PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL
@@ -24,6 +25,8 @@ LIBRARIES: Final = ("kafka-python", "librdkafka", "Java")
 WORKS: Final[frozenset[str]] = frozenset()
 ALICE: Final = ("alice", "alice-secret")
 SLUICE: Final = ("sluice", "sluice-secret")
+CANARY: Final = ("canary", new_secret())
+"""A user for tests that search for the password."""
 CAROL: Final = "carol"
 """The common name of the clients' certificate."""
 BEGIN, END = "<!-- combinations: begin -->", "<!-- combinations: end -->"

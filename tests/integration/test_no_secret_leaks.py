@@ -1,0 +1,175 @@
+"""T13: no password, token or SCRAM proof is in anything that Sluice writes, at its lowest log level.
+
+Each secret is new in each run. Clients authenticate by every mechanism, with success and without, at the broker
+through Sluice, at Sluice itself, and Sluice authenticates by every mechanism at the broker.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.canaries import Canaries, answers_of, files_below, forms, new_secret, outputs_of
+from tests.support.command_line import invoke, written
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_listeners import SASL_PLAINTEXT
+from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAMS
+from tests.support.load import await_that
+from tests.support.sasl import FAILED, Scram, bearer, plain, unsigned_token
+from tests.support.sasl_talk import Talk
+from tests.support.security_setups import CANARY
+from tests.support.sluice_process import SluiceProcess
+from wire.sasl import AuthenticateReply
+
+USER, PASSWORD = CANARY
+FAMILIES: Final = ["entity", "api", "instance", "topic", "capture"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loud:
+    """A Sluice that writes as much as it can, and the secrets that pass through it."""
+
+    sluice: SluiceProcess
+    canaries: Canaries
+    socket: Path
+
+    def outputs(self) -> dict[str, bytes]:
+        """Drain it, and return all that it has written and answered."""
+        live = answers_of(self.socket) | outputs_of(self.sluice.file, self.socket)
+        self.sluice.stop()
+        return live | files_below(self.sluice.directory)
+
+
+def loud(upstream: str, directory: Path, **more: dict[str, object]) -> Loud:
+    """Return a Sluice that is not started; `more` is for SluiceProcess."""
+    socket = directory / "admin.sock"
+    written_to = directory / "sluice" / "written"
+    settings = {
+        "log": {"level": "debug"},
+        "admin": {"socket": str(socket)},
+        "traces": {
+            "export": "file",
+            "file": str(written_to / "traces.json"),
+            "sample_every_requests": 1,
+            "slow_ms": 1,
+        },
+        "usage_log": {"directory": str(written_to / "usage"), "families": FAMILIES},
+        "audit": {"file": str(written_to / "audit.jsonl")},
+    }
+    written_to.mkdir(parents=True)
+    sluice = SluiceProcess(upstream, directory / "sluice", settings=settings, **more)
+    return Loud(sluice, Canaries(), socket)
+
+
+@pytest.fixture
+def passthrough(kafka_secure: KafkaCluster, tmp_path: Path) -> Iterator[Loud]:
+    """Before the broker's own SASL."""
+    made = loud(kafka_secure.bootstrap_of(SASL_PLAINTEXT), tmp_path)
+    with made.sluice:
+        yield made
+
+
+def accepted(answer: AuthenticateReply | None, *, expected: bool) -> None:
+    """Check the outcome of an exchange."""
+    assert answer is not None
+    assert answer.error_code == (0 if expected else FAILED)
+
+
+def by_plain(talk: Talk, canaries: Canaries, *, right: bool) -> None:
+    """Authenticate by PLAIN."""
+    password = PASSWORD if right else new_secret()
+    canaries.add(f"password of PLAIN, {right}", password)
+    accepted(talk.plain(plain(USER, password)), expected=right)
+
+
+def by_scram(talk: Talk, canaries: Canaries, mechanism: str, *, right: bool) -> None:
+    """Authenticate by SCRAM; the proof is a secret as the password is."""
+    password = PASSWORD if right else new_secret()
+    canaries.add(f"password of {mechanism}, {right}", password)
+    exchange = Scram(mechanism, USER, password)
+    assert talk.handshake(mechanism) == 0
+    challenge = talk.token(exchange.first)
+    assert challenge is not None
+    final = exchange.final(challenge.auth_bytes)
+    canaries.add(f"proof of {mechanism}, {right}", final.partition(b",p=")[2])
+    accepted(talk.token(final), expected=right)
+
+
+def by_bearer(talk: Talk, canaries: Canaries, *, right: bool) -> None:
+    """Authenticate by OAUTHBEARER; a refusal is a challenge first."""
+    token = unsigned_token(new_secret(), 3600 if right else -60)
+    canaries.add(f"token, {right}", token.split(".")[1])
+    assert talk.handshake(OAUTH) == 0
+    answer = talk.token(bearer(token))
+    if not right:
+        accepted(answer, expected=True)
+        answer = talk.token(b"\x01")
+    accepted(answer, expected=right)
+
+
+def speak(port: int, canaries: Canaries, mechanism: str, *, right: bool) -> None:
+    """Authenticate on a new connection; if that succeeds, ask for a delegation token, whose hmac is a secret too."""
+    with Talk(port) as talk:
+        if mechanism == PLAIN:
+            by_plain(talk, canaries, right=right)
+        elif mechanism == OAUTH:
+            by_bearer(talk, canaries, right=right)
+        else:
+            by_scram(talk, canaries, mechanism, right=right)
+        if right:
+            assert talk.metadata()
+            token = talk.who()
+            assert token is not None
+            if token.hmac:
+                canaries.add(f"delegation token of {mechanism}", token.hmac)
+
+
+@pytest.mark.kafka
+def test_the_clients_secrets_pass_unseen(passthrough: Loud) -> None:
+    """The broker accepts and refuses them; the user and the refusals are written, the secrets are not."""
+    for mechanism in (PLAIN, *SCRAMS, OAUTH):
+        for right in (True, False):
+            speak(passthrough.sluice.port, passthrough.canaries, mechanism, right=right)
+    with Talk(passthrough.sluice.port) as talk:  # a secret in the place of a mechanism
+        passthrough.canaries.add("mechanism", secret := new_secret())
+        assert talk.handshake(secret) != 0
+    await_that(lambda: passthrough.sluice.said().count("session_closed") == 9, "9 closed sessions")
+    outputs = passthrough.outputs()
+
+    assert passthrough.canaries.found_in(outputs) == []
+    assert len(passthrough.canaries.known) >= 16
+    assert sum(USER.encode() in each for each in outputs.values()) >= 3  # or nothing was looked at
+    assert any(path.endswith("traces.json") and data for path, data in outputs.items())
+
+
+@pytest.mark.parametrize("shape", sorted(forms(b"0123456789/abcdef+~=")), ids=lambda s: s.decode())
+def test_each_form_of_a_secret_is_found(shape: bytes) -> None:
+    """A text that has the secret in this form is told from one that has not."""
+    canaries = Canaries()
+    canaries.add("it", b"0123456789/abcdef+~=")
+
+    assert canaries.found_in({"log": b"a line with " + shape, "other": b"a line"}) == [
+        ("it", "log")
+    ]
+
+
+INLINE: Final = new_secret()
+WRONG: Final = ("password", "client_secret", "token")
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_a_secret_in_the_settings_is_refused_and_not_repeated(key: str, tmp_path: Path) -> None:
+    """The error names the key, and not its value."""
+    sasl = {"mechanism": "PLAIN", "username": "u", key: INLINE}
+    upstream = {"bootstrap_servers": ["127.0.0.1:9"], "sasl": sasl}
+    file = written(tmp_path, json.dumps({"upstream": upstream}))
+    canaries = Canaries()
+    canaries.add("password", INLINE)
+    for command in ("check", "config", "run"):
+        ran = invoke(command, "-c", file)
+        assert ran.exit_code != 0
+        assert f"upstream.sasl.{key}" in ran.output
+        assert canaries.found_in({command: ran.output_bytes}) == []
