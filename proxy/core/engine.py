@@ -14,6 +14,7 @@ from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
 from proxy.core.session.held_moves import HeldMoves
 from proxy.core.session.policy_calls import PolicyCalls
+from proxy.core.session.reauthentication import Reauthentication
 from proxy.core.session.session import Session
 from proxy.core.session.shared_state import SharedState, within
 from wire.apis import ApiKey
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
     from proxy.core.session.grace_times import GraceTimes
+    from proxy.core.session.reauthentication import Custodian
     from proxy.core.stats.capture import Capture
     from proxy.core.stats.topic_usage import TopicUsage
     from proxy.core.topology import Topology
@@ -84,6 +86,7 @@ class Engine(SharedState):
         self.moves = HeldMoves(self.timers)
         self.sessions: set[Session] = set()
         self.takers = self.sessions
+        self._renewals: dict[Session, Reauthentication] = {}
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
         self._look_at_chain()
@@ -108,8 +111,16 @@ class Engine(SharedState):
         self.observer.on_session_opened(peer)
         return session
 
+    def renew(self, session: Session, lifetime_ms: int, address: str, custodian: Custodian) -> None:
+        """Renew Sluice's own authentication at the session's broker before `lifetime_ms` from now are over."""
+        renewal = self._renewals[session] = Reauthentication(session, custodian, address)
+        renewal.begin(lifetime_ms, self.now_ms)
+
     def _release(self, session: Session, now_ms: int) -> None:
         """Remove a session that is closed on both sides, and report its end."""
+        renewal = self._renewals.pop(session, None)
+        if renewal is not None:
+            renewal.release()
         if session in self.sessions:
             self.sessions.remove(session)
             self.usage.leave(session.usage)

@@ -36,10 +36,16 @@ class Mute:
     ENDING: Final = 64
     IN_FLIGHT: Final = 128
     PACED: Final = 256
+    UPSTREAM_REAUTH: Final = 512
 
 
 STOPS_PARSING = (
-    Mute.THROTTLED | Mute.HELD | Mute.UPSTREAM_AUTH | Mute.OUT_OF_MEMORY | Mute.IN_FLIGHT
+    Mute.THROTTLED
+    | Mute.HELD
+    | Mute.UPSTREAM_AUTH
+    | Mute.OUT_OF_MEMORY
+    | Mute.IN_FLIGHT
+    | Mute.UPSTREAM_REAUTH
 )
 """While one of these holds, requests already read are not begun."""
 

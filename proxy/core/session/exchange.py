@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from wire.produce import ProduceWalker
 
 
+MAX_PROXY_REPLY_BYTES = 65536
+"""The largest reply to a question of our own."""
+
+
 class Exchange:
     """A request on its way that no policy, trace or capture looks at: what the fast loop makes, with every slot set.
 

@@ -24,6 +24,7 @@ from proxy.core.session.body_walk import (
 )
 from proxy.core.session.channel import ATTENTION
 from proxy.core.session.exchange import (
+    MAX_PROXY_REPLY_BYTES,
     Exchange,
     ObservedExchange,
     ProxyExchange,
@@ -136,6 +137,9 @@ class ReplyStream:
     ) -> bool:
         """Begin a reply that is not whole in this read. Return False if its head is incomplete, too."""
         owner, size = self._owner, self._size
+        if isinstance(exchange, ProxyExchange) and size > MAX_PROXY_REPLY_BYTES:
+            expected = f"expected at most {MAX_PROXY_REPLY_BYTES}"
+            raise BrokerProtocolError(f"a reply of {size} bytes to Sluice itself, {expected}")
         if isinstance(exchange, ProxyExchange) or _is_kept(exchange):
             leads, copies = _how_kept(exchange)
             self._kept = KeptReply(owner, size, leads=leads, copies=copies)

@@ -358,6 +358,11 @@ class Session(SessionParts):
         """End because the broker's connection is closed. Replies that were received are still delivered."""
         self._ending_now().on_broker_gone(self, reason, now_ms)
 
+    def fail_request_and_attend(self, fault: Exception) -> None:
+        """End because of a fault at the request that begins or is passing, outside of its own reads."""
+        self._ending_now().fail_request(self, fault)
+        self.attend()
+
     def crash(self, fault: Exception) -> None:
         """End after an exception that no other handler has caught, even if ending raises too."""
         self._ending_now().crash(self, fault)

@@ -1,0 +1,209 @@
+"""Sluice's own authentication of one session's broker connection is renewed before its lifetime ends (KIP-368).
+
+Rules:
+- It begins at 85 to 95 % of the lifetime, as in Kafka's client. First the shell provides the credentials, which may
+  take time (a token); the session works on meanwhile. If there are none, they are asked for again.
+- Our SaslHandshake is sent between two requests. From then on until success the client is muted, because a broker
+  accepts nothing else. Replies to earlier requests may come first, however long they take: the broker does not read
+  our SaslHandshake before, and judges no lifetime until the next request.
+- If the SaslHandshake cannot be sent before the lifetime ends (a request streams slowly, or there are no credentials),
+  the session takes no more requests and ends after its replies. A held request is no obstacle: it has not begun.
+- If the broker refuses, the session ends, as the broker ends it. After that, further sessions to the same broker wait
+  (`Custodian.prepare`), so that many connections do not lock an account.
+- A session that ends anyway is not renewed.
+
+Source: KIP-368; Kafka's `SaslClientAuthenticator.ReauthInfo`, `KafkaChannel`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from proxy.core.errors import UpstreamAuthenticationError, UpstreamSessionExpiredError
+from proxy.core.session.channel import Mute
+from proxy.core.session.owner import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.core.auth.upstream_authentication import UpstreamAuthentication
+    from proxy.core.purgatory.timers import Timer
+
+EARLIEST: Final = 0.85
+JITTER: Final = 0.10
+"""The part of the lifetime after which it is renewed: EARLIEST and up to JITTER more (Kafka's figures)."""
+MIN_INTERVAL_MS: Final = 1_000
+"""A broker refuses to be asked more often."""
+MAX_LIFETIME_MS: Final = 7 * 24 * 3_600_000
+"""A longer lifetime is renewed as if it were this one."""
+RETRY_MS: Final = 1_000
+
+
+class Custodian(Protocol):
+    """The part of the shell, which has the credentials, random numbers and threads."""
+
+    def prepare(self, address: str, ready: Callable[[UpstreamAuthentication | str], None]) -> None:
+        """Call `ready` with an authentication at this broker, or with the reason why there is none now."""
+
+    def work(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Do the work in a thread, then call `done`."""
+
+    def on_refused(self, address: str) -> None:
+        """Note that this broker has refused the credentials."""
+
+    def jitter(self) -> float:
+        """Return a random number from 0 to 1."""
+
+
+class RenewedOwner(Owner, Protocol):
+    """The session as a Reauthentication sees it: an `Owner` that sends questions of our own."""
+
+    @property
+    def request_left(self) -> int:
+        """Return how many bytes of the request that is passing are still to come."""
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether requests of our own wait for a frame boundary."""
+
+    def inquire(
+        self, frame: bytes, correlation_id: int, on_reply: Callable[[bytes | None], None]
+    ) -> None:
+        """Send a request of our own at the next frame boundary."""
+
+    def fail_request_and_attend(self, fault: Exception) -> None:
+        """End after the replies that are due, because of a fault at the next request."""
+
+
+class Reauthentication:
+    """The renewals of one session. `release` ends them."""
+
+    __slots__ = (
+        "_address",
+        "_authentication",
+        "_custodian",
+        "_expires_ms",
+        "_owner",
+        "_timer",
+        "_why",
+    )
+
+    def __init__(self, owner: RenewedOwner, custodian: Custodian, address: str) -> None:
+        self._owner: RenewedOwner | None = owner
+        self._custodian = custodian
+        self._address = address
+        self._authentication: UpstreamAuthentication | None = None  # that is under way
+        self._expires_ms = 0
+        self._why = ""  # there are no credentials
+        self._timer: Timer | None = None
+
+    def begin(self, lifetime_ms: int, now_ms: int) -> None:
+        """Renew an authentication that holds for `lifetime_ms` from now on; 0: for ever."""
+        if lifetime_ms <= 0 or self._owner is None:
+            return
+        lifetime_ms = min(lifetime_ms, MAX_LIFETIME_MS)
+        part = EARLIEST + JITTER * self._custodian.jitter()
+        renew_ms = now_ms + max(int(lifetime_ms * part), MIN_INTERVAL_MS)
+        self._expires_ms = max(now_ms + lifetime_ms, renew_ms + RETRY_MS)
+        self._arm(renew_ms, self._on_due)
+
+    def release(self) -> None:
+        """Renew no more, because the session is closed."""
+        self._owner = self._authentication = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, at_ms: int, call: Callable[[int], None]) -> None:
+        owner = self._owner
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if owner is None else owner.shared.timers.arm(at_ms, call)
+
+    # -- before the first question -------------------------------------------------------------------
+
+    def _on_due(self, now_ms: int) -> None:
+        owner = self._owner
+        if owner is None or owner.ending:
+            return
+        self._arm(self._expires_ms, self._on_expired)
+        self._custodian.prepare(self._address, self._on_prepared)
+
+    def _on_prepared(self, found: UpstreamAuthentication | str) -> None:
+        owner = self._owner
+        if owner is None or owner.ending or self._authentication is not None:
+            return
+        if isinstance(found, str):
+            self._why = found
+            again_ms = owner.shared.now_ms + RETRY_MS
+            if again_ms < self._expires_ms:
+                self._arm(again_ms, self._on_due)
+            return
+        self._authentication = found
+        if owner.request_left:
+            owner.mute_after_request(Mute.UPSTREAM_REAUTH)
+        else:  # not even a request that was read may begin
+            owner.mute_now(Mute.UPSTREAM_REAUTH)
+        self._ask(found)
+        owner.attend()
+
+    def _on_expired(self, now_ms: int) -> None:
+        self._timer = None
+        owner = self._owner
+        if owner is None or owner.ending:
+            return
+        if self._authentication is None:
+            why = self._why or "the credentials are not ready"
+        elif owner.has_questions:
+            why = f"a request was still being sent, {owner.request_left} bytes were left"
+        else:
+            return  # the broker has been asked in time
+        detail = f"the authentication at {self._address} ended before it could be renewed: {why}"
+        owner.fail_request_and_attend(UpstreamSessionExpiredError(detail))
+
+    # -- questions and answers -----------------------------------------------------------------------
+
+    def _ask(self, authentication: UpstreamAuthentication) -> None:
+        if self._owner is not None:
+            request = authentication.take_request()
+            self._owner.inquire(request, authentication.correlation_id, self._on_reply)
+
+    def _on_reply(self, frame: bytes | None) -> None:
+        """Take the reply to our question; None: the connection ends. Raises SessionFault, which ends the session."""
+        authentication = self._authentication
+        if frame is None or authentication is None:
+            self._authentication = None
+            return
+        try:
+            authentication.on_reply(frame)
+        except UpstreamAuthenticationError:
+            self._custodian.on_refused(self._address)
+            raise
+        self._proceed(authentication)
+
+    def _on_worked(self) -> None:
+        authentication, owner = self._authentication, self._owner
+        if authentication is None or owner is None or owner.ending:
+            return
+        try:
+            authentication.resume()
+        except UpstreamAuthenticationError as fault:
+            self._custodian.on_refused(self._address)
+            owner.fail_and_attend(fault)
+        else:
+            self._proceed(authentication)
+            owner.attend()
+
+    def _proceed(self, authentication: UpstreamAuthentication) -> None:
+        owner = self._owner
+        if owner is None:
+            return
+        if authentication.work is not None:
+            self._custodian.work(authentication.work, self._on_worked)
+        elif not authentication.done:
+            self._ask(authentication)
+        else:
+            self._authentication = None
+            self._why = ""
+            owner.unmute(Mute.UPSTREAM_REAUTH)
+            self.begin(authentication.session_lifetime_ms, owner.shared.now_ms)
