@@ -143,11 +143,6 @@ def test_configuration_is_valid(block: Block, tmp_path: Path) -> None:
     load(file, {}, {})
 
 
-def test_the_example_file_is_valid() -> None:
-    """examples/sluice.yaml is accepted."""
-    load(ROOT / "examples" / "sluice.yaml", {}, {})
-
-
 @pytest.mark.parametrize(
     ("page", "arguments"),
     commands("sluice"),

@@ -3,9 +3,8 @@
 import pytest
 
 from policies.admission import NEVER_HELD, SHED, Admission, AdmissionConfig
-from policies.api import FORWARD, Hold, Need, Outcome, Policy, PolicyConfigError, Reject
+from policies.api import FORWARD, Hold, Need, Outcome, Policy, Reject
 from policies.chain import Chain, Entry
-from policies.testing import BenchHost
 from policies.validation import try_convert
 from tests.support.admitting import Room
 from wire.apis import ApiKey, name_of
@@ -251,9 +250,3 @@ def test_rules_that_fit_no_request_are_mistakes():
         ("importance[3].level", ""),
         ("importance[4].level", ""),
     ]
-
-
-def test_settings_of_another_type_are_refused():
-    """The registry passes an instance of `Config`."""
-    with pytest.raises(PolicyConfigError, match="AdmissionConfig"):
-        Admission({"max_in_flight_requests_per_node": 1}, BenchHost())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.api import FORWARD, Forward, Need, Patch, PolicyConfigError
+from policies.api import FORWARD, Forward, Need, Patch
 from policies.fetch_floor import FetchFloor, FetchFloorConfig, FloorRule
 from policies.testing import BenchHost, PolicyBench
 from policies.validation import try_convert
@@ -99,12 +99,6 @@ def test_rules_without_an_effect_are_mistakes():
         "consumers[2].max_wait_ms",
         "consumers[3].min_bytes",
     ]
-
-
-def test_settings_of_another_type_are_refused():
-    """The registry passes an instance of `Config`."""
-    with pytest.raises(PolicyConfigError, match="FetchFloorConfig"):
-        FetchFloor({"consumers": []}, BenchHost())
 
 
 # -- in the core -------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 import pytest
 
+from policies.admission import Admission
 from policies.api import FORWARD, Need, PolicyConfigError, Reject
+from policies.fetch_floor import FetchFloor
 from policies.limits import Limits, LimitsConfig
 from policies.testing import BenchHost, PolicyBench
 from policies.validation import try_convert
@@ -122,10 +124,11 @@ def test_apis_that_every_client_needs_cannot_be_forbidden(name):
     assert "can do without" in problem.expected
 
 
-def test_settings_of_another_type_are_refused():
+@pytest.mark.parametrize("policy", [Limits, Admission, FetchFloor])
+def test_settings_of_another_type_are_refused(policy):
     """The registry passes an instance of `Config`; any other is a bug of the caller."""
-    with pytest.raises(PolicyConfigError, match="LimitsConfig"):
-        Limits({"forbidden_apis": []}, BenchHost())
+    with pytest.raises(PolicyConfigError, match=policy.Config.__name__):
+        policy({}, BenchHost())
     assert Limits(LimitsConfig(), BenchHost()).apis == frozenset()
 
 

@@ -91,17 +91,6 @@ def test_a_policy_that_raises_at_connect_costs_this_client_only():
     assert engine.connect("10.0.0.9", 2, None) is not None
 
 
-def test_a_session_is_released_once():
-    """A second call changes nothing, and the observer and the policies are told once."""
-    door = Doorman(lambda _: FORWARD)
-    wire = Wire(make_engine([door]))
-    wire.release()
-    wire.release()
-    assert wire.engine.sessions == set()
-    assert door.gone == [1]
-    assert wire.watcher.closed == [(CloseReason.CLIENT_CLOSED, "")]
-
-
 def test_draining_ends_every_session_and_calls_the_event_loop():
     """Idle sessions end at once, the others when their requests in flight are answered."""
     engine = make_engine()

@@ -308,7 +308,7 @@ def test_a_fault_sets_the_reason_and_ends_its_own_session_only(fault, reason):
 
 
 def test_a_session_is_released_once():
-    """Bytes, timers and plans are given back, and a second release does nothing."""
+    """Bytes, timers and plans are given back; a second release does nothing, and is told to no policy or observer."""
     policy = Silent(needs=Need.BODY)
     wire = Wire(make_engine([policy], request_timeout_ms=1000))
     wire.client(f.heartbeat(1) + f.heartbeat(2)[:20])
@@ -318,6 +318,8 @@ def test_a_session_is_released_once():
     assert wire.held_bytes == 0
     assert wire.engine.timers.next_ms() is None
     assert wire.session.plans.by_kind == {}
+    assert wire.engine.sessions == set()
+    assert wire.watcher.closed == [(CloseReason.CLIENT_CLOSED, "")]
     assert policy.asked == [1]
     assert policy.completed == [(1, Outcome.DISCONNECTED)]
     assert policy.gone == [1]

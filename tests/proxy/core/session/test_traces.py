@@ -43,14 +43,6 @@ def test_without_an_observer_no_trace_is_made():
     assert all(exchange.trace is None for exchange in wire.session.queue)
 
 
-def test_one_request_in_sample_every_is_sampled():
-    """On the general path and in the fast loop alike."""
-    wire, ear = listening(sample_every=3)
-    for number in range(9):
-        wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
-    assert [trace.sampled for trace in ear.traces] == [True] * 3
-
-
 def test_a_throttle_may_exempt_its_request():
     """The client is muted, and no quota counts the request."""
     wire = Wire(make_engine([Recorder(lambda _: Throttle(500, forward=EXEMPT))]))
