@@ -2,17 +2,14 @@
 
 import pytest
 
-from proxy.demo.checks import Evidence, Finding, judge
+from proxy.demo.checks import Evidence, Finding
 from proxy.demo.experiment import Comparison, Condition, Sample
-
-ALONE = Sample(200, 7.0, 9.0, 0)
-SLOWED = Sample(198, 34.0, 64.0, 18_000)
-AS_ALONE = Sample(200, 7.6, 17.0, 100)
+from tests.support.demo_evidence import ALONE, AS_ALONE, SLOWED, compared, findings
 
 
-def findings(comparison: Comparison) -> dict[str, Finding]:
+def told_of(comparison: Comparison) -> dict[str, Finding]:
     """Return the findings about a comparison, by their names."""
-    return {finding.name: finding for finding in judge(Evidence({}, {}, 0, comparison=comparison))}
+    return findings(Evidence({}, {}, 0, comparison=comparison))
 
 
 @pytest.mark.parametrize("held", [AS_ALONE, AS_ALONE._replace(p50_ms=70)], ids=["good", "bad"])
@@ -24,7 +21,7 @@ def test_a_busy_machine_judges_no_latency(held: Sample) -> None:
         comparison.add(Condition.NO_QUOTA, SLOWED)
         comparison.add(Condition.QUOTA, held)
 
-    told = findings(comparison)
+    told = told_of(comparison)
 
     for name in (
         "without a quota the polite producer is slower",
@@ -37,13 +34,7 @@ def test_a_busy_machine_judges_no_latency(held: Sample) -> None:
 
 def test_a_bound_that_other_programs_may_have_broken_is_not_judged() -> None:
     """On a machine that other programs use, a bound that holds passes; one that does not is not judged."""
-    comparison = Comparison(limit_per_s=100)
-    for _ in range(5):
-        comparison.add(Condition.ALONE, ALONE, 0.4)
-        comparison.add(Condition.NO_QUOTA, SLOWED, 0.4)
-        comparison.add(Condition.QUOTA, AS_ALONE._replace(p50_ms=8.0), 0.4)
-
-    told = findings(comparison)
+    told = told_of(compared(quota=AS_ALONE._replace(p50_ms=8.0), others=0.4, rounds=5))
 
     assert told["without a quota the polite producer is slower"].holds
     assert told["with a quota the polite producer is as fast as alone"].holds is None
@@ -66,12 +57,7 @@ def test_a_rate_that_the_quotas_burst_allows_is_not_judged_on_a_busy_machine(
     *, noisy_per_s: float, others: float, verdict: bool | None
 ) -> None:
     """A client that stalled may catch up, by the burst and no more; on a quiet machine it may not."""
-    comparison = Comparison(limit_per_s=100)
-    for _ in range(5):
-        comparison.add(Condition.ALONE, ALONE, others)
-        comparison.add(Condition.NO_QUOTA, SLOWED, others)
-        comparison.add(Condition.QUOTA, AS_ALONE._replace(noisy_per_s=noisy_per_s), others)
-
-    told = findings(comparison)
+    quota = AS_ALONE._replace(noisy_per_s=noisy_per_s)
+    told = told_of(compared(quota=quota, others=others, rounds=5))
 
     assert told["the noisy producer is held to its quota"].holds is verdict

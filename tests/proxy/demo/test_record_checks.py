@@ -4,23 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.demo.checks import Evidence, Finding, judge
+from proxy.demo.checks import Evidence, Finding
 from proxy.demo.processes import ClientResult
+from tests.support.demo_evidence import findings, result
 
 NUMBERS = st.lists(st.integers(0, 30), max_size=60)
+Results = dict[str, ClientResult]
 
 
-def of(numbers: list[int], stream: str = "noisy/0") -> ClientResult:
-    """Return a client's result: these records in this order."""
-    return ClientResult(len(numbers), 0, {}, {stream: numbers})
-
-
-def findings(
-    producers: dict[str, ClientResult], readers: dict[str, ClientResult]
-) -> dict[str, Finding]:
+def told_of(producers: Results, readers: Results) -> dict[str, Finding]:
     """Return the findings about these results, by their names."""
-    evidence = Evidence({}, {}, 0, producers, readers)
-    return {finding.name: finding for finding in judge(evidence)}
+    return findings(Evidence({}, {}, 0, producers, readers))
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
@@ -28,9 +22,9 @@ def test_lost_and_repeated_records_are_counted(
     acked: list[int], left: list[int], right: list[int]
 ) -> None:
     """A record that both readers lack is lost; one that a reader has twice is mentioned and no fault."""
-    readers = {"reader-1": of(left), "reader-2": of(right)}
+    readers = {"reader-1": result(*left), "reader-2": result(*right)}
 
-    finding = findings({"noisy": of(acked)}, readers)["nothing lost"]
+    finding = told_of({"noisy": result(*acked)}, readers)["nothing lost"]
 
     lost = len(set(acked) - set(left) - set(right))
     twice = len(left) - len(set(left)) + len(right) - len(set(right))
@@ -47,7 +41,7 @@ def test_a_reader_may_repeat_but_not_swap(numbers: list[int]) -> None:
     """Order holds when each number seen for the first time is larger than all before it."""
     first = [n for place, n in enumerate(numbers) if n not in numbers[:place]]
 
-    holds = findings({}, {"reader-1": of(numbers)})["order intact"].holds
+    holds = told_of({}, {"reader-1": result(*numbers)})["order intact"].holds
 
     assert holds is all(n > max(first[:place], default=-1) for place, n in enumerate(first))
 
@@ -55,8 +49,8 @@ def test_a_reader_may_repeat_but_not_swap(numbers: list[int]) -> None:
 @pytest.mark.parametrize("stream", ["other/0", "noisy/1"])
 def test_streams_are_compared_one_by_one(stream: str) -> None:
     """The same number of another producer or partition does not replace a lost one."""
-    acked, consumed = of(list(range(100))), of(list(range(100)), stream)
+    acked, consumed = result(*range(100)), result(*range(100), stream=stream)
 
-    lost = findings({"noisy": acked}, {"reader-1": consumed})["nothing lost"]
+    lost = told_of({"noisy": acked}, {"reader-1": consumed})["nothing lost"]
 
     assert lost.detail == "acked but never consumed: noisy/0: 100"
