@@ -43,6 +43,7 @@ _ALWAYS = (400, 401, 403, 405, 408, 413, 503)
 _OPEN = (403, 405, 408, 413, 503)
 _CHANGES = (*_ALWAYS, 415, 429)
 _TEXT = {"schema": {"type": "string"}}
+_PAGE = {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}
 
 
 @cache
@@ -62,11 +63,13 @@ def document() -> dict[str, Any]:
             "description": "Probes and metrics need no token. Everything else needs the socket or the token.",
         },
         "paths": {
-            "/startup": {"get": _open("Whether the proxy has started.", "Health")},
-            "/live": {"get": _open("Whether the event loop answers.", "Health")},
-            "/ready": {"get": _open("Whether the proxy accepts new clients.", "Health", 503)},
-            "/version": {"get": _open("The version of Sluice and of Python.", "Version")},
-            "/metrics": {"get": _metrics()},
+            "/startup": {"get": _open("Whether the proxy has started.", _json("Health"))},
+            "/live": {"get": _open("Whether the event loop answers.", _json("Health"))},
+            "/ready": {
+                "get": _open("Whether the proxy accepts new clients.", _json("Health"), 503)
+            },
+            "/version": {"get": _open("The version of Sluice and of Python.", _json("Version"))},
+            "/metrics": {"get": _open("The metrics for Prometheus.", _PAGE)},
             "/v1/state": {
                 "get": _get("The whole state, with fifteen minutes of history.", "State")
             },
@@ -174,16 +177,9 @@ def _get(
     return _operation(summary, {200: _json(shape)}, _ALWAYS, parameters)
 
 
-def _open(summary: str, shape: str, *more: int) -> dict[str, Any]:
-    answers = {code: _json(shape) for code in (200, *more)}
+def _open(summary: str, content: Mapping[str, Any], *more: int) -> dict[str, Any]:
+    answers = dict.fromkeys((200, *more), content)
     operation = _operation(summary, answers, tuple(code for code in _OPEN if code not in more))
-    operation["security"] = []
-    return operation
-
-
-def _metrics() -> dict[str, Any]:
-    kinds = {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}
-    operation = _operation("The metrics for Prometheus.", {200: kinds}, _OPEN)
     operation["security"] = []
     return operation
 

@@ -140,12 +140,9 @@ def _observed(state: State) -> str:
 
 
 def _connections(evidence: Evidence) -> str:
-    ports = {evidence.bootstrap_port: "bootstrap"}
-    ports |= {port_of(address): f"broker {n}" for n, address in sorted(evidence.advertised.items())}
-    own = [
-        (f"broker {node}", evidence.advertised[node], address)
-        for node, address in sorted(evidence.brokers.items())
-    ]
+    ports, ours = {evidence.bootstrap_port: "bootstrap"}, evidence.advertised
+    ports |= {port_of(address): f"broker {n}" for n, address in sorted(ours.items())}
+    own = [(f"broker {n}", ours[n], address) for n, address in sorted(evidence.brokers.items())]
     clients = [
         (client, ", ".join(f"{name} :{port}" for port, name in ports.items() if port in used))
         for client, used in evidence.client_ports.items()

@@ -67,17 +67,10 @@ class Producer(Protocol):
 class Broker(Protocol):
     """The part of kafka-python's BrokerMetadata in use."""
 
-    @property
-    def nodeId(self) -> int:  # noqa: N802 - the library's name
-        """Return the broker's id."""
-
-    @property
-    def host(self) -> str:
-        """Return the advertised host."""
-
-    @property
-    def port(self) -> int:
-        """Return the advertised port."""
+    nodeId: int  # noqa: N815 - the library's name
+    host: str
+    port: int
+    """The advertised port."""
 
 
 class TopicPublisher:
@@ -154,7 +147,7 @@ class TopicPublisher:
         try:
             producer = self._connect(self._servers, self._own)
         except Exception as error:  # noqa: BLE001 - any error of a client library: try again later
-            self._log_fault(f"{type(error).__name__}: {error}")
+            self._log_fault(_described(error))
             self._wait(_RETRY_S)
             return None
         return producer
@@ -164,12 +157,10 @@ class TopicPublisher:
         try:
             future = producer.send(self._topic, value=line, key=key)
         except Exception as error:  # noqa: BLE001 - no such topic, no metadata, closed: the row is lost
-            self._complete(len(line), f"{type(error).__name__}: {error}")
+            self._complete(len(line), _described(error))
             return
         future.add_callback(lambda _: self._complete(len(line), ""))
-        future.add_errback(
-            lambda error: self._complete(len(line), f"{type(error).__name__}: {error}")
-        )
+        future.add_errback(lambda error: self._complete(len(line), _described(error)))
 
     def _complete(self, size_bytes: int, fault: str) -> None:
         """Count a row that was delivered or, with a fault, was not."""
@@ -191,6 +182,10 @@ class TopicPublisher:
         while not self._closing and (left := until - time.monotonic()) > 0:
             self._wake.wait(left)
             self._wake.clear()
+
+
+def _described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def connect_producer(servers: Sequence[tuple[str, int]], own: OwnAddresses) -> Producer:

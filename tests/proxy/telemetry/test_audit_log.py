@@ -11,10 +11,10 @@ import structlog
 
 from policies.api import FORWARD, Hold, Outcome, Peer, Reject
 from policies.decision import PolicyDecision
-from proxy.core.observer import Observer
 from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
 from proxy.telemetry.broadcast import Broadcast
 from tests.support import frames as f
+from tests.support.ledger import Ledger
 from tests.support.policies import Recorder
 from tests.support.request_traces import EPOCH_US, PEER, trace
 from tests.support.sessions import Wire, make_engine
@@ -25,16 +25,6 @@ REFUSED = Reject(44, message="not today")
 NOW_MS = EPOCH_US // 1000
 
 
-class Traces(Observer):
-    """Another observer, which keeps its traces."""
-
-    def __init__(self) -> None:
-        self.traces = []
-
-    def on_trace(self, trace) -> None:
-        self.traces.append(trace)
-
-
 class Book:
     """An audit log, and the lines that it has written."""
 
@@ -42,7 +32,7 @@ class Book:
         self.path = folder / "audit.jsonl"
         self.log = AuditLog(self.path, max_bytes)
         self.log.start()
-        self.others = Traces()
+        self.others = Ledger()
 
     def wire(self, *policies) -> Wire:
         engine = make_engine(policies, keeps_traces=True, now_ms=NOW_MS)

@@ -8,23 +8,15 @@ from itertools import permutations, product
 import pytest
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Patch, Reject, Respond, Throttle
-from proxy.core.observer import Observer
 from proxy.core.session.channel import Mute
 from tests.support import frames as f
+from tests.support.ledger import Ledger
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
 
 
-class Ear(Observer):
-    def __init__(self) -> None:
-        self.traces = []
-
-    def on_trace(self, trace) -> None:
-        self.traces.append(trace)
-
-
-def listening(*policies, **options) -> tuple[Wire, Ear]:
-    ear = Ear()
+def listening(*policies, **options) -> tuple[Wire, Ledger]:
+    ear = Ledger()
     engine = make_engine(policies, keeps_traces=True, **options)
     engine.observer = ear
     return Wire(engine), ear
