@@ -16,9 +16,9 @@ from tests.support.dashboard_pages import browser, open_page, serve  # noqa: F40
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import EveryListener
-from tests.support.kafka_sasl import PLAIN, SCRAM_256, SaslListener, usual_users
+from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512, SaslListener, usual_users
 from tests.support.quota_setup import quota_users
-from tests.support.security_setups import CANARY, CAROL, SLUICE, Files
+from tests.support.security_setups import CANARY, CAROL, LIFETIME_MS, SLUICE, Files
 from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
 from tests.support.witness import Witnessed, install
@@ -96,8 +96,9 @@ def security_files(authority: Authority, work: Path) -> Files:
 
 @pytest.fixture(scope="session")
 def kafka_secure(java: Java, authority: Authority, work: Path) -> Iterator[KafkaCluster]:
-    """One broker with a listener for every security protocol."""
-    listener = SaslListener(usual_users() | dict([SLUICE, CANARY]))
+    """One broker with a listener for every security protocol; two mechanisms' sessions end soon (KIP-368)."""
+    lifetimes_ms = {SCRAM_512: LIFETIME_MS, OAUTH: LIFETIME_MS}
+    listener = SaslListener(usual_users() | dict([SLUICE, CANARY]), lifetimes_ms)
     yield from _running(
         KafkaCluster(work / "secure", 1, 16, java, EveryListener(authority, listener))
     )

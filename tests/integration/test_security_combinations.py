@@ -6,7 +6,6 @@ docs/combinations.md is written here: `SLUICE_WRITE_TABLES=1` replaces it by wha
 
 import itertools
 import os
-import ssl
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,6 @@ import pytest
 from tests.support.client_security import ClientSecurity
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import PLAINTEXT
 from tests.support.python_clients import CLIENTS
 from tests.support.sasl import plain
 from tests.support.sasl_talk import Talk
@@ -66,19 +64,9 @@ def running(
     setup: SetUp = request.param
     if setup.missing:
         pytest.skip(f"not there yet: {sorted(setup.missing)}")
-    upstream = kafka_secure.bootstrap
-    if setup.upstream != PLAINTEXT:
-        upstream = kafka_secure.bootstrap_of(setup.upstream)
     variables, seen = install(tmp_path)
-    files = security_files._replace(directory=tmp_path)
-    with SluiceProcess(
-        upstream,
-        tmp_path,
-        upstream_settings=setup.upstream_settings(files),
-        listen_settings=setup.listen_settings(files),
-        variables=variables,
-    ) as sluice:
-        yield Running(setup, sluice, seen, files)
+    with setup.sluice(kafka_secure, security_files, tmp_path, variables) as sluice:
+        yield Running(setup, sluice, seen, security_files)
 
 
 @pytest.fixture(scope="module")
@@ -151,13 +139,7 @@ def test_every_client_gets_through_every_combination(
 def owner_at_the_broker(running: Running) -> str | None:
     """Return the broker's name for a client that goes through this Sluice."""
     setup, files = running.setup, running.files
-    context = None
-    if setup.listen != "plain":
-        context = ssl.create_default_context(cafile=str(files.ca))
-    if setup.listen == "mTLS":
-        assert context is not None
-        context.load_cert_chain(files.client.cert_file, files.client.key_file)
-    with Talk(running.sluice.port, context=context) as talk:
+    with Talk(running.sluice.port, context=setup.context(files)) as talk:
         if setup.login != NONE:
             answer = talk.plain(plain(*ALICE))
             assert answer is not None

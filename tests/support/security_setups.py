@@ -8,16 +8,19 @@ A set-up is one Sluice: how clients reach it (`listen`), how they authenticate (
 - TLS ends at Sluice. A broker that asks for a certificate sees Sluice's and none of a client's.
 """
 
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.support.canaries import new_secret
 from tests.support.certificates import Pair
 from tests.support.client_security import ClientSecurity
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import MTLS, PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL
 from tests.support.kafka_sasl import MECHANISMS, OAUTH, PLAIN, SCRAM_256, SCRAM_512
 from tests.support.sasl import unsigned_token
+from tests.support.sluice_process import SluiceProcess
 
 NONE, PASSTHROUGH, OURS = "none", "to the broker", "to Sluice"
 """Where a client authenticates by SASL."""
@@ -27,6 +30,8 @@ ALICE: Final = ("alice", "alice-secret")
 SLUICE: Final = ("sluice", "sluice-secret")
 CANARY: Final = ("canary", new_secret())
 """A user for tests that search for the password."""
+LIFETIME_MS: Final = 6_000
+"""How long an authentication of clients that must repeat it lasts, at the broker and at Sluice."""
 CAROL: Final = "carol"
 """The common name of the clients' certificate."""
 BEGIN, END = "<!-- combinations: begin -->", "<!-- combinations: end -->"
@@ -104,9 +109,18 @@ class SetUp(NamedTuple):
             certificate=files.client if self.listen == "mTLS" else None,
         )
 
-    def listen_settings(self, files: Files) -> dict[str, object]:
+    def context(self, files: Files) -> ssl.SSLContext | None:
+        """Return the TLS of a client that is written by hand."""
+        if self.listen == "plain":
+            return None
+        context = ssl.create_default_context(cafile=str(files.ca))
+        if self.listen == "mTLS":
+            context.load_cert_chain(files.client.cert_file, files.client.key_file)
+        return context
+
+    def listen_settings(self, files: Files) -> dict[str, Any]:
         """Return further keys of Sluice's `listen`."""
-        found: dict[str, object] = {}
+        found: dict[str, Any] = {}
         if self.listen != "plain":
             tls: dict[str, object] = {
                 "cert_file": str(files.server.cert_file),
@@ -147,6 +161,29 @@ class SetUp(NamedTuple):
                 "password_file": str(password),
             }
         return found
+
+    def sluice(
+        self,
+        cluster: KafkaCluster,
+        files: Files,
+        directory: Path,
+        variables: dict[str, str],
+        **listen: object,
+    ) -> SluiceProcess:
+        """Return the Sluice, not started; `listen` are further keys of `listen.sasl`."""
+        plain = self.upstream == PLAINTEXT
+        upstream = cluster.bootstrap if plain else cluster.bootstrap_of(self.upstream)
+        files = files._replace(directory=directory)
+        settings = self.listen_settings(files)
+        if listen:
+            settings["sasl"] |= listen
+        return SluiceProcess(
+            upstream,
+            directory,
+            upstream_settings=self.upstream_settings(files),
+            listen_settings=settings,
+            variables=variables,
+        )
 
     @property
     def row(self) -> str:
