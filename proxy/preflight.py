@@ -1,4 +1,4 @@
-"""The checks before a start that need the machine: files, folders and environment variables.
+"""The checks before a start that need the machine: files, folders, environment variables and the date.
 
 Rules:
 - `sluice check` and `sluice run` both make them, so a configuration that passes the check starts. Only free ports are
@@ -23,8 +23,17 @@ if TYPE_CHECKING:
 FOLDER_WORDS = "a folder that Sluice may write to"
 
 
+def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterator[Problem | str]:
+    """Yield every problem that would stop `run`, by key path or variable, and every hint (a text)."""
+    yield from problems(config, environ)
+    if config.has_secrets():
+        from proxy.config import security_files  # noqa: PLC0415 - start-up: only with TLS or SASL
+
+        yield from security_files.findings(config, environ, now_s)
+
+
 def problems(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield every problem that would stop `run`, by key path or variable."""
+    """Yield the problems of all files and variables but those of TLS and SASL."""
     yield from _token(config.admin.token_file)
     yield from _socket(config.admin.socket_path)
     if config.usage_log.directory:

@@ -53,6 +53,10 @@ def run(given: GivenSettings) -> None:
     """
     stderr.install()  # already done where the command came by `proxy.__main__`
     effective = given.read_or_exit(UNUSABLE, preflight=True, keep_policies=True)
+    if effective.config.has_secrets():
+        from proxy.config.secret import forbid_core_dumps  # noqa: PLC0415 - see the module
+
+        forbid_core_dumps()
     from policies.validation import SettingsError  # noqa: PLC0415 - see the module
     from proxy import app  # noqa: PLC0415 - see the module
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from functools import wraps
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,13 +41,13 @@ class GivenSettings(NamedTuple):
 
         if not preflight:
             return load(self.file, os.environ, self.flags, keep_policies=keep_policies)
-        from proxy.preflight import problems  # noqa: PLC0415 - as above
+        from proxy.preflight import findings  # noqa: PLC0415 - as above
 
         return load(
             self.file,
             os.environ,
             self.flags,
-            lambda config: problems(config, os.environ),
+            lambda config: findings(config, os.environ, time.time()),
             keep_policies=keep_policies,
         )
 

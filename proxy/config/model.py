@@ -76,6 +76,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """Return the keys of `pass_unknown_apis`."""
         return frozenset(map(api_key_of, self.pass_unknown_apis))
 
+    def has_secrets(self) -> bool:
+        """Return whether the process holds keys or passwords, of its own or of users."""
+        sides = (self.upstream, self.listen)
+        return any(each.tls is not None or each.sasl is not None for each in sides)
+
     def mistakes(self) -> Iterator[Problem]:
         """Yield the problems that only several sections together show."""
         yield from self._known_apis()

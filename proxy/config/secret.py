@@ -10,9 +10,10 @@ from __future__ import annotations
 import hmac
 import os
 import resource
-import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
+
+from proxy.config.small_files import FileError, read_small_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,13 +53,8 @@ class Secret:
         raise TypeError("a secret cannot be pickled or copied")
 
 
-class SecretError(ValueError):
-    """A secret that cannot be used. `found` names its file or variable; `expected` is what is needed instead."""
-
-    def __init__(self, found: str, expected: str = _EXPECTED) -> None:
-        super().__init__(f"found {found}, expected {expected}")
-        self.found = found
-        self.expected = expected
+class SecretError(FileError):
+    """A secret that cannot be used. `found` names its file or variable, and has no part of it."""
 
 
 def read_secret(file: str, variable: str = "", environ: Mapping[str, str] = os.environ) -> Secret:
@@ -72,28 +68,26 @@ def read_secret(file: str, variable: str = "", environ: Mapping[str, str] = os.e
     elif environ.get(variable):
         where, content = variable, os.fsencode(environ[variable])
     else:
-        expected = f"a file, or the variable {variable}" if variable else "a file"
-        raise SecretError("nothing", expected)
-    if len(content) > MAX_SECRET_BYTES:
-        raise SecretError(f"{where}, which has more than {MAX_SECRET_BYTES} bytes")
+        raise SecretError(
+            "nothing", f"a file, or the variable {variable}" if variable else "a file"
+        )
     line = content.removesuffix(b"\n").removesuffix(b"\r")
     if not line:
-        raise SecretError(f"{where}, which is empty")
+        raise SecretError(f"{where}, which is empty", _EXPECTED)
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        raise SecretError(f"{where}, which is not UTF-8 at byte {error.start}") from None
+        raise SecretError(f"{where}, which is not UTF-8 at byte {error.start}", _EXPECTED) from None
     if any(each in text for each in "\n\r\0"):
-        raise SecretError(f"{where}, which has several lines or a NUL character")
+        raise SecretError(f"{where}, which has several lines or a NUL character", _EXPECTED)
     return Secret(text)
 
 
-def is_open_to_others(file: str) -> bool:
-    """Return whether users other than the file's owner and group may read it."""
+def _content(file: str) -> bytes:
     try:
-        return bool(os.stat(file).st_mode & stat.S_IROTH)  # noqa: PTH116 - one call, and the path is a text
-    except (OSError, ValueError):
-        return False
+        return read_small_file(file, MAX_SECRET_BYTES, _EXPECTED)
+    except FileError as error:
+        raise SecretError(error.found, error.expected) from None
 
 
 def forbid_core_dumps() -> None:
@@ -104,19 +98,3 @@ def forbid_core_dumps() -> None:
     """
     with suppress(OSError, ValueError):  # a lower hard limit is in force
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-
-
-def _content(file: str) -> bytes:
-    """Return the content of a regular file, or MAX_SECRET_BYTES + 1 bytes of it. Raises SecretError."""
-    try:
-        descriptor = os.open(
-            file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        )  # a FIFO must not block
-        with os.fdopen(descriptor, "rb") as opened:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SecretError(f"{file!r}, which is not a regular file")
-            return opened.read(MAX_SECRET_BYTES + 1)
-    except (OSError, ValueError) as error:
-        if isinstance(error, SecretError):
-            raise
-        raise SecretError(f"{file!r}: {getattr(error, 'strerror', None) or error}") from None

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
+from policies.type_names import describe_value
 from policies.validation import Problem
 from proxy.config.values import (
     SNI_WORDS,
@@ -21,6 +22,7 @@ from proxy.config.values import (
     check_token_url,
     check_user,
 )
+from proxy.core.auth.principal_mapping import MappingRuleError, PrincipalMapper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +31,9 @@ ClientMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARE
 """How Sluice can authenticate to brokers."""
 ServerMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 """How clients can authenticate to Sluice."""
+_PASSWORD_KEYS: Final = ("username", "password_file")
+_ENDPOINT_KEYS: Final = ("client_id", "client_secret_file", "scope")
+_TOKEN_KEYS: Final = ("token_file", "token_endpoint_url", *_ENDPOINT_KEYS)
 
 
 class UpstreamTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -119,7 +124,9 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for each setting that the mechanism needs or does not use."""
+        unused: tuple[str, ...] = _TOKEN_KEYS
         if self.mechanism == "OAUTHBEARER":
+            unused = _PASSWORD_KEYS
             if bool(self.token_file) == bool(self.token_endpoint_url):
                 found = "both" if self.token_file else "nothing"
                 yield Problem("token_file", found, "either token_file or token_endpoint_url")
@@ -127,6 +134,15 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                 yield Problem("client_id", "nothing", "the client id for token_endpoint_url")
         elif not self.username:
             yield Problem("username", "nothing", f"a user, because mechanism is {self.mechanism}")
+        for key in unused:
+            if value := getattr(self, key):
+                words = f"nothing, because mechanism is {self.mechanism}"
+                yield Problem(key, describe_value(value), words)
+        if self.token_file and not self.token_endpoint_url:
+            for key in _ENDPOINT_KEYS:
+                if value := getattr(self, key):
+                    words = "nothing, because token_endpoint_url is not set"
+                    yield Problem(key, describe_value(value), words)
 
 
 class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -170,6 +186,11 @@ class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if self.client_auth != "none" and not self.client_ca_file:
             words = f"a file, because client_auth is {self.client_auth}"
             yield Problem("client_ca_file", "nothing", words)
+        for place, rule in enumerate(self.principal_mapping_rules):
+            try:
+                PrincipalMapper((rule,))
+            except MappingRuleError as error:
+                yield Problem(f"principal_mapping_rules[{place}]", str(error))
 
 
 class ListenSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

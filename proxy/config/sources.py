@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import inspect
 
-from policies.registry import PolicyEntry, discard, hints, transfer_drafts
+from policies.registry import PolicyEntry, discard, transfer_drafts
+from policies.registry import hints as policy_hints
 from policies.registry import inspect as inspect_policies
 from policies.type_names import extra, nearest, strip, struct_of
 from policies.validation import Problem, SettingsError, join_path, try_convert
 from proxy.config import Config
 from proxy.config.container import VARIABLE
+from proxy.config.hints import hints
+from proxy.config.secret import CLIENT_SECRET_VARIABLE, PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -87,7 +90,7 @@ def load(
     file: Path | None,
     environ: Mapping[str, str],
     flags: Mapping[str, tuple[str, str]],
-    look: Callable[[Config], Iterable[Problem]] | None = None,
+    look: Callable[[Config], Iterable[Problem | str]] | None = None,
     *,
     keep_policies: bool = False,
 ) -> Effective:
@@ -96,8 +99,8 @@ def load(
     The policies are made to check them; `keep_policies` keeps them in `config.policies` for `registry.build`, else they
     are closed.
 
-    `look` finds further problems, of files and folders that the settings name. It gets defaults in place of settings
-    that are wrong.
+    `look` finds further problems, of files and folders that the settings name, and hints (texts). It gets defaults in
+    place of settings that are wrong.
 
     Raises SettingsError with every problem, those of the policies' settings included.
     """
@@ -114,9 +117,8 @@ def load(
     config = merge.finish(look)
     if not keep_policies:
         discard(config.policies)
-    return Effective(
-        config, _complete(config, merge.origins), (*_hints(environ), *hints(config.policies))
-    )
+    warnings = (*_hints(environ), *hints(config), *policy_hints(config.policies), *merge.hints)
+    return Effective(config, _complete(config, merge.origins), warnings)
 
 
 @dataclass
@@ -124,6 +126,7 @@ class _Merge:
     data: object = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
     unreadable: bool = False
 
     def take_file(self, file: Path) -> None:
@@ -154,7 +157,7 @@ class _Merge:
             del self.origins[path]
         _mark(value, variable.path, origin, self.origins)
 
-    def finish(self, look: Callable[[Config], Iterable[Problem]] | None = None) -> Config:
+    def finish(self, look: Callable[[Config], Iterable[Problem | str]] | None = None) -> Config:
         """Return the checked configuration. Raises SettingsError with all problems."""
         config: Config | None = None
         if not self.unreadable:
@@ -164,7 +167,11 @@ class _Merge:
             seen = config or self._usable_part(problems)
             if look is not None and seen is not None:
                 known = {each.path for each in problems}
-                problems += [each for each in look(seen) if each.path not in known or not each.path]
+                for each in look(seen):
+                    if isinstance(each, str):
+                        self.hints.append(each)
+                    elif each.path not in known or not each.path:
+                        problems.append(each)
             self.problems += [self._at(each) for each in problems]
             if config is not None and not self.problems:
                 transfer_drafts(entries, config.policies)
@@ -320,12 +327,13 @@ def _complete(config: Config, origins: Mapping[str, str]) -> dict[str, str]:
 
 
 def _hints(environ: Mapping[str, str]) -> tuple[str, ...]:
-    known = {name.removeprefix(PREFIX) for name in (*variables(), CONFIG_VARIABLE, VARIABLE)}
-    hints: list[str] = []
+    others = (CONFIG_VARIABLE, VARIABLE, PASSWORD_VARIABLE, CLIENT_SECRET_VARIABLE)
+    known = {name.removeprefix(PREFIX) for name in (*variables(), *others)}
+    found: list[str] = []
     for name in sorted(environ):
         short = name.removeprefix(PREFIX)
         if short == name or short in known or _KUBERNETES.search(f"{name}={environ[name]}"):
             continue
         if near := nearest(short, known):
-            hints.append(f"{name} is not a setting; did you mean {PREFIX}{near}?")
-    return tuple(hints)
+            found.append(f"{name} is not a setting; did you mean {PREFIX}{near}?")
+    return tuple(found)

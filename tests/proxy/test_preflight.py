@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.config.sources import load
-from proxy.preflight import problems
+from proxy.preflight import findings, problems
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,3 +99,25 @@ def test_every_invalid_variable_of_traces_is_named() -> None:
 def test_variables_of_a_feature_that_is_off_are_not_checked() -> None:
     """They may be meant for another program."""
     assert paths(config(TRACES_EXPORT="none"), OTEL_BSP_SCHEDULE_DELAY="x") == []
+
+
+def test_files_of_tls_and_sasl_are_checked_with_the_others(tmp_path: Path) -> None:
+    """Every problem is found at once, with the key's path; a hint is a text."""
+    token = tmp_path / "secret"
+    token.write_text("x")
+    token.chmod(0o644)
+    settings = config(
+        UPSTREAM_TLS_CA_FILE=tmp_path / "ca.pem",
+        UPSTREAM_SASL_MECHANISM="OAUTHBEARER",
+        UPSTREAM_SASL_TOKEN_FILE=token,
+        LISTEN_SASL_USERS_FILE=tmp_path / "users",
+        ADMIN_TOKEN_FILE=tmp_path / "token",
+    )
+    found = list(findings(settings, {}, 0.0))
+    assert [each.path for each in found if not isinstance(each, str)] == [
+        "admin.token_file",
+        "upstream.tls.ca_file",
+        "listen.sasl.users_file",
+    ]
+    (hint,) = (each for each in found if isinstance(each, str))
+    assert hint.startswith("upstream.sasl.token_file: every user of this machine can read")

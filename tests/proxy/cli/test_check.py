@@ -2,12 +2,14 @@
 
 import json
 import types
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from proxy.config import sizing
 from proxy.config.container import MemoryLimit
+from tests.support.certificates import Authority
 from tests.support.command_line import invoke, written
 
 
@@ -22,6 +24,31 @@ def test_check_accepts_a_file_or_names_every_error(tmp_path: Path) -> None:
     assert bad.stderr.count("\n") == 4
     assert "did you mean port?" in bad.stderr
     assert "did you mean forbidden_apis?" in bad.stderr
+
+
+def test_check_opens_the_files_of_tls_and_tells_what_needs_care(tmp_path: Path) -> None:
+    """A problem has the key, the line and the file; a certificate that ends soon is a hint, and the exit code is 0."""
+    authority = Authority(tmp_path)
+    text = "upstream:\n  bootstrap_servers: [a:1]\n  tls: {{}}\nlisten:\n  tls:\n    cert_file: {}\n    key_file: {}\n"
+    missing = invoke("check", "--config", written(tmp_path, text.format("gone", "gone")))
+    assert missing.exit_code == 1
+    assert "listen.tls.cert_file (" in missing.stderr
+    assert (
+        ":6): found 'gone': No such file or directory, expected certificates (PEM)"
+        in missing.stderr
+    )
+    end = datetime.now(UTC) + timedelta(days=2, hours=1)
+    pair = authority.issue("127.0.0.1", not_after=end)
+    pair.key_file.chmod(0o600)
+    file = written(tmp_path, text.format(pair.cert_file, pair.key_file))
+    valid = invoke("check", "--config", file)
+    assert valid.exit_code == 0
+    (hint,) = valid.stderr.splitlines()
+    assert hint.startswith("hint: listen.tls.cert_file: the certificate of ")
+    assert hint.endswith("in 2 days")
+    assert json.loads(invoke("check", "--config", file, "--json").stdout)["hints"] == [
+        hint.removeprefix("hint: ")
+    ]
 
 
 def test_a_configuration_that_exceeds_its_container_is_refused_with_the_figures(

@@ -19,7 +19,6 @@ from proxy.config.secret import (
     MAX_SECRET_BYTES,
     Secret,
     SecretError,
-    is_open_to_others,
     read_secret,
 )
 
@@ -167,16 +166,6 @@ def test_a_missing_secret_names_the_variable(environ: dict[str, str]) -> None:
     with pytest.raises(SecretError) as caught:
         read_secret("", "SECRET", environ)
     assert str(caught.value) == "found nothing, expected a file, or the variable SECRET"
-
-
-def test_a_file_that_every_user_may_read_is_recognised(tmp_path: Path) -> None:
-    """The modes of owner and group do not matter; a missing file is open to none."""
-    file = tmp_path / "password"
-    assert not is_open_to_others(str(file))
-    file.touch()
-    for mode, is_open in ((0o644, True), (0o604, True), (0o640, False), (0o400, False)):
-        file.chmod(mode)
-        assert is_open_to_others(str(file)) is is_open
 
 
 def test_a_process_with_secrets_leaves_no_core_dump() -> None:

@@ -71,6 +71,29 @@ def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str,
             "upstream.sasl.client_id: found nothing, expected the client id for token_endpoint_url",
         ),
         (
+            "upstream.sasl",
+            {"mechanism": "PLAIN", "username": "u", "scope": "s"},
+            "upstream.sasl.scope: found 's', expected nothing, because mechanism is PLAIN",
+        ),
+        (
+            "upstream.sasl",
+            {"mechanism": "OAUTHBEARER", "token_file": "t", "password_file": "p"},
+            "upstream.sasl.password_file: found 'p', expected nothing, because mechanism is OAUTHBEARER",
+        ),
+        (
+            "upstream.sasl",
+            {"mechanism": "OAUTHBEARER", "token_file": "t", "client_id": "c"},
+            "upstream.sasl.client_id: found 'c', expected nothing, because token_endpoint_url is not set",
+        ),
+        (
+            "listen.tls",
+            {**SERVER_FILES, "principal_mapping_rules": ["DEFAULT", "RULE:^CN=(.*$/$1/"]},
+            (
+                "listen.tls.principal_mapping_rules[1]: principal mapping rule 'RULE:^CN=(.*$/$1/': cannot use"
+                " '^CN=(.*$': missing ), unterminated subpattern at position 4"
+            ),
+        ),
+        (
             "listen.tls",
             {**SERVER_FILES, "client_auth": "required"},
             "listen.tls.client_ca_file: found nothing, expected a file, because client_auth is required",

@@ -26,6 +26,10 @@ policies:
       forbidden_apis: [DeleteTopics]
 """
 UPSTREAM = {"upstream.bootstrap_servers": ("a:1", "--upstream")}
+ENDPOINT = tuple(
+    f"SLUICE_UPSTREAM_SASL_{key}"
+    for key in ("TOKEN_ENDPOINT_URL", "CLIENT_ID", "CLIENT_SECRET_FILE", "SCOPE")
+)
 
 
 @pytest.fixture
@@ -157,6 +161,7 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_UPSTREAM_SASL_TOKEN_ENDPOINT_URL": "https://a/b",
         "SLUICE_LISTEN_TLS_CLIENT_AUTH": "requested",
         "SLUICE_LISTEN_TLS_SNI_PATTERN": "b-$(node).a",
+        "SLUICE_LISTEN_TLS_PRINCIPAL_MAPPING_RULES": "RULE:CN=(.*)/$1/U,DEFAULT",
         "SLUICE_LISTEN_SASL_MECHANISMS": "PLAIN,SCRAM-SHA-256",
     }
     required = {
@@ -167,8 +172,19 @@ def test_every_variable_takes_effect() -> None:
             "SLUICE_UPSTREAM_SASL_MECHANISM": "SCRAM-SHA-256",
             "SLUICE_UPSTREAM_SASL_USERNAME": "u",
         },
-        "SLUICE_UPSTREAM_SASL_TOKEN": {"SLUICE_UPSTREAM_SASL_MECHANISM": "OAUTHBEARER"},
-        "SLUICE_UPSTREAM_SASL_TOKEN_ENDPOINT": {"SLUICE_UPSTREAM_SASL_CLIENT_ID": "c"},
+        "SLUICE_UPSTREAM_SASL_TOKEN_FILE": {
+            "SLUICE_UPSTREAM_SASL_MECHANISM": "OAUTHBEARER",
+            "SLUICE_UPSTREAM_SASL_USERNAME": "",
+        },
+        **{
+            name: {
+                "SLUICE_UPSTREAM_SASL_MECHANISM": "OAUTHBEARER",
+                "SLUICE_UPSTREAM_SASL_USERNAME": "",
+                "SLUICE_UPSTREAM_SASL_TOKEN_ENDPOINT_URL": "https://c/d",
+                "SLUICE_UPSTREAM_SASL_CLIENT_ID": "c",
+            }
+            for name in ENDPOINT
+        },
         "SLUICE_LISTEN_TLS_": {
             "SLUICE_LISTEN_TLS_CERT_FILE": "c",
             "SLUICE_LISTEN_TLS_KEY_FILE": "k",

@@ -1,0 +1,58 @@
+"""Settings that are valid and probably not meant: credentials without protection, and settings without effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.config.values import is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from proxy.config import Config
+
+
+def hints(config: Config) -> Iterator[str]:
+    """Yield a sentence for each, with the key path first."""
+    yield from _upstream(config)
+    yield from _listen(config)
+    if _lends_credentials(config):
+        yield (
+            "upstream.sasl: every client that can connect to "
+            f"{config.listen.address}:{config.listen.port} uses Sluice's own credentials; set listen.sasl, "
+            "listen.tls.client_auth: required, or identity.user if all clients are one application"
+        )
+
+
+def _upstream(config: Config) -> Iterator[str]:
+    tls, sasl = config.upstream.tls, config.upstream.sasl
+    is_local = all(is_loopback(host) for host, _ in config.upstream.addresses())
+    if sasl is not None and tls is None and not is_local:
+        if sasl.mechanism == "OAUTHBEARER":
+            yield "upstream.sasl: without upstream.tls the token travels in clear text"
+        elif sasl.mechanism == "PLAIN":
+            yield "upstream.sasl: without upstream.tls the password travels in clear text"
+    if tls is not None and not tls.verify:
+        yield "upstream.tls.verify: any server can pretend to be a broker, and read and change all traffic"
+
+
+def _listen(config: Config) -> Iterator[str]:
+    tls, sasl = config.listen.tls, config.listen.sasl
+    is_plain = tls is None and sasl is not None and "PLAIN" in sasl.mechanisms
+    if is_plain and not is_loopback(config.listen.address):
+        yield "listen.sasl.mechanisms: without listen.tls the passwords of PLAIN travel in clear text"
+    if tls is not None and tls.client_auth == "none" and tls.client_ca_file:
+        yield "listen.tls.client_ca_file: it has no effect, because listen.tls.client_auth is none"
+
+
+def _lends_credentials(config: Config) -> bool:
+    """Return whether clients from elsewhere use Sluice's credentials without any of their own."""
+    listen = config.listen
+    shows_certificate = listen.tls is not None and listen.tls.client_auth == "required"
+    return (
+        config.upstream.sasl is not None
+        and not is_loopback(listen.address)
+        and listen.sasl is None
+        and not shows_certificate
+        and not config.identity.user
+    )

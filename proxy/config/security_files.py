@@ -1,0 +1,175 @@
+"""The files and variables that the settings of TLS and SASL name: problems that would stop a start, and hints.
+
+- Every file is opened and read as it is at a start. A certificate is judged as its peers judge it.
+- A hint is about a file that works but needs care: a certificate that ends soon, a secret that every user of this
+  machine can read.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from policies.validation import Problem
+from proxy.config import certificates
+from proxy.config.secret import (
+    CLIENT_SECRET_VARIABLE,
+    PASSWORD_VARIABLE,
+    SecretError,
+    read_secret,
+)
+from proxy.config.small_files import FileError, is_open_to_others, read_small_file
+from proxy.core.auth.mechanisms import TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from proxy.config import Config
+    from proxy.config.certificates import Certificate, CertificateChain
+    from proxy.config.sections import ListenSettings
+    from proxy.config.security import UpstreamSasl, UpstreamTls
+
+SOON_DAYS: Final = 14
+_DAY_S: Final = 86_400
+_MAX_USERS_BYTES: Final = 64 << 20
+
+
+def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterator[Problem | str]:
+    """Yield every problem, by key path, and every hint (a text)."""
+    if config.upstream.tls:
+        yield from _upstream_tls(config.upstream.tls, now_s)
+    if config.upstream.sasl:
+        yield from _upstream_sasl(config.upstream.sasl, environ)
+    if config.listen.tls:
+        yield from _listen_tls(config.listen, now_s)
+    if config.listen.sasl:
+        path, file = "listen.sasl.users_file", config.listen.sasl.users_file
+        try:
+            read_small_file(file, _MAX_USERS_BYTES, "a users file, as `sluice users add` writes it")
+        except FileError as error:
+            yield Problem(path, error.found, error.expected)
+        yield from _open_file(path, file)
+
+
+def _upstream_tls(tls: UpstreamTls, now_s: float) -> Iterator[Problem | str]:
+    if tls.ca_file:
+        yield from _authorities("upstream.tls.ca_file", tls.ca_file, now_s)
+    if tls.cert_file:
+        yield from _chain("upstream.tls", tls.cert_file, tls.key_file, now_s)
+
+
+def _listen_tls(listen: ListenSettings, now_s: float) -> Iterator[Problem | str]:
+    tls = listen.tls
+    if tls is None:
+        return
+    if tls.client_ca_file:
+        yield from _authorities("listen.tls.client_ca_file", tls.client_ca_file, now_s)
+    yield from _chain("listen.tls", tls.cert_file, tls.key_file, now_s, _names_to_check(listen))
+
+
+def _names_to_check(listen: ListenSettings) -> dict[str, str]:
+    """Return hosts that clients connect to, and the setting that each comes from. One node stands for all."""
+    hosts = {listen.advertised_host: "listen.advertised_host"}
+    if listen.serves_by_sni:
+        host, _ = next(iter(listen.node_addresses().values()))
+        hosts[host] = "listen.tls.sni_pattern"
+    return hosts
+
+
+def _authorities(path: str, file: str, now_s: float) -> Iterator[Problem | str]:
+    try:
+        found = certificates.read_authorities(file)
+    except FileError as error:
+        yield Problem(path, error.found, error.expected)
+        return
+    if found:  # of several, one that has not ended is enough
+        yield from _dates(path, max(found, key=lambda each: each.not_after_s), now_s)
+
+
+def _chain(
+    section: str,
+    cert_file: str,
+    key_file: str,
+    now_s: float,
+    hosts: Mapping[str, str] | None = None,
+) -> Iterator[Problem | str]:
+    """Judge our own certificate; `hosts` are those of a listener that clients connect to."""
+    yield from _open_file(f"{section}.key_file", key_file)
+    try:
+        chain = certificates.CertificateChain(cert_file, key_file, is_server=hosts is not None)
+    except FileError as error:
+        key = "key_file" if isinstance(error, certificates.KeyFileError) else "cert_file"
+        yield Problem(f"{section}.{key}", error.found, error.expected)
+        return
+    path = f"{section}.cert_file"
+    try:
+        first = chain.certificate()
+    except FileError as error:
+        yield f"{path}: {error}"
+        return
+    for each in (first, *chain.authorities):
+        yield from _dates(path, each, now_s)
+    for host, setting in (hosts or {}).items():
+        yield from _host(path, chain, first, host, setting)
+
+
+def _host(
+    path: str, chain: CertificateChain, first: Certificate, host: str, setting: str
+) -> Iterator[str]:
+    if not chain.is_for(host):
+        names = ", ".join(first.names) or "none"
+        yield (
+            f"{path}: the certificate is not for {host!r} ({setting}), which clients connect to and verify; its names "
+            f"are: {names}"
+        )
+
+
+def _dates(path: str, certificate: Certificate, now_s: float) -> Iterator[str]:
+    day = _day(certificate.not_after_s)
+    left_s = certificate.not_after_s - now_s
+    who = f"{path}: the certificate of {certificate.subject or 'no subject'}"
+    if certificate.not_before_s > now_s:
+        yield f"{who} is not valid before {_day(certificate.not_before_s)}"
+    elif left_s <= 0:
+        yield f"{who} ended on {day}"
+    elif left_s < SOON_DAYS * _DAY_S:
+        yield f"{who} ends on {day}, in {left_s / _DAY_S:.0f} days"
+
+
+def _day(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).date().isoformat()
+
+
+def _upstream_sasl(sasl: UpstreamSasl, environ: Mapping[str, str]) -> Iterator[Problem | str]:
+    if sasl.mechanism != "OAUTHBEARER":
+        yield from _secret("password_file", sasl.password_file, PASSWORD_VARIABLE, environ)
+    elif sasl.token_endpoint_url:
+        file = sasl.client_secret_file
+        yield from _secret("client_secret_file", file, CLIENT_SECRET_VARIABLE, environ)
+    else:
+        yield from _secret("token_file", sasl.token_file, "", environ)
+
+
+def _secret(
+    key: str, file: str, variable: str, environ: Mapping[str, str]
+) -> Iterator[Problem | str]:
+    path = f"upstream.sasl.{key}"
+    try:
+        secret = read_secret(file, variable, environ)
+    except SecretError as error:
+        yield Problem(path, error.found, error.expected)
+        return
+    if not variable and not TOKEN.fullmatch(secret.reveal()):
+        words = "a token (RFC 6750: letters, digits and -._~+/, with = at its end)"
+        yield Problem(path, f"{file!r}, which has other characters", words)
+    if file and variable and environ.get(variable):
+        yield f"{variable} has no effect, because {path} is set"
+    yield from _open_file(path, file)
+
+
+def _open_file(path: str, file: str) -> Iterator[str]:
+    if file and is_open_to_others(file):
+        yield (
+            f"{path}: every user of this machine can read {file!r}; mode 0640 is enough (in Kubernetes: defaultMode of "
+            "the volume)"
+        )

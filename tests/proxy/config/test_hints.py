@@ -1,0 +1,85 @@
+"""Settings that are valid and probably not meant are told, and those that are meant are not."""
+
+import pytest
+
+from policies.validation import try_convert
+from proxy.config import Config
+from proxy.config.hints import hints
+
+REMOTE: dict[str, object] = {"bootstrap_servers": ["localhost:9092", "kafka-1:9092"]}
+LOCAL: dict[str, object] = {"bootstrap_servers": ["localhost:9092", "127.0.0.1:9093"]}
+PLAIN = {"mechanism": "PLAIN", "username": "u"}
+SCRAM = {"mechanism": "SCRAM-SHA-512", "username": "u"}
+TOKEN = {"mechanism": "OAUTHBEARER", "token_file": "t"}
+OPEN: dict[str, object] = {"address": "0.0.0.0", "advertised_host": "sluice"}  # noqa: S104 - the point of the test
+FILES = {"cert_file": "c", "key_file": "k"}
+USERS = {"users_file": "users"}
+
+
+def paths(
+    upstream: dict[str, object], listen: dict[str, object] | None = None, user: str = ""
+) -> list[str]:
+    """Return the key paths that the hints begin with."""
+    data = {"upstream": upstream, "listen": listen or {}, "identity": {"user": user}}
+    config, problems = try_convert(Config, data)
+    assert problems == []
+    assert config is not None
+    return [each.partition(":")[0] for each in hints(config)]
+
+
+def test_the_default_settings_have_no_hint() -> None:
+    """Neither have settings of TLS and SASL that protect each other."""
+    assert paths(REMOTE) == []
+    assert paths(REMOTE, OPEN) == []
+    assert paths({**REMOTE, "tls": {}, "sasl": PLAIN}) == []
+    assert paths(REMOTE, {**OPEN, "tls": FILES, "sasl": {**USERS, "mechanisms": ["PLAIN"]}}) == []
+
+
+@pytest.mark.parametrize(("sasl", "word"), [(PLAIN, "password"), (TOKEN, "token")])
+def test_a_password_in_clear_text_is_told(sasl: dict[str, str], word: str) -> None:
+    """A loopback address is safe, and SCRAM sends no password."""
+    (text,) = hints(try_convert(Config, {"upstream": {**REMOTE, "sasl": sasl}})[0])  # type: ignore[arg-type] # it is valid
+    assert text == f"upstream.sasl: without upstream.tls the {word} travels in clear text"
+    assert paths({**LOCAL, "sasl": sasl}) == []
+    assert paths({**REMOTE, "sasl": SCRAM}) == []
+
+
+def test_a_broker_that_is_not_verified_is_told() -> None:
+    """TLS without verification does not protect from a server in between."""
+    assert paths({**REMOTE, "tls": {"verify": False}}) == ["upstream.tls.verify"]
+
+
+def test_passwords_of_clients_in_clear_text_are_told() -> None:
+    """Only PLAIN sends them, and only a listener for other machines can be overheard."""
+    plain = {**USERS, "mechanisms": ["SCRAM-SHA-512", "PLAIN"]}
+    assert paths(REMOTE, {**OPEN, "sasl": plain}) == ["listen.sasl.mechanisms"]
+    assert paths(REMOTE, {**OPEN, "sasl": USERS}) == []
+    assert paths(REMOTE, {"sasl": plain}) == []
+
+
+def test_an_authority_for_certificates_that_are_not_asked_for_is_told() -> None:
+    """client_auth decides whether clients show one."""
+    asked = {**FILES, "client_ca_file": "ca"}
+    assert paths(REMOTE, {"tls": asked}) == ["listen.tls.client_ca_file"]
+    assert paths(REMOTE, {"tls": {**asked, "client_auth": "requested"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("listen", "user", "is_told"),
+    [
+        (OPEN, "", True),
+        ({**OPEN, "tls": FILES}, "", True),
+        ({**OPEN, "tls": {**FILES, "client_ca_file": "ca", "client_auth": "requested"}}, "", True),
+        ({**OPEN, "tls": {**FILES, "client_ca_file": "ca", "client_auth": "required"}}, "", False),
+        ({**OPEN, "sasl": USERS}, "", False),
+        (OPEN, "billing", False),
+        ({}, "", False),
+    ],
+)
+def test_credentials_that_every_client_borrows_are_told(
+    listen: dict[str, object], user: str, *, is_told: bool
+) -> None:
+    """Clients must prove who they are, or be one application, or be on this machine."""
+    upstream = {**REMOTE, "tls": {}, "sasl": SCRAM}
+    assert paths(upstream, listen, user) == (["upstream.sasl"] if is_told else [])
+    assert paths(REMOTE, listen, user) == []

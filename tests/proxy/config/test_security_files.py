@@ -1,0 +1,239 @@
+"""The files that TLS and SASL name: each problem has the path of its key, and what works but needs care has a hint."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from policies.validation import Problem
+from proxy.config.secret import MAX_SECRET_BYTES
+from proxy.config.security_files import findings
+from proxy.config.sources import load
+from tests.support.certificates import Authority, Pair
+
+CANARY = "canary-77e1a0"
+NOW = datetime.now(UTC)
+NAMES = ("127.0.0.1", "localhost")
+SCRAM = {"MECHANISM": "SCRAM-SHA-512", "USERNAME": "u"}
+TOKEN = {"MECHANISM": "OAUTHBEARER"}
+ENDPOINT = {**TOKEN, "TOKEN_ENDPOINT_URL": "https://idp/t", "CLIENT_ID": "c"}
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def pair(authority: Authority) -> Pair:
+    pair = authority.issue(*NAMES)
+    pair.key_file.chmod(0o600)
+    return pair
+
+
+def found(
+    section: str, settings: dict[str, object], now: datetime = NOW, **environ: str
+) -> tuple[list[Problem], list[str]]:
+    """Return the problems and the hints for a section, such as UPSTREAM_TLS, with these variables."""
+    variables = {f"SLUICE_{section}_{key}": str(value) for key, value in settings.items()}
+    upstream = {"upstream.bootstrap_servers": ("a:1", "--upstream")}
+    config = load(None, variables, upstream).config
+    each = list(findings(config, {**variables, **environ}, now.timestamp()))
+    problems = [one for one in each if isinstance(one, Problem)]
+    hints = [one for one in each if isinstance(one, str)]
+    assert not any(CANARY in str(one) for one in each)
+    return problems, hints
+
+
+def files_of(pair: Pair) -> dict[str, object]:
+    return {"CERT_FILE": pair.cert_file, "KEY_FILE": pair.key_file}
+
+
+def secret(folder: Path, content: str = CANARY) -> Path:
+    file = folder / "secret"
+    file.write_text(content)
+    file.chmod(0o600)
+    return file
+
+
+def test_usable_files_have_no_problem_and_no_hint(
+    authority: Authority, pair: Pair, tmp_path: Path
+) -> None:
+    """On both sides, with certificates of authorities and of our own."""
+    password = secret(tmp_path)
+    files = files_of(pair)
+    assert found("UPSTREAM_TLS", {**files, "CA_FILE": authority.ca_file}) == ([], [])
+    assert found("LISTEN_TLS", {**files, "CLIENT_CA_FILE": authority.ca_file}) == ([], [])
+    assert found("LISTEN_SASL", {"USERS_FILE": password}) == ([], [])
+    assert found("UPSTREAM_SASL", {**SCRAM, "PASSWORD_FILE": password}) == ([], [])
+    assert found("UPSTREAM_SASL", SCRAM, SLUICE_UPSTREAM_SASL_PASSWORD=CANARY) == ([], [])
+    assert found("UPSTREAM_SASL", {**TOKEN, "TOKEN_FILE": password}) == ([], [])
+    assert found("UPSTREAM_SASL", {**ENDPOINT, "CLIENT_SECRET_FILE": password}) == ([], [])
+
+
+def test_a_missing_file_is_named_by_its_key(pair: Pair, tmp_path: Path) -> None:
+    """The problem has the path of the key, the file, and what is expected."""
+    gone = tmp_path / "gone"
+    files = files_of(pair)
+    for section, settings, path in (
+        ("UPSTREAM_TLS", {"CA_FILE": gone}, "upstream.tls.ca_file"),
+        ("UPSTREAM_TLS", {**files, "CERT_FILE": gone}, "upstream.tls.cert_file"),
+        ("UPSTREAM_TLS", {**files, "KEY_FILE": gone}, "upstream.tls.key_file"),
+        ("LISTEN_TLS", {**files, "CERT_FILE": gone}, "listen.tls.cert_file"),
+        ("LISTEN_TLS", {**files, "KEY_FILE": gone}, "listen.tls.key_file"),
+        ("LISTEN_TLS", {**files, "CLIENT_CA_FILE": gone}, "listen.tls.client_ca_file"),
+        ("LISTEN_SASL", {"USERS_FILE": gone}, "listen.sasl.users_file"),
+        ("UPSTREAM_SASL", {**SCRAM, "PASSWORD_FILE": gone}, "upstream.sasl.password_file"),
+        ("UPSTREAM_SASL", {**TOKEN, "TOKEN_FILE": gone}, "upstream.sasl.token_file"),
+        (
+            "UPSTREAM_SASL",
+            {**ENDPOINT, "CLIENT_SECRET_FILE": gone},
+            "upstream.sasl.client_secret_file",
+        ),
+    ):
+        problems, hints = found(section, settings)
+        assert [each.path for each in problems] == [path]
+        assert problems[0].found == f"{str(gone)!r}: No such file or directory"
+        assert problems[0].expected
+        assert hints == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "path", "variable"),
+    [
+        (SCRAM, "upstream.sasl.password_file", "SLUICE_UPSTREAM_SASL_PASSWORD"),
+        (ENDPOINT, "upstream.sasl.client_secret_file", "SLUICE_UPSTREAM_SASL_CLIENT_SECRET"),
+    ],
+)
+def test_a_missing_secret_names_its_key_and_its_variable(
+    settings: dict[str, object], path: str, variable: str
+) -> None:
+    """The variable can be used in the place of the file; a variable without effect is told."""
+    (problem,), _ = found("UPSTREAM_SASL", settings)
+    assert str(problem) == f"{path}: found nothing, expected a file, or the variable {variable}"
+    assert found("UPSTREAM_SASL", settings, **{variable: CANARY}) == ([], [])
+
+
+def test_a_variable_beside_the_file_has_a_hint(tmp_path: Path) -> None:
+    """The file has priority, as a rotated secret arrives there."""
+    settings = {**SCRAM, "PASSWORD_FILE": secret(tmp_path)}
+    _, hints = found("UPSTREAM_SASL", settings, SLUICE_UPSTREAM_SASL_PASSWORD="other")  # noqa: S106 - not used
+    assert hints == [
+        "SLUICE_UPSTREAM_SASL_PASSWORD has no effect, because upstream.sasl.password_file is set"
+    ]
+
+
+@pytest.mark.parametrize("content", [f"{CANARY}\n{CANARY}", "x" * (MAX_SECRET_BYTES + 1), ""])
+def test_an_unusable_secret_is_refused(content: str, tmp_path: Path) -> None:
+    """Several lines, too many bytes, and none; the content is in no message."""
+    file = secret(tmp_path, content)
+    problems, _ = found("UPSTREAM_SASL", {**SCRAM, "PASSWORD_FILE": file})
+    assert [each.path for each in problems] == ["upstream.sasl.password_file"]
+    assert problems[0].expected == "one line of text (UTF-8), 1..65536 bytes"
+
+
+def test_a_token_has_the_characters_of_a_token(tmp_path: Path) -> None:
+    """A header or JSON around it is a probable mistake."""
+    file = secret(tmp_path, f"Bearer {CANARY}")
+    ((problem,), _) = found("UPSTREAM_SASL", {**TOKEN, "TOKEN_FILE": file})
+    assert (problem.path, problem.found) == (
+        "upstream.sasl.token_file",
+        f"{str(file)!r}, which has other characters",
+    )
+
+
+def test_a_key_of_another_certificate_is_refused(authority: Authority, pair: Pair) -> None:
+    """The path is that of the key, and the certificate is named."""
+    other = authority.issue("other")
+    other.key_file.chmod(0o600)
+    for section, path in (("LISTEN_TLS", "listen.tls"), ("UPSTREAM_TLS", "upstream.tls")):
+        problems, _ = found(section, {**files_of(pair), "KEY_FILE": other.key_file})
+        assert [each.path for each in problems] == [f"{path}.key_file"]
+        assert str(pair.cert_file) in problems[0].expected
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        (15.0, None),
+        (13.9, "in 14 days"),
+        (2.0, "in 2 days"),
+        (-0.5, "ended on"),
+    ],
+)
+def test_a_certificate_that_ends_soon_has_a_hint(
+    days: float, words: str | None, authority: Authority
+) -> None:
+    """So has one that has ended: its replacement may come later. The hint has the key, the subject and the date."""
+    end = NOW + timedelta(days=days)
+    pair = authority.issue(*NAMES, common_name="sluice", not_after=end)
+    pair.key_file.chmod(0o600)
+    for section, path in (("LISTEN_TLS", "listen.tls"), ("UPSTREAM_TLS", "upstream.tls")):
+        problems, hints = found(section, files_of(pair))
+        assert problems == []
+        assert len(hints) == (words is not None)
+        for hint in hints:
+            assert hint.startswith(f"{path}.cert_file: the certificate of ")
+            assert "commonName=sluice" in hint
+            assert end.date().isoformat() in hint
+            assert words is not None
+            assert words in hint
+
+
+def test_a_certificate_of_the_future_has_a_hint(pair: Pair) -> None:
+    """A clock that is wrong shows here too."""
+    _, (hint,) = found("UPSTREAM_TLS", files_of(pair), datetime(1999, 6, 1, tzinfo=UTC))
+    assert "is not valid before 2000-01-01" in hint
+
+
+def test_an_authority_that_has_ended_has_a_hint(authority: Authority) -> None:
+    """Of several the last one counts: old ones stay in a bundle."""
+    late = datetime(3001, 1, 1, tzinfo=UTC)
+    _, (hint,) = found("UPSTREAM_TLS", {"CA_FILE": authority.ca_file}, late)
+    assert hint.startswith("upstream.tls.ca_file: the certificate of ")
+    assert hint.endswith("ended on 3000-01-01")
+
+
+def test_a_certificate_for_other_hosts_has_a_hint(authority: Authority) -> None:
+    """Clients verify the host that they are told to connect to, which may be a node's own."""
+    pair = authority.issue("kafka.example.com")
+    pair.key_file.chmod(0o600)
+    _, (hint,) = found("LISTEN_TLS", files_of(pair))
+    assert hint == (
+        "listen.tls.cert_file: the certificate is not for '127.0.0.1' (listen.advertised_host), which clients connect"
+        " to and verify; its names are: kafka.example.com"
+    )
+    by_name = {**files_of(pair), "SNI_PATTERN": "b-$(node).kafka.example.com"}
+    assert [
+        each.partition("(")[2].partition(")")[0] for each in found("LISTEN_TLS", by_name)[1]
+    ] == [
+        "listen.advertised_host",
+        "listen.tls.sni_pattern",
+    ]
+    wide = authority.issue("*.kafka.example.com", *NAMES, file_name="wide")
+    wide.key_file.chmod(0o600)
+    assert found("LISTEN_TLS", {**by_name, **files_of(wide)}) == ([], [])
+    assert found("UPSTREAM_TLS", files_of(pair)) == ([], [])  # the brokers do not connect to us
+
+
+def test_a_secret_that_every_user_can_read_has_a_hint(pair: Pair, tmp_path: Path) -> None:
+    """It is no problem: Kubernetes mounts secrets so by default, where the container is alone."""
+    file = secret(tmp_path)
+    cases = (
+        ("UPSTREAM_SASL", {**SCRAM, "PASSWORD_FILE": file}, "upstream.sasl.password_file"),
+        ("UPSTREAM_SASL", {**TOKEN, "TOKEN_FILE": file}, "upstream.sasl.token_file"),
+        (
+            "UPSTREAM_SASL",
+            {**ENDPOINT, "CLIENT_SECRET_FILE": file},
+            "upstream.sasl.client_secret_file",
+        ),
+        ("LISTEN_SASL", {"USERS_FILE": file}, "listen.sasl.users_file"),
+        ("LISTEN_TLS", files_of(pair), "listen.tls.key_file"),
+        ("UPSTREAM_TLS", files_of(pair), "upstream.tls.key_file"),
+    )
+    for each in (file, pair.key_file):
+        each.chmod(0o644)
+    for section, settings, path in cases:
+        problems, (hint,) = found(section, settings)
+        assert problems == []
+        assert hint.startswith(f"{path}: every user of this machine can read '")
