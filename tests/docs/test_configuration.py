@@ -1,20 +1,15 @@
 """The pages on configuration: every setting with its default, and which may change live."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 
 from proxy.app import App
 from proxy.config.sources import load, variables
 from proxy.config.telemetry import TracesSettings
 from proxy.dynamic_config import LIVE_SETTINGS, dynamic_settings
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")

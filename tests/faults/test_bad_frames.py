@@ -1,7 +1,5 @@
 """Bytes that are not Kafka end their own connection at once and affect no other connection."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

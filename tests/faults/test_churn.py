@@ -1,7 +1,5 @@
 """Closed connections leave no memory in use."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A broker that refuses, or accepts and stays silent, ends the client's connection; no reply is invented."""
 
-from __future__ import annotations
-
 import re
 import socket
 import time

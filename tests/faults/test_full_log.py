@@ -1,7 +1,5 @@
 """A log that is not read, or cannot be written, loses its own lines and affects nothing else."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

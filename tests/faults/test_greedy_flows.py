@@ -1,23 +1,17 @@
 """Flows that always have more to send make equal progress over real sockets, judged by counts."""
 
-from __future__ import annotations
-
+import socket
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.core.engine import Engine
 from proxy.shell import event_loop as event_loop_module
 from tests.support import frames as f
 from tests.support.memory import small_engine
 from tests.support.sessions import make_engine
 from tests.support.sockets import Bench
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
-
-    from proxy.core.engine import Engine
 
 FLOWS = 12
 STEPS = 1500

@@ -1,7 +1,5 @@
 """No client ever gets a byte of another client's reply, while clients and brokers break their connections."""
 
-from __future__ import annotations
-
 import random
 import socket
 import struct

@@ -4,22 +4,18 @@ The honest client's wait is counted in the proxy's own CPU time (see tests.suppo
 not fail these tests, and a quick one does not hide what they look for.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import psutil
 import pytest
 
 from tests.support import frames as f
 from tests.support.honest import Crowd, receive_frames
-
-if TYPE_CHECKING:
-    from tests.support.sluice_process import SluiceProcess
+from tests.support.sluice_process import SluiceProcess
 
 ATTACK_SECONDS = 1.0
 WORST_SECONDS = 0.25

@@ -1,7 +1,5 @@
 """A plug-in with every kind of bug neither ends the process nor stops its shutdown."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

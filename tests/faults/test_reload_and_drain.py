@@ -1,7 +1,5 @@
 """SIGHUP and SIGTERM close together, at bad moments: every client gets what is due to it, and the process ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

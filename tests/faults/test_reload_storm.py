@@ -1,10 +1,10 @@
 """Reloads while clients are held and throttled by a quota: each client gets every reply that is due, in order."""
 
-from __future__ import annotations
-
+import socket
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -12,12 +12,7 @@ from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
 from tests.support.load import await_that
 from tests.support.raw import receive_until_closed
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterable, Iterator
-
-    from tests.support.sluice_process import SluiceProcess
+from tests.support.sluice_process import SluiceProcess
 
 RATE: Final = 400
 """Requests per second of all clients together."""

@@ -1,11 +1,9 @@
 """A slow but living broker's own replies reach the client, with any deadline of the request."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -13,9 +11,6 @@ from tests.support import frames as f
 from tests.support.honest import receive_frames
 from tests.support.stub_broker import StubBroker
 from tests.support.throttled import fetch, fetch_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAP = threading.Event()
 FETCH_SECONDS = 1.6

@@ -1,23 +1,18 @@
 """A client that does not read for a while loses no reply, even when Sluice is told to end meanwhile."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import psutil
 
 from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
 from tests.support.raw import receive_until_closed
+from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
-
-if TYPE_CHECKING:
-    from tests.support.sluice_process import SluiceProcess
 
 REPLY_BYTES = 64 << 10
 REQUESTS = 200

@@ -1,24 +1,19 @@
 """A process that stood still: replies that came meanwhile are read before any deadline of that time fires."""
 
-from __future__ import annotations
-
 import os
 import signal
 import struct
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
 from tests.support.load import await_that
 from tests.support.raw import receive_until_closed
+from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker, body_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.sluice_process import SluiceProcess
 
 CLIENTS: Final = 100
 """Of each kind: more than one poll brings."""

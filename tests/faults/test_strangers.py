@@ -1,7 +1,5 @@
 """Unknown keys and versions end at Sluice, and no reply carries a broker address."""
 
-from __future__ import annotations
-
 import socket
 import struct
 

@@ -1,10 +1,8 @@
 """A disk that stops answering under the usage log: reloads and requests are served, and every lost row is counted."""
 
-from __future__ import annotations
-
 import socket
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_metrics
@@ -14,13 +12,9 @@ from proxy.telemetry.usage_log.writer_thread import MAX_QUEUED_ROWS
 from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
 from tests.support.load import await_that
+from tests.support.sluice_process import SluiceProcess
 from tests.support.stuck_disk import StuckDisk
 from tests.support.usage_log import shown
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.sluice_process import SluiceProcess
 
 PIPELINED = 2_000
 FAMILIES = ("entity", "instance", "capture")

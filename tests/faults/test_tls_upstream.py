@@ -1,17 +1,12 @@
 """A bootstrap broker that expects TLS but is spoken to in plaintext."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.support.raw import api_versions_request, receive_until_closed
 from tests.support.sluice_process import SluiceProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLIENTS = 20
 

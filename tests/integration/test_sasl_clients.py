@@ -1,10 +1,10 @@
 """Real clients authenticate through Sluice as without it; each of their requests is known as their user's."""
 
-from __future__ import annotations
-
 import time
 import uuid
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -12,18 +12,13 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 
 from tests.support.client_security import ClientSecurity
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_sasl import MECHANISMS, SCRAM_256
 from tests.support.python_clients import poll_records
 from tests.support.topics import Topics
 from tests.support.verifiable import PRODUCER, acked_values, config_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.java import Java
-    from tests.support.kafka_cluster import KafkaCluster
-    from tests.support.witness import Sighting, Witnessed
+from tests.support.witness import Sighting, Witnessed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -1,7 +1,5 @@
 """The names of types and values in messages."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated, Literal
 

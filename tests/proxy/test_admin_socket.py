@@ -1,7 +1,5 @@
 """The default admin socket: its path, its owner, and how the tools find it."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

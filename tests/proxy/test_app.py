@@ -1,13 +1,11 @@
 """The whole proxy in one process between plain sockets, from bound ports to a clean exit."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import struct
 import threading
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import httpx
 import msgspec
@@ -32,9 +30,6 @@ from proxy.config.sections import (
 from proxy.config.telemetry import AdminSettings
 from proxy.core.session.grace_times import GraceTimes
 from tests.support import frames as f
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 class EchoBroker:

@@ -1,14 +1,12 @@
 """The probe of a bootstrap address tells each kind of server apart from the others."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -16,10 +14,7 @@ import trio
 from bench.harness.ports import free_ports
 from proxy.broker_probe import probe
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    Answer = Callable[[bytes], bytes | None]
+Answer = Callable[[bytes], bytes | None]
 
 TIMEOUT_S = 5.0
 API_VERSIONS, METADATA, SASL_HANDSHAKE = 18, 3, 17

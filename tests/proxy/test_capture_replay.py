@@ -1,8 +1,6 @@
 """A capture can be replayed exactly: the policy gives every delay again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable
 
 import msgspec
 import pytest
@@ -15,9 +13,6 @@ from tests.support import frames as f
 from tests.support.replay import recorded, replay
 from tests.support.sessions import Wire
 from tests.support.usage_log import Recording
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
 
 LIMITS = {"user": "ANONYMOUS", "request_rate": 20.0}
 BYTES = {**LIMITS, "producer_byte_rate": 20_000.0}

@@ -1,7 +1,5 @@
 """Work in a thread beside the event loop releases the interpreter after each short burst."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """A changed configuration is applied whole or not at all, while requests are held and in flight."""
 
-from __future__ import annotations
-
 import threading
 
 import msgspec

@@ -1,7 +1,5 @@
 """Reloads that change a quota's enforcement or limits: every held request is judged again and forwarded once."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """Faults while a changed configuration is read or applied: a policy's, a bug of ours, a disk that does not answer."""
 
-from __future__ import annotations
-
 import threading
 from importlib.metadata import EntryPoint
 

@@ -4,10 +4,9 @@ All observers are installed, as in a running proxy. The interpreter's profiler w
 raise on this thread. (Other threads may make them.)
 """
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -29,10 +28,6 @@ from tests.support.sockets import Bench, receive
 from tests.support.telemetry import Listeners, watching
 from tests.support.waiting import FETCH_MS, empty, fetch_waiting
 from wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FOREIGN = {
     *(

@@ -4,8 +4,6 @@
 `authenticate` make the requests around them, `handshake_reply` and `authenticate_reply` what a broker answers.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """A broker's side of SASL in memory, honest or lying: takes request frames, returns reply frames."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
 from typing import Final

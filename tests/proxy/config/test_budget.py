@@ -1,7 +1,5 @@
 """The memory budget: what fits, what is derived, and refusals with their figures."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

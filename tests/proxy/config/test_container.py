@@ -1,15 +1,10 @@
 """The container's memory limit, read from made-up trees of files."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from proxy.config.container import VARIABLE, memory_limit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MIB = 1 << 20
 HOST = 8192 * MIB

@@ -1,8 +1,6 @@
 """Reading the YAML file with its line numbers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,9 +9,6 @@ from hypothesis import strategies as st
 from yaml.composer import Composer
 
 from proxy.config.file import _Loader, read_file, read_yaml
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def problems_of(text: str | bytes) -> list[str]:

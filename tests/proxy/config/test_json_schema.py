@@ -1,7 +1,5 @@
 """The JSON Schema and the loader accept the same files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

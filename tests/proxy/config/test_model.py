@@ -1,7 +1,5 @@
 """Checks across the types of the configuration."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.registry import PolicyEntry

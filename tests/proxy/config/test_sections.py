@@ -1,7 +1,5 @@
 """The sections of the configuration: the values of each setting, and checks within a section."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.validation import try_convert

@@ -1,7 +1,5 @@
 """The memory budget of a configuration, with the requests that its policies want whole."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import msgspec

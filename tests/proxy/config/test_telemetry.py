@@ -1,7 +1,5 @@
 """The settings of telemetry and of the admin server."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.validation import try_convert

@@ -1,7 +1,5 @@
 """The printed configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

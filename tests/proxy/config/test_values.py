@@ -1,7 +1,5 @@
 """Settings written as text: their values and the texts that are refused."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

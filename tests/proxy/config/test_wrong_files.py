@@ -3,17 +3,12 @@
 Each message names the key's path, the line, the expected value, and the nearest valid key or value where one is near.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from policies.validation import SettingsError
 from proxy.config.sources import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UP = "upstream: {bootstrap_servers: [a:1]}\n"
 UPSTREAM = "upstream:\n  bootstrap_servers: [a:1]\n"

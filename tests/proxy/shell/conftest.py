@@ -1,7 +1,5 @@
 """Fixtures of the tests of the event loop."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.shell import event_loop

@@ -1,7 +1,5 @@
 """The clock: the time of day at its start, elapsed time from then on."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.shell import clock as clock_module

@@ -1,7 +1,5 @@
 """One socket of a link: its side, what it waits for first, and its unread bytes."""
 
-from __future__ import annotations
-
 import time
 
 from proxy.shell.endpoint import Endpoint, unread_bytes

@@ -1,7 +1,5 @@
 """The event loop between real sockets, stepped by hand: what moves, what waits, and how sides end."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -3,8 +3,6 @@
 The clock is the test's: each read and each request takes as long as the test says.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

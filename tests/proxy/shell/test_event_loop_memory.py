@@ -1,7 +1,5 @@
 """The event loop when memory is short: clients that wait, that are read in small parts, that are closed."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

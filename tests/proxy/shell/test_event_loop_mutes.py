@@ -1,7 +1,5 @@
 """The event loop and muted clients: held ones that hang up, throttled ones that are read again."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Hold, Throttle

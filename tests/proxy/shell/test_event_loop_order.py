@@ -1,7 +1,5 @@
 """The order of a step: sockets before deadlines, Sluice's own requests before the client's next frame."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

@@ -1,7 +1,5 @@
 """The outer wall: an exception that no narrower handler catches ends one session, timer or client only."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

@@ -1,7 +1,5 @@
 """The state file of a policy: after a save it holds the new content or, if the save failed, the old."""
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -1,19 +1,14 @@
 """Listeners bind all ports or none, hand over each connection with its node, and pause instead of spinning."""
 
-from __future__ import annotations
-
 import errno
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 import trio
 
 from bench.harness.ports import accepts, free_ports
 from proxy.shell.listeners import PAUSE_S, Listeners
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 async def test_each_connection_is_handed_over_with_the_node_of_its_port(nursery):

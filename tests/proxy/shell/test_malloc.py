@@ -1,7 +1,5 @@
 """The C library's heap: large pieces that are freed are no longer resident."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Both pollers keep the same contract: epoll itself, and the selector with epoll's interface."""
 
-from __future__ import annotations
-
 import select
 
 import pytest

@@ -1,7 +1,5 @@
 """A plain TCP transport never blocks and can end one direction at a time."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

@@ -1,7 +1,5 @@
 """The client's side of each mechanism, message by message."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.auth import scram

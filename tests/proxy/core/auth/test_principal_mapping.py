@@ -1,7 +1,5 @@
 r"""The users of certificates, by Kafka's rules: the cases of `SslPrincipalMapperTest`, and the limits."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

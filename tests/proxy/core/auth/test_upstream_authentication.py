@@ -1,17 +1,20 @@
 """Sluice's own authentication with brokers that are honest, and with brokers that lie."""
 
-from __future__ import annotations
-
 import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.auth import scram
-from proxy.core.auth.mechanisms import OAuthBearerClient, PlainClient, SaltedKeys, ScramClient
+from proxy.core.auth.mechanisms import (
+    OAuthBearerClient,
+    PlainClient,
+    SaltedKeys,
+    SaslClient,
+    ScramClient,
+)
 from proxy.core.auth.upstream_authentication import (
     FIRST_CORRELATION_ID,
     MAX_REPLY_BYTES,
@@ -22,9 +25,6 @@ from proxy.core.errors import BrokerProtocolError, SessionFault, UpstreamAuthent
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.sasl_broker import OFFERED, TOKEN, SaslBroker
-
-if TYPE_CHECKING:
-    from proxy.core.auth.mechanisms import SaslClient
 
 SECRET = "s3cret"  # noqa: S105 - the broker's
 NONCE = "nonce-of-the-client"

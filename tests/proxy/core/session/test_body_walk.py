@@ -1,7 +1,5 @@
 """Topic usage: the topics of forwarded requests are counted, without changing or delaying them."""
 
-from __future__ import annotations
-
 import pytest
 
 from proxy.core.stats.topic_usage import TopicUsage

@@ -1,7 +1,5 @@
 """Tracked requests: when Sluice answers them in place of the broker, and which hooks see that reply."""
 
-from __future__ import annotations
-
 import struct
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A drain does not wait for long polls: each gets an empty reply."""
 
-from __future__ import annotations
-
 from policies.api import Outcome
 from proxy.core.errors import CloseReason
 from tests.support import frames as f

@@ -1,7 +1,5 @@
 """The part of a Produce that is kept until the broker replies, and the timeout reply that is made from it."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """After a request expired: its late reply, the requests after it, and every end of the session but a drain."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Hold, Outcome, Reject, Respond

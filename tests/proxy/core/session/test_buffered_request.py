@@ -1,7 +1,5 @@
 """Requests that are kept whole: when they are, how long they count, and which are too large."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

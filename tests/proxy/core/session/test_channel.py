@@ -1,7 +1,5 @@
 """One side: reasons to mute, the outbox, the carry, and what they count."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

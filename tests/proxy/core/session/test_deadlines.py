@@ -1,12 +1,10 @@
 """When Sluice answers in place of the broker: only while the broker is silent, and never twice in a row."""
 
-from __future__ import annotations
-
 import struct
-from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.grace_times import GraceTimes
@@ -14,9 +12,6 @@ from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch, fetch_reply
 from tests.support.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting, ids
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
 
 SILENCE_MS = 10_000
 QUICK_MS = 400

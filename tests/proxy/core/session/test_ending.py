@@ -1,7 +1,5 @@
 """How a session ends: requests in flight are answered where possible, and everything is given back."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Need, Outcome, Reject, Throttle

@@ -1,7 +1,5 @@
 """Exchanges: the fields that a policy reads, and that they have slots only."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Need

@@ -1,7 +1,5 @@
 """Held requests move to a new chain a part at a time, the oldest first."""
 
-from __future__ import annotations
-
 from proxy.core.purgatory.timers import Timers
 from proxy.core.session.held_moves import MOVED_AT_ONCE, HeldMoves
 

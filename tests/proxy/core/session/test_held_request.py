@@ -1,7 +1,5 @@
 """Held requests: held before their first byte, asked about again, and always ended exactly once."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Respond, Throttle

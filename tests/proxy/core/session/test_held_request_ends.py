@@ -1,7 +1,5 @@
 """Held requests end exactly once, whichever side closes first and wherever they are woken from."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Hold, Need, Outcome, Respond, Throttle

@@ -1,7 +1,5 @@
 """The client's principal: none before the broker accepts the client, and the same one afterwards."""
 
-from __future__ import annotations
-
 from struct import pack
 
 import pytest

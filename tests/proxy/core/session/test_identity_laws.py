@@ -1,7 +1,5 @@
 """Identity's laws: it agrees with a simple model, and keeps no secret."""
 
-from __future__ import annotations
-
 import gc
 
 from hypothesis import given

@@ -1,15 +1,13 @@
 """Requests in flight are counted in the pool of requests at their real cost, and given back."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.session.channel import Mute
@@ -26,9 +24,6 @@ from tests.support.policies import Silent
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch, fetch_reply
 from tests.support.waiting import FETCH_MS, WAIT_MS, body_of
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
 
 MIB = 1 << 20
 READ_BYTES = 64 << 10

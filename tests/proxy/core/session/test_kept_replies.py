@@ -1,7 +1,5 @@
 """Replies that are rewritten: the part that is kept, the part that streams, and the memory they reserve."""
 
-from __future__ import annotations
-
 import struct
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Replies that Sluice makes: in order, in their API's format, and heard and throttled like a broker's."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle

@@ -1,7 +1,5 @@
 """The reasons to mute a client, and that a session has slots only."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

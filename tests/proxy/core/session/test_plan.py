@@ -1,15 +1,13 @@
 """Plans: which requests one holds for, and which of them take the fast loops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from policies.api import FORWARD, Need, Peer, Policy
 from policies.chain import Hooks
 from policies.testing import BenchHost
+from proxy.core.engine import Engine
 from proxy.core.session.plan import Plan
 from proxy.core.session.shared_state import NEVER_US
 from proxy.core.stats.histogram import FINE_US
@@ -17,9 +15,6 @@ from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
 from wire import apis
 from wire.apis import Api, ApiKey
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
 
 PEER = Peer(1, "10.0.0.9", 40000)
 NO_HOOKS = Hooks()

@@ -1,7 +1,5 @@
 """Sluice's own authentication is renewed on a live connection, between the client's requests and replies."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A renewal of Sluice's own authentication that cannot succeed, and sessions that end during one."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """The general path of replies: order, rewriting, Sluice's own replies, and unexpected replies."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """The general path of requests: odd heads, bodies that are kept, refusals, and invalid bytes."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """One session: what reaches the broker, what reaches the client, and how it ends."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

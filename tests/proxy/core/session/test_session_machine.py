@@ -6,8 +6,6 @@ asked about completes exactly once; every byte held is given back; and every mut
 Sluice answers for a broker that misses a deadline, and swallows its late reply.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import deque
 

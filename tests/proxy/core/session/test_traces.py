@@ -1,7 +1,5 @@
 """The counters and traces of a session, case by case; test_counting checks their laws."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations, product
 
