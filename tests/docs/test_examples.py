@@ -19,6 +19,11 @@ from policies.testing import PolicyBench
 from proxy.config.sources import load
 
 ROOT = Path(__file__).resolve().parents[2]
+CONFIGURATIONS = [
+    each
+    for folder in ("examples", "examples/security")
+    for each in sorted((ROOT / folder).glob("*.yaml"))
+]
 CLIENT_IDS = ROOT / "examples" / "client_ids"
 
 
@@ -59,7 +64,7 @@ def test_the_entry_point_names_the_policy() -> None:
     assert f"class {name}(Policy):" in (CLIENT_IDS / f"{module}.py").read_text("utf-8")
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda f: f.name)
+@pytest.mark.parametrize("file", CONFIGURATIONS, ids=lambda f: f.name)
 def test_each_example_file_is_valid(file: Path) -> None:
     """`sluice run` accepts each of them."""
     load(file, {}, {})

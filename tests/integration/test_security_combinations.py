@@ -6,7 +6,6 @@ docs/combinations.md is written here: `SLUICE_WRITE_TABLES=1` replaces it by wha
 
 import itertools
 import os
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,17 +13,14 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.support.client_security import ClientSecurity
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
-from tests.support.python_clients import CLIENTS
 from tests.support.sasl import plain
 from tests.support.sasl_talk import Talk
 from tests.support.security_setups import (
     ALICE,
     BEGIN,
     END,
-    LIBRARIES,
     NONE,
     SETUPS,
     Files,
@@ -32,14 +28,12 @@ from tests.support.security_setups import (
     table,
 )
 from tests.support.sluice_process import SluiceProcess
+from tests.support.three_libraries import LIBRARIES, move
 from tests.support.topics import Topics
-from tests.support.verifiable import config_file
 from tests.support.witness import Sightings, install
 
-COUNT: Final = 20
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "combinations.md"
 BEFORE_A_NAME: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
-LATENCY: Final = "org.apache.kafka.tools.EndToEndLatency"
 worked: dict[SetUp, None] = {}
 """The set-ups that this run has seen work."""
 
@@ -73,36 +67,6 @@ def running(
 def topics(kafka_secure: KafkaCluster) -> Topics:
     """Topics by the listener without authentication."""
     return Topics(kafka_secure.bootstrap, 1)
-
-
-def by_java(java: Java, bootstrap: str, topic: str, properties: str) -> None:
-    """Kafka's EndToEndLatency: a producer, a consumer and an admin client; it compares each record that it reads."""
-    said = java.run_tool(LATENCY, bootstrap, topic, str(COUNT), "all", "20", properties)
-    assert "Percentiles" in said, said
-
-
-def by_python(library: str, bootstrap: str, topic: str, settings: dict[str, object]) -> None:
-    """A producer and a consumer of kafka-python or librdkafka."""
-    values = [b"%d" % number for number in range(COUNT)]
-    CLIENTS[library].write(bootstrap, topic, values, 1, "all", "none", **settings)
-    read = CLIENTS[library].read(bootstrap, topic, 1, COUNT, **settings)
-    assert [each.value for each in read] == values
-
-
-def move(
-    library: str, java: Java, bootstrap: str, topic: str, security: ClientSecurity, folder: Path
-) -> str:
-    """Write and read COUNT records; return the client id."""
-    client_id = f"c-{uuid.uuid4()}"
-    if library == "Java":
-        config = {"client.id": client_id, **security.java()}
-        by_java(java, bootstrap, topic, config_file(folder / f"{client_id}.properties", config))
-    elif library == "librdkafka":
-        settings = {"client.id": client_id, **security.librdkafka()}
-        by_python(library, bootstrap, topic, settings)
-    else:
-        by_python(library, bootstrap, topic, {"client_id": client_id, **security.kafka_python()})
-    return client_id
 
 
 @pytest.mark.kafka

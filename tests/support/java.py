@@ -17,6 +17,8 @@ from tests.support.kafka_jars import CACHE, JarsUnavailableError, kafka_jars
 
 OLDEST_JAVA = 17
 TOOL_TIMEOUT_SECONDS = 90
+HOSTS = ("localhost", "kafka.example.com", "broker-1.kafka.example.com")
+"""The names that a Java process knows, all of this machine."""
 _LOGGING = """\
 status = error
 rootLogger.level = {level}
@@ -125,7 +127,7 @@ def _logging_file(level: str, target: str) -> Path:
 
 @cache
 def _hosts_file() -> Path:
-    return _written(CACHE / "hosts", "127.0.0.1 localhost\n")
+    return _written(CACHE / "hosts", f"127.0.0.1 {' '.join(HOSTS)}\n")
 
 
 def _written(path: Path, text: str) -> Path:

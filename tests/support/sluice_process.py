@@ -31,7 +31,8 @@ class SluiceProcess:
     the host clients are told.
     `variables` are SLUICE_ variables of its environment, `descriptors` its limit of open files. `stderr` is a
     descriptor for its log in place of the file, or a shell's word for what becomes of it (">&-"). `settings` are
-    further sections of its configuration, which `reload` changes.
+    further sections of its configuration, which `reload` changes. `config` is a file that has everything but the two
+    addresses.
     """
 
     upstream: str
@@ -44,6 +45,7 @@ class SluiceProcess:
     descriptors: int | None = None
     stderr: int | str | None = None
     settings: dict[str, object] = field(default_factory=dict)
+    config: Path | None = None
     port: int = field(init=False)
     process: subprocess.Popen[bytes] | None = field(init=False, default=None)
     starts: int = field(init=False, default=0)
@@ -149,6 +151,9 @@ class SluiceProcess:
         return ["sh", "-c", f'{limit}exec "$@"{stderr}', "sh"] if limit or stderr else []
 
     def _arguments(self) -> list[str]:
+        if self.config is not None:
+            listen = f"{self.address}:{self.port}"
+            return ["--config", str(self.config), "--upstream", self.upstream, "--listen", listen]
         plain = not (self.upstream_settings or self.listen_settings or self.settings)
         if plain and self.advertise == self.address:
             listen = f"{self.address}:{self.port}"
