@@ -7,13 +7,13 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 import resource
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from proxy.config.small_files import FileError, read_small_file
+from proxy.core.auth.secret_text import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,35 +22,6 @@ PASSWORD_VARIABLE: Final = "SLUICE_UPSTREAM_SASL_PASSWORD"  # noqa: S105 - the n
 CLIENT_SECRET_VARIABLE: Final = "SLUICE_UPSTREAM_SASL_CLIENT_SECRET"  # noqa: S105 - as above
 MAX_SECRET_BYTES: Final = 64 << 10
 _EXPECTED: Final = f"one line of text (UTF-8), 1..{MAX_SECRET_BYTES} bytes"
-
-
-class Secret:
-    """A text that shows itself nowhere: not when printed, formatted or logged, and it cannot be pickled or copied."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        """Return the text. Pass it on at once; do not keep it."""
-        return self._text
-
-    def __repr__(self) -> str:
-        return "Secret(...)"
-
-    def __format__(self, spec: str) -> str:
-        return repr(self)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Secret):
-            return NotImplemented
-        return hmac.compare_digest(self._text.encode(), other._text.encode())
-
-    __hash__ = None  # type: ignore[assignment] # a hash would tell two texts apart
-
-    def __reduce_ex__(self, _protocol: object) -> NoReturn:
-        raise TypeError("a secret cannot be pickled or copied")
 
 
 class SecretError(FileError):

@@ -61,8 +61,9 @@ class FakeCustodian:
             work()
             done()
 
-    def on_refused(self, address: str) -> None:
+    def on_refused(self, address: str, why: str) -> None:
         """See Custodian."""
+        assert self.password not in why
         self.refused.append(address)
 
     def jitter(self) -> float:

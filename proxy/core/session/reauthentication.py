@@ -48,7 +48,7 @@ class Custodian(Protocol):
     def work(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         """Do the work in a thread, then call `done`."""
 
-    def on_refused(self, address: str) -> None:
+    def on_refused(self, address: str, why: str) -> None:
         """Note that this broker has refused the credentials."""
 
     def jitter(self) -> float:
@@ -176,8 +176,8 @@ class Reauthentication:
             return
         try:
             authentication.on_reply(frame)
-        except UpstreamAuthenticationError:
-            self._custodian.on_refused(self._address)
+        except UpstreamAuthenticationError as fault:
+            self._custodian.on_refused(self._address, str(fault))
             raise
         self._proceed(authentication)
 
@@ -188,7 +188,7 @@ class Reauthentication:
         try:
             authentication.resume()
         except UpstreamAuthenticationError as fault:
-            self._custodian.on_refused(self._address)
+            self._custodian.on_refused(self._address, str(fault))
             owner.fail_and_attend(fault)
         else:
             self._proceed(authentication)

@@ -1,0 +1,275 @@
+"""Tokens from a file and from an endpoint, which may be slow, wrong or hostile."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from base64 import b64encode, urlsafe_b64encode
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+import pytest
+import trio
+
+from proxy.config.secret import SecretError, read_secret
+from proxy.core.auth.secret_text import Secret
+from proxy.shell import tokens
+from proxy.shell.tokens import MAX_ANSWER_BYTES, TokenEndpoint, TokenError, TokenFile, expiry_hint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CANARY = "canary-of-the-client-secret"
+
+
+class Endpoint:
+    """An OAuth endpoint on loopback. `answer` is (status, body); `headers` are further ones."""
+
+    def __init__(self) -> None:
+        self.answer: tuple[int, bytes] = (200, b"{}")
+        self.headers: dict[str, str] = {}
+        self.pause_s = 0.0
+        self.asked: list[tuple[dict[str, str], dict[str, list[str]]]] = []
+        self.at_once = self.most_at_once = 0
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                endpoint.at_once += 1
+                endpoint.most_at_once = max(endpoint.most_at_once, endpoint.at_once)
+                form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                endpoint.asked.append((dict(self.headers), parse_qs(form)))
+                threading.Event().wait(endpoint.pause_s)
+                status, body = endpoint.answer
+                self.send_response(status)
+                for name, value in endpoint.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                endpoint.at_once -= 1
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/token"
+
+    def gives(self, token: str, **more: object) -> None:
+        """Answer with this token from now on."""
+        self.answer = (200, json.dumps({"access_token": token, **more}).encode())
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """Return an endpoint that runs."""
+    made = Endpoint()
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+    thread.join()
+
+
+def source(endpoint: Endpoint, scope: str = "") -> TokenEndpoint:
+    """Return the source under test."""
+    return TokenEndpoint(endpoint.url, "sluice", lambda: Secret(CANARY), scope)
+
+
+def jwt(claims: object) -> str:
+    """Return an unsigned token."""
+    middle = urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{middle}.c2ln"
+
+
+async def test_a_file_is_read_again_for_each_token(tmp_path: Path) -> None:
+    """A renewed token is used at once."""
+    file = tmp_path / "token"
+    found = TokenFile(str(file), lambda: read_secret(str(file)))
+    for text in ("first.token", "second.token"):
+        file.write_text(text + "\n")
+        assert (await found.token()).reveal() == text
+
+
+@pytest.mark.parametrize("content", [None, "", "two words", "a\nb", "tökən", "x" * 70_000])
+async def test_a_file_without_a_token_is_named(tmp_path: Path, content: str | None) -> None:
+    """The error has the path, and nothing of the content."""
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(TokenError, match="token_file") as caught:
+        await TokenFile(str(file), lambda: read_secret(str(file))).token()
+    assert "two words" not in str(caught.value)
+
+
+async def test_an_endpoint_gives_a_token_for_client_credentials(endpoint: Endpoint) -> None:
+    """The request is that of RFC 6749 section 4.4, with the scope, and the secret in the header only."""
+    endpoint.gives("a.b.c", expires_in=3600)
+    assert (await source(endpoint, "kafka read").token()).reveal() == "a.b.c"
+    headers, form = endpoint.asked[0]
+    assert form == {"grant_type": ["client_credentials"], "scope": ["kafka read"]}
+    basic = b64encode(f"sluice:{CANARY}".encode()).decode()
+    assert headers["Authorization"] == f"Basic {basic}"
+
+
+async def test_many_connections_share_one_request(endpoint: Endpoint) -> None:
+    """One request is under way at a time, and its token serves all that wait."""
+    endpoint.gives("a.b.c", expires_in=3600)
+    endpoint.pause_s = 0.05
+    shared = source(endpoint)
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(shared.token)
+    assert len(endpoint.asked) == 1
+
+
+async def test_a_refused_token_is_not_used_again(endpoint: Endpoint) -> None:
+    """The next authentication asks for another one, although the first has not expired."""
+    endpoint.gives("a.b.c", expires_in=3600)
+    shared = source(endpoint)
+    await shared.token()
+    endpoint.gives("d.e.f", expires_in=3600)
+    assert (await shared.token()).reveal() == "a.b.c"
+    shared.forget()
+    assert (await shared.token()).reveal() == "d.e.f"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (401, b'{"error":"invalid_client"}', r"HTTP status 401 \(invalid_client\)$"),
+        (400, b'{"error":"canary-of-the-client-secret"}', "HTTP status 400$"),
+        (500, b"oops canary-of-the-client-secret", "HTTP status 500$"),
+        (302, b"", "HTTP status 302$"),
+        (200, b"", "no access_token"),
+        (200, b"[" * 100_000, "no access_token"),
+        (200, b'{"access_token":7}', "no access_token"),
+        (200, b'{"access_token":"two words"}', "no access_token"),
+        (200, b'{"access_token":""}', "no access_token"),
+        (200, b" " * (MAX_ANSWER_BYTES + 1), "more than"),
+    ],
+)
+async def test_a_wrong_answer_is_an_error_without_secrets(
+    endpoint: Endpoint, status: int, body: bytes, words: str
+) -> None:
+    """Redirects are not followed, the size is bounded, and no word of the answer is repeated."""
+    endpoint.answer = (status, body)
+    endpoint.headers = {"Location": endpoint.url}
+    with pytest.raises(TokenError, match=words) as caught:
+        await source(endpoint).token()
+    assert CANARY not in str(caught.value)
+    assert len(endpoint.asked) == 1
+
+
+async def test_a_compressed_answer_is_bounded_by_what_it_contains(endpoint: Endpoint) -> None:
+    """A few kilobytes that would be 16 MiB are refused, and never unpacked as a whole."""
+    import gzip  # noqa: PLC0415 - for this test only
+
+    endpoint.answer = (200, gzip.compress(bytes(16 << 20)))
+    endpoint.headers = {"Content-Encoding": "gzip"}
+    with pytest.raises(TokenError, match="more than"):
+        await source(endpoint).token()
+
+
+async def test_an_endpoint_that_cannot_be_reached_is_an_error() -> None:
+    """The error names the kind of failure."""
+    unreachable = TokenEndpoint("http://127.0.0.1:1/token", "sluice", lambda: Secret(CANARY))
+    with pytest.raises(TokenError, match="ConnectionError"):
+        await unreachable.token()
+
+
+async def test_a_missing_client_secret_is_an_error(endpoint: Endpoint) -> None:
+    """The endpoint is not asked."""
+
+    def missing() -> Secret:
+        raise SecretError("nothing", "a file")
+
+    with pytest.raises(TokenError, match="client_secret_file"):
+        await TokenEndpoint(endpoint.url, "sluice", missing).token()
+    assert endpoint.asked == []
+
+
+async def test_an_endpoint_that_does_not_answer_costs_a_bounded_time(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt ends, although the thread may still wait."""
+    monkeypatch.setattr(tokens, "TOTAL_TIMEOUT_S", 0.1)
+    endpoint.pause_s = 1.0
+    with pytest.raises(TokenError, match=r"no answer within 0\.1 s"):
+        await source(endpoint).token()
+
+
+class Scripted(TokenEndpoint):
+    """An endpoint without HTTP, for virtual time: `lifetimes` of the tokens it gives, None for a failure."""
+
+    def __init__(self, *lifetimes: float | None) -> None:
+        super().__init__("http://127.0.0.1/", "sluice", lambda: Secret(CANARY))
+        self.lifetimes = list(lifetimes)
+        self.asked = 0
+
+    async def _fetch(self) -> tokens._Answer:
+        self.asked += 1
+        lifetime_s = self.lifetimes.pop(0)
+        if lifetime_s is None:
+            raise TokenError("token_endpoint_url: HTTP status 500")
+        return tokens._Answer(Secret(f"token-{self.asked}"), lifetime_s)
+
+
+async def test_a_token_is_replaced_when_a_fifth_of_its_time_is_left(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    """So a renewal at 85 % of a session's lifetime gets a new token."""
+    shared = Scripted(1000, 1000)
+    assert (await shared.token()).reveal() == "token-1"
+    mock_clock.jump(799)
+    assert (await shared.token()).reveal() == "token-1"
+    mock_clock.jump(2)
+    assert (await shared.token()).reveal() == "token-2"
+
+
+async def test_failures_are_repeated_later_and_later(mock_clock: trio.testing.MockClock) -> None:
+    """Meanwhile there is no request."""
+    shared = Scripted(*[None] * 8, 1000, None)
+    asked_at = []
+    for second in range(200):
+        before = shared.asked
+        with suppress(TokenError):
+            await shared.token()
+        if shared.asked > before:
+            asked_at.append(second)
+        mock_clock.jump(1)
+    assert asked_at == [0, 1, 3, 7, 15, 31, 61, 91, 121]
+
+
+@pytest.mark.parametrize(
+    ("token", "expiry"),
+    [
+        (jwt({"exp": 1_900_000_000}), 1_900_000_000),
+        (jwt({"exp": 1_900_000_000.5}), 1_900_000_000.5),
+        (jwt({"exp": True}), None),
+        (jwt({"exp": "soon"}), None),
+        (jwt({"exp": 1e300}), None),
+        (jwt([1]), None),
+        (jwt({}), None),
+        ("opaque", None),
+        ("a.b.c", None),
+        ("a." + "W" * 60_000 + ".c", None),
+    ],
+)
+def test_the_expiry_in_a_token_is_only_a_hint(token: str, expiry: float | None) -> None:
+    """A token without a readable expiry is as good as any other."""
+    assert expiry_hint(token) == expiry
+
+
+async def test_the_hint_counts_if_the_endpoint_names_no_expiry(endpoint: Endpoint) -> None:
+    """A token that is about to end is fetched again for the next authentication."""
+    shared = source(endpoint)
+    endpoint.gives(jwt({"exp": time.time() - 5}))
+    await shared.token()
+    endpoint.gives(jwt({"exp": time.time() + 1000}))
+    await shared.token()
+    await shared.token()
+    assert len(endpoint.asked) == 2
