@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -19,6 +20,8 @@ from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from proxy.config.security import UpstreamTls
 
 CLIENT_ID: Final = "sluice-quotas"
 TIMEOUT_S: Final = 30.0
@@ -37,7 +40,13 @@ class Login:
 class Connection:
     """A connected and, with a `login`, authenticated client. A context manager."""
 
-    def __init__(self, server: str, login: Login | None, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        server: str,
+        login: Login | None,
+        tls: UpstreamTls | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
         from kafka.protocol.parser import KafkaProtocol  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
 
         logging.getLogger("kafka").addHandler(logging.NullHandler())  # the user gets sentences
@@ -47,6 +56,8 @@ class Connection:
             self._socket = socket.create_connection(split_server(server), timeout_s)
         except OSError as error:
             raise UnreachableError(f"Nothing answers at {server}: {_words(error)}.") from error
+        if tls is not None:
+            self._socket = secured(self._socket, server, tls)
         if login is not None:
             try:
                 self._log_in(login)
@@ -77,7 +88,7 @@ class Connection:
             while True:
                 data = self._socket.recv(_CHUNK_BYTES)
                 if not data:
-                    words = "closed the connection. It may require --login, or not speak the Kafka protocol"
+                    words = "closed the connection. It may require --tls or --login, or not speak the Kafka protocol"
                     raise UnreachableError(f"{self._server} {words}.")
                 for _, response in self._read(data):
                     return response
@@ -128,6 +139,29 @@ class Connection:
             except (ValueError, KeyError) as error:
                 words = f"{self._server} failed to authenticate itself: {error}"
                 raise UnreachableError(words) from error
+
+
+def secured(connected: socket.socket, server: str, tls: UpstreamTls) -> ssl.SSLSocket:
+    """Return the connection after a TLS handshake. Raises UnreachableError, also for files that cannot be used."""
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file or None)
+        context.verify_flags |= (
+            ssl.VERIFY_X509_PARTIAL_CHAIN
+        )  # a listener may be trusted by its own
+        if tls.cert_file:
+            context.load_cert_chain(tls.cert_file, tls.key_file)
+    except OSError as error:
+        connected.close()
+        files = ", ".join(filter(None, (tls.ca_file, tls.cert_file, tls.key_file)))
+        raise UnreachableError(f"The certificates in {files} cannot be used: {error}.") from error
+    try:
+        return context.wrap_socket(
+            connected, server_hostname=tls.server_name or split_server(server)[0]
+        )
+    except OSError as error:
+        connected.close()
+        why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or _words(error)
+        raise UnreachableError(f"No TLS connection to {server}: {why}.") from error
 
 
 def error_name(code: int) -> str:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     Option = Callable[[Any], Any]
 
 Command = TypeVar("Command")
-MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 DEFAULT_SERVER: Final = "127.0.0.1:19092"
 
 
@@ -82,26 +81,6 @@ SETTINGS: Final = (
     ),
 )
 LOCAL_CONFIG: Final = config("Ask the Sluice on this machine that has this configuration.")
-KAFKA: Final = (
-    click.option(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        help=f"Ask over Kafka, at this address.  [default: {DEFAULT_SERVER}]",
-    ),
-    click.option("--login", metavar="NAME", help="Over Kafka: authenticate by SASL as this user."),
-    click.option(
-        "--password-file",
-        type=click.File(encoding="utf-8"),
-        help="File with the password of --login; - for standard input.  [default: prompt]",
-    ),
-    click.option(
-        "--sasl-mechanism",
-        type=click.Choice(MECHANISMS, case_sensitive=False),
-        default=MECHANISMS[0],
-        show_default=True,
-        help="SASL mechanism of --login.",
-    ),
-)
 ENTITY: Final = (
     click.option("--user", metavar="NAME", help="Quotas of this user."),
     click.option("--default-user", is_flag=True, help="Quotas of users without one of their own."),

@@ -1,27 +1,26 @@
 """The options of every command of `sluice quotas`: the server, the way to ask it, and the entity.
 
-- `--bootstrap` and `--login` ask over Kafka, `--socket` and `--address` over the admin server; not both.
+- `--bootstrap`, `--tls` and `--login` ask over Kafka, `--socket` and `--address` over the admin server; not both.
 - Without any of them: over Kafka, the Sluice that `--config` describes, or the default port of this machine.
 """
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from proxy.admin.errors import UnreachableError
-from proxy.cli import options
+from proxy.cli import kafka_options, options
 from proxy.cli.errors import exits_on_failure
+from proxy.cli.kafka_options import KafkaOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from proxy.cli.kafka_client import Login
     from proxy.cli.quota_source import QuotaSource
 
 WAYS = "--bootstrap or --login asks over Kafka, --socket or --address over the admin server"
@@ -30,11 +29,8 @@ WAYS = "--bootstrap or --login asks over Kafka, --socket or --address over the a
 class Where(NamedTuple):
     """The options that name the Sluice and the way to ask it."""
 
-    bootstrap: str | None
+    kafka: KafkaOptions
     file: Path | None
-    login: str | None
-    password_file: TextIO | None
-    sasl_mechanism: str
     socket: str | None
     address: str | None
     token_file: Path | None
@@ -46,11 +42,7 @@ def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def asked(
         *,
-        bootstrap: str | None,
         file: Path | None,
-        login: str | None,
-        password_file: TextIO | None,
-        sasl_mechanism: str,
         socket: str | None,
         address: str | None,
         token_file: Path | None,
@@ -60,9 +52,8 @@ def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
         default_client_id: bool,
         **others: object,
     ) -> None:
-        where = Where(
-            bootstrap, file, login, password_file, sasl_mechanism, socket, address, token_file
-        )
+        kafka = KafkaOptions(**{name: others.pop(name) for name in KafkaOptions._fields})  # type: ignore[arg-type] # click has checked them
+        where = Where(kafka, file, socket, address, token_file)
         from policies.quota.entity import QuotaEntity  # noqa: PLC0415 - start-up of other commands
 
         entity = QuotaEntity(
@@ -73,7 +64,7 @@ def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
 
     admin_server = options.admin_server(environ=False)
     return options.add_options(
-        asked, *options.ENTITY, *options.KAFKA, *admin_server, options.LOCAL_CONFIG
+        asked, *options.ENTITY, *kafka_options.OPTIONS, *admin_server, options.LOCAL_CONFIG
     )
 
 
@@ -97,7 +88,7 @@ def open_source(where: Where) -> Iterator[QuotaSource]:
         with exits_on_failure(), _over_kafka(where) as source:
             yield source
         return
-    if where.bootstrap is not None or where.login is not None:
+    if where.kafka.is_given:
         raise click.UsageError(f"Give one of the two: {WAYS}.")
     from proxy.admin.client import AdminClient  # noqa: PLC0415 - start-up of other commands
     from proxy.cli.admin_options import find_admin_server  # noqa: PLC0415 - as above
@@ -113,49 +104,17 @@ def _over_kafka(where: Where) -> Iterator[QuotaSource]:
     from proxy.cli.kafka_client import Connection  # noqa: PLC0415 - start-up of other commands
     from proxy.cli.kafka_quotas import KafkaQuotas  # noqa: PLC0415 - as above
 
-    server, login = _server(where), _login(where)
+    server, login = (
+        kafka_options.server_of(where.kafka, where.file),
+        kafka_options.login_of(where.kafka),
+    )
     try:
-        connection = Connection(server, login)
+        connection = Connection(server.address, login, server.tls)
     except UnreachableError as error:
-        if where.bootstrap is None:  # the address is a default: the message explains the options
+        if (
+            where.kafka.bootstrap is None
+        ):  # the address is a default: the message explains the options
             raise UnreachableError(f"{error} Name a Sluice: {WAYS}.") from error
         raise
     with connection:
         yield KafkaQuotas(connection)
-
-
-def _server(where: Where) -> str:
-    import re  # noqa: PLC0415 - start-up of other commands
-
-    from proxy.config.values import ANY_ADDRESS, SERVER_PATTERN  # noqa: PLC0415 - as above
-
-    if where.bootstrap is not None:
-        if not re.fullmatch(SERVER_PATTERN, where.bootstrap):
-            words = f"found {where.bootstrap!r}, expected HOST:PORT"
-            raise click.BadParameter(words, param_hint="--bootstrap")
-        return where.bootstrap
-    if where.file is None:
-        return options.DEFAULT_SERVER
-    from policies.validation import SettingsError  # noqa: PLC0415 - as above
-    from proxy.config.sources import load  # noqa: PLC0415 - as above
-
-    try:
-        listen = load(where.file, os.environ, {}).config.listen
-    except SettingsError as error:
-        raise click.UsageError(f"The settings of {where.file} cannot be used:\n{error}") from error
-    host = "127.0.0.1" if listen.address in ANY_ADDRESS else listen.address
-    return f"[{host}]:{listen.port}" if ":" in host else f"{host}:{listen.port}"
-
-
-def _login(where: Where) -> Login | None:
-    from proxy.cli.kafka_client import Login  # noqa: PLC0415 - start-up of other commands
-
-    if where.login is None:
-        if where.password_file is not None:
-            raise click.UsageError("--password-file needs --login.")
-        return None
-    if where.password_file is None:
-        password: str = click.prompt("Password", hide_input=True, err=True)
-    else:
-        password = where.password_file.readline().rstrip("\r\n")
-    return Login(where.login, password, where.sasl_mechanism)

@@ -1,4 +1,6 @@
-"""SIGHUP before the proxy can handle it; tests/threats/test_t21_full_sinks.py tests it in a real process."""
+"""SIGHUP before the proxy can handle it; tests/faults/test_full_log.py tests it in a real process."""
+
+from __future__ import annotations
 
 import signal
 

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from pathlib import Path
 
 import pytest
 from kafka.protocol.admin import DescribeClientQuotasRequest
@@ -9,9 +10,13 @@ from kafka.protocol.admin import DescribeClientQuotasRequest
 from bench.harness.ports import free_ports
 from proxy.admin.errors import UnreachableError
 from proxy.cli.kafka_client import Connection, Login, error_name
+from proxy.config.security import UpstreamTls
+from proxy.config.values import split_server
 from tests.support import frames as f
+from tests.support.certificates import Authority
 from tests.support.quota_book import QuotaServer
 from tests.support.stub_broker import CLOSE, StubBroker
+from tests.support.tls_front import TlsFront
 
 USERS = {"root": "sesame", "a=b,c": "open,=me"}
 
@@ -98,7 +103,9 @@ def test_a_server_that_closes_the_connection_is_reported() -> None:
     with (
         StubBroker(lambda _: CLOSE) as server,
         Connection(server.server, None) as connection,
-        pytest.raises(UnreachableError, match=r"closed the connection\. It may require --login"),
+        pytest.raises(
+            UnreachableError, match=r"closed the connection\. It may require --tls or --login"
+        ),
     ):
         ask(connection)
 
@@ -145,3 +152,71 @@ def test_error_codes_are_reported_by_name() -> None:
     """The name is Kafka's; an unknown code stays a number."""
     assert error_name(42) == "INVALID_REQUEST"
     assert error_name(9999) == "error code 9999"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+def front(server: QuotaServer, authority: Authority, name: str = "127.0.0.1") -> TlsFront:
+    """Return TLS before a server; each client must show a certificate of the same authority."""
+    return TlsFront(split_server(server.server), authority.issue(name), str(authority.ca_file))
+
+
+def test_a_client_shows_its_certificate_and_logs_in_inside_of_tls(authority: Authority):
+    """The server's certificate is verified by the given authority."""
+    own = authority.issue("client")
+    tls = UpstreamTls(
+        ca_file=str(authority.ca_file), cert_file=str(own.cert_file), key_file=str(own.key_file)
+    )
+    login = Login("root", USERS["root"], "SCRAM-SHA-256")
+    with QuotaServer(users=USERS) as server, front(server, authority) as before:
+        with Connection(before.server, login, tls) as connection:
+            assert ask(connection) == []
+        assert (server.user, before.versions) == ("root", ["TLSv1.3"])
+
+
+def test_a_server_with_another_name_or_of_another_authority_is_refused(
+    authority: Authority, tmp_path: Path
+):
+    """The reason is OpenSSL's; nothing was sent but the handshake."""
+    trusted = UpstreamTls(ca_file=str(authority.ca_file))
+    stranger = UpstreamTls(ca_file=str(Authority(tmp_path).ca_file))
+    with QuotaServer() as server, front(server, authority, "elsewhere") as before:
+        for tls, why in (
+            (trusted, "IP address mismatch"),
+            (stranger, "certificate"),
+        ):
+            with pytest.raises(UnreachableError, match=f"No TLS connection to .*: .*{why}"):
+                Connection(before.server, None, tls)
+        assert server.connected == 0
+
+
+def test_the_name_of_the_settings_replaces_the_host_that_is_dialled(authority: Authority):
+    """A listener is dialled at its local address, and has the certificate of its advertised host."""
+    pair = authority.issue("kafka.example")
+    tls = UpstreamTls(ca_file=str(pair.cert_file), server_name="kafka.example")
+    with (
+        QuotaServer() as server,
+        TlsFront(split_server(server.server), pair) as before,
+        Connection(before.server, None, tls) as connection,
+    ):
+        assert ask(connection) == []
+
+
+def test_a_server_without_tls_is_reported(authority: Authority):
+    """It does not answer the handshake as TLS does."""
+    tls = UpstreamTls(ca_file=str(authority.ca_file))
+    with QuotaServer() as server, pytest.raises(UnreachableError, match="No TLS connection to"):
+        Connection(server.server, None, tls, timeout_s=1)
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path):
+    """The file is missing, or is no PEM."""
+    junk = tmp_path / "junk.pem"
+    junk.write_text("no certificate", encoding="ascii")
+    with QuotaServer() as server:
+        for file in (junk, tmp_path / "absent.pem"):
+            with pytest.raises(UnreachableError, match=f"certificates in .*{file.name} cannot"):
+                Connection(server.server, None, UpstreamTls(ca_file=str(file)))

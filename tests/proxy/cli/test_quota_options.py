@@ -4,6 +4,7 @@ import click
 from click.testing import CliRunner
 
 from policies.quota.entity import DEFAULT_NAME, QuotaEntity
+from proxy.cli.kafka_options import KafkaOptions
 from proxy.cli.quota_options import Where, with_quota_options
 
 
@@ -21,12 +22,12 @@ def test_a_command_gets_a_where_and_an_entity() -> None:
     run = CliRunner(env={"SLUICE_CONFIG": None})
     assert run.invoke(command, [*arguments, "--more", "x"]).exit_code == 0
     where, entity, more = got
-    assert where == Where("h:1", None, "me", None, "SCRAM-SHA-512", None, None, None)
+    assert where == Where(KafkaOptions("h:1", login="me"), None, None, None, None)
     assert (entity, more) == (QuotaEntity("a", DEFAULT_NAME), "x")
     got.clear()
     assert run.invoke(command, []).exit_code == 0
     assert got == [
-        Where(None, None, None, None, "SCRAM-SHA-512", None, None, None),
+        Where(KafkaOptions(), None, None, None, None),
         QuotaEntity(),
         None,
     ]

@@ -1,8 +1,4 @@
-"""T23: a few bulk flows, or many odd frames, that keep the event loop for themselves.
-
-Work per step is bounded, and what is left over goes first in the next step. Flows that always have more to send make
-equal progress over real sockets, judged by counts; a small client between them is served.
-"""
+"""Flows that always have more to send make equal progress over real sockets, judged by counts."""
 
 import socket
 from collections.abc import Callable, Iterator

@@ -1,8 +1,4 @@
-"""T22: a broker that is slow, taken for dead.
-
-Sluice answers in a broker's place only when it is silent on every connection. A slow but living broker's own replies
-reach the client, with any deadline of the request.
-"""
+"""A slow but living broker's own replies reach the client, with any deadline of the request."""
 
 import socket
 import struct

@@ -1,7 +1,8 @@
-"""T16: more clients than file descriptors.
-
-Connected clients are served, the others wait in the kernel, CPU use stays low, and all recover when some leave.
+"""With few descriptors and many clients, connected clients are
+served, the others wait in the kernel, and CPU use stays low.
 """
+
+from __future__ import annotations
 
 import select
 import socket

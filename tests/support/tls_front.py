@@ -1,0 +1,55 @@
+"""TLS before a server that has none: it decrypts each connection and passes it on."""
+
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from typing import Self
+
+from tests.support.certificates import Pair
+
+_CHUNK_BYTES = 64 << 10
+
+
+class TlsFront:
+    """Listens at 127.0.0.1 with a certificate; `client_ca_file` makes it require one of its clients."""
+
+    def __init__(self, behind: tuple[str, int], pair: Pair, client_ca_file: str = "") -> None:
+        self._behind = behind
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(pair.cert_file, pair.key_file)
+        if client_ca_file:
+            self._context.load_verify_locations(client_ca_file)
+            self._context.verify_mode = ssl.CERT_REQUIRED
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.server = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self.versions: list[str | None] = []
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listening.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener is closed
+            while True:
+                accepted, _ = self._listening.accept()
+                threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
+
+    def _serve(self, accepted: socket.socket) -> None:
+        with suppress(OSError), self._context.wrap_socket(accepted, server_side=True) as client:
+            self.versions.append(client.version())
+            with socket.create_connection(self._behind) as server:
+                back = threading.Thread(target=_copy, args=(server, client), daemon=True)
+                back.start()
+                _copy(client, server)
+                back.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(_CHUNK_BYTES):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
