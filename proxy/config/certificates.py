@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from proxy.config.small_files import FileError, read_small_file
@@ -51,6 +52,15 @@ class Certificate(NamedTuple):
 def read_authorities(ca_file: str) -> list[Certificate]:
     """Return the certificates of authorities in a file. Raises FileError if it has no certificate at all."""
     return _authorities_of(_texts(ca_file), ca_file)
+
+
+def has_system_authorities() -> bool:
+    """Return whether OpenSSL finds any certificates of authorities where it looks by default."""
+    found = ssl.get_default_verify_paths()
+    places = map(
+        Path, filter(None, (found.cafile, found.capath))
+    )  # of a file and a folder, those that exist
+    return any(place.is_file() or any(place.iterdir()) for place in places)
 
 
 class CertificateChain:

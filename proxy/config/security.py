@@ -22,7 +22,6 @@ from proxy.config.values import (
     check_token_url,
     check_user,
 )
-from proxy.core.auth.principal_mapping import MappingRuleError, PrincipalMapper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,6 +185,11 @@ class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if self.client_auth != "none" and not self.client_ca_file:
             words = f"a file, because client_auth is {self.client_auth}"
             yield Problem("client_ca_file", "nothing", words)
+        from proxy.core.auth.principal_mapping import (  # noqa: PLC0415 - start-up: only with TLS
+            MappingRuleError,
+            PrincipalMapper,
+        )
+
         for place, rule in enumerate(self.principal_mapping_rules):
             try:
                 PrincipalMapper((rule,))

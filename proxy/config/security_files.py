@@ -54,6 +54,8 @@ def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterat
 def _upstream_tls(tls: UpstreamTls, now_s: float) -> Iterator[Problem | str]:
     if tls.ca_file:
         yield from _authorities("upstream.tls.ca_file", tls.ca_file, now_s)
+    elif tls.verify and not certificates.has_system_authorities():
+        yield "upstream.tls.ca_file: no broker can be verified, because this system has no certificates of authorities"
     if tls.cert_file:
         yield from _chain("upstream.tls", tls.cert_file, tls.key_file, now_s)
 

@@ -160,3 +160,22 @@ def test_unknown_apis_are_given_by_key_or_name() -> None:
         upstream=UpstreamSettings(bootstrap_servers=("a:1",)), pass_unknown_apis=(1234, "Vote")
     )
     assert config.unknown_apis() == {1234, 52}
+
+
+@pytest.mark.parametrize(
+    ("upstream", "listen", "has"),
+    [
+        ({}, {}, False),
+        ({"tls": {}}, {}, True),
+        ({"sasl": {"mechanism": "PLAIN", "username": "u"}}, {}, True),
+        ({}, {"tls": {"cert_file": "c", "key_file": "k"}}, True),
+        ({}, {"sasl": {"users_file": "u"}}, True),
+    ],
+)
+def test_a_process_with_tls_or_sasl_has_secrets(
+    upstream: dict[str, object], listen: dict[str, object], *, has: bool
+) -> None:
+    """Its memory must not be dumped."""
+    config, _ = try_convert(Config, {"upstream": {**SERVERS, **upstream}, "listen": listen})
+    assert config is not None
+    assert config.has_secrets() is has

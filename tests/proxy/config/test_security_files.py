@@ -194,6 +194,20 @@ def test_an_authority_that_has_ended_has_a_hint(authority: Authority) -> None:
     assert hint.endswith("ended on 3000-01-01")
 
 
+def test_a_system_without_authorities_has_a_hint(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minimal container has none. A file of authorities, or no verification, needs none."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "gone"))
+    _, (hint,) = found("UPSTREAM_TLS", {"VERIFY": "true"})
+    assert hint.startswith("upstream.tls.ca_file: no broker can be verified")
+    assert found("UPSTREAM_TLS", {"CA_FILE": authority.ca_file}) == ([], [])
+    assert found("UPSTREAM_TLS", {"VERIFY": "false"}) == ([], [])
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca_file))
+    assert found("UPSTREAM_TLS", {"VERIFY": "true"}) == ([], [])
+
+
 def test_a_certificate_for_other_hosts_has_a_hint(authority: Authority) -> None:
     """Clients verify the host that they are told to connect to, which may be a node's own."""
     pair = authority.issue("kafka.example.com")

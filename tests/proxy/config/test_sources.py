@@ -103,6 +103,23 @@ def test_a_flag_beats_a_variable_beats_the_file_beats_the_default(file: Path) ->
     assert origins["drain.timeout_ms"] == "default"
 
 
+def test_a_password_in_the_file_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    """The nearest key is the one that names a file; neither message nor hint shows the value."""
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "upstream:\n  bootstrap_servers: [a:1]\n"
+        "  sasl: {mechanism: PLAIN, username: u, password: canary-41}\n"
+    )
+    (text,) = refused(file, {"SLUICE_UPSTREAM_SASL_PASWORD": "canary-42"}, {})
+    assert text.startswith("upstream.sasl.password (F:3): found an unknown key, expected a key: ")
+    assert text.endswith("did you mean password_file?")
+    known = {"SLUICE_UPSTREAM_SASL_PASSWORD": "canary-43"}
+    assert load(None, known, UPSTREAM).hints == ()
+    (hint,) = load(None, {"SLUICE_UPSTREAM_SASL_PASWORD": "canary-42"}, UPSTREAM).hints
+    assert hint.endswith("did you mean SLUICE_UPSTREAM_SASL_PASSWORD?")
+    assert "canary" not in text + hint
+
+
 def test_a_list_is_replaced_whole(file: Path) -> None:
     """Nothing of the file's list is left, nor of its origins."""
     effective = load(file, {"SLUICE_UPSTREAM_BOOTSTRAP_SERVERS": "c:3, d:4,e:5"}, {})

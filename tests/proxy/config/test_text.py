@@ -40,6 +40,22 @@ def test_each_value_is_printed_with_its_origin() -> None:
     assert ("pass_unknown_apis: []", "default") in said
 
 
+def test_an_optional_section_is_printed_with_its_keys_or_as_null(tmp_path: Path) -> None:
+    """Both forms can be loaded again."""
+    flags = {"upstream.bootstrap_servers": ("a:1", "--upstream")}
+    effective = load(None, {"SLUICE_UPSTREAM_TLS_CA_FILE": "ca.pem"}, flags)
+    lines = [
+        tuple(part.strip() for part in line.split("#")) for line in render(effective).splitlines()
+    ]
+    at = lines.index(("tls:",))
+    assert lines[at + 1] == ("ca_file: ca.pem", "SLUICE_UPSTREAM_TLS_CA_FILE")
+    assert ("server_name: null", "default") in lines[at:]
+    assert ("sasl: null", "default") in lines
+    again = tmp_path / "again.yaml"
+    again.write_text(render(effective), "utf-8")
+    assert load(again, {}, {}).config == effective.config
+
+
 texts = st.text(max_size=30)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | texts,
