@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz threats bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -33,6 +33,10 @@ fuzz: SEED ?= $(shell date +%s)
 fuzz: $(STAMP)-test  ## both sides, made-up and mutated frames: make fuzz SECONDS=600 SEED=7
 	@echo "SEED=$(SEED) SECONDS=$(SECONDS)"
 	SEED=$(SEED) SECONDS=$(SECONDS) HONEST_P99_MS=$(or $(HONEST_P99_MS),50) $(BIN)/python -m pytest tests/fuzz -q -s
+
+threats: SECONDS ?= 60
+threats: $(STAMP)-test  ## every threat of docs/threats.md in its long form, with its figures
+	SECONDS=$(SECONDS) $(BIN)/python -m pytest tests/threats -q -s
 
 bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/results.svg
 	$(BIN)/python -m bench

@@ -10,25 +10,22 @@ Everything is on: a quota, metrics, traces into a file, a usage log, topic names
 How long an honest request took is told (`Outcome`), and judged by `make fuzz` only: no test depends on the machine.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
-from prometheus_client.parser import text_string_to_metric_families as read_metrics
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import module_process
 from tests.support.honest import Crowd, Honest
 from tests.support.load import await_that
+from tests.support.measured import metrics_of
 from tests.support.sluice_process import NODES, SluiceProcess
 
 HONEST: Final = 3
@@ -107,13 +104,7 @@ class Fuzzed:
 
     def metrics(self) -> dict[str, float]:
         """Return the sum of each family's samples, for gauges and counters."""
-        with urllib.request.urlopen(f"http://{self._admin}/metrics", timeout=30) as reply:
-            page = reply.read().decode()
-        found: dict[str, float] = {}
-        for family in read_metrics(page):
-            for sample in family.samples:
-                found[sample.name] = found.get(sample.name, 0) + sample.value
-        return found
+        return metrics_of(self._admin)
 
     def descriptors(self) -> int:
         """Return how many descriptors are open."""

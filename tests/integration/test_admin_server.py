@@ -1,7 +1,5 @@
-"""The admin server of a real `sluice run`: its OpenAPI document by schemathesis, and the permissions (T14)."""
+"""The admin server of a real `sluice run`: its OpenAPI document by schemathesis, its commands and reloads."""
 
-import http.client
-import itertools
 import json
 import os
 import signal
@@ -9,23 +7,21 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.harness.ports import free_ports
 from proxy.admin.client import AdminAddress, AdminClient
+from tests.support.admin_process import TOKEN, Sluice, sluice, wait_for
 from tests.support.load import await_that
 from tests.support.sluice_process import COMMAND, SluiceProcess
 from tests.support.stub_broker import StubBroker
 
-TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
-POLICIES = [{"use": "quota", "config": {"quotas": [{"user": "alice", "request_rate": 100}]}}]
 EXAMPLES = 15
 FUZZ_SECONDS = 240
 
+__all__ = ["sluice"]
 # The document against the server. A reload and a drain are asked for by tests of their own, a stream has no end, and
 # changes come faster than anybody types them, so that 429 is an ordinary answer.
 FUZZ = """
@@ -57,110 +53,6 @@ def test_it_does_what_it_says(case):
         ],
     )
 """
-
-
-class Sluice(SluiceProcess):
-    """A Sluice with an admin server on all three listeners."""
-
-    def __init__(self, upstream: str, directory: Path, **more: str) -> None:
-        super().__init__(upstream, directory)
-        token = directory / "token"
-        token.write_text(TOKEN)
-        self.listen, self.control = (f"127.0.0.1:{free_ports()}" for _ in range(2))
-        self.socket = str(directory / "admin.sock")
-        self.variables = {
-            "SLUICE_ADMIN_LISTEN": self.listen,
-            "SLUICE_ADMIN_CONTROL": self.control,
-            "SLUICE_ADMIN_SOCKET": self.socket,
-            "SLUICE_ADMIN_TOKEN_FILE": str(token),
-            "SLUICE_POLICIES": json.dumps(POLICIES),  # JSON is YAML
-            **more,
-        }
-
-    def ask(self, where: str, method: str, path: str, headers: dict[str, str]) -> int:
-        """Send one request as it is; return the status."""
-        connection = http.client.HTTPConnection(where, timeout=10)
-        try:
-            connection.request(method, path, headers=headers)
-            return connection.getresponse().status
-        finally:
-            connection.close()
-
-    def ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `sluice ctl` over the socket."""
-        return subprocess.run(
-            [COMMAND, *arguments],
-            env={**os.environ, "SLUICE_ADMIN_SOCKET": self.socket},
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-
-
-@pytest.fixture
-def sluice(tmp_path) -> Iterator[Sluice]:
-    with StubBroker() as broker:
-        made = Sluice(broker.server, tmp_path)
-        made.start()
-        wait_for(made)
-        yield made
-        made.stop()
-
-
-def wait_for(sluice: Sluice) -> None:
-    """Wait for the admin port; the clients' ports are bound before it."""
-    give_up = time.monotonic() + 10
-    while True:
-        try:
-            assert sluice.ask(sluice.control, "GET", "/live", {}) == 200
-        except OSError:
-            assert time.monotonic() < give_up, sluice.said()
-            time.sleep(0.02)
-        else:
-            return
-
-
-METHODS = ("POST /v1/reload", "PUT /v1/quotas?user=a", "DELETE /v1/quotas?user=a", "GET /v1/state")
-HOSTS = ("", "attacker.example")
-KINDS = ("application/json", "text/plain")
-ORIGINS = ("", "http://attacker.example")
-TOKENS = ("", "Bearer wrong", f"Bearer {TOKEN}")
-MATRIX = list(itertools.product(METHODS, HOSTS, KINDS, ORIGINS, TOKENS))
-
-
-def test_without_the_token_no_state_is_changed_or_shown(sluice):
-    """T14: method x host x content type x origin x token. Without permission the status is 401 or 403, never a 5xx."""
-    assert len(MATRIX) >= 40
-    before = AdminClient(AdminAddress(path=sluice.socket)).get("/v1/quotas")
-    for asked, host, kind, origin, token in MATRIX:
-        method, _, path = asked.partition(" ")
-        wanted = {"content-type": kind, "host": host, "origin": origin, "authorization": token}
-        headers = {name: value for name, value in wanted.items() if value}
-        status = sluice.ask(sluice.control, method, path, headers)
-        case = (asked, host, kind, origin, token)
-        assert status < 500, case
-        if host or origin:
-            assert status == 403, case
-        elif token != TOKENS[-1]:
-            assert status == 401, case
-        elif method != "GET" and kind != "application/json":
-            assert status == 415, case
-        else:
-            assert status in {200, 400, 422}, case
-    assert AdminClient(AdminAddress(path=sluice.socket)).get("/v1/quotas") == before
-    assert TOKEN not in sluice.said()
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/../../etc/passwd", "/static/../server.py", "/static/%2e%2e%2fserver.py", "//etc/passwd"],
-)
-def test_no_path_leads_out_of_the_dashboards_files(sluice, path):
-    """On either listener."""
-    headers = {"authorization": f"Bearer {TOKEN}"}
-    assert sluice.ask(sluice.control, "GET", path, headers) == 404
-    assert sluice.ask(sluice.listen, "GET", path, {}) == 404
 
 
 @pytest.mark.slow

@@ -1,15 +1,14 @@
 """The principal by Sluice and by the broker itself: exchanges spoken by hand before a real Kafka.
 
 In every exchange both agree, no client has a name before the broker accepts it, and
-no name changes afterwards. `tests/faults/test_sasl_lies.py` covers a lying broker.
+no name changes afterwards. `tests/threats/test_t08_principal.py` covers a lying broker.
 """
-
-from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka.admin import (
@@ -21,6 +20,7 @@ from confluent_kafka.admin import (
 
 from tests.support import frames as f
 from tests.support import sasl
+from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
 from tests.support.sasl import (
     FAILED,
@@ -33,13 +33,8 @@ from tests.support.sasl import (
     unsigned_token,
 )
 from tests.support.sasl_talk import Talk, Token
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.kafka_cluster import KafkaCluster
-    from tests.support.sluice_process import SluiceProcess
-    from tests.support.witness import Sightings, Witnessed
+from tests.support.sluice_process import SluiceProcess
+from tests.support.witness import Sightings, Witnessed
 
 pytestmark = pytest.mark.kafka
 

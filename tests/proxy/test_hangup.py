@@ -1,6 +1,4 @@
-"""SIGHUP before the proxy can handle it; tests/faults/test_full_log.py tests it in a real process."""
-
-from __future__ import annotations
+"""SIGHUP before the proxy can handle it; tests/threats/test_t21_full_sinks.py tests it in a real process."""
 
 import signal
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from policies.api import Need, Policy
 from proxy.core.engine import Engine
+from proxy.core.memory.claim import Claimant
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.session.channel import Mute
@@ -92,6 +93,11 @@ def begun(engine: Engine, number: int = 1, size: int = 600, host: str = "10.0.0.
 
 def finish(link: Link, number: int = 1, size: int = 600) -> None:
     link.client(kept(number, size)[100:])
+
+
+def unread_bytes(claimant: Claimant) -> int:
+    """Return the bytes that a client has sent and the session has not read, as the event loop asks the kernel."""
+    return len(claimant.handle.unread) if isinstance(claimant.handle, Wire) else 0
 
 
 def request_bytes_of(wires: list[Wire]) -> int:

@@ -7,24 +7,23 @@ and collects the output.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Sequence
 
+from policies.api import Peer, Policy
 from policies.chain import Chain, Entry
+from policies.decision import PolicyDecision
 from proxy.core.engine import Engine
+from proxy.core.errors import CloseReason
+from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.observer import Observer
+from proxy.core.session.channel import Channel
+from proxy.core.stats.usage import UsageRow
 from proxy.core.topology import Topology
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from policies.api import Peer, Policy
-    from policies.decision import PolicyDecision
-    from proxy.core.errors import CloseReason
-    from proxy.core.memory.pool_limits import PoolLimits
-    from proxy.core.session.channel import Channel
-    from proxy.core.stats.usage import UsageRow
-
 AT = 384 << 10
+SCRATCH = bytearray(AT + (256 << 10) + 512)
+JUNK = b"\x00\x00\x00\x0e\x00\x0c\x00\x00" * 64
+"""Bytes that look valid, and are old."""
 
 
 class Watcher(Observer):
@@ -115,8 +114,6 @@ class Wire:
         self.turns = 0  # how often the session was given a turn
         self.attended = 0  # how often something happened to it outside its own reads
         self._unread: deque[bytes] = deque()
-        self._buf = bytearray(AT + (256 << 10) + 512)
-        self._junk = b"\x00\x00\x00\x0e\x00\x0c\x00\x00" * 64  # looks valid, and is old
 
     @property
     def watcher(self) -> Watcher:
@@ -227,10 +224,10 @@ class Wire:
                 break
 
     def _read(self, channel: Channel, take, data: bytes, name: str) -> None:
-        buf = self._buf
+        buf = SCRATCH
         start, end = AT, AT + len(data)
         buf[start:end] = data
-        buf[end : end + len(self._junk)] = self._junk
+        buf[end : end + len(JUNK)] = JUNK
         if channel.carry:
             carry = channel.take()
             start -= len(carry)

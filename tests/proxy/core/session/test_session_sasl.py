@@ -1,9 +1,7 @@
 """SASL through a session: its bytes are unchanged, and policies see the right user of each request.
 
-Here the broker may lie: it accepts where Kafka never would. That sets no user name.
+`tests/threats` has the lying brokers: test_t08_principal.py, test_t09_reauthentication.py.
 """
-
-from __future__ import annotations
 
 import pytest
 
@@ -12,45 +10,20 @@ from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.policies import Recorder
-from tests.support.sasl import PROOF, SERVER_FINAL, SERVER_FIRST, plain, scram_first
-from tests.support.sessions import Wire, make_engine
-
-ALICE = plain("alice", "alice-secret")
-ANONYMOUS, NAMED, UNKNOWN = ("ANONYMOUS", "none"), ("alice", "sasl"), ("UNKNOWN", "unknown")
-SCRAM = "SCRAM-SHA-256"
-
-Steps = list[tuple[bytes, bytes]]
-
-
-def wire_with(recorder: Recorder, **options: object) -> Wire:
-    return Wire(make_engine([recorder], **options))
-
-
-def shake(mechanism: str, error: int = 0) -> tuple[bytes, bytes]:
-    """Return a handshake and the broker's reply."""
-    return sasl.handshake(1, mechanism), sasl.handshake_reply(1, error)
-
-
-def say(token: bytes, answer: bytes = b"", error: int = 0) -> tuple[bytes, bytes]:
-    """Return a token and the broker's reply."""
-    return sasl.authenticate(2, token), sasl.authenticate_reply(2, answer, error)
-
-
-def play(wire: Wire, *steps: tuple[bytes, bytes], chunk: int = 1 << 16) -> Wire:
-    """Send each request, then its reply, and return the session; both must pass unchanged."""
-    for request, reply in steps:
-        wire.client(request, chunk).broker(reply, chunk)
-    return wire
-
-
-def speaker(wire: Wire, recorder: Recorder) -> tuple[str, str]:
-    """Return the user and principal source of an ordinary request that is sent now."""
-    wire.client(f.heartbeat(9)).broker(f.heartbeat_reply(9))
-    return recorder.peers[-1].user, recorder.peers[-1].principal_source
-
-
-BY_PLAIN = (shake("PLAIN"), say(ALICE))
-BY_SCRAM = (shake(SCRAM), say(scram_first("alice"), SERVER_FIRST), say(PROOF, SERVER_FINAL))
+from tests.support.sasl_steps import (
+    ALICE,
+    ANONYMOUS,
+    BY_PLAIN,
+    BY_SCRAM,
+    NAMED,
+    Steps,
+    play,
+    say,
+    shake,
+    speaker,
+    wire_with,
+)
+from tests.support.sessions import Wire
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
@@ -123,86 +96,6 @@ def test_a_token_has_a_limit_of_its_own() -> None:
     over = play(Wire(), shake("PLAIN"))
     assert over.client(sasl.authenticate(2, bytes(most + 1))).session.ended
     assert over.session.reason is CloseReason.CLIENT_PROTOCOL
-
-
-LIES: dict[str, tuple[Steps, tuple[str, str]]] = {
-    "no after all": ([shake("PLAIN"), say(ALICE, error=58), say(ALICE)], ANONYMOUS),
-    "the handshake was refused": ([shake("PLAIN", 33), say(ALICE)], ANONYMOUS),
-    "there was no handshake": ([say(ALICE)], ANONYMOUS),
-    "a second token of PLAIN": ([*BY_PLAIN, say(plain("bob", "x"))], NAMED),
-    "another authzid": ([shake("PLAIN"), say(plain("alice", "x", "bob"))], UNKNOWN),
-    "a challenge only": ([shake(SCRAM), say(scram_first("alice"), SERVER_FIRST)], ANONYMOUS),
-    "nothing at all": ([shake(SCRAM), say(scram_first("alice")), say(PROOF)], ANONYMOUS),
-    "signed too early": ([shake(SCRAM), say(scram_first("alice"), SERVER_FINAL)], ANONYMOUS),
-    "signed too late": (
-        [
-            shake(SCRAM),
-            *(say(scram_first("alice"), SERVER_FIRST), say(PROOF), say(PROOF, SERVER_FINAL)),
-        ],
-        ANONYMOUS,
-    ),
-    "an error for a signature": (
-        [shake(SCRAM), say(scram_first("alice"), SERVER_FIRST), say(PROOF, b"e=other-error")],
-        ANONYMOUS,
-    ),
-    "a handshake in between": (
-        [shake(SCRAM), say(scram_first("alice"), SERVER_FIRST), shake(SCRAM), say(PROOF, b"v=x")],
-        ANONYMOUS,
-    ),
-    "a user as token": (
-        [
-            shake(SCRAM),
-            say(scram_first("alice", extensions=",tokenauth=true"), SERVER_FIRST),
-            say(PROOF, SERVER_FINAL),
-        ],
-        UNKNOWN,
-    ),
-    "a complaint": ([shake("OAUTHBEARER"), say(b"n,,", b'{"status":"invalid"}')], ANONYMOUS),
-    "a complaint taken back": (
-        [shake("OAUTHBEARER"), say(b"n,,", b'{"status":"invalid"}'), say(b"\x01")],
-        ANONYMOUS,
-    ),
-    "PLAIN in GSSAPI": ([shake("GSSAPI"), say(ALICE)], UNKNOWN),
-    "again, refused": ([*BY_PLAIN, shake("PLAIN"), say(plain("bob", "x"), error=58)], NAMED),
-    "again, not wanted": ([*BY_PLAIN, shake("PLAIN", 34), say(plain("bob", "x"))], NAMED),
-    "again, half of it": ([*BY_PLAIN, shake(SCRAM), say(scram_first("bob"), b"r=")], NAMED),
-}
-
-
-@pytest.mark.parametrize("lie", LIES)
-def test_a_lying_broker_sets_no_user(lie: str) -> None:
-    """A user is set only where Kafka's own success would set it; the bytes pass all the same."""
-    steps, expected = LIES[lie]
-    recorder = Recorder()
-    wire = play(wire_with(recorder), *steps)
-    assert not wire.session.ended
-    assert wire.to_client == b"".join(reply for _, reply in steps)
-    assert speaker(wire, recorder) == expected
-
-
-@pytest.mark.parametrize(
-    ("steps", "said"),
-    [
-        ((shake("PLAIN"), say(plain("bob", "x"))), "'alice' re-authenticated as 'bob'"),
-        (BY_SCRAM, "'alice' re-authenticated by 'SCRAM-SHA-256', before by 'PLAIN'"),
-        ((shake("GSSAPI"), say(b"")), "'alice' re-authenticated by 'GSSAPI', before by 'PLAIN'"),
-    ],
-    ids=["another user", "another mechanism", "an unknown mechanism"],
-)
-def test_a_broker_that_lets_the_principal_change_ends_the_session(steps: Steps, said: str) -> None:
-    """Its success does not reach the client, nothing more reaches the broker, and the detail says why."""
-    recorder = Recorder()
-    wire = play(wire_with(recorder), *BY_PLAIN)
-    before = wire.to_client
-    play(wire, *steps[:-1])
-    request, lie = steps[-1]
-    wire.client(request).broker(lie)
-    assert wire.session.ended
-    assert (wire.session.reason, wire.session.detail) == (CloseReason.PRINCIPAL_CHANGED, said)
-    assert wire.to_client == before + b"".join(reply for _, reply in steps[:-1])
-    assert {peer.user for peer in recorder.peers} <= {"ANONYMOUS", "alice"}
-    assert wire.held_bytes == 0
-    assert wire.watcher.internal == []
 
 
 def test_a_reply_out_of_order_sets_no_user() -> None:

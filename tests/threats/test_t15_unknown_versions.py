@@ -1,4 +1,8 @@
-"""Unknown keys and versions end at Sluice, and no reply carries a broker address."""
+"""T15: an unknown API or version that slips past the rewriting of addresses or past a quota.
+
+Unknown keys and versions are hidden from ApiVersions and end at Sluice if they are sent anyway; no reply carries a
+broker's address.
+"""
 
 import socket
 import struct

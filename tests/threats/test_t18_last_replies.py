@@ -1,4 +1,7 @@
-"""A client that does not read for a while loses no reply, even when Sluice is told to end meanwhile."""
+"""T18: replies that are lost when a connection closes (half-open, reset, unread bytes at the close).
+
+A side that ends sends what is due, then the end of the stream, and reads until its peer closes. All bytes arrive.
+"""
 
 import socket
 import struct

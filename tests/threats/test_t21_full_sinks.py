@@ -1,4 +1,8 @@
-"""A log that is not read, or cannot be written, loses its own lines and affects nothing else."""
+"""T21: a log that is full, closed or never read.
+
+Sinks never block: a queue with a bound, a thread that writes, and a count of what is dropped. The log loses its own
+lines and affects nothing else. `tests/faults/test_stuck_disk.py` has the usage log.
+"""
 
 import fcntl
 import json

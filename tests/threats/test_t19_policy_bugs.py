@@ -1,4 +1,8 @@
-"""A plug-in with every kind of bug neither ends the process nor stops its shutdown."""
+"""T19: a policy that raises, returns nonsense or blocks the event loop.
+
+A plug-in with every kind of bug neither ends the process nor stops its shutdown; its own requests are closed or
+forwarded, as `on_error` says. A policy that never returns cannot be stopped: it runs in the proxy's own thread.
+"""
 
 import os
 import signal

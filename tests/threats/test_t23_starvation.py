@@ -1,4 +1,8 @@
-"""Flows that always have more to send make equal progress over real sockets, judged by counts."""
+"""T23: a few bulk flows, or many odd frames, that keep the event loop for themselves.
+
+Work per step is bounded, and what is left over goes first in the next step. Flows that always have more to send make
+equal progress over real sockets, judged by counts; a small client between them is served.
+"""
 
 import socket
 from collections.abc import Callable, Iterator

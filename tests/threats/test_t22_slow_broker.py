@@ -1,4 +1,8 @@
-"""A slow but living broker's own replies reach the client, with any deadline of the request."""
+"""T22: a broker that is slow, taken for dead.
+
+Sluice answers in a broker's place only when it is silent on every connection. A slow but living broker's own replies
+reach the client, with any deadline of the request.
+"""
 
 import socket
 import struct

@@ -1,4 +1,8 @@
-"""No client ever gets a byte of another client's reply, while clients and brokers break their connections."""
+"""T11: a reply that reaches the wrong client, because connections break or correlation ids do not match.
+
+Each client has a broker connection of its own, and replies are matched in order. A reply that does not match closes
+both sides. No client ever gets a byte of another client's reply.
+"""
 
 import random
 import socket

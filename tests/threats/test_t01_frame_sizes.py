@@ -1,4 +1,8 @@
-"""Bytes that are not Kafka end their own connection at once and affect no other connection."""
+"""T1: frame sizes that are negative, tiny or huge, and other protocols on a plaintext port.
+
+Sizes are checked before memory is reserved. Each such connection is closed at once without a byte, the log names HTTP
+and TLS, other clients are served, memory does not grow and the pools are empty again.
+"""
 
 import itertools
 import random
@@ -10,11 +14,17 @@ import time
 from contextlib import suppress
 
 import psutil
+import pytest
 
+from bench.harness.ports import free_ports
+from proxy.core.errors import CloseReason
 from tests.support import frames as f
+from tests.support import sasl
 from tests.support.honest import Crowd
 from tests.support.load import await_that
+from tests.support.measured import metrics_of, scaled, tell
 from tests.support.raw import receive_until_closed
+from tests.support.sessions import Wire
 
 MOST_BYTES = 104_857_600
 """The default of limits.socket_request_max_bytes."""
@@ -25,7 +35,7 @@ BAD = [
     TLS_HELLO,
 ]
 HALF_HEADS = [f.heartbeat(1)[:size] for size in (1, 3, 4, 11, 12, 13)]
-CONNECTIONS = 2_000
+CONNECTIONS = scaled(2_000, 10_000)
 ATTACKERS = 4
 GROWTH_BYTES = 5 << 20
 
@@ -69,13 +79,22 @@ def attack(port: int, count: int) -> None:
 
 def test_thousands_of_bad_connections_affect_no_other_client(start, broker) -> None:
     """Each is closed at once without a byte; honest clients are served, and memory does not grow."""
-    sluice = start(broker.server)
+    admin = f"127.0.0.1:{free_ports()}"
+    sluice = start(broker.server, settings={"admin": {"listen": admin}})
     process = psutil.Process(sluice.pid)
     with Crowd(sluice.port, 4, pid=sluice.pid) as crowd:
         attack(sluice.port, 200)  # so that what is allocated once is allocated now
         before = process.memory_info().rss
+        began = time.monotonic()
         attack(sluice.port, CONNECTIONS)
+        seconds = time.monotonic() - began
         growth = process.memory_info().rss - before
+    await_that(lambda: not metrics_of(admin)["sluice_pool_used_bytes"], "empty pools")
+    tell(
+        "T1",
+        f"{CONNECTIONS} connections, {seconds / CONNECTIONS * ATTACKERS * 1000:.1f} ms each; memory "
+        f"{growth / (1 << 20):+.1f} MiB; an honest request waited for {crowd.worst_cpu_s * 1000:.0f} ms of CPU at most",
+    )
     assert crowd.worst_cpu_s < 0.25
     assert growth < GROWTH_BYTES
 
@@ -102,3 +121,29 @@ def provoke_next_second(port: int) -> None:
     second = int(time.time())
     while int(time.time()) < second + 2:
         provoke(port, BAD[0], half=False, reset=False)
+
+
+CAPS = {
+    "ApiVersions": (f.API_VERSIONS, 3, 4 << 10),
+    "SaslHandshake": (f.SASL_HANDSHAKE, 1, 4 << 10),
+    "SaslAuthenticate": (f.SASL_AUTHENTICATE, 1, 512 << 10),
+    "Metadata during a SASL exchange": (f.METADATA, 1, 64 << 10),
+}
+
+
+@pytest.mark.parametrize("kind", CAPS)
+def test_what_an_unauthenticated_client_may_send_is_small(kind: str) -> None:
+    """The size in the first four bytes is enough: the frame is refused before a byte of its body comes."""
+    key, version, most_bytes = CAPS[kind]
+
+    def announce(size: int) -> Wire:
+        wire = Wire()
+        if kind in {"SaslAuthenticate", "Metadata during a SASL exchange"}:
+            wire.client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
+        head = struct.pack(">ihhih", size, key, version, 2, -1) + b"\x00" * (version == 3)
+        return wire.client(head)
+
+    assert not announce(most_bytes).session.ended
+    refused = announce(most_bytes + 1)
+    assert refused.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert refused.held_bytes == 0

@@ -1,8 +1,7 @@
-"""With few descriptors and many clients, connected clients are
-served, the others wait in the kernel, and CPU use stays low.
-"""
+"""T16: more clients than file descriptors.
 
-from __future__ import annotations
+Connected clients are served, the others wait in the kernel, CPU use stays low, and all recover when some leave.
+"""
 
 import select
 import socket

@@ -1,0 +1,5 @@
+"""The fixtures of a Sluice before a stub broker."""
+
+from tests.support.faults import broker, far, start
+
+__all__ = ["broker", "far", "start"]

@@ -1,0 +1,108 @@
+"""T4: clients that announce large requests and send almost nothing, to use up the memory for requests.
+
+A request that is kept whole must arrive at 1 KiB per second and within 30 seconds. One user at one address may
+reserve a quarter of the pool. A request that streams through reserves no more than has arrived. Time is virtual.
+"""
+
+import pytest
+
+from proxy.core.errors import CloseReason
+from proxy.core.memory.slow_clients import START_MS, ReadLimits
+from tests.support import frames as f
+from tests.support.measured import tell
+from tests.support.memory import Link, kept, small_engine, unread_bytes
+
+ATTACKERS = 500
+POOL_BYTES = 64 << 20
+ANNOUNCED_BYTES = 16 << 20
+STEP_MS = 500
+BYTE_EVERY_MS = 10_000
+LONGEST_MS = 35_000
+HEAD = kept(1, ANNOUNCED_BYTES)[:100]
+
+
+class Siege:
+    """The attackers, from so many addresses, and an honest client; each step is half a second."""
+
+    def __init__(self, addresses: int) -> None:
+        self.engine = small_engine(POOL_BYTES, limits=ReadLimits(), max_share=0.25)
+        self.engine.reservations.unread_bytes = unread_bytes
+        self.attackers = [
+            Link(self.engine, f"10.1.{n % addresses // 250}.{n % addresses % 250}").client(HEAD)
+            for n in range(ATTACKERS)
+        ]
+        self.honest = Link(self.engine, "10.2.0.1")
+        self.longest_hold_ms = 0
+        self._held_since = dict.fromkeys(self.attackers, 0)
+
+    @property
+    def left(self) -> list[Link]:
+        return [each for each in self.attackers if not each.session.ended]
+
+    def step(self) -> None:
+        """Half a second passes; the event loop closes the connections of ended sessions."""
+        now_ms = self.engine.now_ms
+        for each in self.left:
+            if now_ms and now_ms % BYTE_EVERY_MS == 0:
+                each.client(b"\0")
+            if not each.session.claim.reserved_bytes:
+                self._held_since[each] = now_ms
+            self.longest_hold_ms = max(self.longest_hold_ms, now_ms - self._held_since[each])
+        self.honest.advance(STEP_MS)
+        for each in self.attackers:
+            if each.session.ended and each.session.handle is not None:
+                each.release()
+
+    def ask(self, request: bytes) -> int:
+        """Return after how many ms of virtual time the honest request has reached the broker."""
+        began_ms, before = self.engine.now_ms, len(self.honest.to_broker)
+        self.honest.client(request)
+        while len(self.honest.to_broker) < before + len(request):
+            self.step()
+            assert self.engine.now_ms < began_ms + 10 * LONGEST_MS
+        return self.engine.now_ms - began_ms
+
+
+def test_attackers_at_one_address_delay_no_other_client() -> None:
+    """A request that is kept whole, one each half second for 35 seconds, never waits, and the pool is never full."""
+    siege = Siege(addresses=1)
+    waits_ms = []
+    for number in range(2, 72):
+        waits_ms.append(siege.ask(kept(number, 600)))
+        assert siege.engine.request_pool.used_bytes < POOL_BYTES // 2
+        siege.step()
+    ended = ATTACKERS - len(siege.left)
+    tell("T4", f"{ATTACKERS} connections at one address: the longest wait {max(waits_ms)} ms; an attacker held memory "
+         f"for {siege.longest_hold_ms} ms at most, {ended} were closed")  # fmt: skip
+    assert max(waits_ms) == 0
+    assert ended
+    assert siege.longest_hold_ms <= START_MS + STEP_MS
+
+
+def test_attackers_at_many_addresses_fill_the_pool_for_seconds_only() -> None:
+    """An ordinary produce passes at once. A client that waits for memory must have data to send: the queue is short."""
+    siege = Siege(addresses=ATTACKERS)
+    assert siege.engine.request_pool.used_bytes >= POOL_BYTES
+    siege.honest.client(f.produce(1, acks=1)).broker(f.produce_reply(1))
+    assert siege.honest.to_client == f.produce_reply(1)
+    kept_ms = siege.ask(kept(2, 600))
+    while siege.left:
+        siege.step()
+    tell("T4", f"{ATTACKERS} addresses: a produce waited 0 ms, a request that is kept whole {kept_ms} ms, and all were "
+         f"closed within {siege.engine.now_ms} ms")  # fmt: skip
+    assert kept_ms <= START_MS + STEP_MS
+    assert siege.engine.now_ms <= LONGEST_MS
+    assert {each.session.reason for each in siege.attackers} == {CloseReason.REQUEST_READ_TIMEOUT}
+    assert siege.engine.request_pool.used_bytes == 0
+
+
+@pytest.mark.parametrize("rate", [1025, 4096])
+def test_a_slow_but_honest_client_is_not_closed(rate: int) -> None:
+    """Its request arrives a little faster than the least rate."""
+    link = Link(small_engine(POOL_BYTES, limits=ReadLimits()))
+    request = kept(1, 25_000)
+    for at in range(0, len(request), rate):
+        link.client(request[at : at + rate])
+        link.advance(1000)
+    assert not link.session.ended
+    assert link.to_broker == request

@@ -1,0 +1,92 @@
+"""T5: a pool that is used up for good, by requests that wait for memory while they hold some.
+
+A request reserves once, before its body is read; one large request always gets in; replies have a pool of their own.
+`tests/proxy/core/memory/test_pool_machine.py` checks the pool's laws in any order of events; here are the figures of
+200 clients in a pool that has room for one of the largest requests. Time is virtual.
+"""
+
+import random
+
+from proxy.core.errors import CloseReason
+from tests.support.measured import scaled, tell
+from tests.support.memory import Link, kept, small_engine
+
+CLIENTS = 200
+LARGEST_BYTES = 16 << 20
+SMALL_BYTES = 1 << 10
+SECONDS = scaled(20, 60)
+CHUNK_BYTES = 4 << 20
+"""The most that a client sends in a tenth of a second."""
+STEP_MS = 100
+LONGEST_MS = 10_000
+LARGE, SMALL = kept(1, LARGEST_BYTES), kept(1, SMALL_BYTES)
+
+
+class Sender:
+    """A client that sends one request, and then, or when it is cut off, comes again."""
+
+    def __init__(self, engine, number: int, chance: random.Random) -> None:
+        self.engine, self.number, self.chance = engine, number, chance
+        self.done = self.cut = 0
+        self.waits_ms: list[int] = []
+        self.begin()
+
+    def begin(self) -> None:
+        self.link = Link(self.engine, f"10.1.0.{self.number}")
+        self.request = LARGE if self.chance.random() < 0.05 else SMALL
+        self.at = 0
+        self.began_ms = self.engine.now_ms
+
+    def step(self) -> bool:
+        """Return whether this client made progress."""
+        link = self.link
+        if self.chance.random() < 0.01:
+            link.session.client_lost(self.engine.now_ms)
+            link.settle()
+            link.release()
+            self.cut += 1
+            self.begin()
+            return False
+        if self.at < len(self.request) and not link.unread and not link.waits:
+            link.client(self.request[self.at : self.at + CHUNK_BYTES])
+            self.at += CHUNK_BYTES
+            return not link.waits
+        if len(link.to_broker) < len(self.request):
+            return False
+        self.done += 1
+        if self.request is LARGE:
+            self.waits_ms.append(self.engine.now_ms - self.began_ms)
+        link.session.client_lost(self.engine.now_ms)
+        link.release()
+        self.begin()
+        return True
+
+
+def test_a_pool_of_the_size_of_one_request_never_stands_still() -> None:
+    """Some client makes progress in every second, the largest requests are served, and all memory is given back."""
+    chance = random.Random(5)
+    engine = small_engine(LARGEST_BYTES, request_max_bytes=LARGEST_BYTES)
+    senders = [Sender(engine, number, chance) for number in range(CLIENTS)]
+    idle_ms = longest_idle_ms = 0
+    for _ in range(SECONDS * 1000 // STEP_MS):
+        idle_ms += STEP_MS
+        for sender in senders:
+            if sender.step():
+                idle_ms = 0
+        longest_idle_ms = max(longest_idle_ms, idle_ms)
+        pool = engine.request_pool
+        assert pool.used_bytes + pool.available_memory() == pool.size_bytes
+        senders[0].link.advance(STEP_MS)
+    waits_ms = sorted(wait for sender in senders for wait in sender.waits_ms)
+    p99_ms = waits_ms[len(waits_ms) * 99 // 100]
+    done, cut = sum(each.done for each in senders), sum(each.cut for each in senders)
+    tell("T5", f"{done} requests, {len(waits_ms)} of them of 16 MiB, {cut} cut off; no progress for "
+         f"{longest_idle_ms} ms at most; p99 of the 16 MiB requests {p99_ms} ms")  # fmt: skip
+    assert longest_idle_ms < 1000
+    assert p99_ms < LONGEST_MS
+    for sender in senders:
+        sender.link.session.client_lost(engine.now_ms)
+        sender.link.release()
+    assert engine.request_pool.used_bytes == 0
+    assert not engine.sessions
+    assert {reason for reason, _ in senders[0].link.watcher.closed} == {CloseReason.CLIENT_RESET}
