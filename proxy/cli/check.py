@@ -69,14 +69,17 @@ def _connect(config: Config) -> None:
     from proxy.broker_probe import probe_brokers  # noqa: PLC0415 - start-up of other commands
 
     reports = probe_brokers(config)
-    ports = config.listen.node_ports()
+    addresses = config.listen.node_addresses()
     for report in reports:
         count = len(report.brokers)
         found = f"a Kafka broker; it names {count} broker{'s' * (count != 1)}" if count else ""
         found = found or f"a Kafka broker; {report.note}"
         click.echo(f"{report.server}: {report.problem or found}", err=bool(report.problem))
         for node_id, (host, port) in sorted(report.brokers.items()):
-            here = f"port {ports[node_id]} here" if node_id in ports else OUTSIDE
+            here = OUTSIDE
+            if node_id in addresses:
+                name, at = addresses[node_id]
+                here = f"{name}:{at} here" if config.listen.serves_by_sni else f"port {at} here"
             click.echo(f"  broker {node_id} at {host}:{port}: {here}")
     if any(report.problem for report in reports):
         sys.exit(INVALID)

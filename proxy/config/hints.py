@@ -43,16 +43,18 @@ def _listen(config: Config) -> Iterator[str]:
         yield "listen.sasl.mechanisms: without listen.tls the passwords of PLAIN travel in clear text"
     if tls is not None and tls.client_auth == "none" and tls.client_ca_file:
         yield "listen.tls.client_ca_file: it has no effect, because listen.tls.client_auth is none"
+    if config.identity.user and _authenticates(config):
+        yield "identity.user: it has no effect, because every client authenticates to Sluice"
 
 
 def _lends_credentials(config: Config) -> bool:
     """Return whether clients from elsewhere use Sluice's credentials without any of their own."""
-    listen = config.listen
-    shows_certificate = listen.tls is not None and listen.tls.client_auth == "required"
-    return (
-        config.upstream.sasl is not None
-        and not is_loopback(listen.address)
-        and listen.sasl is None
-        and not shows_certificate
-        and not config.identity.user
-    )
+    is_remote = not is_loopback(config.listen.address)
+    known = config.identity.user or _authenticates(config)
+    return config.upstream.sasl is not None and is_remote and not known
+
+
+def _authenticates(config: Config) -> bool:
+    """Return whether every client authenticates to Sluice."""
+    tls = config.listen.tls
+    return config.listen.sasl is not None or (tls is not None and tls.client_auth == "required")

@@ -34,6 +34,7 @@ from proxy.config.values import (
     check_host,
     check_user,
     host_of_node,
+    is_address,
     parse_nodes,
     split_server,
 )
@@ -158,6 +159,20 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         elif self.advertised_host in ANY_ADDRESS:
             words = "a host that clients can connect to"
             yield Problem("advertised_host", describe_value(self.advertised_host), words)
+        elif self.serves_by_sni:
+            yield from self._bootstrap_name()
+
+    def _bootstrap_name(self) -> Iterator[Problem]:
+        """TLS sends no address as a server name (RFC 6066), and one name selects one broker, or the bootstrap."""
+        shown = describe_value(self.advertised_host)
+        taken = {host: node for node, (host, _) in self.node_addresses().items()}
+        node = taken.get(self.advertised_host.lower())
+        if is_address(self.advertised_host):
+            words = "a host name, because tls.sni_pattern is set and TLS sends no address as server name"
+            yield Problem("advertised_host", f"{shown}, an address", words)
+        elif node is not None:
+            words = "a host that no node has by tls.sni_pattern"
+            yield Problem("advertised_host", f"{shown}, the host of node {node}", words)
 
 
 class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

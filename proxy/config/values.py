@@ -32,6 +32,7 @@ ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - named here to be refu
 
 _PORT = r"(?:[1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 SERVER_PATTERN = rf"^(?:\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/@]+):{_PORT}$"
+_IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 NODES_PATTERN = r"^\d{1,10}(?:-\d{1,10})?(?: *, *\d{1,10}(?:-\d{1,10})?)*$"
 
@@ -146,6 +147,11 @@ def check_api(value: object) -> tuple[str, str] | None:
         return None
     names = [name for name in map(name_of, ApiKey) if key_of(name) is not None]
     return _API_WORDS, nearest(str(value), names)
+
+
+def is_address(host: str) -> bool:
+    """Return whether this is an IPv4 or IPv6 address, not a name."""
+    return _IPV4.fullmatch(host) is not None or _is_ipv6(host)
 
 
 def is_loopback(host: str) -> bool:

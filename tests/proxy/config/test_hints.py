@@ -65,6 +65,16 @@ def test_an_authority_for_certificates_that_are_not_asked_for_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    "listen",
+    [{"sasl": USERS}, {"tls": {**FILES, "client_ca_file": "ca", "client_auth": "required"}}],
+)
+def test_a_fixed_user_that_no_client_gets_is_told(listen: dict[str, object]) -> None:
+    """Every client authenticates, and has the user of its own credentials."""
+    assert paths(REMOTE, listen, "billing") == ["identity.user"]
+    assert paths(REMOTE, listen) == []
+
+
+@pytest.mark.parametrize(
     ("listen", "user", "is_told"),
     [
         (OPEN, "", True),
@@ -73,6 +83,7 @@ def test_an_authority_for_certificates_that_are_not_asked_for_is_told() -> None:
         ({**OPEN, "tls": {**FILES, "client_ca_file": "ca", "client_auth": "required"}}, "", False),
         ({**OPEN, "sasl": USERS}, "", False),
         (OPEN, "billing", False),
+        ({**OPEN, "tls": FILES}, "billing", False),
         ({}, "", False),
     ],
 )

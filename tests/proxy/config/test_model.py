@@ -101,9 +101,15 @@ def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) 
 def test_only_bound_ports_count_if_sni_selects_the_broker() -> None:
     """The ports after the bootstrap port are free for brokers and for the admin server."""
     tls = {"cert_file": "c", "key_file": "k", "sni_pattern": "b-$(node).a"}
-    free = {"admin": {"listen": "127.0.0.1:19093"}, "listen": {"tls": tls}}
+    free = {
+        "admin": {"listen": "127.0.0.1:19093"},
+        "listen": {"advertised_host": "s.a", "tls": tls},
+    }
     assert problems_of(upstream={"bootstrap_servers": ["localhost:19093"]}, **free) == []
-    taken = {"admin": {"listen": "127.0.0.1:19092"}, "listen": {"tls": tls}}
+    taken = {
+        "admin": {"listen": "127.0.0.1:19092"},
+        "listen": {"advertised_host": "s.a", "tls": tls},
+    }
     assert problems_of(**taken) == [
         "admin.listen: found '127.0.0.1:19092', expected a port other than 19092, which clients connect to"
     ]
@@ -112,7 +118,10 @@ def test_only_bound_ports_count_if_sni_selects_the_broker() -> None:
 def test_a_host_that_sni_selects_is_no_upstream() -> None:
     """It is a name of Sluice itself."""
     tls = {"cert_file": "c", "key_file": "k", "sni_pattern": "b-$(node).a"}
-    (found,) = problems_of(upstream={"bootstrap_servers": ["b-0.a:19092"]}, listen={"tls": tls})
+    (found,) = problems_of(
+        upstream={"bootstrap_servers": ["b-0.a:19092"]},
+        listen={"advertised_host": "s.a", "tls": tls},
+    )
     assert "where Sluice itself listens" in found
 
 

@@ -43,6 +43,26 @@ def test_one_port_serves_all_nodes_if_sni_selects_the_broker() -> None:
     assert list(listen.mistakes()) == []
 
 
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("10.0.0.1", "'10.0.0.1', an address"),
+        ("fd00::1", "'fd00::1', an address"),
+        ("Broker-1.a.com", "'Broker-1.a.com', the host of node 1"),
+    ],
+)
+def test_the_bootstrap_has_a_name_of_its_own_if_sni_selects_the_broker(
+    host: str, found: str
+) -> None:
+    """A TLS client sends no address as a name, and a node's name would select the node."""
+    tls = {"cert_file": "c", "key_file": "k", "sni_pattern": "broker-$(node).a.com"}
+    (text,) = problems_of(listen={"advertised_host": host, "nodes": "0-1", "tls": tls})
+    assert text.startswith(f"listen.advertised_host: found {found}, expected a host ")
+    assert (
+        problems_of(listen={"advertised_host": "broker-2.a.com", "nodes": "0-1", "tls": tls}) == []
+    )
+
+
 def test_without_sni_every_node_has_a_port_at_the_advertised_host() -> None:
     """TLS changes nothing about the ports."""
     for tls in (None, ListenTls(cert_file="c", key_file="k")):

@@ -37,7 +37,7 @@ def found(
     """Return the problems and the hints for a section, such as UPSTREAM_TLS, with these variables."""
     variables = {f"SLUICE_{section}_{key}": str(value) for key, value in settings.items()}
     upstream = {"upstream.bootstrap_servers": ("a:1", "--upstream")}
-    config = load(None, variables, upstream).config
+    config = load(None, {**variables, **environ}, upstream).config
     each = list(findings(config, {**variables, **environ}, now.timestamp()))
     problems = [one for one in each if isinstance(one, Problem)]
     hints = [one for one in each if isinstance(one, str)]
@@ -218,15 +218,15 @@ def test_a_certificate_for_other_hosts_has_a_hint(authority: Authority) -> None:
         " to and verify; its names are: kafka.example.com"
     )
     by_name = {**files_of(pair), "SNI_PATTERN": "b-$(node).kafka.example.com"}
-    assert [
-        each.partition("(")[2].partition(")")[0] for each in found("LISTEN_TLS", by_name)[1]
-    ] == [
+    named = {"SLUICE_LISTEN_ADVERTISED_HOST": "localhost"}
+    _, hints = found("LISTEN_TLS", by_name, **named)
+    assert [each.partition("(")[2].partition(")")[0] for each in hints] == [
         "listen.advertised_host",
         "listen.tls.sni_pattern",
     ]
     wide = authority.issue("*.kafka.example.com", *NAMES, file_name="wide")
     wide.key_file.chmod(0o600)
-    assert found("LISTEN_TLS", {**by_name, **files_of(wide)}) == ([], [])
+    assert found("LISTEN_TLS", {**by_name, **files_of(wide)}, **named) == ([], [])
     assert found("UPSTREAM_TLS", files_of(pair)) == ([], [])  # the brokers do not connect to us
 
 

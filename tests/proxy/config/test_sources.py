@@ -207,6 +207,7 @@ def test_every_variable_takes_effect() -> None:
             "SLUICE_LISTEN_TLS_KEY_FILE": "k",
             "SLUICE_LISTEN_TLS_CLIENT_CA_FILE": "a",
         },
+        "SLUICE_LISTEN_TLS_SNI": {"SLUICE_LISTEN_ADVERTISED_HOST": "a"},
         "SLUICE_LISTEN_SASL_": {"SLUICE_LISTEN_SASL_USERS_FILE": "u"},
     }
     """By the beginning of a variable's name, which others it needs."""

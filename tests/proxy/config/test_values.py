@@ -20,6 +20,7 @@ from proxy.config.values import (
     check_token_url,
     check_user,
     host_of_node,
+    is_address,
     parse_nodes,
     split_server,
 )
@@ -212,3 +213,11 @@ def test_a_client_secret_is_sent_over_https_or_stays_on_the_machine(text: str) -
 def test_an_address_that_would_reveal_a_client_secret_is_refused(text: str) -> None:
     """So are addresses that are none, or that have a password themselves."""
     assert check_token_url(text) is not None
+
+
+def test_an_address_is_told_from_a_name() -> None:
+    """Names may have digits and hyphens only."""
+    for address in ("127.0.0.1", "::1", "fd00::3"):
+        assert is_address(address)
+    for name in ("localhost", "10-0-0-1", "1.2.3.example", "a"):
+        assert not is_address(name)
