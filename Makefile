@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz threats bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz threats audit sbom bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -58,6 +58,12 @@ bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows and a small client; 
 
 bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1
 	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))
+
+audit: | $(BIN)/python  ## known vulnerabilities of the locked packages; "not checked" (exit code 2) without data
+	@PATH="$(BIN):$$PATH" $(BIN)/python .ci/audit
+
+sbom: | $(BIN)/python  ## the bill of materials (CycloneDX) of the locked packages
+	@$(BIN)/python .ci/sbom
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml
